@@ -1,0 +1,32 @@
+"""The checkout step as a kfp component."""
+
+from typing import NamedTuple
+
+from kfp import dsl
+
+from components.images import BASE
+
+
+@dsl.component(base_image=BASE, install_kfp_package=False)
+def checkout(
+    url: str, revision: str, workspace: str
+) -> NamedTuple("Outputs", path=str, commit=str):  # type: ignore[valid-type]
+    """Checks out a git repository at an exact commit into the run workspace.
+
+    Args:
+        url: An https, ssh, git or file URL, or a directory on this machine. Empty: Trireme's own
+            repository, which holds the reference trainers.
+        revision: A branch, a tag, or a full or short commit id. Empty: the default branch.
+        workspace: The run workspace.
+
+    Returns:
+        path: Where the working tree is.
+        commit: The full id of the commit that was checked out.
+    """
+    from pathlib import Path
+
+    from components.checkout.git import checkout
+    from components.step import step
+
+    with step("checkout", workspace):
+        return checkout(url, revision, Path(workspace, "code"))

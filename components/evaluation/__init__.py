@@ -1,0 +1,1 @@
+"""Evaluation: measure a trained model on data it never saw."""

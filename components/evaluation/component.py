@@ -1,0 +1,62 @@
+"""The evaluation step as a kfp component."""
+
+from typing import NamedTuple
+
+from kfp import dsl
+
+from components.images import PYTORCH
+
+
+@dsl.component(base_image=PYTORCH, install_kfp_package=False)
+def evaluate(
+    model: str,
+    data: str,
+    code: str,
+    entrypoint: str,
+    model_factory: str,
+    min_accuracy: float,
+    commit: str,
+    fingerprint: str,
+    workspace: str,
+    metrics: dsl.Output[dsl.Metrics],
+    confusion: dsl.Output[dsl.ClassificationMetrics],
+    report: dsl.Output[dsl.HTML],
+) -> NamedTuple("Outputs", passed=bool, accuracy=float, reason=str):  # type: ignore[valid-type]
+    """Measures the trained model on data it never saw and holds it against a threshold.
+
+    Args:
+        model: Where the training program left its model.
+        data: Where the staged dataset is.
+        code: Where the training code is.
+        entrypoint: The training program in it.
+        model_factory: module:callable that builds the network, for a file of bare weights.
+        min_accuracy: The least held-out accuracy that passes, 0 to 1.
+        commit: The commit of the training code, for the report.
+        fingerprint: The dataset's fingerprint, for the report.
+        workspace: The run workspace.
+        metrics: Accuracy and, per class, precision and recall.
+        confusion: The confusion matrix.
+        report: A page on how good the model is.
+
+    Returns:
+        passed: Whether the model may be exported.
+        accuracy: Accuracy on the held-out split; 0 when it could not be measured.
+        reason: One sentence that says why it passed or not.
+    """
+    from components.evaluation.outputs import evaluate_and_report
+    from components.step import step
+
+    with step("evaluate", workspace):
+        return evaluate_and_report(
+            model=model,
+            data=data,
+            code=code,
+            entrypoint=entrypoint,
+            model_factory=model_factory,
+            min_accuracy=min_accuracy,
+            about={"Code": f"{entrypoint} at {commit}", "Data": fingerprint, "Model": model},
+            workspace=workspace,
+            metrics=metrics,
+            confusion=confusion,
+            report=report,
+        )

@@ -1,0 +1,191 @@
+"""Evaluate a trained classifier on the held-out split of its dataset."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from components.errors import InputError
+from components.tracking import journal
+from components.training.result import NotLoadable, load_model
+
+if TYPE_CHECKING:
+    import torch
+
+BATCH = 256  # samples that go through the model at a time
+
+
+class Verdict(NamedTuple):
+    """What the gate says.
+
+    Attributes:
+        passed: Whether the model may be exported.
+        accuracy: Accuracy on the held-out split, 0 to 1; 0 when it could not be measured.
+        reason: One sentence that says why.
+    """
+
+    passed: bool
+    accuracy: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How a classifier does on the held-out split.
+
+    Attributes:
+        classes: Names of the classes.
+        accuracy: Share of samples classified right, 0 to 1.
+        precision: Per class.
+        recall: Per class.
+        support: Held-out samples per class.
+        confusion: Samples by true class (rows) and predicted class (columns).
+    """
+
+    classes: list[str]
+    accuracy: float
+    precision: list[float]
+    recall: list[float]
+    support: list[int]
+    confusion: list[list[int]]
+
+
+def check(min_accuracy: float) -> None:
+    """Refuses a threshold that is not a share.
+
+    Raises:
+        InputError: ``min_accuracy`` is not between 0 and 1.
+    """
+    if not 0 <= min_accuracy <= 1:
+        raise InputError(f"min_accuracy {min_accuracy}: must be between 0 and 1")
+
+
+def evaluate(
+    model: Path, data: Path, code: Path, entrypoint: str, factory: str, min_accuracy: float
+) -> tuple[Verdict, Evaluation | None]:
+    """Measures a trained model on data it never saw and holds it against a threshold.
+
+    A model or dataset in a form that cannot be evaluated is no fault of the training: the
+    verdict then says so, and the gate stays shut.
+
+    Args:
+        model: What was MODEL_DIR.
+        data: The staged dataset; ``test.npz`` in it holds arrays ``x`` and ``y``.
+        code: The training code's repository.
+        entrypoint: The training program in it.
+        factory: ``module:callable`` that builds the network, where the model needs it.
+        min_accuracy: The least accuracy that passes, 0 to 1.
+
+    Returns:
+        The verdict, and the figures it rests on where there are any.
+
+    Raises:
+        InputError: ``min_accuracy`` is not between 0 and 1.
+    """
+    check(min_accuracy)
+    journal.log_params({"min_accuracy": min_accuracy})
+    try:
+        inputs, labels = held_out(data)
+        evaluation = _measure(
+            predict(load_model(model, code, entrypoint, factory), inputs), labels, _classes(data)
+        )
+    except NotLoadable as error:
+        verdict = Verdict(False, 0.0, f"not evaluated: {error}")
+        journal.log_tags({"gate": verdict.reason})
+        journal.summarize(verdict.reason)
+        return verdict, None
+    passed = evaluation.accuracy >= min_accuracy
+    reason = (
+        f"held-out accuracy {evaluation.accuracy:.4f} "
+        f"{'reaches' if passed else 'is below'} min_accuracy {min_accuracy:g}"
+    )
+    _record(evaluation, reason)
+    return Verdict(passed, evaluation.accuracy, reason), evaluation
+
+
+def held_out(data: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Returns inputs and labels of a dataset's held-out split.
+
+    Args:
+        data: The staged dataset.
+
+    Raises:
+        NotLoadable: It has no held-out split in a known form.
+    """
+    file = data / "test.npz"
+    try:
+        with np.load(file) as arrays:
+            return arrays["x"], arrays["y"]
+    except FileNotFoundError:
+        raise NotLoadable("the dataset has no test.npz with held-out samples") from None
+    except (KeyError, ValueError) as error:
+        raise NotLoadable(f"test.npz cannot be used: {error}") from None
+
+
+def predict(model: "torch.nn.Module", inputs: np.ndarray) -> np.ndarray:
+    """Returns a model's outputs, computed in batches.
+
+    Args:
+        model: The model.
+        inputs: Samples along the first axis.
+
+    Raises:
+        NotLoadable: The model does not take these inputs.
+    """
+    import torch
+
+    try:
+        with torch.inference_mode():
+            outputs = [
+                model(torch.from_numpy(inputs[start : start + BATCH])).numpy()
+                for start in range(0, len(inputs), BATCH)
+            ]
+    except Exception as error:
+        reason = " ".join(str(error).split())[:300]
+        raise NotLoadable(f"the model does not take the held-out samples: {reason}") from None
+    return np.concatenate(outputs)
+
+
+def _measure(logits: np.ndarray, labels: np.ndarray, names: list[str]) -> Evaluation:
+    from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+
+    if logits.ndim != 2 or len(logits) != len(labels):
+        raise NotLoadable(
+            f"the model answers in the shape {logits.shape}, not (samples, classes)"
+        )
+    predicted = logits.argmax(1)
+    classes = list(range(max(logits.shape[1], int(labels.max()) + 1)))
+    precision, recall, _, support = precision_recall_fscore_support(
+        labels, predicted, labels=classes, zero_division=0.0
+    )
+    return Evaluation(
+        classes=names if len(names) == len(classes) else [str(index) for index in classes],
+        accuracy=float((predicted == labels).mean()),
+        precision=precision.tolist(),
+        recall=recall.tolist(),
+        support=support.tolist(),
+        confusion=confusion_matrix(labels, predicted, labels=classes).tolist(),
+    )
+
+
+def _classes(data: Path) -> list[str]:
+    about = data / "dataset.json"
+    described: dict[str, Any] = json.loads(about.read_text()) if about.exists() else {}
+    return [str(name) for name in described.get("classes", [])]
+
+
+def _record(evaluation: Evaluation, reason: str) -> None:
+    journal.log_headline({"held_out_accuracy": evaluation.accuracy})
+    journal.log_metrics(
+        {
+            f"{measure}_{name}": value
+            for measure in ("precision", "recall")
+            for name, value in zip(
+                evaluation.classes, getattr(evaluation, measure), strict=True
+            )
+        }
+    )
+    journal.log_tags({"gate": reason})
+    journal.summarize(reason)

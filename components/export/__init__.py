@@ -1,0 +1,1 @@
+"""Export: write the trained model in forms that run without its training code."""

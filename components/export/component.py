@@ -1,0 +1,55 @@
+"""The export step as a kfp component."""
+
+from typing import NamedTuple
+
+from kfp import dsl
+
+from components.images import PYTORCH
+
+
+@dsl.component(base_image=PYTORCH, install_kfp_package=False)
+def export(
+    model: str,
+    data: str,
+    code: str,
+    entrypoint: str,
+    model_factory: str,
+    model_name: str,
+    workspace: str,
+    exported: dsl.Output[dsl.Model],
+) -> NamedTuple("Outputs", path=str, difference=float):  # type: ignore[valid-type]
+    """Writes the trained model as torch.export program and ONNX, compares both, registers it.
+
+    Args:
+        model: Where the training program left its model.
+        data: Where the staged dataset is; the files are compared on its held-out samples.
+        code: Where the training code is.
+        entrypoint: The training program in it.
+        model_factory: module:callable that builds the network, for a file of bare weights.
+        model_name: The registered model that this becomes a version of.
+        workspace: The run workspace.
+        exported: The exported files.
+
+    Returns:
+        path: Where the files are in the workspace.
+        difference: Largest absolute difference of any file's outputs from the model's.
+    """
+    import shutil
+    from pathlib import Path
+
+    from components.export.export import export
+    from components.step import step
+
+    with step("export", workspace):
+        result = export(
+            Path(model),
+            Path(data),
+            Path(code),
+            entrypoint,
+            model_factory,
+            model_name,
+            Path(workspace, "exported"),
+        )
+        shutil.copytree(result.path, exported.path)
+        exported.metadata.update(registered_model=model_name, largest_difference=result.difference)
+        return result

@@ -1,0 +1,54 @@
+"""What every step does around its work: keep a journal, and fail in one clear sentence."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from components.errors import TriremeError
+from components.tracking import journal
+
+TERMINATION_LOG = Path("/dev/termination-log")
+"""Where Kubernetes reads a container's last words from (``terminationMessagePath``)."""
+
+
+@contextmanager
+def step(name: str, workspace: str) -> Iterator[None]:
+    """Runs the body of a component as the named step of a run.
+
+    An error that a person can act on ends the process with that error's exit status and its
+    sentence, without a traceback; anything else is a fault of ours and keeps its traceback.
+
+    Args:
+        name: The step's name, unique in the run.
+        workspace: The run workspace, a directory.
+    """
+    with journal.opened(Path(workspace), name):
+        try:
+            yield
+        except TriremeError as error:
+            journal.log_error(error)
+            _say_last_words(error)
+            sys.exit(error.exit_status)
+        finally:
+            _bring_to_mlflow(name, Path(workspace))
+
+
+def _say_last_words(error: TriremeError) -> None:
+    print("\n".join(filter(None, [error.detail, f"error: {error}"])), file=sys.stderr)
+    if os.access(TERMINATION_LOG, os.W_OK):
+        TERMINATION_LOG.write_text(str(error))
+
+
+def _bring_to_mlflow(name: str, workspace: Path) -> None:
+    """Brings the journal into MLflow, unless whoever started this step does that.
+
+    ``trireme run`` has MLflow loaded already and does it for all its steps; loading it in each
+    of them would cost more than most steps' work.
+    """
+    if os.environ.get("TRIREME_TRACKER") == "parent" or "MLFLOW_RUN_ID" not in os.environ:
+        return
+    from components.tracking.sync import Run, sync
+
+    sync(workspace, name, Run.from_environment())

@@ -1,0 +1,1 @@
+"""Tracking: record what every step did, and bring those records into MLflow."""

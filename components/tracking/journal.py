@@ -1,0 +1,133 @@
+"""The journal: what a step has to record, written to the run workspace as it happens.
+
+A step never talks to MLflow. It appends lines of JSON to a file in the workspace, which costs
+nothing and cannot fail because a server is away; ``components.tracking.sync`` brings the file
+into MLflow. The functions here write to the journal of the step that is running in this
+process and do nothing outside of one, so the work of a step can be called from anywhere.
+
+Each line is an object with one key:
+
+    {"params": {name: value}}             parameters of the step's MLflow run
+    {"metrics": {name: value}}            metrics of the step's run
+    {"tags": {name: value}}               tags of the step's run and of the pipeline's (lineage)
+    {"headline": {name: value}}           metrics of the step's run and of the pipeline's
+    {"artifact": path, "folder": name}    a file to keep with the step's run
+    {"model": {...}}                      a model to log and register, see ``log_model``
+    {"summary": text}                     the step's result in a few words, for a person
+    {"error": {...}}                      why the step ended, see ``log_error``
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from components.errors import TriremeError
+
+_journal: TextIO | None = None
+
+
+def journal_path(workspace: Path, step: str) -> Path:
+    """Returns the file that the named step's journal is written to."""
+    return workspace / "steps" / step / "journal.jsonl"
+
+
+def read(workspace: Path, step: str) -> list[dict[str, Any]]:
+    """Returns the records of a step's journal so far, oldest first; a cut-off line is left out.
+
+    Args:
+        workspace: The run workspace.
+        step: The step's name.
+    """
+    path = journal_path(workspace, step)
+    if not path.exists():
+        return []
+    complete = path.read_text().rpartition("\n")[0]
+    return [json.loads(line) for line in complete.splitlines()]
+
+
+@contextmanager
+def opened(workspace: Path, step: str) -> Iterator[None]:
+    """Makes this process's records go to the journal of the named step, started anew.
+
+    Args:
+        workspace: The run workspace.
+        step: The step's name.
+    """
+    global _journal
+    path = journal_path(workspace, step)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as _journal:
+        try:
+            yield
+        finally:
+            _journal = None
+
+
+def log_params(params: dict[str, Any]) -> None:
+    """Records parameters of this step."""
+    _append({"params": params})
+
+
+def log_metrics(metrics: dict[str, float]) -> None:
+    """Records metrics of this step."""
+    _append({"metrics": metrics})
+
+
+def log_tags(tags: dict[str, str]) -> None:
+    """Records where the run came from (commit, fingerprint, image); shown on the whole run."""
+    _append({"tags": tags})
+
+
+def log_headline(metrics: dict[str, float]) -> None:
+    """Records the metrics a person compares runs by; shown on the whole run."""
+    _append({"headline": metrics})
+
+
+def log_artifact(path: Path, folder: str = "") -> None:
+    """Records a file or folder to be kept with the run.
+
+    Args:
+        path: What to keep; it must stay in place until the run has ended.
+        folder: The folder of the MLflow run's artifacts that it goes to.
+    """
+    _append({"artifact": str(path), "folder": folder})
+
+
+def log_model(onnx: Path, name: str, sample: Path) -> None:
+    """Records a model to be logged with its signature and registered.
+
+    Args:
+        onnx: The model as an ONNX file.
+        name: The registered model to add a version to.
+        sample: A ``.npz`` with arrays ``inputs`` and ``outputs``: a few real samples and the
+            model's answers, from which the signature and the input example are taken.
+    """
+    _append({"model": {"onnx": str(onnx), "name": name, "sample": str(sample)}})
+
+
+def summarize(text: str) -> None:
+    """Records the step's result in a few words, shown beside the step's name."""
+    _append({"summary": text})
+
+
+def log_error(error: TriremeError) -> None:
+    """Records why the step ended."""
+    _append(
+        {
+            "error": {
+                "message": str(error),
+                "detail": error.detail,
+                "exit_status": error.exit_status,
+            }
+        }
+    )
+
+
+def _append(record: dict[str, Any]) -> None:
+    if _journal is None:
+        return
+    _journal.write(json.dumps(record | {"time": time.time()}) + "\n")
+    _journal.flush()

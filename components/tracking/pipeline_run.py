@@ -1,0 +1,212 @@
+"""One MLflow run per pipeline run and a nested one per step, for pipelines that run here.
+
+On Kubeflow its MLflow plugin does this: it opens the runs and gives every step
+``MLFLOW_TRACKING_URI``, ``MLFLOW_EXPERIMENT_ID`` and ``MLFLOW_RUN_ID``. Here we do the same.
+"""
+
+import importlib.metadata
+import logging
+import os
+import sys
+import time
+import urllib.error
+import urllib.request
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from components.errors import InputError, TrackingUnavailable
+from components.tracking.sync import Run, log, patiently, sync
+
+ANSWER_LIMIT = 10.0  # seconds within which a tracking server has to answer before we start
+
+
+class PipelineRun:
+    """The MLflow record of one pipeline run.
+
+    All talk with MLflow happens on one thread of its own, so that neither loading MLflow nor a
+    slow server holds up the steps.
+
+    Args:
+        name: Name of the run.
+        experiment: Name of the experiment; empty: the one that MLFLOW_EXPERIMENT_ID names, or
+            else one called like the pipeline.
+        pipeline: Name of the pipeline.
+        params: The pipeline's parameters.
+        home: Directory of the default SQLite store, used unless MLFLOW_TRACKING_URI is set.
+    """
+
+    def __init__(
+        self, name: str, experiment: str, pipeline: str, params: dict[str, Any], home: Path
+    ) -> None:
+        self.uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(home)
+        self.run_id = os.environ.get("MLFLOW_RUN_ID", "")
+        self.experiment_id = ""
+        self.told: dict[str, str] = {}
+        self._steps: dict[str, str] = {}
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="mlflow")
+        self._work: list[Future[None]] = [
+            self._thread.submit(self._open, name, experiment, pipeline, params, home)
+        ]
+
+    def environment(self, step: str) -> dict[str, str]:
+        """Opens a step's run and returns the variables that lead to it.
+
+        Args:
+            step: The step's name. A step that is tried again keeps its run.
+
+        Raises:
+            InputError: There is no such tracking server, experiment or run.
+            TrackingUnavailable: The server stopped answering.
+        """
+        self._work[0].result()
+        self._thread.submit(self._open_step, step).result()
+        return {
+            "MLFLOW_TRACKING_URI": self.uri,
+            "MLFLOW_EXPERIMENT_ID": self.experiment_id,
+            "MLFLOW_RUN_ID": self._steps[step],
+            "TRIREME_TRACKER": "parent",
+        }
+
+    def step_ended(
+        self, step: str, status: str, workspace: Path, resources: dict[str, float]
+    ) -> None:
+        """Brings a step's journal into its run and ends that; returns at once.
+
+        Args:
+            step: The step's name.
+            status: FINISHED, FAILED or KILLED.
+            workspace: The run workspace.
+            resources: What the step used, as metrics.
+        """
+        self._work.append(
+            self._thread.submit(
+                self._end_step, step, status, workspace, resources, int(time.time() * 1000)
+            )
+        )
+
+    def close(self, status: str, resources: dict[str, float]) -> None:
+        """Ends the pipeline's run with its true status, after everything else is recorded.
+
+        Args:
+            status: FINISHED, FAILED or KILLED.
+            resources: What the whole run used, as metrics.
+
+        Raises:
+            TrackingUnavailable: Something could not be recorded.
+        """
+        self._work.append(self._thread.submit(self._close, status, resources))
+        self._thread.shutdown()
+        for work in self._work:
+            work.result()
+
+    def _open(
+        self, name: str, experiment: str, pipeline: str, params: dict[str, Any], home: Path
+    ) -> None:
+        _must_answer(self.uri)
+        # Our own patience decides how long to wait for a server, see sync.patiently.
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
+        os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+        import mlflow
+        from mlflow.exceptions import MlflowException
+
+        for chatty in ("alembic", "mlflow"):
+            logging.getLogger(chatty).setLevel(logging.ERROR)
+        mlflow.set_tracking_uri(self.uri)
+        client = mlflow.MlflowClient()
+        try:
+            if self.run_id:
+                self.experiment_id = client.get_run(self.run_id).info.experiment_id
+                client.update_run(self.run_id, status="RUNNING")
+            else:
+                self.experiment_id = self._experiment(client, experiment, pipeline, home)
+                self.run_id = client.create_run(self.experiment_id, run_name=name).info.run_id
+        except MlflowException as error:
+            raise InputError(f"MLflow at {_public(self.uri)} refuses: {error}") from None
+        tags = {
+            "pipeline": pipeline,
+            "mlflow.source.name": f"trireme run {pipeline}",
+            "python": sys.version.split()[0],
+        }
+        log(self.run_id, params=params, tags=tags)
+        client.log_text(self.run_id, _packages(), "environment.txt")
+
+    def _experiment(self, client: Any, experiment: str, pipeline: str, home: Path) -> str:
+        preset = os.environ.get("MLFLOW_EXPERIMENT_ID", "")
+        if preset and not experiment:
+            return str(client.get_experiment(preset).experiment_id)
+        name = experiment or pipeline
+        existing = client.get_experiment_by_name(name)
+        if existing:
+            return str(existing.experiment_id)
+        # MLflow's own default is a folder below wherever the command happens to be started.
+        artifacts = home / "mlartifacts" if self.uri == default_uri(home) else None
+        return str(client.create_experiment(name, artifacts and artifacts.as_uri()))
+
+    def _open_step(self, step: str) -> None:
+        from mlflow import MlflowClient
+
+        client = MlflowClient()
+        if step in self._steps:
+            patiently(lambda: client.update_run(self._steps[step], status="RUNNING"))
+            return
+        tags = {"mlflow.parentRunId": self.run_id}
+        created = patiently(lambda: client.create_run(self.experiment_id, tags=tags, run_name=step))
+        self._steps[step] = created.info.run_id
+
+    def _end_step(
+        self, step: str, status: str, workspace: Path, resources: dict[str, float], at: int
+    ) -> None:
+        from mlflow import MlflowClient
+
+        run_id = self._steps[step]
+        self.told |= sync(workspace, step, Run(run_id, self.run_id))
+        log(run_id, metrics=resources)
+        patiently(lambda: MlflowClient().set_terminated(run_id, status, at))
+
+    def _close(self, status: str, resources: dict[str, float]) -> None:
+        from mlflow import MlflowClient
+
+        if not self.experiment_id:
+            return  # never opened; close() raises why
+        log(self.run_id, metrics=resources)
+        patiently(lambda: MlflowClient().set_terminated(self.run_id, status))
+
+
+def default_uri(home: Path) -> str:
+    """Returns the tracking URI of the SQLite store in Trireme's data directory."""
+    return f"sqlite:///{home / 'mlflow.db'}"
+
+
+def _must_answer(uri: str) -> None:
+    """Refuses a tracking server that is not there, sooner than MLflow would."""
+    if not uri.startswith(("http://", "https://")):
+        return
+    try:
+        urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=ANSWER_LIMIT).close()
+    except urllib.error.HTTPError:
+        return  # it answers; whether it accepts us, the first call shows
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        raise InputError(
+            f"MLFLOW_TRACKING_URI {_public(uri)} does not answer: {reason}; start that server, "
+            "or unset the variable to record into a local file"
+        ) from None
+
+
+def _public(uri: str) -> str:
+    """Returns a URI without user name and password."""
+    scheme, separator, rest = uri.partition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else uri
+
+
+def _packages() -> str:
+    lines = {
+        f"{distribution.metadata['Name']}=={distribution.version}"
+        for distribution in importlib.metadata.distributions()
+    }
+    return "\n".join(sorted(lines, key=str.lower)) + "\n"
+
+
+__all__ = ["PipelineRun", "TrackingUnavailable", "default_uri"]

@@ -1,0 +1,218 @@
+"""Bring a step's journal into MLflow."""
+
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from components.errors import TrackingUnavailable
+from components.tracking import journal
+
+PATIENCE = 120.0  # seconds that a tracking server may be away before we give up
+PARAMETER_LIMIT = 6000  # characters of a parameter's value that MLflow keeps
+BATCH = 100  # parameters or tags that MLflow takes at once
+
+_UNUSUAL = re.compile(r"[^\w\-. :/]")  # what MLflow does not accept in a name
+
+
+@dataclass(frozen=True)
+class Run:
+    """A step's MLflow run.
+
+    Attributes:
+        step_id: The run of the step.
+        pipeline_id: The run of the whole pipeline; the same where there is only one.
+    """
+
+    step_id: str
+    pipeline_id: str
+
+    @classmethod
+    def from_environment(cls) -> Self:
+        """Returns the run that MLFLOW_RUN_ID names, as Kubeflow Pipelines' MLflow plugin sets it."""
+        import os
+
+        from mlflow import MlflowClient
+
+        step_id = os.environ["MLFLOW_RUN_ID"]
+        tags = patiently(lambda: MlflowClient().get_run(step_id).data.tags)
+        return cls(step_id, tags.get("mlflow.parentRunId", step_id))
+
+
+def patiently(call: Any, patience: float = PATIENCE) -> Any:
+    """Calls MLflow until it answers.
+
+    Args:
+        call: What to call; called again as long as the server is away.
+        patience: Seconds to go on.
+
+    Returns:
+        What the call returns.
+
+    Raises:
+        TrackingUnavailable: The server did not answer in this time.
+        mlflow.exceptions.MlflowException: It answered, and refused.
+    """
+    from mlflow.exceptions import MlflowException
+
+    limit, pause = time.monotonic() + patience, 0.5
+    while True:
+        try:
+            return call()
+        except (MlflowException, OSError) as error:
+            # 5xx and no answer at all are worth another try, a refusal is not.
+            refused = isinstance(error, MlflowException) and error.get_http_status_code() < 500
+            if refused:
+                raise
+            if time.monotonic() + pause > limit:
+                raise TrackingUnavailable(
+                    f"the MLflow tracking server does not answer: {str(error).splitlines()[0]}"
+                ) from None
+        time.sleep(pause)
+        pause = min(2 * pause, 10.0)
+
+
+def sync(workspace: Path, step: str, run: Run) -> dict[str, str]:
+    """Brings what a step has recorded and MLflow does not have yet into MLflow.
+
+    Args:
+        workspace: The run workspace.
+        step: The step's name.
+        run: Where it goes.
+
+    Returns:
+        What MLflow made of it that is worth telling: ``model_version`` where one was registered.
+
+    Raises:
+        TrackingUnavailable: The server stayed away; the records stay in the workspace, and the
+            next call goes on where this one stopped.
+    """
+    mark = journal.journal_path(workspace, step).with_name("journal.synced")
+    done = int(mark.read_text()) if mark.exists() else 0
+    told: dict[str, str] = {}
+    for number, record in enumerate(journal.read(workspace, step), start=1):
+        if number > done:
+            told |= _apply(record, run)
+            mark.write_text(str(number))
+    return told
+
+
+def _apply(record: dict[str, Any], run: Run) -> dict[str, str]:
+    at = int(record["time"] * 1000)
+    both = {run.step_id, run.pipeline_id}
+    if "params" in record:
+        log(run.step_id, params=record["params"])
+    elif "metrics" in record:
+        log(run.step_id, metrics=record["metrics"], at=at)
+    elif "headline" in record:
+        for run_id in both:
+            log(run_id, metrics=record["headline"], at=at)
+    elif "tags" in record:
+        for run_id in both:
+            log(run_id, tags=record["tags"])
+    elif "error" in record:
+        for run_id in both:
+            log(run_id, tags={"error": record["error"]["message"]})
+    elif "artifact" in record:
+        _log_artifact(Path(record["artifact"]), record["folder"], run)
+    elif "model" in record:
+        return _log_model(run, **record["model"])
+    return {}
+
+
+def log(
+    run_id: str,
+    params: dict[str, Any] | None = None,
+    metrics: dict[str, float] | None = None,
+    tags: dict[str, str] | None = None,
+    at: int | None = None,
+) -> None:
+    """Logs to an MLflow run in as few calls as it takes.
+
+    Args:
+        run_id: The run.
+        params: Parameters; values too long for MLflow are cut.
+        metrics: Metrics, at step 0.
+        tags: Tags.
+        at: When, in milliseconds since 1970; now by default.
+    """
+    from mlflow import MlflowClient
+    from mlflow.entities import Metric, Param, RunTag
+
+    at = at or int(time.time() * 1000)
+    client = MlflowClient()
+    entries: dict[str, list[Any]] = {
+        "params": [
+            Param(_UNUSUAL.sub("_", name), str(value)[:PARAMETER_LIMIT])
+            for name, value in (params or {}).items()
+        ],
+        "metrics": [
+            Metric(_UNUSUAL.sub("_", name), value, at, 0)
+            for name, value in (metrics or {}).items()
+        ],
+        "tags": [RunTag(_UNUSUAL.sub("_", name), value) for name, value in (tags or {}).items()],
+    }
+    for kind, values in entries.items():
+        for batch in _batches(values):
+            patiently(lambda kind=kind, batch=batch: client.log_batch(run_id, **{kind: batch}))
+
+
+def _batches(values: list[Any]) -> Iterator[list[Any]]:
+    for start in range(0, len(values), BATCH):
+        yield values[start : start + BATCH]
+
+
+def _log_artifact(path: Path, folder: str, run: Run) -> None:
+    from mlflow import MlflowClient
+
+    client = MlflowClient()
+    if path.is_dir():
+        patiently(lambda: client.log_artifacts(run.step_id, str(path), folder or None))
+    elif path.exists():
+        patiently(lambda: client.log_artifact(run.step_id, str(path), folder or None))
+
+
+def _log_model(run: Run, onnx: str, name: str, sample: str) -> dict[str, str]:
+    """Logs an ONNX model with its signature and registers it, tagged with its lineage."""
+    import importlib.metadata
+
+    import mlflow.onnx
+    import numpy as np
+    from mlflow import MlflowClient
+    from onnx import load
+
+    def version(package: str) -> str:
+        return f"{package}=={importlib.metadata.version(package)}"
+
+    with np.load(sample) as arrays:
+        inputs, outputs = arrays["inputs"], arrays["outputs"]
+    client = MlflowClient()
+    pipeline_tags = patiently(lambda: client.get_run(run.pipeline_id).data.tags)
+    lineage = {
+        key: value
+        for key, value in pipeline_tags.items()
+        if key in ("git.commit", "git.url", "dataset.fingerprint", "dataset.uri", "image")
+    }
+    patiently(
+        lambda: mlflow.onnx.log_model(
+            load(onnx),
+            name="model",
+            run_id=run.step_id,
+            signature=mlflow.models.infer_signature(inputs, outputs),
+            # Listed, because finding them out means loading the model once more.
+            pip_requirements=[version("mlflow"), version("onnxruntime"), version("numpy")],
+            onnx_execution_providers=["CPUExecutionProvider"],
+        )
+    )
+    source = f"runs:/{run.step_id}/model"
+    if not patiently(lambda: client.search_registered_models(f"name = '{name}'")):
+        patiently(lambda: client.create_registered_model(name))
+    registered = patiently(
+        lambda: client.create_model_version(
+            name, source, run.step_id, tags=lineage | {"pipeline_run": run.pipeline_id}
+        )
+    )
+    log(run.pipeline_id, tags={"model": name, "model.version": str(registered.version)})
+    return {"model_version": str(registered.version)}

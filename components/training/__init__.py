@@ -1,0 +1,1 @@
+"""Training: describe a distributed job, render it as a manifest, run it."""

@@ -1,0 +1,113 @@
+"""What a training program leaves in MODEL_DIR, and how it becomes a model again."""
+
+import importlib
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from components.errors import TriremeError
+
+if TYPE_CHECKING:
+    import torch
+
+WEIGHTS = (".pt", ".pth", ".bin")
+
+
+class NotLoadable(TriremeError):
+    """The directory holds no model that can be loaded without more being said."""
+
+
+def load_model(directory: Path, code: Path, entrypoint: str, factory: str = "") -> "torch.nn.Module":
+    """Loads the model that a training program left. Nothing of the file itself is executed.
+
+    Accepted, in this order:
+
+    - ``*.pt2``: a program saved with ``torch.export.save``, which needs no training code;
+    - ``model.pt``, or the only ``.pt``, ``.pth`` or ``.bin``: a ``torch.save`` of a dictionary
+      with ``factory`` (``"module:callable"``), ``arguments`` (a dictionary, optional) and
+      ``state_dict``; or a bare state dictionary, together with ``factory`` given here. The
+      factory is imported from the training code and called.
+
+    Args:
+        directory: What was MODEL_DIR.
+        code: The training code's repository.
+        entrypoint: The training program in it; modules beside it can be imported.
+        factory: ``module:callable`` that builds the network for a bare state dictionary.
+
+    Returns:
+        The model, in evaluation mode, on the CPU.
+
+    Raises:
+        NotLoadable: One sentence on what is there and what would be accepted.
+    """
+    import torch
+
+    file = _model_file(directory)
+    if file.suffix == ".pt2":
+        program = torch.export.load(file)
+        return program.module()
+    try:
+        saved = torch.load(file, map_location="cpu", weights_only=True)
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0]
+        raise NotLoadable(f"{file.name} is not a file of weights: {reason}") from None
+    if not isinstance(saved, Mapping):
+        raise NotLoadable(f"{file.name} holds a {type(saved).__name__}, not a state dictionary")
+    arguments: dict[str, Any] = {}
+    state = saved
+    if "factory" in saved and "state_dict" in saved:
+        factory, arguments = saved["factory"], saved.get("arguments", {})
+        state = saved["state_dict"]
+    if not factory:
+        raise NotLoadable(
+            f"{file.name} holds weights only; give model_factory=module:callable, which builds "
+            "the network, or let the program save with torch.export.save to model.pt2"
+        )
+    with _importable(code, entrypoint):
+        network = _call(factory, arguments)
+    # A wrapper for data parallelism puts "module." before every name.
+    state = {name.removeprefix("module."): value for name, value in state.items()}
+    try:
+        network.load_state_dict(state)
+    except (RuntimeError, AttributeError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise NotLoadable(f"{file.name} does not fit {factory}: {reason}") from None
+    return network.eval()
+
+
+def _model_file(directory: Path) -> Path:
+    files = sorted(path for path in directory.rglob("*") if path.is_file())
+    programs = [path for path in files if path.suffix == ".pt2"]
+    weights = [path for path in files if path.suffix in WEIGHTS]
+    named = [path for path in weights if path.stem == "model"]
+    for candidates in (programs, named, weights):
+        if len(candidates) == 1:
+            return candidates[0]
+    found = ", ".join(path.name for path in files[:5]) or "nothing"
+    raise NotLoadable(
+        f"the training program left {found} in MODEL_DIR; a model to evaluate is one .pt2 file "
+        "of torch.export.save, or one .pt file of weights"
+    )
+
+
+def _call(factory: str, arguments: dict[str, Any]) -> "torch.nn.Module":
+    module, _, name = factory.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)(**arguments)
+    except Exception as error:
+        raise NotLoadable(
+            f"model_factory {factory!r} could not build the model: {type(error).__name__}: {error}"
+        ) from None
+
+
+@contextmanager
+def _importable(code: Path, entrypoint: str) -> Iterator[None]:
+    """Makes the training code's modules importable, as they are for the training program."""
+    before = sys.path[:]
+    sys.path[:0] = [str((code / entrypoint).parent), str(code)]
+    try:
+        yield
+    finally:
+        sys.path[:] = before

@@ -1,0 +1,138 @@
+"""Run a command as a container would: when it ends, or its parent does, nothing of it is left.
+
+Used as a program, with nothing imported but the standard library so that it starts at once:
+
+    python -S -I supervisor.py GRACE COMMAND [ARGUMENT ...]
+
+- Standard input is a pipe that the parent holds open and never writes to. When it closes, the
+  parent is gone (also by ``kill -9``) and the command is stopped.
+- Stopping, also on SIGTERM, SIGINT or SIGHUP, sends SIGTERM to the command's process group;
+  what is left after GRACE seconds is killed.
+- When the command ends by itself, processes it left behind are killed, as the kernel does when
+  process 1 of a container ends.
+- The exit status is the command's, 128 + N when signal N ended it, 127 when it does not start.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import time
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
+POLL = 0.05  # seconds between looks while the command is being stopped
+
+
+def main() -> int:
+    """Runs the command line's command; returns the exit status."""
+    grace, command = float(sys.argv[1]), sys.argv[2:]
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(waker)
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: None)
+    started, starting = os.pipe2(os.O_CLOEXEC)
+    child = os.fork()
+    if child == 0:
+        _become(command)
+    os.close(starting)
+    os.read(started, 1)  # ends when the command runs, in a process group that can be signalled
+
+    status: int | None = None
+    while status is None:
+        ready, _, _ = select.select([0, wake], [], [])
+        caught = os.read(wake, 4096) if wake in ready else b""
+        if 0 in ready or set(caught) - {signal.SIGCHLD}:
+            return _stop(child, grace)
+        status = _reap().get(child)
+    _kill_descendants()
+    return _exit_status(status)
+
+
+def _become(command: list[str]) -> None:
+    """Turns the forked child into the command, leading a session of its own."""
+    os.setsid()
+    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # if the supervisor itself is killed
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execvp(command[0], command)
+    except OSError as error:
+        print(f"{command[0]}: {error.strerror}", file=sys.stderr, flush=True)
+        os._exit(127)
+
+
+def _stop(child: int, grace: float) -> int:
+    """Asks the command to end, waits for all of it, and kills what is left after the grace."""
+    statuses = _reap()
+    if child not in statuses:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGTERM)
+    deadline = time.monotonic() + grace
+    while time.monotonic() < deadline and _descendants():
+        time.sleep(POLL)
+        statuses |= _reap()
+    _kill_descendants(statuses)
+    return _exit_status(statuses.get(child, signal.SIGKILL))
+
+
+def _kill_descendants(statuses: dict[int, int] | None = None) -> None:
+    while descendants := _descendants():
+        for pid in descendants:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.005)
+        ended = _reap()
+        if statuses is not None:
+            statuses |= ended
+
+
+def _reap() -> dict[int, int]:
+    """Takes in every child that has ended; returns wait statuses by process id."""
+    ended = {}
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return ended
+        if pid == 0:
+            return ended
+        ended[pid] = status
+
+
+def _descendants() -> list[int]:
+    """Returns the ids of all processes below this one that still run (from /proc/PID/stat)."""
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                state, parent = file.read().rpartition(b") ")[2].split()[:2]
+        except OSError:
+            continue  # it has ended meanwhile
+        if state != b"Z" or int(parent) == os.getpid():
+            children.setdefault(int(parent), []).append(int(name))
+    found, at = children.get(os.getpid(), []), 0
+    while at < len(found):
+        found += children.get(found[at], [])
+        at += 1
+    return found
+
+
+def _exit_status(wait_status: int) -> int:
+    code = os.waitstatus_to_exitcode(wait_status)
+    return code if code >= 0 else 128 - code
+
+
+def _prctl(option: int, value: int) -> None:
+    import ctypes
+
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The graphs: each pipeline is written once, in kfp's DSL."""

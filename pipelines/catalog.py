@@ -1,0 +1,173 @@
+"""The pipelines there are, and their parameters."""
+
+import difflib
+import importlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from components.errors import InputError
+
+if TYPE_CHECKING:
+    from kfp.dsl.graph_component import GraphComponent
+
+PIPELINES = {"pytorch-training": "Train with PyTorch on one or many processes"}
+"""Names and one-line descriptions; ``pipelines/NAME.py`` holds each, with dashes as underscores."""
+
+TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "STRING": (str, "text"),
+    "NUMBER_INTEGER": (int, "whole number"),
+    "NUMBER_DOUBLE": ((int, float), "number"),
+    "BOOLEAN": (bool, "true or false"),
+    "LIST": (list, "JSON list"),
+    "STRUCT": (dict, "JSON object"),
+}
+"""Python types and words for kfp's parameter types."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a pipeline.
+
+    Attributes:
+        name: Its name.
+        type: kfp's name of its type, a key of ``TYPES``.
+        default: Its default value.
+        description: What it means.
+    """
+
+    name: str
+    type: str
+    default: Any
+    description: str
+
+    @property
+    def type_in_words(self) -> str:
+        """The type as a person would say it."""
+        return TYPES[self.type][1]
+
+    def parse(self, text: str) -> Any:
+        """Returns the value that a person wrote on the command line.
+
+        Raises:
+            InputError: It is not of the parameter's type.
+        """
+        if self.type == "STRING":
+            return text
+        try:
+            value = json.loads(text)
+        except ValueError:
+            raise self._wrong(text) from None
+        return self.accept(value)
+
+    def accept(self, value: Any) -> Any:
+        """Returns a value, if it is of the parameter's type.
+
+        Raises:
+            InputError: It is not.
+        """
+        expected, _ = TYPES[self.type]
+        is_flag = isinstance(value, bool)  # which Python also takes for a number
+        if not isinstance(value, expected) or is_flag != (self.type == "BOOLEAN"):
+            raise self._wrong(value)
+        return float(value) if self.type == "NUMBER_DOUBLE" else value
+
+    def _wrong(self, value: Any) -> InputError:
+        shown = value if isinstance(value, str) else json.dumps(value)
+        return InputError(f"parameter {self.name}: {shown!r} is not a {self.type_in_words}")
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A pipeline of the catalog.
+
+    Attributes:
+        name: Its name.
+        graph: The kfp pipeline.
+        check: Refuses parameter values that could not work, with an InputError.
+    """
+
+    name: str
+    graph: "GraphComponent"
+    check: Callable[[dict[str, Any]], None]
+
+    @cached_property
+    def parameters(self) -> dict[str, Parameter]:
+        """The pipeline's parameters by name, in the order they are written in."""
+        from kfp.pipeline_spec.pipeline_spec_pb2 import ParameterType as spec_type
+
+        inputs = self.graph.pipeline_spec.root.input_definitions.parameters
+        return {
+            name: Parameter(
+                name=name,
+                type=spec_type.ParameterTypeEnum.Name(inputs[name].parameter_type),
+                default=self._default(name),
+                description=" ".join(inputs[name].description.split()),
+            )
+            for name in self.graph.component_spec.inputs
+        }
+
+    def arguments(self, given: list[str], file: Path | None) -> dict[str, Any]:
+        """Returns a value for every parameter, checked.
+
+        Args:
+            given: ``name=value`` as on the command line; these win over the file.
+            file: A YAML file that maps names to values.
+
+        Raises:
+            InputError: A parameter is unknown, or its value cannot work.
+        """
+        values = {name: parameter.default for name, parameter in self.parameters.items()}
+        for name, value in _read(file).items():
+            values[name] = self._parameter(name).accept(value)
+        for pair in given:
+            name, equals, text = pair.partition("=")
+            if not equals:
+                raise InputError(f"-p {pair!r}: must be name=value")
+            values[name] = self._parameter(name).parse(text)
+        self.check(values)
+        return values
+
+    def _default(self, name: str) -> Any:
+        return self.graph.component_spec.inputs[name].default
+
+    def _parameter(self, name: str) -> Parameter:
+        if name in self.parameters:
+            return self.parameters[name]
+        close = difflib.get_close_matches(name, self.parameters, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(self.parameters)}"
+        raise InputError(f"{self.name} has no parameter {name!r}; {hint}")
+
+
+def load(name: str) -> Pipeline:
+    """Returns a pipeline by name.
+
+    Raises:
+        InputError: There is no such pipeline.
+    """
+    if name not in PIPELINES:
+        raise InputError(f"there is no pipeline {name!r}; there are {', '.join(PIPELINES)}")
+    identifier = name.replace("-", "_")
+    module = importlib.import_module(f"pipelines.{identifier}")
+    return Pipeline(name, getattr(module, identifier), module.check)
+
+
+def _read(file: Path | None) -> dict[str, Any]:
+    if file is None:
+        return {}
+    try:
+        content = yaml.safe_load(file.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"--params {file}: cannot be read: {error}") from None
+    except yaml.YAMLError as error:
+        raise InputError(f"--params {file}: is not YAML: {' '.join(str(error).split())}") from None
+    if content is None:
+        return {}
+    if not isinstance(content, dict) or not all(isinstance(name, str) for name in content):
+        raise InputError(f"--params {file}: must map parameter names to values")
+    return content

@@ -1,0 +1,171 @@
+"""The command line: ``trireme``."""
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from components.errors import InputError, TriremeError
+
+if TYPE_CHECKING:
+    from pipelines.catalog import Pipeline
+    from pipelines.console import Console
+    from pipelines.targets.local import Result
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Distributed deep-learning training as pipelines.",
+)
+
+PipelineName = Annotated[
+    str | None, typer.Argument(metavar="PIPELINE", help="Name of a pipeline, see 'trireme list'.")
+]
+
+
+@app.command(add_help_option=False)
+def run(
+    context: typer.Context,
+    pipeline: PipelineName = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option("--param", "-p", metavar="NAME=VALUE", help="A parameter; repeatable."),
+    ] = None,
+    params: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="YAML file of parameters; -p wins.")
+    ] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show every line of every step and replica.")
+    ] = False,
+    wants_help: Annotated[
+        bool, typer.Option("--help", help="Show this, or a pipeline's parameters, and exit.")
+    ] = False,
+) -> None:
+    """Run a pipeline on this machine."""
+    if wants_help or pipeline is None:
+        typer.echo(context.get_help() if pipeline is None else _parameters_help(pipeline))
+        raise typer.Exit(0 if wants_help else InputError.exit_status)
+
+    from pipelines import catalog
+    from pipelines.console import Console
+
+    chosen = catalog.load(pipeline)
+    arguments = chosen.arguments(param or [], params)
+
+    from pipelines.targets import local
+
+    console = Console(sys.stdout, verbose)
+    result = local.run(chosen, arguments, console)
+    _show(result, console)
+    raise typer.Exit(result.exit_status)
+
+
+@app.command()
+def compile(
+    pipelines: Annotated[
+        list[str] | None, typer.Argument(metavar="[PIPELINE]...", help="All, if none is named.")
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Where the files go.")
+    ] = Path("compiled"),
+) -> None:
+    """Write pipelines as Kubeflow Pipelines YAML, to review, commit and upload."""
+    from pipelines import catalog
+    from pipelines.targets import kubeflow
+
+    chosen = [catalog.load(name) for name in pipelines or catalog.PIPELINES]
+    for pipeline in chosen:
+        typer.echo(kubeflow.write(pipeline, output))
+
+
+@app.command(name="list")
+def list_pipelines() -> None:
+    """List the pipelines there are."""
+    from pipelines.catalog import PIPELINES
+
+    for name, description in PIPELINES.items():
+        typer.echo(f"{name}  {description}")
+
+
+@app.command()
+def ui(
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 5000,
+) -> None:
+    """Open MLflow's UI on the runs recorded here."""
+    from components.tracking.pipeline_run import default_uri
+    from pipelines.targets.local import home
+
+    uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(home())
+    if uri.startswith(("http://", "https://")):
+        typer.echo(f"The runs are at {uri}")
+        return
+    home().mkdir(parents=True, exist_ok=True)
+    typer.echo(f"http://127.0.0.1:{port} shows {uri}; Ctrl-C ends it")
+    sys.stdout.flush()
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1"]
+    command += ["--port", str(port), "--backend-store-uri", uri]
+    os.execv(command[0], command)
+
+
+def _parameters_help(name: str) -> str:
+    from pipelines import catalog
+
+    pipeline = catalog.load(name)
+    lines = [f"Usage: trireme run {name} [-p NAME=VALUE]... [--params FILE] [--verbose]", ""]
+    lines += [_description(pipeline), "", "Parameters:"]
+    for parameter in pipeline.parameters.values():
+        default = "" if parameter.default in ("", None) else f", default {parameter.default}"
+        lines += ["", f"  {parameter.name}  ({parameter.type_in_words}{default})"]
+        lines += [f"      {parameter.description}"]
+    return "\n".join(lines)
+
+
+def _description(pipeline: "Pipeline") -> str:
+    return str(pipeline.graph.pipeline_spec.pipeline_info.description)
+
+
+def _show(result: "Result", console: "Console") -> None:
+    """Prints how a run ended and where its things are."""
+    said = {kind: value for records in result.steps.values() for record in records
+            for kind, value in record.items() if kind in ("headline", "tags")}
+    facts = {}
+    if "held_out_accuracy" in said.get("headline", {}):
+        facts["Accuracy"] = f"{said['headline']['held_out_accuracy']:.4f} on held-out samples"
+    exported = result.workspace / "exported"
+    if exported.exists():
+        version = f", registered as version {result.model_version}" if result.model_version else ""
+        facts["Model"] = f"{exported}{version}"
+    report = result.workspace / "report.html"
+    if report.exists():
+        facts["Report"] = str(report)
+    facts["Run"] = str(result.directory)
+    facts["MLflow"] = f"run {result.run_id}; to see it: {_this_command()} ui"
+    console.print()
+    console.print(f"{result.name} {result.status}", "bold")
+    console.facts(facts)
+    if result.error:
+        sys.stdout.flush()
+        raise result.error
+
+
+def _this_command() -> str:
+    return shlex.quote(os.path.relpath(sys.argv[0])) if "/" in sys.argv[0] else "trireme"
+
+
+def main() -> None:
+    """Runs the command line; a person's mistake is one sentence and exit status 2."""
+    try:
+        app()
+    except TriremeError as error:
+        if error.detail:
+            print(error.detail, file=sys.stderr)
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_status)
+
+
+if __name__ == "__main__":
+    main()

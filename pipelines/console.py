@@ -1,0 +1,150 @@
+"""What a person sees of a run: one live line per step, or plain lines when nobody watches."""
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TextIO
+
+import rich.console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+REFRESH = 4  # times a second
+
+_PROGRESS = re.compile(r"\bepoch\W{0,3}(\d+)\s*(?:/|of)\s*(\d+)", re.IGNORECASE)
+_REPLICA = re.compile(r"\[master-0\] (.*)")
+
+
+@dataclass
+class Line:
+    """What is shown of one step.
+
+    Attributes:
+        state: Empty before it starts, ``running``, then FINISHED, FAILED or KILLED.
+        started: When it started, by the monotonic clock.
+        seconds: How long it took, once it has ended.
+        text: What it does, or did.
+        share: How much of it is done, 0 to 1, where that is known.
+    """
+
+    state: str = ""
+    started: float = 0.0
+    seconds: float = 0.0
+    text: str = ""
+    share: float | None = None
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since it started, or that it took."""
+        return time.monotonic() - self.started if self.state == "running" else self.seconds
+
+
+class Console:
+    """Shows a run on a terminal, or as plain lines to anything else.
+
+    Args:
+        stream: Where to write.
+        verbose: Show every line of every step's log.
+    """
+
+    def __init__(self, stream: TextIO, verbose: bool = False) -> None:
+        self._rich = rich.console.Console(file=stream, highlight=False, soft_wrap=True)
+        self._verbose = verbose
+        self._live = self._rich.is_terminal and not verbose
+        self._lines: dict[str, Line] = {}
+        self._spinner = Spinner("dots", style="cyan")
+
+    @contextmanager
+    def showing(self, steps: list[str]) -> Iterator[None]:
+        """Shows the steps while they run.
+
+        Args:
+            steps: Their names, in order.
+        """
+        self._lines = {name: Line() for name in steps}
+        if not self._live:
+            yield
+            return
+        # It writes to the stream alone: what others print meanwhile is not its business.
+        with Live(
+            get_renderable=self._table,
+            console=self._rich,
+            refresh_per_second=REFRESH,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        ):
+            yield
+
+    def started(self, step: str) -> None:
+        """Shows that a step has started."""
+        self._lines[step] = Line(state="running", started=time.monotonic())
+        if not self._live:
+            self.print(f"{step:<9} started")
+
+    def line(self, step: str, line: str) -> None:
+        """Takes in a line of a step's log."""
+        shown = self._lines[step]
+        said = _REPLICA.match(line)
+        if said and said[1].strip():
+            shown.text = said[1].strip()
+            progress = _PROGRESS.search(shown.text)
+            if progress and int(progress[2]):
+                shown.share = min(1.0, int(progress[1]) / int(progress[2]))
+                if not self._live and not self._verbose:
+                    self.print(f"{step:<9} {shown.text}")
+        if self._verbose:
+            self.print(f"{step:<9} {line}")
+
+    def ended(self, step: str, state: str, summary: str) -> None:
+        """Shows how a step ended.
+
+        Args:
+            step: Its name.
+            state: FINISHED, FAILED or KILLED.
+            summary: Its result in a few words.
+        """
+        line = self._lines[step]
+        line.seconds, line.share, line.state = line.elapsed, None, state
+        line.text = summary if state == "FINISHED" else line.text
+        if not self._live:
+            self.print(f"{step:<9} {state.lower()} in {line.seconds:.1f} s  {line.text}".rstrip())
+
+    def print(self, text: str = "", style: str = "") -> None:
+        """Prints text as it is."""
+        self._rich.print(Text(text, style=style))
+
+    def facts(self, facts: dict[str, str]) -> None:
+        """Prints names and values, one a line."""
+        width = max(map(len, facts), default=0)
+        for name, value in facts.items():
+            self._rich.print(Text.assemble((f"  {name:<{width}}  ", "dim"), value))
+
+    def _table(self) -> Table:
+        table = Table.grid(padding=(0, 1))
+        table.add_column(width=1)
+        table.add_column(no_wrap=True)
+        table.add_column(justify="right", width=7)
+        table.add_column(width=20)
+        table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+        table.expand = True
+        marks = {
+            "": Text("·", style="dim"),
+            "running": self._spinner,
+            "FINISHED": Text("✓", style="green"),
+            "FAILED": Text("✗", style="red"),
+            "KILLED": Text("■", style="yellow"),
+        }
+        for name, line in self._lines.items():
+            elapsed = f"{line.elapsed:.1f} s" if line.state else ""
+            bar = ProgressBar(1.0, line.share) if line.share is not None else ""
+            style = "" if line.state else "dim"
+            if line.share is None:
+                table.add_row(marks[line.state], Text(name, style), elapsed, "", line.text)
+            else:
+                table.add_row(marks[line.state], Text(name, style), elapsed, bar, line.text)
+        return table

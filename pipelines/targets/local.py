@@ -1,0 +1,304 @@
+"""Run a pipeline here: every step a process, run by kfp.local, recorded in MLflow."""
+
+import contextlib
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType, SimpleNamespace
+from typing import Any, BinaryIO
+from unittest.mock import patch
+
+from kfp import local
+from kfp.local import graph_utils, pipeline_orchestrator, status, subprocess_task_handler
+
+from components.errors import TriremeError
+from components.tracking import journal
+from components.tracking.pipeline_run import PipelineRun
+from components.training import supervisor
+from pipelines.catalog import Pipeline
+from pipelines.console import Console
+
+GRACE = 8.0  # seconds a step gets to end when the run is stopped, its replicas included
+TAIL = 20  # lines of a step's log that are shown when it ends without saying why
+
+
+@dataclass
+class Interrupted(BaseException):
+    """The run was told to stop.
+
+    Attributes:
+        number: The signal that told it.
+    """
+
+    number: int
+
+
+@dataclass
+class Result:
+    """How a run ended.
+
+    Attributes:
+        name: The run's name.
+        directory: Everything the run left.
+        status: FINISHED, FAILED or KILLED, as MLflow has it.
+        exit_status: What the command exits with.
+        steps: What each step that ran said about itself, by name.
+        error: What went wrong, where something did.
+        tracking_uri: Where MLflow has the run.
+        run_id: The MLflow run.
+        model_version: The version registered, where there is one.
+    """
+
+    name: str
+    directory: Path
+    status: str = "FINISHED"
+    exit_status: int = 0
+    steps: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    error: TriremeError | None = None
+    tracking_uri: str = ""
+    run_id: str = ""
+    model_version: str = ""
+
+    @property
+    def workspace(self) -> Path:
+        """The run workspace."""
+        return self.directory / "workspace"
+
+    def fail(self, error: TriremeError) -> None:
+        """Makes this the result of a run that failed; the first failure counts."""
+        if self.error is None:
+            self.error, self.status, self.exit_status = error, "FAILED", error.exit_status
+
+
+def home() -> Path:
+    """Returns Trireme's data directory: TRIREME_HOME, by default ``~/.trireme``."""
+    return Path(os.environ.get("TRIREME_HOME") or "~/.trireme").expanduser().absolute()
+
+
+def run(pipeline: Pipeline, arguments: dict[str, Any], console: Console) -> Result:
+    """Runs a pipeline to its end; afterwards no process of it is left.
+
+    Args:
+        pipeline: The pipeline.
+        arguments: A value for every parameter.
+        console: Where the run is shown.
+    """
+    name = f"{pipeline.name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+    result = Result(name, home() / "runs" / name)
+    result.workspace.mkdir(parents=True)
+    (result.directory / "parameters.json").write_text(json.dumps(arguments, indent=2) + "\n")
+    record = PipelineRun(name, arguments["experiment"], pipeline.name, arguments, home())
+    started = time.monotonic()
+    try:
+        with _signals_interrupt(), console.showing(_step_names(pipeline)):
+            _run_steps(pipeline, arguments, result, record, console)
+            _close(record, result, {"duration_seconds": time.monotonic() - started})
+    except Interrupted as interruption:
+        result.status, result.exit_status = "KILLED", 128 + interruption.number
+        with _signals_ignored():
+            _close(record, result, {"duration_seconds": time.monotonic() - started})
+    result.tracking_uri, result.run_id = record.uri, record.run_id
+    result.model_version = record.told.get("model_version", "")
+    return result
+
+
+def _run_steps(
+    pipeline: Pipeline,
+    arguments: dict[str, Any],
+    result: Result,
+    record: PipelineRun,
+    console: Console,
+) -> None:
+    local.init(
+        local.SubprocessRunner(use_venv=False),
+        pipeline_root=str(result.directory / "artifacts"),
+        workspace_root=str(result.workspace),
+        raise_on_error=False,
+    )
+    try:
+        with _kfp_tamed(result, record, console):
+            pipeline.graph(**arguments)
+    except TriremeError as error:
+        result.fail(error)
+
+
+@contextlib.contextmanager
+def _kfp_tamed(result: Result, record: PipelineRun, console: Console) -> Iterator[None]:
+    """Makes kfp.local run steps our way.
+
+    kfp.local offers no hook, so three things of it are replaced while the pipeline runs:
+    how a step's process is started (a process group that can be stopped as a whole, its output
+    in a file, MLflow's variables), the removal of the workspace at the end (a person wants to
+    read it), and what it prints, which goes to a file.
+    """
+
+    class Step(subprocess_task_handler.SubprocessTaskHandler):
+        """Runs one step in place of kfp's own class."""
+
+        def run(self) -> status.Status:
+            return _run_step(self.full_command, self.env_vars, result, record, console)
+
+    keep = SimpleNamespace(rmtree=lambda path: None)
+    with (
+        (result.directory / "kfp.log").open("w") as chatter,
+        contextlib.redirect_stdout(chatter),
+        contextlib.redirect_stderr(chatter),
+        warnings.catch_warnings(),
+        patch.object(subprocess_task_handler, "SubprocessTaskHandler", Step),
+        patch.object(pipeline_orchestrator, "shutil", keep),
+    ):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _run_step(
+    command: list[str],
+    variables: dict[str, str],
+    result: Result,
+    record: PipelineRun,
+    console: Console,
+) -> status.Status:
+    """Runs one step to its end, shows it and records it."""
+    name = command[command.index("--function_to_execute") + 1]
+    console.started(name)
+    command = subprocess_task_handler.replace_python_executable(command, sys.executable)
+    temporary = result.directory / "tmp"
+    temporary.mkdir(exist_ok=True)
+    environment = (
+        os.environ | {"TMPDIR": str(temporary)} | record.environment(name) | variables
+    )
+    log = result.workspace / "steps" / name / "output.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    started = time.monotonic()
+    state, resources = "KILLED", {}
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-S", "-I", supervisor.__file__, str(GRACE), *command],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            tail = _follow(process, file, lambda line: console.line(name, line))
+            exit_status, resources = _reap(process)
+            state = "FAILED" if exit_status else "FINISHED"
+        except BaseException:
+            with _signals_ignored():
+                process.terminate()
+                _reap(process)
+            raise
+        finally:
+            records = journal.read(result.workspace, name)
+            result.steps[name] = records
+            resources["duration_seconds"] = time.monotonic() - started
+            record.step_ended(name, state, result.workspace, resources)
+            console.ended(name, state, _said(records, "summary"))
+    if exit_status == 0:
+        return status.Status.SUCCESS
+    result.fail(_error(name, exit_status, records, tail))
+    return status.Status.FAILURE
+
+
+def _follow(process: subprocess.Popen[bytes], log: BinaryIO, show: Any) -> list[str]:
+    """Keeps and shows a process's lines until it ends; returns the last ones."""
+    assert process.stdout is not None
+    tail: deque[str] = deque(maxlen=TAIL)
+    while raw := process.stdout.readline(1 << 16):
+        log.write(raw)
+        log.flush()
+        line = raw.decode(errors="replace").rstrip()
+        tail.append(line)
+        show(line)
+    return list(tail)
+
+
+def _reap(process: subprocess.Popen[bytes]) -> tuple[int, dict[str, float]]:
+    """Waits for a process; returns its exit status and what it and all below it used."""
+    _, wait_status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(wait_status)
+    return process.returncode, {
+        "cpu_seconds": usage.ru_utime + usage.ru_stime,
+        "peak_memory_bytes": usage.ru_maxrss * 1024,
+    }
+
+
+def _said(records: list[dict[str, Any]], kind: str) -> Any:
+    return next((record[kind] for record in reversed(records) if kind in record), "")
+
+
+def _error(
+    step: str, exit_status: int, records: list[dict[str, Any]], tail: list[str]
+) -> TriremeError:
+    said = _said(records, "error")
+    if said:
+        error = TriremeError(said["message"], said["detail"])
+        error.exit_status = said["exit_status"]
+        return error
+    how = f"exited with status {exit_status}"
+    if exit_status > 128:
+        how = f"was ended by {signal.Signals(exit_status - 128).name}"
+    return TriremeError(f"step {step} {how}", "\n".join(tail))
+
+
+def _close(record: PipelineRun, result: Result, resources: dict[str, float]) -> None:
+    with contextlib.redirect_stderr(None), contextlib.redirect_stdout(None):
+        try:
+            record.close(result.status, resources)
+        except TriremeError as error:
+            result.fail(error)
+
+
+def _step_names(pipeline: Pipeline) -> list[str]:
+    """Returns the names of all steps, nested ones included, in the order kfp.local runs them."""
+    spec = pipeline.graph.pipeline_spec
+
+    def below(component: Any) -> Iterator[str]:
+        tasks = component.dag.tasks
+        for name in reversed(graph_utils.topological_sort_tasks(tasks)):
+            inner = spec.components[tasks[name].component_ref.name]
+            if inner.HasField("dag"):
+                yield from below(inner)
+            else:
+                yield name
+
+    return list(below(spec.root))
+
+
+@contextlib.contextmanager
+def _signals_interrupt() -> Iterator[None]:
+    """Makes Ctrl-C, SIGTERM and the end of the terminal raise ``Interrupted``."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise Interrupted(number)
+
+    with _handling(interrupt):
+        yield
+
+
+@contextlib.contextmanager
+def _signals_ignored() -> Iterator[None]:
+    """Lets the run be put away in peace; that takes seconds at most."""
+    with _handling(signal.SIG_IGN):
+        yield
+
+
+@contextlib.contextmanager
+def _handling(handler: Any) -> Iterator[None]:
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, handler) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, previous in zip(numbers, before, strict=True):
+            signal.signal(number, previous)
