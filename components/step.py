@@ -8,6 +8,7 @@ from pathlib import Path
 
 from components.errors import TriremeError
 from components.tracking import journal
+from components.tracking.environment import TRACKER
 
 TERMINATION_LOG = Path("/dev/termination-log")
 """Where Kubernetes reads a container's last words from (``terminationMessagePath``)."""
@@ -47,7 +48,7 @@ def _bring_to_mlflow(name: str, workspace: Path) -> None:
     ``trireme run`` has MLflow loaded already and does it for all its steps; loading it in each
     of them would cost more than most steps' work.
     """
-    if os.environ.get("TRIREME_TRACKER") == "parent" or "MLFLOW_RUN_ID" not in os.environ:
+    if TRACKER in os.environ or "MLFLOW_RUN_ID" not in os.environ:
         return
     from components.tracking.sync import Run, sync
 

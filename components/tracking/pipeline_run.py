@@ -15,7 +15,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from components.errors import InputError, TrackingUnavailable
+from components.errors import InputError
+from components.tracking.environment import TRACKER, announce
+from components.tracking.journal import journal_path
 from components.tracking.sync import Run, log, patiently, sync
 
 ANSWER_LIMIT = 10.0  # seconds within which a tracking server has to answer before we start
@@ -34,12 +36,16 @@ class PipelineRun:
         pipeline: Name of the pipeline.
         params: The pipeline's parameters.
         home: Directory of the default SQLite store, used unless MLFLOW_TRACKING_URI is set.
+
+    Raises:
+        InputError: MLFLOW_TRACKING_URI names a server that does not answer.
     """
 
     def __init__(
         self, name: str, experiment: str, pipeline: str, params: dict[str, Any], home: Path
     ) -> None:
         self.uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(home)
+        _must_answer(self.uri)
         self.run_id = os.environ.get("MLFLOW_RUN_ID", "")
         self.experiment_id = ""
         self.told: dict[str, str] = {}
@@ -49,24 +55,20 @@ class PipelineRun:
             self._thread.submit(self._open, name, experiment, pipeline, params, home)
         ]
 
-    def environment(self, step: str) -> dict[str, str]:
-        """Opens a step's run and returns the variables that lead to it.
+    def step_started(self, step: str, workspace: Path) -> dict[str, str]:
+        """Has a run opened for a step; returns at once.
 
         Args:
             step: The step's name. A step that is tried again keeps its run.
+            workspace: The run workspace.
 
-        Raises:
-            InputError: There is no such tracking server, experiment or run.
-            TrackingUnavailable: The server stopped answering.
+        Returns:
+            Variables for the step's process, see ``components.tracking.environment``.
         """
-        self._work[0].result()
-        self._thread.submit(self._open_step, step).result()
-        return {
-            "MLFLOW_TRACKING_URI": self.uri,
-            "MLFLOW_EXPERIMENT_ID": self.experiment_id,
-            "MLFLOW_RUN_ID": self._steps[step],
-            "TRIREME_TRACKER": "parent",
-        }
+        file = journal_path(workspace, step).with_name("mlflow.json")
+        file.unlink(missing_ok=True)
+        self._work.append(self._thread.submit(self._open_step, step, file))
+        return {TRACKER: str(file)}
 
     def step_ended(
         self, step: str, status: str, workspace: Path, resources: dict[str, float]
@@ -103,7 +105,6 @@ class PipelineRun:
     def _open(
         self, name: str, experiment: str, pipeline: str, params: dict[str, Any], home: Path
     ) -> None:
-        _must_answer(self.uri)
         # Our own patience decides how long to wait for a server, see sync.patiently.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
@@ -144,22 +145,34 @@ class PipelineRun:
         artifacts = home / "mlartifacts" if self.uri == default_uri(home) else None
         return str(client.create_experiment(name, artifacts and artifacts.as_uri()))
 
-    def _open_step(self, step: str) -> None:
+    def _open_step(self, step: str, file: Path) -> None:
         from mlflow import MlflowClient
 
+        if not self.experiment_id:
+            announce(file, {"error": "MLflow could not be opened"})
+            return
         client = MlflowClient()
         if step in self._steps:
             patiently(lambda: client.update_run(self._steps[step], status="RUNNING"))
-            return
-        tags = {"mlflow.parentRunId": self.run_id}
-        created = patiently(lambda: client.create_run(self.experiment_id, tags=tags, run_name=step))
-        self._steps[step] = created.info.run_id
+        else:
+            tags = {"mlflow.parentRunId": self.run_id}
+            self._steps[step] = patiently(
+                lambda: client.create_run(self.experiment_id, tags=tags, run_name=step)
+            ).info.run_id
+        variables = {
+            "MLFLOW_TRACKING_URI": self.uri,
+            "MLFLOW_EXPERIMENT_ID": self.experiment_id,
+            "MLFLOW_RUN_ID": self._steps[step],
+        }
+        announce(file, variables)
 
     def _end_step(
         self, step: str, status: str, workspace: Path, resources: dict[str, float], at: int
     ) -> None:
         from mlflow import MlflowClient
 
+        if step not in self._steps:
+            return  # MLflow never opened; close() raises why
         run_id = self._steps[step]
         self.told |= sync(workspace, step, Run(run_id, self.run_id))
         log(run_id, metrics=resources)
@@ -207,6 +220,3 @@ def _packages() -> str:
         for distribution in importlib.metadata.distributions()
     }
     return "\n".join(sorted(lines, key=str.lower)) + "\n"
-
-
-__all__ = ["PipelineRun", "TrackingUnavailable", "default_uri"]

@@ -41,6 +41,7 @@ def train(
     from pathlib import Path
 
     from components.step import step
+    from components.tracking import environment
     from components.training.launch import prepare, train
 
     with step("train", workspace):
@@ -55,5 +56,6 @@ def train(
             processes_per_worker=processes_per_worker,
             seed=seed,
             time_limit=time_limit,
+            tracking=environment.variables(),
         )
         return train(job, Path(workspace))

@@ -15,8 +15,6 @@ from components.training import runner
 from components.training.job import TrainingJob
 from components.training.manifest import render
 
-TRACKING_VARIABLES = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID")
-
 
 class Trained(NamedTuple):
     """What a training job left.
@@ -41,8 +39,8 @@ def prepare(
     workers: int,
     processes_per_worker: int,
     seed: int,
-    time_limit: int = 0,
-    name: str = "train",
+    time_limit: int,
+    tracking: dict[str, str] | None = None,
 ) -> TrainingJob:
     """Describes the training job of a run.
 
@@ -57,7 +55,7 @@ def prepare(
         processes_per_worker: Processes in each replica.
         seed: What the program finds in SEED.
         time_limit: Seconds the job may run; 0 for no limit.
-        name: The job's name.
+        tracking: Variables that lead the program to its MLflow run.
 
     Raises:
         InputError: A field is wrong.
@@ -67,14 +65,14 @@ def prepare(
     if time_limit < 0:
         raise InputError(f"time_limit {time_limit}: must be seconds, or 0 for no limit")
     return TrainingJob.create(
-        name=name,
+        name="train",
         image=image,
         code_dir=code,
         entrypoint=entrypoint,
         args=args,
         workers=workers,
         processes_per_worker=processes_per_worker,
-        env={"SEED": str(seed)} | _tracking(),
+        env={"SEED": str(seed)} | _without_password(tracking or {}),
         data_dir=data,
         checkpoint_dir=str(workspace / "checkpoints"),
         # Half a model is never taken for a whole one: the job writes here, success renames it.
@@ -141,12 +139,11 @@ def _record(job: TrainingJob, logs: Path) -> None:
     journal.log_artifact(logs / "master-0.log", "logs")
 
 
-def _tracking() -> dict[str, str]:
-    """Returns the variables that lead a training program to its MLflow run.
+def _without_password(tracking: dict[str, str]) -> dict[str, str]:
+    """Keeps a tracking URI with a password in it out of the manifest.
 
-    A URI with a password in it stays out of the manifest.
+    The program still finds it in the environment that it inherits.
     """
-    found = {name: os.environ[name] for name in TRACKING_VARIABLES if name in os.environ}
-    if re.search(r":.*@", urlsplit(found.get("MLFLOW_TRACKING_URI", "")).netloc):
-        del found["MLFLOW_TRACKING_URI"]
-    return found
+    if re.search(r":.*@", urlsplit(tracking.get("MLFLOW_TRACKING_URI", "")).netloc):
+        return {name: value for name, value in tracking.items() if name != "MLFLOW_TRACKING_URI"}
+    return tracking

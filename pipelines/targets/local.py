@@ -10,7 +10,7 @@ import sys
 import time
 import warnings
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType, SimpleNamespace
@@ -19,9 +19,11 @@ from unittest.mock import patch
 
 from kfp import local
 from kfp.local import graph_utils, pipeline_orchestrator, status, subprocess_task_handler
+from kfp.local.orchestrator.enhanced_dag_orchestrator import ConditionEvaluator
 
 from components.errors import TriremeError
 from components.tracking import journal
+from components.tracking.environment import VARIABLES
 from components.tracking.pipeline_run import PipelineRun
 from components.training import supervisor
 from pipelines.catalog import Pipeline
@@ -135,10 +137,11 @@ def _run_steps(
 def _kfp_tamed(result: Result, record: PipelineRun, console: Console) -> Iterator[None]:
     """Makes kfp.local run steps our way.
 
-    kfp.local offers no hook, so three things of it are replaced while the pipeline runs:
-    how a step's process is started (a process group that can be stopped as a whole, its output
-    in a file, MLflow's variables), the removal of the workspace at the end (a person wants to
-    read it), and what it prints, which goes to a file.
+    kfp.local 2.17 offers no hook, so four things of it are replaced while the pipeline runs:
+    how a step's process is started (one that can be stopped as a whole, its output in a file,
+    MLflow's variables), the removal of the workspace at the end (a person wants to read it),
+    what it prints (it goes to a file), and how a condition finds a task's output (it knows
+    outputs called ``Output`` only, and takes a branch on any other for false).
     """
 
     class Step(subprocess_task_handler.SubprocessTaskHandler):
@@ -148,6 +151,7 @@ def _kfp_tamed(result: Result, record: PipelineRun, console: Console) -> Iterato
             return _run_step(self.full_command, self.env_vars, result, record, console)
 
     keep = SimpleNamespace(rmtree=lambda path: None)
+    resolve = ConditionEvaluator._resolve_pipeline_channel
     with (
         (result.directory / "kfp.log").open("w") as chatter,
         contextlib.redirect_stdout(chatter),
@@ -155,9 +159,23 @@ def _kfp_tamed(result: Result, record: PipelineRun, console: Console) -> Iterato
         warnings.catch_warnings(),
         patch.object(subprocess_task_handler, "SubprocessTaskHandler", Step),
         patch.object(pipeline_orchestrator, "shutil", keep),
+        patch.object(
+            ConditionEvaluator,
+            "_resolve_pipeline_channel",
+            lambda reference, store: _task_output(reference, store, resolve),
+        ),
     ):
         warnings.simplefilter("ignore")
         yield
+
+
+def _task_output(reference: str, store: Any, resolve: Callable[[str, Any], Any]) -> Any:
+    """Returns the value that ``pipelinechannel--TASK-OUTPUT`` in a condition stands for."""
+    words = reference.removeprefix("pipelinechannel--").split("-")
+    for length in range(1, len(words)):
+        with contextlib.suppress(ValueError):
+            return store.get_task_output("-".join(words[:length]), "-".join(words[length:]))
+    return resolve(reference, store)
 
 
 def _run_step(
@@ -173,9 +191,10 @@ def _run_step(
     command = subprocess_task_handler.replace_python_executable(command, sys.executable)
     temporary = result.directory / "tmp"
     temporary.mkdir(exist_ok=True)
-    environment = (
-        os.environ | {"TMPDIR": str(temporary)} | record.environment(name) | variables
-    )
+    # The pipeline's own MLflow run is not the step's, see components.tracking.environment.
+    environment = {key: value for key, value in os.environ.items() if key not in VARIABLES[1:]}
+    environment |= {"TMPDIR": str(temporary)} | variables
+    environment |= record.step_started(name, result.workspace)
     log = result.workspace / "steps" / name / "output.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
@@ -210,7 +229,7 @@ def _run_step(
     return status.Status.FAILURE
 
 
-def _follow(process: subprocess.Popen[bytes], log: BinaryIO, show: Any) -> list[str]:
+def _follow(process: subprocess.Popen[bytes], log: BinaryIO, show: Callable[[str], None]) -> list[str]:
     """Keeps and shows a process's lines until it ends; returns the last ones."""
     assert process.stdout is not None
     tail: deque[str] = deque(maxlen=TAIL)

@@ -1,0 +1,50 @@
+"""The variables that lead a step and its training program to their MLflow run.
+
+On Kubeflow they are in the step's environment when it starts. Here ``trireme run`` loads MLflow
+while the first steps are working already, so it hands them over in a file as soon as it has
+them.
+"""
+
+import json
+import os
+import time
+from pathlib import Path
+
+from components.errors import InputError, TrackingUnavailable
+
+TRACKER = "TRIREME_TRACKER"
+"""Names the file that the variables appear in, where somebody else keeps this step's record."""
+
+VARIABLES = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID")
+
+WAIT = 180.0  # seconds to wait for the file
+POLL = 0.02  # seconds between two looks
+
+
+def variables() -> dict[str, str]:
+    """Returns the variables, or none where nothing is tracked.
+
+    Raises:
+        InputError: MLflow refused the run.
+        TrackingUnavailable: MLflow could not be opened in time.
+    """
+    if TRACKER not in os.environ:
+        return {name: os.environ[name] for name in VARIABLES if name in os.environ}
+    file = Path(os.environ[TRACKER])
+    limit = time.monotonic() + WAIT
+    while not file.exists():
+        if time.monotonic() > limit:
+            raise TrackingUnavailable(f"MLflow did not open a run within {WAIT:.0f} s")
+        time.sleep(POLL)
+    found: dict[str, str] = json.loads(file.read_text())
+    if "error" in found:
+        raise InputError(found["error"])
+    return found
+
+
+def announce(file: Path, content: dict[str, str]) -> None:
+    """Hands the variables, or an ``error``, to the step that waits for them."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_suffix(".partial")
+    partial.write_text(json.dumps(content))
+    partial.rename(file)
