@@ -149,7 +149,7 @@ class PipelineRun:
         from mlflow import MlflowClient
 
         if not self.experiment_id:
-            announce(file, {"error": "MLflow could not be opened"})
+            announce(file, {"error": str(self._work[0].exception())})
             return
         client = MlflowClient()
         if step in self._steps:

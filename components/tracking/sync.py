@@ -215,4 +215,4 @@ def _log_model(run: Run, onnx: str, name: str, sample: str) -> dict[str, str]:
         )
     )
     log(run.pipeline_id, tags={"model": name, "model.version": str(registered.version)})
-    return {"model_version": str(registered.version)}
+    return {"model_version": f"{name}, version {registered.version}"}

@@ -65,7 +65,7 @@ class TrainingJob(BaseModel):
         except ValidationError as error:
             first = error.errors()[0]
             field = ".".join(str(part) for part in first["loc"]) or "job"
-            reason = first["msg"].removeprefix("Value error, ")
+            reason = first["msg"].removeprefix("Value error, ").replace("Input should", "must")
             raise InputError(f"{field} {first['input']!r}: {reason}") from None
 
     @field_validator("name")

@@ -105,7 +105,7 @@ def train(job: TrainingJob, workspace: Path) -> Trained:
     manifest = render(job)
     logs = workspace / "steps" / "train"
     logs.mkdir(parents=True, exist_ok=True)
-    (logs / "job.yaml").write_text(yaml.safe_dump(manifest, sort_keys=False))
+    (logs / "job.yaml").write_text(yaml.safe_dump(manifest, sort_keys=False, width=1000))
     _record(job, logs)
 
     last_line = ""
