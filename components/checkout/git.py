@@ -2,7 +2,6 @@
 
 import os
 import re
-import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -150,7 +149,7 @@ def _trusting(source: str) -> list[str]:
     """
     if source != SOURCE_TREE.as_uri():
         return []
-    return [f"--upload-pack=git -c safe.directory={shlex.quote(str(SOURCE_TREE))} upload-pack"]
+    return ["--upload-pack=git -c safe.directory=* upload-pack"]
 
 
 def _commit_at(directory: Path) -> str:
