@@ -71,9 +71,10 @@ class Parameter:
         Raises:
             InputError: It is not.
         """
-        expected, _ = TYPES[self.type]
+        expected = TYPES[self.type][0]
         is_flag = isinstance(value, bool)  # which Python also takes for a number
-        if not isinstance(value, expected) or is_flag != (self.type == "BOOLEAN"):
+        fits = isinstance(value, expected) and is_flag == (self.type == "BOOLEAN")
+        if not fits:
             raise self._wrong(value)
         return float(value) if self.type == "NUMBER_DOUBLE" else value
 
@@ -99,13 +100,13 @@ class Pipeline:
     @cached_property
     def parameters(self) -> dict[str, Parameter]:
         """The pipeline's parameters by name, in the order they are written in."""
-        from kfp.pipeline_spec.pipeline_spec_pb2 import ParameterType as spec_type
+        from kfp.pipeline_spec.pipeline_spec_pb2 import ParameterType
 
         inputs = self.graph.pipeline_spec.root.input_definitions.parameters
         return {
             name: Parameter(
                 name=name,
-                type=spec_type.ParameterTypeEnum.Name(inputs[name].parameter_type),
+                type=ParameterType.ParameterTypeEnum.Name(inputs[name].parameter_type),
                 default=self._default(name),
                 description=" ".join(inputs[name].description.split()),
             )

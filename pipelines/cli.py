@@ -131,8 +131,13 @@ def _description(pipeline: "Pipeline") -> str:
 
 def _show(result: "Result", console: "Console") -> None:
     """Prints how a run ended and where its things are."""
-    said = {kind: value for records in result.steps.values() for record in records
-            for kind, value in record.items() if kind in ("headline", "tags")}
+    said = {
+        kind: value
+        for records in result.steps.values()
+        for record in records
+        for kind, value in record.items()
+        if kind in ("headline", "tags")
+    }
     facts = {}
     if "held_out_accuracy" in said.get("headline", {}):
         facts["Accuracy"] = f"{said['headline']['held_out_accuracy']:.4f} on held-out samples"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TextIO
 
 import rich.console
+from rich.console import RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
@@ -132,7 +133,7 @@ class Console:
         table.add_column(width=20)
         table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
         table.expand = True
-        marks = {
+        marks: dict[str, RenderableType] = {
             "": Text("·", style="dim"),
             "running": self._spinner,
             "FINISHED": Text("✓", style="green"),
@@ -140,11 +141,10 @@ class Console:
             "KILLED": Text("■", style="yellow"),
         }
         for name, line in self._lines.items():
+            bar: RenderableType = ""
+            if line.share is not None:
+                bar = ProgressBar(1.0, line.share)
             elapsed = f"{line.elapsed:.1f} s" if line.state else ""
-            bar = ProgressBar(1.0, line.share) if line.share is not None else ""
             style = "" if line.state else "dim"
-            if line.share is None:
-                table.add_row(marks[line.state], Text(name, style), elapsed, "", line.text)
-            else:
-                table.add_row(marks[line.state], Text(name, style), elapsed, bar, line.text)
+            table.add_row(marks[line.state], Text(name, style), elapsed, bar, Text(line.text))
         return table

@@ -8,9 +8,9 @@ from components.images import BASE
 
 
 @dsl.component(base_image=BASE, install_kfp_package=False)
-def checkout(
-    url: str, revision: str, workspace: str
-) -> NamedTuple("Outputs", path=str, commit=str):  # type: ignore[valid-type]
+def checkout(url: str, revision: str, workspace: str) -> NamedTuple(
+    "Outputs", path=str, commit=str
+):
     """Checks out a git repository at an exact commit into the run workspace.
 
     Args:

@@ -53,9 +53,7 @@ def check(url: str, revision: str) -> None:
             f"code_url {url!r} is neither a directory here nor an https, ssh, git or file URL"
         )
     if revision.startswith("-") or not _REVISION.fullmatch(revision):
-        raise InputError(
-            f"code_revision {revision!r} is not a branch, a tag or a commit"
-        )
+        raise InputError(f"code_revision {revision!r} is not a branch, a tag or a commit")
 
 
 def checkout(url: str, revision: str, destination: Path) -> Checkout:
@@ -110,7 +108,7 @@ def _resolve(source: str, revision: str) -> str:
     result = _git("ls-remote", *_trusting(source), source)
     if result.returncode != 0:
         raise InputError(f"code_url {source!r} cannot be read: {_reason(result)}")
-    commits = dict(reversed(line.split("\t")) for line in result.stdout.splitlines())
+    commits = {name: commit for commit, name in map(str.split, result.stdout.splitlines())}
     if _COMMIT.fullmatch(revision):
         return revision
     names = ["HEAD"]

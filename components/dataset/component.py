@@ -8,9 +8,7 @@ from components.images import BASE
 
 
 @dsl.component(base_image=BASE, install_kfp_package=False)
-def dataset(
-    uri: str, workspace: str
-) -> NamedTuple("Outputs", path=str, fingerprint=str):  # type: ignore[valid-type]
+def dataset(uri: str, workspace: str) -> NamedTuple("Outputs", path=str, fingerprint=str):
     """Stages a dataset into the run workspace and fingerprints its content.
 
     Args:

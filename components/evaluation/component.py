@@ -21,7 +21,7 @@ def evaluate(
     metrics: dsl.Output[dsl.Metrics],
     confusion: dsl.Output[dsl.ClassificationMetrics],
     report: dsl.Output[dsl.HTML],
-) -> NamedTuple("Outputs", passed=bool, accuracy=float, reason=str):  # type: ignore[valid-type]
+) -> NamedTuple("Outputs", passed=bool, accuracy=float, reason=str):
     """Measures the trained model on data it never saw and holds it against a threshold.
 
     Args:

@@ -152,9 +152,7 @@ def _measure(logits: np.ndarray, labels: np.ndarray, names: list[str]) -> Evalua
     from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
     if logits.ndim != 2 or len(logits) != len(labels):
-        raise NotLoadable(
-            f"the model answers in the shape {logits.shape}, not (samples, classes)"
-        )
+        raise NotLoadable(f"the model answers in the shape {logits.shape}, not (samples, classes)")
     predicted = logits.argmax(1)
     classes = list(range(max(logits.shape[1], int(labels.max()) + 1)))
     precision, recall, _, support = precision_recall_fscore_support(
@@ -182,9 +180,7 @@ def _record(evaluation: Evaluation, reason: str) -> None:
         {
             f"{measure}_{name}": value
             for measure in ("precision", "recall")
-            for name, value in zip(
-                evaluation.classes, getattr(evaluation, measure), strict=True
-            )
+            for name, value in zip(evaluation.classes, getattr(evaluation, measure), strict=True)
         }
     )
     journal.log_tags({"gate": reason})

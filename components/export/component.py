@@ -17,7 +17,7 @@ def export(
     model_name: str,
     workspace: str,
     exported: dsl.Output[dsl.Model],
-) -> NamedTuple("Outputs", path=str, difference=float):  # type: ignore[valid-type]
+) -> NamedTuple("Outputs", path=str, difference=float):
     """Writes the trained model as torch.export program and ONNX, compares both, registers it.
 
     Args:

@@ -31,7 +31,7 @@ class Run:
 
     @classmethod
     def from_environment(cls) -> Self:
-        """Returns the run that MLFLOW_RUN_ID names, as Kubeflow Pipelines' MLflow plugin sets it."""
+        """Returns the run that MLFLOW_RUN_ID names, as Kubeflow Pipelines' plugin sets it."""
         import os
 
         from mlflow import MlflowClient
@@ -149,8 +149,7 @@ def log(
             for name, value in (params or {}).items()
         ],
         "metrics": [
-            Metric(_UNUSUAL.sub("_", name), value, at, 0)
-            for name, value in (metrics or {}).items()
+            Metric(_UNUSUAL.sub("_", name), value, at, 0) for name, value in (metrics or {}).items()
         ],
         "tags": [RunTag(_UNUSUAL.sub("_", name), value) for name, value in (tags or {}).items()],
     }

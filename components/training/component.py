@@ -19,7 +19,7 @@ def train(
     code: str,
     data: str,
     workspace: str,
-) -> NamedTuple("Outputs", model=str, checkpoints=str):  # type: ignore[valid-type]
+) -> NamedTuple("Outputs", model=str, checkpoints=str):
     """Trains on one or several replicas with a program from the checked-out repository.
 
     Args:

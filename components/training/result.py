@@ -19,7 +19,9 @@ class NotLoadable(TriremeError):
     """The directory holds no model that can be loaded without more being said."""
 
 
-def load_model(directory: Path, code: Path, entrypoint: str, factory: str = "") -> "torch.nn.Module":
+def load_model(
+    directory: Path, code: Path, entrypoint: str, factory: str = ""
+) -> "torch.nn.Module":
     """Loads the model that a training program left. Nothing of the file itself is executed.
 
     Accepted, in this order:

@@ -39,9 +39,7 @@ _PEER_LOST = re.compile(
     re.IGNORECASE,
 )
 # Set by whoever started this process; a container would not see it.
-_STALE = re.compile(
-    r"(MASTER|PET|GROUP|ROLE|LOCAL|TORCHELASTIC)_\w+|WORLD_SIZE|RANK|TF_CONFIG"
-)
+_STALE = re.compile(r"(MASTER|PET|GROUP|ROLE|LOCAL|TORCHELASTIC)_\w+|WORLD_SIZE|RANK|TF_CONFIG")
 
 
 @dataclass
@@ -178,7 +176,9 @@ def _expand(text: str, variables: dict[str, str]) -> str:
     return _VARIABLE.sub(replacement, text)
 
 
-def _start(command: list[str], environment: dict[str, str], directory: str) -> subprocess.Popen[bytes]:
+def _start(
+    command: list[str], environment: dict[str, str], directory: str
+) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-S", "-I", supervisor.__file__, str(GRACE), *command],
         env=environment,
@@ -227,9 +227,7 @@ def _wait(
             event = ended.get(timeout=max(0.0, min(1.0, deadline - time.monotonic())))
         except queue.Empty:
             if time.monotonic() >= deadline:
-                raise JobFailed(
-                    "the job ran into its time limit", _tail(master)
-                ) from None
+                raise JobFailed("the job ran into its time limit", _tail(master)) from None
             if master.status == 0 and time.monotonic() - master.ended > AFTER_MASTER:
                 return
             _look_for_hung(replicas)

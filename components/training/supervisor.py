@@ -92,7 +92,7 @@ def _kill_descendants(statuses: dict[int, int] | None = None) -> None:
 
 def _reap() -> dict[int, int]:
     """Takes in every child that has ended; returns wait statuses by process id."""
-    ended = {}
+    ended: dict[int, int] = {}
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)

@@ -198,7 +198,8 @@ def _run_step(
     log = result.workspace / "steps" / name / "output.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
-    state, resources = "KILLED", {}
+    state = "KILLED"
+    resources: dict[str, float] = {}
     with log.open("wb") as file:
         process = subprocess.Popen(
             [sys.executable, "-S", "-I", supervisor.__file__, str(GRACE), *command],
@@ -229,7 +230,9 @@ def _run_step(
     return status.Status.FAILURE
 
 
-def _follow(process: subprocess.Popen[bytes], log: BinaryIO, show: Callable[[str], None]) -> list[str]:
+def _follow(
+    process: subprocess.Popen[bytes], log: BinaryIO, show: Callable[[str], None]
+) -> list[str]:
     """Keeps and shows a process's lines until it ends; returns the last ones."""
     assert process.stdout is not None
     tail: deque[str] = deque(maxlen=TAIL)

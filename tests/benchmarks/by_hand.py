@@ -41,7 +41,8 @@ with timed("start"):
 
 with timed("checkout"), mlflow.start_run(run_name="checkout", nested=True):
     subprocess.run(
-        ["git", "clone", "-q", "--depth=1", REPOSITORY.as_uri(), str(workspace / "code")], check=True
+        ["git", "clone", "-q", "--depth=1", REPOSITORY.as_uri(), str(workspace / "code")],
+        check=True,
     )
     commit = subprocess.run(
         ["git", "-C", str(workspace / "code"), "rev-parse", "HEAD"],

@@ -174,7 +174,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
     model = DistributedDataParallel(network) if dist.is_initialized() else network
     optimizer = torch.optim.AdamW(model.parameters(), lr=arguments.learning_rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, arguments.epochs)
-    sampler = DistributedSampler(dataset, world_size, rank, seed=seed)
+    sampler: DistributedSampler[Any] = DistributedSampler(dataset, world_size, rank, seed=seed)
     batches = DataLoader(dataset, arguments.batch_size, sampler=sampler)
 
     checkpoints.mkdir(parents=True, exist_ok=True)
