@@ -194,7 +194,7 @@ def _log_model(run: Run, onnx: str, name: str, sample: str) -> dict[str, str]:
         for key, value in pipeline_tags.items()
         if key in ("git.commit", "git.url", "dataset.fingerprint", "dataset.uri", "image")
     }
-    patiently(
+    logged = patiently(
         lambda: mlflow.onnx.log_model(
             load(onnx),
             name="model",
@@ -205,12 +205,9 @@ def _log_model(run: Run, onnx: str, name: str, sample: str) -> dict[str, str]:
             onnx_execution_providers=["CPUExecutionProvider"],
         )
     )
-    source = f"runs:/{run.step_id}/model"
-    if not patiently(lambda: client.search_registered_models(f"name = '{name}'")):
-        patiently(lambda: client.create_registered_model(name))
     registered = patiently(
-        lambda: client.create_model_version(
-            name, source, run.step_id, tags=lineage | {"pipeline_run": run.pipeline_id}
+        lambda: mlflow.register_model(
+            logged.model_uri, name, tags=lineage | {"pipeline_run": run.pipeline_id}
         )
     )
     log(run.pipeline_id, tags={"model": name, "model.version": str(registered.version)})

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -101,13 +102,14 @@ def run(pipeline: Pipeline, arguments: dict[str, Any], console: Console) -> Resu
     record = PipelineRun(name, arguments["experiment"], pipeline.name, arguments, home())
     started = time.monotonic()
     try:
-        with _signals_interrupt(), console.showing(_step_names(pipeline)):
+        with _signals_interrupt(), console.showing(_step_names(pipeline)), _quiet(result):
             _run_steps(pipeline, arguments, result, record, console)
             _close(record, result, {"duration_seconds": time.monotonic() - started})
     except Interrupted as interruption:
         result.status, result.exit_status = "KILLED", 128 + interruption.number
-        with _signals_ignored():
+        with _signals_ignored(), _quiet(result):
             _close(record, result, {"duration_seconds": time.monotonic() - started})
+    shutil.rmtree(result.directory / "tmp", ignore_errors=True)
     result.tracking_uri, result.run_id = record.uri, record.run_id
     result.model_version = record.told.get("model_version", "")
     return result
@@ -137,11 +139,11 @@ def _run_steps(
 def _kfp_tamed(result: Result, record: PipelineRun, console: Console) -> Iterator[None]:
     """Makes kfp.local run steps our way.
 
-    kfp.local 2.17 offers no hook, so four things of it are replaced while the pipeline runs:
+    kfp.local 2.17 offers no hook, so three things of it are replaced while the pipeline runs:
     how a step's process is started (one that can be stopped as a whole, its output in a file,
     MLflow's variables), the removal of the workspace at the end (a person wants to read it),
-    what it prints (it goes to a file), and how a condition finds a task's output (it knows
-    outputs called ``Output`` only, and takes a branch on any other for false).
+    and how a condition finds a task's output (it knows outputs called ``Output`` only, and
+    takes a branch on any other for false).
     """
 
     class Step(subprocess_task_handler.SubprocessTaskHandler):
@@ -153,10 +155,6 @@ def _kfp_tamed(result: Result, record: PipelineRun, console: Console) -> Iterato
     keep = SimpleNamespace(rmtree=lambda path: None)
     resolve = ConditionEvaluator._resolve_pipeline_channel
     with (
-        (result.directory / "kfp.log").open("w") as chatter,
-        contextlib.redirect_stdout(chatter),
-        contextlib.redirect_stderr(chatter),
-        warnings.catch_warnings(),
         patch.object(subprocess_task_handler, "SubprocessTaskHandler", Step),
         patch.object(pipeline_orchestrator, "shutil", keep),
         patch.object(
@@ -164,6 +162,18 @@ def _kfp_tamed(result: Result, record: PipelineRun, console: Console) -> Iterato
             "_resolve_pipeline_channel",
             lambda reference, store: _task_output(reference, store, resolve),
         ),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def _quiet(result: Result) -> Iterator[None]:
+    """Sends what kfp and MLflow print to a file."""
+    with (
+        (result.directory / "libraries.log").open("a") as chatter,
+        contextlib.redirect_stdout(chatter),
+        contextlib.redirect_stderr(chatter),
+        warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore")
         yield
@@ -274,11 +284,10 @@ def _error(
 
 
 def _close(record: PipelineRun, result: Result, resources: dict[str, float]) -> None:
-    with contextlib.redirect_stderr(None), contextlib.redirect_stdout(None):
-        try:
-            record.close(result.status, resources)
-        except TriremeError as error:
-            result.fail(error)
+    try:
+        record.close(result.status, resources)
+    except TriremeError as error:
+        result.fail(error)
 
 
 def _step_names(pipeline: Pipeline) -> list[str]:

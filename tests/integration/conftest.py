@@ -1,0 +1,124 @@
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import mlflow
+import pytest
+
+TRIREME = str(Path(sys.executable).parent / "trireme")
+DEADLINE = 240  # seconds that any one run may take
+
+
+@dataclass
+class Trireme:
+    """The command line with a data directory of its own."""
+
+    home: Path
+
+    @property
+    def environment(self):
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("MLFLOW_")}
+        return kept | {"TRIREME_HOME": str(self.home)}
+
+    @property
+    def client(self):
+        return mlflow.MlflowClient(f"sqlite:///{self.home / 'mlflow.db'}")
+
+    def start(self, *arguments, **environment):
+        return subprocess.Popen(
+            [TRIREME, *arguments],
+            env=self.environment | environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.home,
+        )
+
+    def run(self, *arguments, **environment):
+        process = self.start(*arguments, **environment)
+        try:
+            output, errors = process.communicate(timeout=DEADLINE)
+        finally:
+            process.kill()
+        return subprocess.CompletedProcess(arguments, process.returncode, output, errors)
+
+    def processes(self):
+        """The command lines of all processes that were started with this data directory."""
+        mine = f"TRIREME_HOME={self.home}".encode()
+        found = []
+        for entry in Path("/proc").iterdir():
+            try:
+                if mine in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+            except OSError:
+                continue
+        return found
+
+    def wait_for_no_processes(self, seconds=15):
+        deadline = time.monotonic() + seconds
+        while self.processes() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        return self.processes()
+
+    def parents(self):
+        """The MLflow runs of whole pipelines, newest first."""
+        experiments = [experiment.experiment_id for experiment in self.client.search_experiments()]
+        runs = self.client.search_runs(experiments)
+        return [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
+
+    def nested(self, parent):
+        """The MLflow runs of a pipeline's steps, by name."""
+        tag = f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'"
+        runs = self.client.search_runs([parent.info.experiment_id], tag)
+        return {run.info.run_name: run for run in runs}
+
+    def run_directory(self):
+        """The directory of the newest run."""
+        return max((self.home / "runs").iterdir(), key=lambda path: path.stat().st_mtime)
+
+
+@pytest.fixture(scope="session")
+def trireme_type():
+    """The class, for modules that share one run among their tests."""
+    return Trireme
+
+
+@pytest.fixture
+def trireme(tmp_path, mlflow_store):
+    """The command line, on a copy of an MLflow store that is set up already."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "mlflow.db").write_bytes(mlflow_store.read_bytes())
+    command = Trireme(home)
+    yield command
+    assert command.wait_for_no_processes() == []
+
+
+@pytest.fixture(scope="session")
+def mlflow_store(tmp_path_factory):
+    """A SQLite store with MLflow's tables; making one takes seconds."""
+    file = tmp_path_factory.mktemp("store") / "mlflow.db"
+    mlflow.MlflowClient(f"sqlite:///{file}").search_experiments()
+    return file
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """Makes a git repository of the given files and returns its directory."""
+
+    def make(**files):
+        directory = tmp_path / "repository"
+        directory.mkdir()
+        for name, content in files.items():
+            (directory / f"{name}.py").write_text(content)
+        git = ["git", "-C", str(directory), "-c", "user.name=A", "-c", "user.email=a@example.org"]
+        subprocess.run([*git, "init", "-q", "-b", "main"], check=True)
+        subprocess.run([*git, "add", "."], check=True)
+        subprocess.run([*git, "commit", "-q", "-m", "First"], check=True)
+        return directory
+
+    return make

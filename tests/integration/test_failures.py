@@ -1,0 +1,78 @@
+"""What goes wrong is said in one sentence, with the right exit status and the right record."""
+
+import programs
+import pytest
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_script_that_raises_shows_the_failing_rank(trireme, repository):
+    code = repository(train=programs.RANK_ONE_RAISES)
+    result = trireme.run(
+        "run", "pytorch-training", "-p", f"code_url={code}", "-p", "entrypoint=train.py"
+    )
+    assert result.returncode == 1
+    assert "[worker-0] ValueError: the learning rate went to seed" in result.stderr
+    assert "[master-0]" not in result.stderr  # it was only dragged down
+    assert result.stderr.splitlines()[-1] == "error: replica worker-0 exited with status 1"
+    (parent,) = trireme.parents()
+    nested = trireme.nested(parent)
+    assert parent.info.status == "FAILED"
+    assert nested["train"].info.status == "FAILED"
+    assert nested["checkout"].info.status == "FINISHED"
+    assert "evaluate" not in nested
+    assert not (trireme.run_directory() / "workspace" / "model").exists()
+
+
+@pytest.mark.parametrize(
+    ("parameter", "sentence"),
+    [
+        ("code_revision=no-such-branch", "code_revision 'no-such-branch' does not exist in"),
+        ("code_url=http://127.0.0.1:1/x.git", "code_url 'http://127.0.0.1:1/x.git' cannot be read"),
+        ("entrypoint=no/such.py", "entrypoint 'no/such.py' does not exist in the repository"),
+    ],
+)
+def test_what_only_a_step_can_find_out_is_bad_input_too(trireme, parameter, sentence):
+    result = trireme.run("run", "pytorch-training", "-p", parameter)
+    assert result.returncode == 2
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stderr.startswith(f"error: {sentence}")
+    (parent,) = trireme.parents()
+    assert parent.info.status == "FAILED"
+    assert sentence in parent.data.tags["error"]
+    assert not (trireme.run_directory() / "workspace" / "steps" / "train" / "job.yaml").exists()
+
+
+def test_a_dataset_without_files_is_bad_input(trireme, tmp_path):
+    (tmp_path / "empty").mkdir()
+    result = trireme.run("run", "pytorch-training", "-p", f"dataset_uri={tmp_path / 'empty'}")
+    assert result.returncode == 2
+    assert "holds no files" in result.stderr
+
+
+def test_a_time_limit_ends_training(trireme, repository):
+    code = repository(train=programs.FOREVER)
+    result = trireme.run(
+        "run",
+        "pytorch-training",
+        *("-p", f"code_url={code}"),
+        *("-p", "entrypoint=train.py"),
+        *("-p", "time_limit=3"),
+    )
+    assert result.returncode == 1
+    assert "time limit" in result.stderr
+    assert trireme.parents()[0].info.status == "FAILED"
+
+
+def test_a_tracking_server_that_is_not_there_is_refused_at_once(trireme):
+    result = trireme.run("run", "pytorch-training", MLFLOW_TRACKING_URI="http://127.0.0.1:1")
+    assert result.returncode == 2
+    assert "MLFLOW_TRACKING_URI http://127.0.0.1:1 does not answer" in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_run_that_mlflow_does_not_know_is_refused_before_training(trireme):
+    result = trireme.run("run", "pytorch-training", MLFLOW_RUN_ID="0" * 32)
+    assert result.returncode == 2
+    assert "not found" in result.stderr
+    assert not (trireme.run_directory() / "workspace" / "steps" / "train" / "job.yaml").exists()

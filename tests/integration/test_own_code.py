@@ -1,0 +1,90 @@
+"""Somebody else's script, from somebody else's repository, on somebody else's data."""
+
+import json
+
+import numpy as np
+import programs
+import pytest
+import torch
+
+pytestmark = pytest.mark.slow
+
+# What shells, Kubernetes, kfp and JSON might each take for something of theirs.
+STRANGE = ["$(HOME)", "$$", "a b", '"', "'", "\\n", "é{{x}}", "", "*", "$(DATA_DIR)"]
+
+
+@pytest.fixture
+def points(tmp_path):
+    """Points on two sides of a line: what the script trains on, and what it is held to."""
+    directory = tmp_path / "my points"
+    directory.mkdir()
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(400, 4)).astype(np.float32)
+    y = (x[:, 0] > 0).astype(np.int64)
+    torch.save(
+        {"x": torch.from_numpy(x[:300]), "y": torch.from_numpy(y[:300])}, directory / "samples.pt"
+    )
+    np.savez(directory / "test.npz", x=x[300:], y=y[300:])
+    return directory
+
+
+@pytest.mark.parametrize(("workers", "processes"), [(1, 1), (0, 2)])
+def test_an_unmodified_torchrun_script_trains_is_evaluated_and_exported(
+    trireme, repository, points, workers, processes
+):
+    code = repository(train=programs.TORCHRUN_STYLE)
+    result = trireme.run(
+        "run",
+        "pytorch-training",
+        *("-p", f"code_url={code}"),
+        *("-p", "code_revision=main"),
+        *("-p", "entrypoint=train.py"),
+        *("-p", f"args={json.dumps(['--steps', '50', '--text', *STRANGE])}"),
+        *("-p", f"dataset_uri={points}"),
+        *("-p", f"workers={workers}"),
+        *("-p", f"processes_per_worker={processes}"),
+        *("-p", "model_name=points"),
+    )
+    assert result.returncode == 0, result.stderr
+    (parent,) = trireme.parents()
+    assert parent.data.metrics["held_out_accuracy"] > 0.9
+    workspace = trireme.run_directory() / "workspace"
+    seen = json.loads((workspace / "model" / "seen.json").read_text())
+    assert seen["text"] == STRANGE
+    assert sorted(rank for rank, _ in seen["ranks"]) == [0, 1]
+    assert [local for _, local in sorted(seen["ranks"])] == ([0, 1] if processes == 2 else [0, 0])
+    assert (workspace / "checkpoints" / "last").exists()
+    assert (workspace / "exported" / "model.onnx").exists()
+    (version,) = trireme.client.search_model_versions("name = 'points'")
+    assert version.version == 1
+
+
+def test_weights_alone_are_kept_and_the_run_says_what_is_missing(trireme, repository):
+    code = repository(train=programs.BARE_WEIGHTS)
+    mine = ("run", "pytorch-training", "-p", f"code_url={code}", "-p", "entrypoint=train.py")
+    result = trireme.run(*mine)
+    assert result.returncode == 0, result.stderr
+    assert "model_factory" in result.stdout
+    workspace = trireme.run_directory() / "workspace"
+    assert (workspace / "model" / "weights.pth").exists()
+    assert not (workspace / "exported").exists()
+    assert trireme.parents()[0].info.status == "FINISHED"
+
+
+def test_weights_with_a_factory_are_evaluated_and_held_at_the_gate(trireme, repository):
+    code = repository(train=programs.BARE_WEIGHTS)
+    result = trireme.run(
+        "run",
+        "pytorch-training",
+        *("-p", f"code_url={code}"),
+        *("-p", "entrypoint=train.py"),
+        *("-p", "workers=0"),
+        *("-p", "model_factory=train:Net"),
+    )
+    assert result.returncode == 0, result.stderr
+    (parent,) = trireme.parents()
+    assert parent.data.metrics["held_out_accuracy"] < 0.5  # it never learned anything
+    assert "is below min_accuracy 0.9" in result.stdout
+    assert "is below min_accuracy 0.9" in parent.data.tags["gate"]
+    assert "export" not in trireme.nested(parent)
+    assert trireme.client.search_model_versions() == []

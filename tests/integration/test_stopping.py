@@ -1,0 +1,56 @@
+"""However a run is stopped, no process of it is left and MLflow knows."""
+
+import signal
+import time
+
+import programs
+import pytest
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def training(trireme, repository):
+    """A run in the middle of its training, which would never end by itself."""
+    code = repository(train=programs.FOREVER)
+    process = trireme.start(
+        "run", "pytorch-training", "-p", f"code_url={code}", "-p", "entrypoint=train.py"
+    )
+    deadline = time.monotonic() + 120
+    while process.stdout.readline() != "train     epoch 1/2 loss 1.0\n":
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+    assert len(trireme.processes()) > 5
+    yield process
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_everything(trireme, training, number):
+    training.send_signal(number)
+    _, errors = training.communicate(timeout=60)
+    assert training.returncode == 128 + number
+    assert "Traceback" not in errors
+    assert trireme.wait_for_no_processes() == []
+    (parent,) = trireme.parents()
+    nested = trireme.nested(parent)
+    assert parent.info.status == "KILLED"
+    assert nested["train"].info.status == "KILLED"
+    assert nested["dataset"].info.status == "FINISHED"
+
+
+def test_a_second_signal_changes_nothing(trireme, training):
+    for _ in range(3):
+        training.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+    _, errors = training.communicate(timeout=60)
+    assert training.returncode == 128 + signal.SIGINT
+    assert "Traceback" not in errors
+    assert trireme.parents()[0].info.status == "KILLED"
+
+
+def test_kill_leaves_no_process_either(trireme, training):
+    training.kill()
+    training.wait()
+    assert trireme.wait_for_no_processes() == []
