@@ -107,11 +107,11 @@ class Console:
         Args:
             step: Its name.
             state: FINISHED, FAILED or KILLED.
-            summary: Its result in a few words.
+            summary: Its result, or what went wrong, in a few words.
         """
         line = self._lines[step]
         line.seconds, line.share, line.state = line.elapsed, None, state
-        line.text = summary if state == "FINISHED" else line.text
+        line.text = summary
         if not self._live:
             self.print(f"{step:<9} {state.lower()} in {line.seconds:.1f} s  {line.text}".rstrip())
 

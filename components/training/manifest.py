@@ -52,7 +52,7 @@ def _replica(job: TrainingJob, count: int) -> dict[str, Any]:
                         "image": job.image,
                         "workingDir": job.code_dir,
                         "command": _launcher(job),
-                        "args": [_literal(argument) for argument in job.args],
+                        "args": [_literal(argument) for argument in _arguments(job)],
                         "env": [
                             {"name": name, "value": value}
                             for name, value in _environment(job).items()
@@ -75,6 +75,16 @@ def _launcher(job: TrainingJob) -> list[str]:
     return ["python", job.entrypoint]
 
 
+def _arguments(job: TrainingJob) -> list[str]:
+    """Returns the arguments in such a way that the program gets them untouched.
+
+    torchrun passes them through ``string.Template``, to put in the local rank.
+    """
+    if job.processes_per_worker > 1:
+        return [argument.replace("$", "$$") for argument in job.args]
+    return job.args
+
+
 def _environment(job: TrainingJob) -> dict[str, str]:
     directories = {
         "CODE_DIR": job.code_dir,
@@ -89,4 +99,4 @@ def _environment(job: TrainingJob) -> dict[str, str]:
 
 def _literal(text: str) -> str:
     """Returns text that Kubernetes' ``$(VAR)`` expansion gives back as it was."""
-    return text.replace("$(", "$$(")
+    return text.replace("$", "$$")

@@ -31,7 +31,7 @@ AFTER_MASTER = 30.0  # seconds that workers may outlive a master that succeeded
 TAIL = 20  # lines of a failed replica that are shown
 LINE_LIMIT = 64 * 1024  # bytes after which a line without an end is cut
 
-_VARIABLE = re.compile(r"\$(?:\$|\(([-._a-zA-Z][-._a-zA-Z0-9]*)\))")
+_VARIABLE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 # What a rank says whose peer is gone: it was dragged down, it is not the cause.
 _PEER_LOST = re.compile(
     r"connection (was )?(closed|reset|refused)|closed by peer|broken pipe|socket timeout|"

@@ -233,7 +233,7 @@ def _run_step(
             result.steps[name] = records
             resources["duration_seconds"] = time.monotonic() - started
             record.step_ended(name, state, result.workspace, resources)
-            console.ended(name, state, _said(records, "summary"))
+            console.ended(name, state, _in_words(records))
     if exit_status == 0:
         return status.Status.SUCCESS
     result.fail(_error(name, exit_status, records, tail))
@@ -266,7 +266,12 @@ def _reap(process: subprocess.Popen[bytes]) -> tuple[int, dict[str, float]]:
 
 
 def _said(records: list[dict[str, Any]], kind: str) -> Any:
-    return next((record[kind] for record in reversed(records) if kind in record), "")
+    return next((record[kind] for record in reversed(records) if kind in record), None)
+
+
+def _in_words(records: list[dict[str, Any]]) -> str:
+    error = _said(records, "error")
+    return str(error["message"] if error else _said(records, "summary") or "")
 
 
 def _error(

@@ -12,7 +12,7 @@ def test_a_script_that_raises_shows_the_failing_rank(trireme, repository):
         "run", "pytorch-training", "-p", f"code_url={code}", "-p", "entrypoint=train.py"
     )
     assert result.returncode == 1
-    assert "[worker-0] ValueError: the learning rate went to seed" in result.stderr
+    assert "ValueError: the learning rate went to seed" in result.stderr
     assert "[master-0]" not in result.stderr  # it was only dragged down
     assert result.stderr.splitlines()[-1] == "error: replica worker-0 exited with status 1"
     (parent,) = trireme.parents()

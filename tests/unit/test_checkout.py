@@ -1,0 +1,315 @@
+"""components/checkout/git.py, with real repositories."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from components.checkout import git
+from components.checkout.git import checkout
+from components.errors import InputError
+
+pytestmark = pytest.mark.usefixtures("unaided_git")
+
+
+@pytest.fixture
+def repository(make_repository):
+    """A repository with two commits on main; ``first`` is the older one."""
+    made = make_repository("origin")
+    made.first = made.commit("one")
+    made.second = made.commit("two")
+    return made
+
+
+@pytest.fixture
+def destination(tmp_path):
+    return tmp_path / "workspace" / "code"
+
+
+def content(destination: Path) -> str:
+    return (destination / "file.txt").read_text()
+
+
+def beside(destination: Path) -> list[str]:
+    """Names of what was left next to the destination."""
+    parent = destination.parent
+    return sorted(path.name for path in parent.iterdir()) if parent.exists() else []
+
+
+def test_a_branch_is_checked_out_at_its_tip(repository, destination):
+    repository.git("checkout", "--quiet", "-b", "feature/x")
+    tip = repository.commit("three")
+    repository.git("checkout", "--quiet", "main")
+    result = checkout(str(repository.directory), "feature/x", destination)
+    assert result == (str(destination), tip)
+    assert content(destination) == "three"
+    assert beside(destination) == ["code"]
+
+
+def test_a_lightweight_tag_is_found(repository, destination):
+    repository.git("tag", "v1", repository.first)
+    assert checkout(str(repository.directory), "v1", destination).commit == repository.first
+    assert content(destination) == "one"
+
+
+def test_an_annotated_tag_gives_the_commit_it_points_at(repository, destination):
+    repository.git("tag", "-a", "-m", "release", "v1", repository.first)
+    assert checkout(str(repository.directory), "v1", destination).commit == repository.first
+    assert content(destination) == "one"
+
+
+def test_a_branch_wins_over_a_tag_of_the_same_name(repository, destination):
+    repository.git("branch", "twin", repository.second)
+    repository.git("tag", "twin", repository.first)
+    assert checkout(str(repository.directory), "twin", destination).commit == repository.second
+
+
+def test_a_full_commit_is_found(repository, destination):
+    result = checkout(str(repository.directory), repository.second, destination)
+    assert result.commit == repository.second
+
+
+def test_a_commit_that_is_not_a_branch_tip_is_found(repository, destination):
+    result = checkout(str(repository.directory), repository.first, destination)
+    assert result.commit == repository.first
+    assert content(destination) == "one"
+
+
+def test_a_server_that_hands_out_only_tips_still_gives_an_older_commit(
+    repository, destination, monkeypatch
+):
+    # Protocol 0 refuses a commit that no reference points at, unless the server allows it.
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", "protocol.version")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", "0")
+    result = checkout(str(repository.directory), repository.first, destination)
+    assert result.commit == repository.first
+
+
+def test_a_short_commit_is_found(repository, destination):
+    result = checkout(str(repository.directory), repository.first[:8], destination)
+    assert result.commit == repository.first
+    assert content(destination) == "one"
+
+
+def test_an_empty_revision_is_the_default_branch(repository, destination):
+    repository.git("branch", "other", repository.first)
+    assert checkout(str(repository.directory), "", destination).commit == repository.second
+
+
+def test_an_empty_revision_of_a_bare_repository_is_its_head(repository, destination, tmp_path):
+    bare = tmp_path / "bare.git"
+    repository.git("branch", "trunk", repository.first)
+    repository.git("clone", "--quiet", "--bare", ".", str(bare))
+    (bare / "HEAD").write_text("ref: refs/heads/trunk\n")
+    assert checkout(bare.as_uri(), "", destination).commit == repository.first
+
+
+def test_head_of_a_detached_clone_is_what_is_checked_out_there(
+    repository, destination, make_repository, tmp_path
+):
+    clone = tmp_path / "clone"
+    repository.git("clone", "--quiet", ".", str(clone))
+    repository.git("-C", str(clone), "checkout", "--quiet", "--detach", repository.first)
+    for revision in ("", "HEAD"):
+        assert checkout(str(clone), revision, destination).commit == repository.first
+
+
+def test_head_of_a_shallow_detached_clone_is_found(repository, destination, tmp_path):
+    clone = tmp_path / "clone"
+    source = repository.directory.as_uri()
+    repository.git("clone", "--quiet", "--depth=1", source, str(clone))
+    repository.git("-C", str(clone), "checkout", "--quiet", "--detach")
+    assert checkout(str(clone), "", destination).commit == repository.second
+
+
+def test_a_file_url_with_an_encoded_space_is_found(make_repository, destination):
+    repository = make_repository("my code")
+    commit = repository.commit("spaced")
+    assert "%20" in repository.directory.as_uri()
+    assert checkout(repository.directory.as_uri(), "", destination).commit == commit
+    assert checkout(str(repository.directory), "main", destination).commit == commit
+
+
+def test_uncommitted_changes_are_not_brought_along(repository, destination):
+    (repository.directory / "file.txt").write_text("not committed")
+    checkout(str(repository.directory), "", destination)
+    assert content(destination) == "two"
+
+
+def test_the_same_commit_already_there_is_left_as_it_is(repository, destination):
+    checkout(str(repository.directory), "main", destination)
+    (destination / "mark").write_text("still here")
+    before = destination.stat().st_ino
+    checkout(str(repository.directory), "main", destination)
+    assert (destination / "mark").read_text() == "still here"
+    assert destination.stat().st_ino == before
+
+
+def test_a_changed_branch_brings_the_new_commit(repository, destination):
+    checkout(str(repository.directory), "main", destination)
+    (destination / "mark").write_text("of the old one")
+    third = repository.commit("three")
+    assert checkout(str(repository.directory), "main", destination).commit == third
+    assert content(destination) == "three"
+    assert not (destination / "mark").exists()
+
+
+def test_a_half_done_checkout_of_before_is_replaced(repository, destination):
+    partial = destination.with_name("code.partial")
+    partial.mkdir(parents=True)
+    (partial / "rubbish").write_text("half")
+    checkout(str(repository.directory), "main", destination)
+    assert beside(destination) == ["code"]
+    assert not (destination / "rubbish").exists()
+
+
+def test_a_directory_that_is_no_checkout_is_replaced(repository, destination):
+    destination.mkdir(parents=True)
+    (destination / "rubbish").write_text("something else")
+    assert checkout(str(repository.directory), "", destination).commit == repository.second
+    assert not (destination / "rubbish").exists()
+
+
+def test_hooks_do_not_run(repository, destination, tmp_path, monkeypatch):
+    ran = tmp_path / "ran"
+    template = tmp_path / "template"
+    # The template's hooks would be copied into the new repository, its own are the server's.
+    for hooks in (repository.directory / ".git" / "hooks", template / "hooks"):
+        hooks.mkdir(parents=True, exist_ok=True)
+        hook = hooks / "post-checkout"
+        hook.write_text(f"#!/bin/sh\ntouch '{ran}'\n")
+        hook.chmod(0o755)
+    monkeypatch.setenv("GIT_TEMPLATE_DIR", str(template))
+    checkout(str(repository.directory), "main", destination)
+    assert (destination / ".git" / "hooks" / "post-checkout").exists()
+    assert not ran.exists()
+
+
+def test_a_repository_of_the_callers_environment_does_not_stand_in(
+    repository, destination, make_repository, monkeypatch
+):
+    other = make_repository("other")
+    theirs = other.commit("not this one")
+    monkeypatch.setenv("GIT_DIR", str(other.directory / ".git"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(other.directory))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(other.directory / ".git" / "index"))
+    assert checkout(str(repository.directory), "main", destination).commit == repository.second
+    assert content(destination) == "two"
+    monkeypatch.undo()
+    assert other.git("rev-parse", "HEAD") == theirs
+    assert other.git("status", "--porcelain") == ""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+def test_our_own_source_tree_is_read_whoever_owns_it(repository, destination, monkeypatch):
+    for path in [repository.directory, *repository.directory.rglob("*")]:
+        os.chown(path, 12345, 12345)
+    monkeypatch.setattr(git, "SOURCE_TREE", repository.directory)
+    assert checkout("", "", destination).commit == repository.second
+
+
+def test_an_empty_url_without_a_source_checkout_is_refused(destination, tmp_path, monkeypatch):
+    monkeypatch.setattr(git, "SOURCE_TREE", tmp_path)
+    with pytest.raises(InputError, match="code_url is empty"):
+        checkout("", "", destination)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://somebody:hunter2@example.org/code.git",
+        "https://hunter2@example.org/code.git",
+        "http://x-access-token:hunter2@example.org/code.git",
+        "ssh://git:hunter2@example.org/code.git",
+    ],
+)
+def test_a_url_with_a_password_or_token_is_refused_and_not_repeated(url, destination):
+    with pytest.raises(InputError, match="password or token") as caught:
+        checkout(url, "", destination)
+    assert "hunter2" not in str(caught.value)
+    assert beside(destination) == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://example.org/code", "ssh://git@example.org/code", "git@example.org:code.git"],
+)
+def test_urls_without_a_password_are_accepted(url):
+    git.check(url, "main")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ext::sh -c touch% ran",
+        "ext::touch",
+        "--upload-pack=touch ran",
+        "-h",
+        "fd::17",
+        "ftp://example.org/code",
+        "no/such/directory",
+        "https://example.org/a b",
+        "~nosuchuser/code",
+        "a" * 300,
+    ],
+)
+def test_what_is_neither_a_url_nor_a_directory_is_refused(url, destination, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="code_url"):
+        checkout(url, "", destination)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "revision", ["-h", "--upload-pack=touch", "main;ls", "main x", "a:b", "main\n"]
+)
+def test_what_cannot_be_a_revision_is_refused(revision, repository, destination):
+    with pytest.raises(InputError, match="is not a branch, a tag or a commit"):
+        checkout(str(repository.directory), revision, destination)
+    assert beside(destination) == []
+
+
+@pytest.mark.parametrize("revision", ["no-such-branch", "0123456", "0" * 39 + "1"])
+def test_an_unknown_revision_is_refused(revision, repository, destination):
+    with pytest.raises(InputError, match=f"{revision}.* does not exist"):
+        checkout(str(repository.directory), revision, destination)
+    assert beside(destination) == []
+
+
+def test_an_unknown_revision_leaves_the_checkout_of_before(repository, destination):
+    checkout(str(repository.directory), "main", destination)
+    with pytest.raises(InputError):
+        checkout(str(repository.directory), "no-such-branch", destination)
+    assert content(destination) == "two"
+    assert beside(destination) == ["code"]
+
+
+def test_a_repository_without_commits_is_refused(make_repository, destination):
+    with pytest.raises(InputError):
+        checkout(str(make_repository("empty").directory), "", destination)
+    assert beside(destination) == []
+
+
+def test_a_server_that_is_not_there_is_refused(destination):
+    with socket.socket() as bound_but_not_listening:
+        bound_but_not_listening.bind(("127.0.0.1", 0))
+        port = bound_but_not_listening.getsockname()[1]
+        with pytest.raises(InputError, match="cannot be read") as caught:
+            checkout(f"git://127.0.0.1:{port}/code", "", destination)
+    assert "\n" not in str(caught.value)
+    assert beside(destination) == []
+
+
+def test_a_directory_that_is_not_a_repository_is_refused(tmp_path, destination):
+    (tmp_path / "plain").mkdir()
+    with pytest.raises(InputError, match="cannot be read"):
+        checkout(str(tmp_path / "plain"), "", destination)
+    assert beside(destination) == []
+
+
+def test_a_missing_git_is_said_in_one_sentence(repository, destination, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError, match="git is not installed"):
+        checkout(str(repository.directory), "", destination)
