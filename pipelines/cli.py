@@ -94,10 +94,12 @@ def list_pipelines() -> None:
 
 @app.command()
 def ui(
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 5000,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Port on 127.0.0.1, default 5000.")
+    ] = None,
 ) -> None:
     """Open MLflow's UI on the runs recorded here."""
-    from components.tracking.pipeline_run import default_uri
+    from components.tracking.pipeline_run import UI_PORT, default_uri
     from pipelines.targets.local import home
 
     uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(home())
@@ -105,6 +107,7 @@ def ui(
         typer.echo(f"The runs are at {uri}")
         return
     home().mkdir(parents=True, exist_ok=True)
+    port = port or UI_PORT
     typer.echo(f"http://127.0.0.1:{port} shows {uri}; Ctrl-C ends it")
     sys.stdout.flush()
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1"]
@@ -150,7 +153,10 @@ def _show(result: "Result", console: "Console") -> None:
     if report.exists():
         facts["Report"] = str(report)
     facts["Run"] = str(result.directory)
-    facts["MLflow"] = f"run {result.run_id}; to see it: {_this_command()} ui"
+    if result.mlflow_page:
+        facts["MLflow"] = result.mlflow_page
+        if result.needs_ui:
+            facts["MLflow"] += f" (start it with: {_this_command()} ui)"
     console.print()
     console.print(f"{result.name} {result.status}", "bold")
     console.facts(facts)

@@ -92,7 +92,7 @@ def pytorch_training(
         workspace=workspace,
     )
     with dsl.If(evaluated.outputs["passed"] == True, name="good-enough"):  # noqa: E712
-        export(
+        exported = export(
             model=trained.outputs["model"],
             data=data.outputs["path"],
             code=code.outputs["path"],
@@ -101,6 +101,9 @@ def pytorch_training(
             model_name=model_name,
             workspace=workspace,
         )
+    for step in [code, data, trained, evaluated, exported]:
+        # What a step leaves is in the workspace of its run, where no other run would find it.
+        step.set_caching_options(enable_caching=False)
 
 
 def check(parameters: dict) -> None:

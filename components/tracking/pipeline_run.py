@@ -20,6 +20,7 @@ from components.tracking.environment import TRACKER, announce
 from components.tracking.journal import journal_path
 from components.tracking.sync import Run, log, patiently, sync
 
+UI_PORT = 5000  # where "trireme ui" shows a database's runs
 ANSWER_LIMIT = 10.0  # seconds within which a tracking server has to answer before we start
 
 
@@ -45,7 +46,8 @@ class PipelineRun:
         self, name: str, experiment: str, pipeline: str, params: dict[str, Any], home: Path
     ) -> None:
         self.uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(home)
-        _must_answer(self.uri)
+        if self.is_on_a_server:
+            _must_answer(self.uri)
         self.run_id = os.environ.get("MLFLOW_RUN_ID", "")
         self.experiment_id = ""
         self.told: dict[str, str] = {}
@@ -54,6 +56,19 @@ class PipelineRun:
         self._work: list[Future[None]] = [
             self._thread.submit(self._open, name, experiment, pipeline, params, home)
         ]
+
+    @property
+    def is_on_a_server(self) -> bool:
+        """Whether MLflow is a server, not a database that we write to ourselves."""
+        return self.uri.startswith(("http://", "https://"))
+
+    @property
+    def page(self) -> str:
+        """The run's page in MLflow's UI; empty before the run is open."""
+        if not self.experiment_id:
+            return ""
+        server = self.uri.rstrip("/") if self.is_on_a_server else f"http://127.0.0.1:{UI_PORT}"
+        return f"{server}/#/experiments/{self.experiment_id}/runs/{self.run_id}"
 
     def step_started(self, step: str, workspace: Path) -> dict[str, str]:
         """Has a run opened for a step; returns at once.
@@ -194,8 +209,6 @@ def default_uri(home: Path) -> str:
 
 def _must_answer(uri: str) -> None:
     """Refuses a tracking server that is not there, sooner than MLflow would."""
-    if not uri.startswith(("http://", "https://")):
-        return
     try:
         urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=ANSWER_LIMIT).close()
     except urllib.error.HTTPError:

@@ -56,8 +56,8 @@ class Result:
         exit_status: What the command exits with.
         steps: What each step that ran said about itself, by name.
         error: What went wrong, where something did.
-        tracking_uri: Where MLflow has the run.
-        run_id: The MLflow run.
+        mlflow_page: The run in MLflow's UI.
+        needs_ui: Whether that UI has to be started first.
         model_version: The version registered, where there is one.
     """
 
@@ -67,8 +67,8 @@ class Result:
     exit_status: int = 0
     steps: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     error: TriremeError | None = None
-    tracking_uri: str = ""
-    run_id: str = ""
+    mlflow_page: str = ""
+    needs_ui: bool = False
     model_version: str = ""
 
     @property
@@ -110,7 +110,7 @@ def run(pipeline: Pipeline, arguments: dict[str, Any], console: Console) -> Resu
         with _signals_ignored(), _quiet(result):
             _close(record, result, {"duration_seconds": time.monotonic() - started})
     shutil.rmtree(result.directory / "tmp", ignore_errors=True)
-    result.tracking_uri, result.run_id = record.uri, record.run_id
+    result.mlflow_page, result.needs_ui = record.page, not record.is_on_a_server
     result.model_version = record.told.get("model_version", "")
     return result
 

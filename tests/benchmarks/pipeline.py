@@ -1,0 +1,151 @@
+"""``trireme run pytorch-training`` against the same work in one hand-written script.
+
+Runs the two in turn and prints medians and their ratio: wall time, CPU time of all processes,
+the peak of their memory taken together, and the time of each step.
+
+    python tests/benchmarks/pipeline.py [PAIRS]
+"""
+
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+BIN = Path(sys.executable).parent
+BY_HAND = Path(__file__).with_name("by_hand.py")
+SAMPLE = 0.2  # seconds between two looks at the memory
+HELP_RUNS = 11
+STEPS = ("checkout", "dataset", "train", "evaluate", "export")
+
+
+@dataclass
+class Cost:
+    """What one run took.
+
+    Attributes:
+        wall: Seconds.
+        cpu: Seconds of all its processes, user and system.
+        memory: Peak of the proportional set sizes of all its processes together, in MiB.
+        steps: Seconds of each step.
+    """
+
+    wall: float
+    cpu: float
+    memory: float
+    steps: dict[str, float]
+
+
+def measure(command: list[str], environment: dict[str, str]) -> tuple[Cost, str]:
+    """Runs a command; returns what it took and what it printed."""
+    with tempfile.TemporaryFile("w+") as output:
+        started = time.monotonic()
+        process = subprocess.Popen(
+            command, env=os.environ | environment, stdout=output, stderr=subprocess.DEVNULL
+        )
+        peak = [0.0]
+        watcher = threading.Thread(target=watch, args=(process.pid, peak), daemon=True)
+        watcher.start()
+        _, status, usage = os.wait4(process.pid, 0)
+        wall = time.monotonic() - started
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            sys.exit(f"{command} exited with status {process.returncode}")
+        output.seek(0)
+        return Cost(wall, usage.ru_utime + usage.ru_stime, peak[0], {}), output.read()
+
+
+def watch(root: int, peak: list[float]) -> None:
+    """Keeps the peak of a process tree's memory as long as the tree's root is there."""
+    while Path(f"/proc/{root}/stat").exists():
+        total = sum(memory(pid) for pid in tree(root))
+        peak[0] = max(peak[0], total / 1024)
+        time.sleep(SAMPLE)
+
+
+def tree(root: int) -> list[int]:
+    """Returns the ids of a process and all below it."""
+    found = [root]
+    for pid in found:
+        for children in Path(f"/proc/{pid}/task").glob("*/children"):
+            try:
+                found += map(int, children.read_text().split())
+            except OSError:
+                continue
+    return found
+
+
+def memory(pid: int) -> float:
+    """Returns a process's proportional set size in KiB; 0 when it has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:
+        return 0
+    found = re.search(r"^Pss:\s+(\d+) kB", lines, re.MULTILINE)
+    return int(found[1]) if found else 0
+
+
+def trireme(home: Path) -> Cost:
+    """Runs the default pipeline."""
+    command = [str(BIN / "trireme"), "run", "pytorch-training"]
+    cost, printed = measure(command, {"TRIREME_HOME": str(home)})
+    ended = re.findall(r"^(\w+)\s+finished in ([\d.]+) s", printed, re.MULTILINE)
+    cost.steps = {step: float(seconds) for step, seconds in ended}
+    return cost
+
+
+def by_hand(home: Path) -> Cost:
+    """Runs the hand-written script."""
+    home.mkdir(exist_ok=True)
+    cost, printed = measure([sys.executable, str(BY_HAND), str(home)], {})
+    cost.steps = json.loads(printed.splitlines()[-1])["seconds"]
+    return cost
+
+
+def row(name: str, ours: list[float], theirs: list[float], unit: str) -> None:
+    """Prints medians and the median of the ratios pair by pair."""
+    ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
+    print(
+        f"{name:<12} {statistics.median(ours):9.2f} {statistics.median(theirs):9.2f} {unit:<4}"
+        f" {statistics.median(ratios):6.2f}  ({min(ratios):.2f} to {max(ratios):.2f})"
+    )
+
+
+def main() -> None:
+    """Runs the pairs and prints the table."""
+    pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    with tempfile.TemporaryDirectory() as directory:
+        homes = Path(directory, "trireme"), Path(directory, "by-hand")
+        trireme(homes[0]), by_hand(homes[1])  # sets up both MLflow stores, fills the disk cache
+        ours, theirs = [], []
+        for number in range(pairs):
+            # In turn, and each first as often as the other.
+            for ours_now in (True, False) if number % 2 else (False, True):
+                (ours if ours_now else theirs).append(
+                    trireme(homes[0]) if ours_now else by_hand(homes[1])
+                )
+            print(f"pair {number + 1}: {ours[-1].wall:.1f} s, {theirs[-1].wall:.1f} s", flush=True)
+
+    print(f"\nmedians of {pairs} pairs\n{'':<12} {'trireme':>9} {'by hand':>9}      ratio")
+    row("wall", [cost.wall for cost in ours], [cost.wall for cost in theirs], "s")
+    row("cpu", [cost.cpu for cost in ours], [cost.cpu for cost in theirs], "s")
+    row("peak memory", [cost.memory for cost in ours], [cost.memory for cost in theirs], "MiB")
+    for step in STEPS:
+        row(step, [cost.steps[step] for cost in ours], [cost.steps[step] for cost in theirs], "s")
+
+    seconds = []
+    for _ in range(HELP_RUNS):
+        started = time.monotonic()
+        subprocess.run([str(BIN / "trireme"), "--help"], check=True, stdout=subprocess.DEVNULL)
+        seconds.append(time.monotonic() - started)
+    print(f"\ntrireme --help: median {statistics.median(seconds):.2f} s, goal under 0.3 s")
+
+
+if __name__ == "__main__":
+    main()
