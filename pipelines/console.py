@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 REFRESH = 4  # times a second
+BAR = 20  # characters of a progress bar
 
 _PROGRESS = re.compile(r"\bepoch\W{0,3}(\d+)\s*(?:/|of)\s*(\d+)", re.IGNORECASE)
 _REPLICA = re.compile(r"\[master-0\] (.*)")
@@ -126,13 +127,11 @@ class Console:
             self._rich.print(Text.assemble((f"  {name:<{width}}  ", "dim"), value))
 
     def _table(self) -> Table:
-        table = Table.grid(padding=(0, 1))
+        table = Table.grid(padding=(0, 1), expand=True)
         table.add_column(width=1)
         table.add_column(no_wrap=True)
         table.add_column(justify="right", width=7)
-        table.add_column(width=20)
-        table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
-        table.expand = True
+        table.add_column(no_wrap=True, ratio=1)
         marks: dict[str, RenderableType] = {
             "": Text("·", style="dim"),
             "running": self._spinner,
@@ -141,10 +140,12 @@ class Console:
             "KILLED": Text("■", style="yellow"),
         }
         for name, line in self._lines.items():
-            bar: RenderableType = ""
+            text: RenderableType = Text(line.text, no_wrap=True, overflow="ellipsis")
             if line.share is not None:
-                bar = ProgressBar(1.0, line.share)
+                shown = Table.grid(padding=(0, 1))
+                shown.add_row(ProgressBar(1.0, line.share, width=BAR), text)
+                text = shown
             elapsed = f"{line.elapsed:.1f} s" if line.state else ""
             style = "" if line.state else "dim"
-            table.add_row(marks[line.state], Text(name, style), elapsed, bar, Text(line.text))
+            table.add_row(marks[line.state], Text(name, style), elapsed, text)
         return table
