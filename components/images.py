@@ -1,7 +1,7 @@
 """The images that the steps run in."""
 
-BASE = "ghcr.io/trireme/base-python:0.1.0"
+BASE = "ghcr.io/trireme/base:0.1.0"
 """kfp, these components, git: for steps that need no framework."""
 
-PYTORCH = "ghcr.io/trireme/pytorch-python:0.1.0"
+PYTORCH = "ghcr.io/trireme/pytorch:0.1.0"
 """``BASE`` with PyTorch and ONNX."""

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from components.errors import InputError
 from components.tracking import journal
@@ -82,7 +83,8 @@ def checkout(url: str, revision: str, destination: Path) -> Checkout:
         _fetch(source, wanted, revision, destination)
     commit = _commit_at(destination)
     journal.log_tags({"git.commit": commit, "git.url": source})
-    journal.summarize(f"{source} at {commit[:12]}")
+    note = ", without what is not committed there" if _has_changes(source) else ""
+    journal.summarize(f"{source} at {commit[:12]}{note}")
     return Checkout(str(destination), commit)
 
 
@@ -138,6 +140,15 @@ def _fetch(source: str, commit: str, revision: str, destination: Path) -> None:
         partial.rename(destination)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _has_changes(source: str) -> bool:
+    """Whether a directory that was checked out from holds changes that are not committed."""
+    if not source.startswith("file://"):
+        return False
+    directory = Path(unquote(urlsplit(source).path))
+    status = ("-c", "core.fsmonitor=false", "status", "--porcelain", "--untracked-files=no")
+    return bool(_git(*status, at=directory).stdout.strip())
 
 
 def _trusting(source: str) -> list[str]:

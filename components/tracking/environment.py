@@ -7,8 +7,10 @@ them.
 
 import json
 import os
+import re
 import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from components.errors import InputError, TrackingUnavailable
 
@@ -24,12 +26,15 @@ POLL = 0.02  # seconds between two looks
 def variables() -> dict[str, str]:
     """Returns the variables, or none where nothing is tracked.
 
+    A tracking URI that holds a password is left out, because these end up in a manifest; the
+    training program finds it in the environment it inherits.
+
     Raises:
         InputError: MLflow refused the run.
         TrackingUnavailable: MLflow could not be opened in time.
     """
     if TRACKER not in os.environ:
-        return {name: os.environ[name] for name in VARIABLES if name in os.environ}
+        return _public({name: os.environ[name] for name in VARIABLES if name in os.environ})
     file = Path(os.environ[TRACKER])
     limit = time.monotonic() + WAIT
     while not file.exists():
@@ -46,5 +51,11 @@ def announce(file: Path, content: dict[str, str]) -> None:
     """Hands the variables, or an ``error``, to the step that waits for them."""
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_suffix(".partial")
-    partial.write_text(json.dumps(content))
+    partial.write_text(json.dumps(_public(content)))
     partial.rename(file)
+
+
+def _public(variables: dict[str, str]) -> dict[str, str]:
+    if re.search(r":.*@", urlsplit(variables.get("MLFLOW_TRACKING_URI", "")).netloc):
+        return {name: value for name, value in variables.items() if name != "MLFLOW_TRACKING_URI"}
+    return variables

@@ -4,18 +4,22 @@ On Kubeflow its MLflow plugin does this: it opens the runs and gives every step
 ``MLFLOW_TRACKING_URI``, ``MLFLOW_EXPERIMENT_ID`` and ``MLFLOW_RUN_ID``. Here we do the same.
 """
 
+import fcntl
 import importlib.metadata
 import logging
 import os
 import sys
 import time
+import traceback
 import urllib.error
 import urllib.request
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from components.errors import InputError
+from components.errors import InputError, TriremeError
 from components.tracking.environment import TRACKER, announce
 from components.tracking.journal import journal_path
 from components.tracking.sync import Run, log, patiently, sync
@@ -53,9 +57,9 @@ class PipelineRun:
         self.told: dict[str, str] = {}
         self._steps: dict[str, str] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="mlflow")
-        self._work: list[Future[None]] = [
-            self._thread.submit(self._open, name, experiment, pipeline, params, home)
-        ]
+        self._work: list[Future[None]] = []
+        self._problem: TriremeError | None = None
+        self._then(self._open, name, experiment, pipeline, params, home)
 
     @property
     def is_on_a_server(self) -> bool:
@@ -82,7 +86,9 @@ class PipelineRun:
         """
         file = journal_path(workspace, step).with_name("mlflow.json")
         file.unlink(missing_ok=True)
-        self._work.append(self._thread.submit(self._open_step, step, file))
+        self._then(self._open_step, step, file)
+        # The step that waits for the file is told if there will be none.
+        self._work[-1].add_done_callback(lambda _: self._tell(file))
         return {TRACKER: str(file)}
 
     def step_ended(
@@ -96,11 +102,8 @@ class PipelineRun:
             workspace: The run workspace.
             resources: What the step used, as metrics.
         """
-        self._work.append(
-            self._thread.submit(
-                self._end_step, step, status, workspace, resources, int(time.time() * 1000)
-            )
-        )
+        now = int(time.time() * 1000)
+        self._then(self._end_step, step, status, workspace, resources, now)
 
     def close(self, status: str, resources: dict[str, float]) -> None:
         """Ends the pipeline's run with its true status, after everything else is recorded.
@@ -110,12 +113,30 @@ class PipelineRun:
             resources: What the whole run used, as metrics.
 
         Raises:
-            TrackingUnavailable: Something could not be recorded.
+            TriremeError: Something could not be recorded.
         """
-        self._work.append(self._thread.submit(self._close, status, resources))
+        self._then(self._close, status, resources)
         self._thread.shutdown()
         for work in self._work:
             work.result()
+
+    def _then(self, work: Callable[..., None], *arguments: Any) -> None:
+        """Has something done on MLflow's thread, unless MLflow has failed us before."""
+
+        def attempt() -> None:
+            if self._problem:
+                return
+            try:
+                work(*arguments)
+            except TriremeError as problem:
+                self._problem = problem
+                raise
+            except Exception as error:
+                traceback.print_exc()
+                reason = (str(error).splitlines() or [type(error).__name__])[0]
+                raise TriremeError(f"MLflow does not take the run's record: {reason}") from error
+
+        self._work.append(self._thread.submit(attempt))
 
     def _open(
         self, name: str, experiment: str, pipeline: str, params: dict[str, Any], home: Path
@@ -130,8 +151,10 @@ class PipelineRun:
         for chatty in ("alembic", "mlflow"):
             logging.getLogger(chatty).setLevel(logging.ERROR)
         mlflow.set_tracking_uri(self.uri)
-        client = mlflow.MlflowClient()
         try:
+            with _alone(home):
+                client = mlflow.MlflowClient()
+                client.search_experiments(max_results=1)
             if self.run_id:
                 self.experiment_id = client.get_run(self.run_id).info.experiment_id
                 client.update_run(self.run_id, status="RUNNING")
@@ -163,9 +186,6 @@ class PipelineRun:
     def _open_step(self, step: str, file: Path) -> None:
         from mlflow import MlflowClient
 
-        if not self.experiment_id:
-            announce(file, {"error": str(self._work[0].exception())})
-            return
         client = MlflowClient()
         if step in self._steps:
             patiently(lambda: client.update_run(self._steps[step], status="RUNNING"))
@@ -181,13 +201,15 @@ class PipelineRun:
         }
         announce(file, variables)
 
+    def _tell(self, file: Path) -> None:
+        if self._problem and not file.exists():
+            announce(file, {"error": str(self._problem)})
+
     def _end_step(
         self, step: str, status: str, workspace: Path, resources: dict[str, float], at: int
     ) -> None:
         from mlflow import MlflowClient
 
-        if step not in self._steps:
-            return  # MLflow never opened; close() raises why
         run_id = self._steps[step]
         self.told |= sync(workspace, step, Run(run_id, self.run_id))
         log(run_id, metrics=resources)
@@ -196,8 +218,6 @@ class PipelineRun:
     def _close(self, status: str, resources: dict[str, float]) -> None:
         from mlflow import MlflowClient
 
-        if not self.experiment_id:
-            return  # never opened; close() raises why
         log(self.run_id, metrics=resources)
         patiently(lambda: MlflowClient().set_terminated(self.run_id, status))
 
@@ -225,6 +245,15 @@ def _public(uri: str) -> str:
     """Returns a URI without user name and password."""
     scheme, separator, rest = uri.partition("://")
     return f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else uri
+
+
+@contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    """Lets one process at a time in: two must not both set up a new SQLite store."""
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "mlflow.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _packages() -> str:

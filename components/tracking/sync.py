@@ -2,8 +2,9 @@
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,6 +12,7 @@ from components.errors import TrackingUnavailable
 from components.tracking import journal
 
 PATIENCE = 120.0  # seconds that a tracking server may be away before we give up
+HURRY = 10.0  # the same, when somebody waits for the process to end
 PARAMETER_LIMIT = 6000  # characters of a parameter's value that MLflow keeps
 BATCH = 100  # parameters or tags that MLflow takes at once
 
@@ -41,12 +43,20 @@ class Run:
         return cls(step_id, tags.get("mlflow.parentRunId", step_id))
 
 
-def patiently(call: Any, patience: float = PATIENCE) -> Any:
+_patience = PATIENCE
+
+
+def hurry() -> None:
+    """From now on gives up on a tracking server soon."""
+    global _patience
+    _patience = HURRY
+
+
+def patiently(call: Callable[[], Any]) -> Any:
     """Calls MLflow until it answers.
 
     Args:
         call: What to call; called again as long as the server is away.
-        patience: Seconds to go on.
 
     Returns:
         What the call returns.
@@ -57,7 +67,7 @@ def patiently(call: Any, patience: float = PATIENCE) -> Any:
     """
     from mlflow.exceptions import MlflowException
 
-    limit, pause = time.monotonic() + patience, 0.5
+    started, pause = time.monotonic(), 0.5
     while True:
         try:
             return call()
@@ -66,7 +76,7 @@ def patiently(call: Any, patience: float = PATIENCE) -> Any:
             refused = isinstance(error, MlflowException) and error.get_http_status_code() < 500
             if refused:
                 raise
-            if time.monotonic() + pause > limit:
+            if time.monotonic() + pause > started + _patience:
                 raise TrackingUnavailable(
                     f"the MLflow tracking server does not answer: {str(error).splitlines()[0]}"
                 ) from None
@@ -155,7 +165,7 @@ def log(
     }
     for kind, values in entries.items():
         for batch in _batches(values):
-            patiently(lambda kind=kind, batch=batch: client.log_batch(run_id, **{kind: batch}))
+            patiently(partial(client.log_batch, run_id, **{kind: batch}))
 
 
 def _batches(values: list[Any]) -> Iterator[list[Any]]:

@@ -1,11 +1,9 @@
 """Run a training job and keep its result."""
 
 import os
-import re
 import shutil
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 import yaml
 
@@ -72,7 +70,7 @@ def prepare(
         args=args,
         workers=workers,
         processes_per_worker=processes_per_worker,
-        env={"SEED": str(seed)} | _without_password(tracking or {}),
+        env={"SEED": str(seed)} | (tracking or {}),
         data_dir=data,
         checkpoint_dir=str(workspace / "checkpoints"),
         # Half a model is never taken for a whole one: the job writes here, success renames it.
@@ -137,13 +135,3 @@ def _record(job: TrainingJob, logs: Path) -> None:
     for index in range(job.workers):
         journal.log_artifact(logs / f"worker-{index}.log", "logs")
     journal.log_artifact(logs / "master-0.log", "logs")
-
-
-def _without_password(tracking: dict[str, str]) -> dict[str, str]:
-    """Keeps a tracking URI with a password in it out of the manifest.
-
-    The program still finds it in the environment that it inherits.
-    """
-    if re.search(r":.*@", urlsplit(tracking.get("MLFLOW_TRACKING_URI", "")).netloc):
-        return {name: value for name, value in tracking.items() if name != "MLFLOW_TRACKING_URI"}
-    return tracking

@@ -22,8 +22,8 @@ from kfp import local
 from kfp.local import graph_utils, pipeline_orchestrator, status, subprocess_task_handler
 from kfp.local.orchestrator.enhanced_dag_orchestrator import ConditionEvaluator
 
-from components.errors import TriremeError
-from components.tracking import journal
+from components.errors import InputError, TriremeError
+from components.tracking import journal, sync
 from components.tracking.environment import VARIABLES
 from components.tracking.pipeline_run import PipelineRun
 from components.training import supervisor
@@ -97,18 +97,26 @@ def run(pipeline: Pipeline, arguments: dict[str, Any], console: Console) -> Resu
     """
     name = f"{pipeline.name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
     result = Result(name, home() / "runs" / name)
-    result.workspace.mkdir(parents=True)
-    (result.directory / "parameters.json").write_text(json.dumps(arguments, indent=2) + "\n")
     record = PipelineRun(name, arguments["experiment"], pipeline.name, arguments, home())
-    started = time.monotonic()
     try:
-        with _signals_interrupt(), console.showing(_step_names(pipeline)), _quiet(result):
-            _run_steps(pipeline, arguments, result, record, console)
-            _close(record, result, {"duration_seconds": time.monotonic() - started})
-    except Interrupted as interruption:
-        result.status, result.exit_status = "KILLED", 128 + interruption.number
-        with _signals_ignored(), _quiet(result):
-            _close(record, result, {"duration_seconds": time.monotonic() - started})
+        result.workspace.mkdir(parents=True)
+    except OSError as error:
+        raise InputError(f"TRIREME_HOME {home()}: cannot be written: {error}") from None
+    (result.directory / "parameters.json").write_text(json.dumps(arguments, indent=2) + "\n")
+    started = time.monotonic()
+    with _quiet(result):
+        try:
+            with _signals(_interrupt), console.showing(_step_names(pipeline)):
+                _run_steps(pipeline, arguments, result, record, console)
+        except Interrupted as interruption:
+            result.status, result.exit_status = "KILLED", 128 + interruption.number
+            sync.hurry()
+        except Exception:
+            result.status = "FAILED"
+            raise
+        finally:
+            with _signals(lambda number, frame: sync.hurry()):
+                _close(record, result, {"duration_seconds": time.monotonic() - started})
     shutil.rmtree(result.directory / "tmp", ignore_errors=True)
     result.mlflow_page, result.needs_ui = record.page, not record.is_on_a_server
     result.model_version = record.told.get("model_version", "")
@@ -224,7 +232,7 @@ def _run_step(
             exit_status, resources = _reap(process)
             state = "FAILED" if exit_status else "FINISHED"
         except BaseException:
-            with _signals_ignored():
+            with _signals(lambda number, frame: None):  # once is enough
                 process.terminate()
                 _reap(process)
             raise
@@ -292,7 +300,8 @@ def _close(record: PipelineRun, result: Result, resources: dict[str, float]) -> 
     try:
         record.close(result.status, resources)
     except TriremeError as error:
-        result.fail(error)
+        if result.status != "KILLED":
+            result.fail(error)
 
 
 def _step_names(pipeline: Pipeline) -> list[str]:
@@ -311,27 +320,16 @@ def _step_names(pipeline: Pipeline) -> list[str]:
     return list(below(spec.root))
 
 
-@contextlib.contextmanager
-def _signals_interrupt() -> Iterator[None]:
-    """Makes Ctrl-C, SIGTERM and the end of the terminal raise ``Interrupted``."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise Interrupted(number)
-
-    with _handling(interrupt):
-        yield
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise Interrupted(number)
 
 
 @contextlib.contextmanager
-def _signals_ignored() -> Iterator[None]:
-    """Lets the run be put away in peace; that takes seconds at most."""
-    with _handling(signal.SIG_IGN):
-        yield
-
-
-@contextlib.contextmanager
-def _handling(handler: Any) -> Iterator[None]:
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+def _signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Handles Ctrl-C, SIGTERM and the end of the terminal, unless nohup has us ignore that."""
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
     before = [signal.signal(number, handler) for number in numbers]
     try:
         yield

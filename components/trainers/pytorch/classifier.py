@@ -94,7 +94,7 @@ class Metrics:
         from mlflow.entities import Metric
 
         waiting: list[Metric] = []
-        give_up = None
+        give_up, away = None, False
         while waiting or give_up is None:
             if give_up is None:
                 # One batch for all that has piled up: SQLite takes 100 as fast as one.
@@ -107,8 +107,12 @@ class Metrics:
             try:
                 MlflowClient().log_batch(os.environ["MLFLOW_RUN_ID"], metrics=waiting[:1000])
                 del waiting[:1000]
+                away = False
             except Exception as error:
-                print(f"metrics wait, MLflow does not take them: {error}", flush=True)
+                if not away:
+                    reason = str(error).splitlines()[0]
+                    print(f"metrics wait, MLflow does not take them: {reason}", flush=True)
+                away = True
                 if give_up and time.monotonic() > give_up:
                     self.unsent.write_text(json.dumps([dict(metric) for metric in waiting]))
                     print(f"metrics that MLflow never took are in {self.unsent}", flush=True)
