@@ -22,7 +22,7 @@ from typing import Any
 from components.errors import InputError, TriremeError
 from components.tracking.environment import TRACKER, announce
 from components.tracking.journal import journal_path
-from components.tracking.sync import Run, log, patiently, sync
+from components.tracking.sync import Run, hurry, log, patiently, sync
 
 UI_PORT = 5000  # where "trireme ui" shows a database's runs
 ANSWER_LIMIT = 10.0  # seconds within which a tracking server has to answer before we start
@@ -121,15 +121,16 @@ class PipelineRun:
             work.result()
 
     def _then(self, work: Callable[..., None], *arguments: Any) -> None:
-        """Has something done on MLflow's thread, unless MLflow has failed us before."""
+        """Has something done on MLflow's thread; after a failure, only the run's end."""
 
         def attempt() -> None:
-            if self._problem:
+            if self._problem and work != self._close:
                 return
             try:
                 work(*arguments)
             except TriremeError as problem:
                 self._problem = problem
+                hurry()
                 raise
             except Exception as error:
                 traceback.print_exc()
@@ -161,14 +162,14 @@ class PipelineRun:
             else:
                 self.experiment_id = self._experiment(client, experiment, pipeline, home)
                 self.run_id = client.create_run(self.experiment_id, run_name=name).info.run_id
+            tags = {
+                "pipeline": pipeline,
+                "mlflow.source.name": f"trireme run {pipeline}",
+                "python": sys.version.split()[0],
+            }
+            log(self.run_id, params=params, tags=tags)
         except MlflowException as error:
             raise InputError(f"MLflow at {_public(self.uri)} refuses: {error}") from None
-        tags = {
-            "pipeline": pipeline,
-            "mlflow.source.name": f"trireme run {pipeline}",
-            "python": sys.version.split()[0],
-        }
-        log(self.run_id, params=params, tags=tags)
         client.log_text(self.run_id, _packages(), "environment.txt")
 
     def _experiment(self, client: Any, experiment: str, pipeline: str, home: Path) -> str:
@@ -218,8 +219,9 @@ class PipelineRun:
     def _close(self, status: str, resources: dict[str, float]) -> None:
         from mlflow import MlflowClient
 
-        log(self.run_id, metrics=resources)
-        patiently(lambda: MlflowClient().set_terminated(self.run_id, status))
+        if self.experiment_id:
+            log(self.run_id, metrics=resources)
+            patiently(lambda: MlflowClient().set_terminated(self.run_id, status))
 
 
 def default_uri(home: Path) -> str:

@@ -97,12 +97,16 @@ def run(pipeline: Pipeline, arguments: dict[str, Any], console: Console) -> Resu
     """
     name = f"{pipeline.name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
     result = Result(name, home() / "runs" / name)
-    record = PipelineRun(name, arguments["experiment"], pipeline.name, arguments, home())
     try:
         result.workspace.mkdir(parents=True)
+        (result.directory / "parameters.json").write_text(json.dumps(arguments, indent=2) + "\n")
     except OSError as error:
         raise InputError(f"TRIREME_HOME {home()}: cannot be written: {error}") from None
-    (result.directory / "parameters.json").write_text(json.dumps(arguments, indent=2) + "\n")
+    try:
+        record = PipelineRun(name, arguments["experiment"], pipeline.name, arguments, home())
+    except InputError:
+        shutil.rmtree(result.directory)
+        raise
     started = time.monotonic()
     with _quiet(result):
         try:
