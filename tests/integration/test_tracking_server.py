@@ -127,7 +127,8 @@ def test_no_metric_is_lost_while_the_server_is_away(server, tmp_path, trireme):
 
 
 def test_a_run_that_is_open_already_becomes_the_parent(trireme):
-    run_id = trireme.client.create_run("0", run_name="somebody else's").info.run_id
+    experiment = trireme.client.create_experiment("theirs", (trireme.home / "theirs").as_uri())
+    run_id = trireme.client.create_run(experiment, run_name="somebody else's").info.run_id
     args = json.dumps(["--epochs", "1"])
     result = trireme.run(
         "run", "pytorch-training", "-p", f"args={args}", "-p", "workers=0", MLFLOW_RUN_ID=run_id

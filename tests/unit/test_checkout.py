@@ -252,7 +252,7 @@ def test_urls_without_a_password_are_accepted(url):
         "no/such/directory",
         "https://example.org/a b",
         "~nosuchuser/code",
-        "a" * 300,
+        pytest.param("a" * 300, id="too-long"),
     ],
 )
 def test_what_is_neither_a_url_nor_a_directory_is_refused(url, destination, tmp_path, monkeypatch):

@@ -63,9 +63,7 @@ def test_digits_are_split_into_two_parts_that_share_no_sample(destination):
     assert np.array_equal(
         staged[np.lexsort(staged.T)].astype(int), original[np.lexsort(original.T)].astype(int)
     )
-    together = {sample.tobytes() for sample in parts[0]} & {
-        sample.tobytes() for sample in parts[1]
-    }
+    together = {sample.tobytes() for sample in parts[0]} & {sample.tobytes() for sample in parts[1]}
     assert not together
 
 
@@ -75,7 +73,7 @@ def test_digits_hold_every_class_in_both_parts(destination):
     for part in ("train.npz", "test.npz"):
         with np.load(destination / part) as arrays:
             assert set(arrays["y"]) == set(range(10))
-            assert 0 <= arrays["x"].min() and arrays["x"].max() == 1
+            assert arrays["x"].min() >= 0 and arrays["x"].max() == 1
 
 
 def test_a_directory_is_copied_whole(source, destination):
@@ -142,7 +140,7 @@ def test_a_half_done_copy_of_before_is_not_taken_over(source, destination):
         ("file:///no/such/place", "no such file or directory"),
         ("", "dataset_uri"),
         ("~nosuchuser/data", "dataset_uri"),
-        ("a" * 300, "dataset_uri"),
+        pytest.param("a" * 300, "dataset_uri", id="too-long"),
         ("builtin://nothing", "built in are builtin://digits"),
         ("builtin://", "is not built in"),
         ("s3://bucket/data", "s3:// is not supported yet"),

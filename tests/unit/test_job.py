@@ -1,6 +1,7 @@
 """components/training/job.py, manifest.py and the description that launch.py makes of a run."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -8,12 +9,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from components.errors import InputError
+from components.tracking import environment
 from components.training.job import TrainingJob
 from components.training.launch import prepare
 from components.training.manifest import render
 from components.training.runner import _expand
 
-FIELDS = {
+FIELDS: dict[str, Any] = {
     "image": "example.org/trainer:1",
     "entrypoint": "trainers/train.py",
     "data_dir": "/workspace/data",
@@ -21,7 +23,7 @@ FIELDS = {
     "model_dir": "/workspace/model",
 }
 
-RUN = {
+RUN: dict[str, Any] = {
     "code": "/workspace/code",
     "data": "/workspace/data",
     "image": "example.org/trainer:1",
@@ -141,9 +143,9 @@ def test_without_workers_there_is_no_worker_spec():
 def as_given(text: str) -> tuple[str, str]:
     """Returns a text as an argument and as a variable, after the way through a manifest."""
     manifest = render(job(args=[text], env={"GIVEN": text}))
-    container = manifest["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"][
-        "containers"
-    ][0]
+    container = manifest["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["containers"][
+        0
+    ]
     visible = {"DATA_DIR": "wrong", "X": "wrong", "A": "wrong", "GIVEN": "wrong"}
     variable = next(item["value"] for item in container["env"] if item["name"] == "GIVEN")
     return _expand(container["args"][0], visible), _expand(variable, visible)
@@ -211,10 +213,21 @@ def test_a_run_becomes_a_job_in_its_workspace():
     assert prepare(Path("/workspace"), **RUN).time_limit is None
 
 
-def test_a_tracking_password_stays_out_of_the_manifest():
-    tracking = {"MLFLOW_TRACKING_URI": "https://me:hunter2@example.org", "MLFLOW_RUN_ID": "abc"}
-    described = prepare(Path("/workspace"), **RUN, tracking=tracking)
+@pytest.mark.parametrize("announced", [False, True])
+def test_a_tracking_password_stays_out_of_the_manifest(untracked, monkeypatch, tmp_path, announced):
+    given = {"MLFLOW_TRACKING_URI": "https://me:hunter2@example.org", "MLFLOW_RUN_ID": "abc"}
+    if announced:
+        monkeypatch.setenv(environment.TRACKER, str(tmp_path / "mlflow.json"))
+        environment.announce(tmp_path / "mlflow.json", given)
+    else:
+        for name, value in given.items():
+            monkeypatch.setenv(name, value)
+    described = prepare(Path("/workspace"), **RUN, tracking=environment.variables())
     assert "hunter2" not in yaml.safe_dump(render(described))
     assert described.env["MLFLOW_RUN_ID"] == "abc"
-    plain = {"MLFLOW_TRACKING_URI": "https://example.org"}
-    assert prepare(Path("/workspace"), **RUN, tracking=plain).env.items() >= plain.items()
+
+
+def test_the_way_to_the_tracking_server_is_in_the_manifest(untracked, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://example.org")
+    described = prepare(Path("/workspace"), **RUN, tracking=environment.variables())
+    assert described.env["MLFLOW_TRACKING_URI"] == "https://example.org"

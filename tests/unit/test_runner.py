@@ -236,7 +236,7 @@ def test_a_failing_worker_is_named_and_its_last_lines_are_shown(manifest, logs, 
         "    sys.exit(3)\n"
         "time.sleep(600)\n"
     )
-    with pytest.raises(JobFailed, match="^replica worker-1 exited with status 3$") as caught:
+    with pytest.raises(JobFailed, match=r"^replica worker-1 exited with status 3$") as caught:
         runner.run(manifest(program, workers=2), logs, quiet)
     lines = caught.value.detail.splitlines()
     assert lines == [f"[worker-1] line {number}" for number in range(100 - runner.TAIL, 100)]
@@ -244,7 +244,7 @@ def test_a_failing_worker_is_named_and_its_last_lines_are_shown(manifest, logs, 
 
 def test_a_failing_master_is_named(manifest, logs, quiet, impatient):
     program = WHO + "sys.exit('no data') if name == 'master' else time.sleep(600)"
-    with pytest.raises(JobFailed, match="^replica master-0 exited with status 1$") as caught:
+    with pytest.raises(JobFailed, match=r"^replica master-0 exited with status 1$") as caught:
         runner.run(manifest(program), logs, quiet)
     assert caught.value.detail == "[master-0] no data"
 
@@ -272,7 +272,7 @@ def test_a_replica_that_was_dragged_down_is_not_blamed(
         "time.sleep(0.5)\n"
         "raise ValueError('the cause')\n"
     )
-    with pytest.raises(JobFailed, match="^replica master-0 exited with status 1$") as caught:
+    with pytest.raises(JobFailed, match=r"^replica master-0 exited with status 1$") as caught:
         runner.run(manifest(program), logs, quiet)
     assert "ValueError: the cause" in caught.value.detail
 
@@ -288,7 +288,7 @@ def test_if_all_were_dragged_down_the_first_is_named(manifest, logs, quiet, monk
         "open(gone, 'w').close()\n"
         "sys.exit(1)\n"
     )
-    with pytest.raises(JobFailed, match="^replica master-0 exited"):
+    with pytest.raises(JobFailed, match=r"^replica master-0 exited"):
         runner.run(manifest(program), logs, quiet)
 
 
@@ -315,11 +315,12 @@ def test_a_command_that_cannot_be_started_is_named(manifest, logs, quiet, impati
     job = manifest("", workers=0)
     container = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["containers"][0]
     container["command"] = ["no-such-program"]
-    with pytest.raises(JobFailed, match="^replica master-0 could not be started$") as caught:
+    with pytest.raises(JobFailed, match=r"^replica master-0 could not be started$") as caught:
         runner.run(job, logs, quiet)
     assert "no-such-program: No such file or directory" in caught.value.detail
 
 
+@pytest.mark.slow
 def test_a_job_that_runs_too_long_is_ended(manifest, logs, quiet, tmp_path, runs):
     program = WHO + (
         f"open({str(tmp_path)!r} + '/pid' + os.environ['RANK'], 'w').write(str(os.getpid()))\n"
@@ -327,7 +328,7 @@ def test_a_job_that_runs_too_long_is_ended(manifest, logs, quiet, tmp_path, runs
         "time.sleep(600)\n"
     )
     # Long enough for both to have started also where the machine is busy.
-    with pytest.raises(JobFailed, match="^the job ran into its time limit$") as caught:
+    with pytest.raises(JobFailed, match=r"^the job ran into its time limit$") as caught:
         runner.run(manifest(program, time_limit=5), logs, quiet)
     assert caught.value.detail == "[master-0] working"
     pids = [int(file.read_text()) for file in tmp_path.glob("pid*")]
@@ -438,8 +439,7 @@ def alone(tmp_path, logs):
     yield start
     for process in started:
         process.kill()
-        process.wait()
-        process.stdout.close()
+        process.communicate()
 
 
 SPREAD = WHO + (
@@ -453,6 +453,7 @@ SPREAD = WHO + (
 """Has a child in a session of its own, and runs until it is stopped."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_cancels_the_job_and_nothing_is_left(
     manifest, alone, tmp_path, runs, number, logs
@@ -467,6 +468,7 @@ def test_a_signal_cancels_the_job_and_nothing_is_left(
     assert not any(map(runs, pids))
 
 
+@pytest.mark.slow
 def test_nothing_is_left_when_the_runner_is_killed(manifest, alone, tmp_path, runs, eventually):
     process = alone(manifest(SPREAD))
     for _ in range(2):
@@ -500,6 +502,6 @@ def test_a_listener_that_fails_does_not_hang_the_job(manifest, alone):
         on_line="fail",
     )
     try:
-        process.wait(20)
+        process.wait(45)
     except subprocess.TimeoutExpired:
         pytest.fail("the job never ends")

@@ -1,5 +1,6 @@
 """components/training/supervisor.py, run as the program that it is."""
 
+import json
 import os
 import signal
 import subprocess
@@ -56,11 +57,9 @@ def supervise():
 
     yield start
     for process in started:
-        for stream in (process.stdin, process.stdout):
-            stream.close()
         try:
-            process.wait(LIMIT)
-        except subprocess.TimeoutExpired:
+            process.communicate(timeout=LIMIT)  # which closes the pipe
+        except (subprocess.TimeoutExpired, ValueError):
             process.kill()
             process.wait()
 
@@ -88,7 +87,7 @@ def test_the_exit_status_is_passed_on(supervise, status):
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM, signal.SIGABRT])
 def test_a_signal_becomes_128_and_its_number(supervise, number):
-    code = f"import os, resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0));"
+    code = "import os, resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0));"
     code += f"os.kill(os.getpid(), {int(number)})"
     assert supervise(*python(code)).wait(LIMIT) == 128 + number
 
@@ -164,7 +163,7 @@ def test_everything_ends_when_the_parent_is_killed(tmp_path, runs, eventually, p
             print(child.pid, flush=True)
             time.sleep(600)
             """,
-            __import__("json").dumps(supervised),
+            json.dumps(supervised),
         ),
         stdout=subprocess.PIPE,
     )

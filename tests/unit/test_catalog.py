@@ -1,0 +1,325 @@
+"""pipelines/catalog.py and pipelines/cli.py."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from components.errors import InputError
+from pipelines import catalog, cli
+from pipelines.catalog import PIPELINES, Parameter
+
+ROOT = Path(cli.__file__).parents[1]
+LIMIT = 120  # seconds; far more than any command here takes
+
+
+@pytest.fixture(scope="module")
+def pipeline():
+    return catalog.load("pytorch-training")
+
+
+@pytest.fixture
+def trireme(untracked, monkeypatch, capsys):
+    """Runs the command line; returns exit status, standard output and standard error."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["trireme", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        output = capsys.readouterr()
+        return int(ended.value.code or 0), output.out, output.err
+
+    return run
+
+
+@pytest.fixture
+def params(tmp_path):
+    """Writes a file of parameters."""
+
+    def write(content: str) -> Path:
+        file = tmp_path / "params.yaml"
+        file.write_text(content)
+        return file
+
+    return write
+
+
+def start(*arguments: str, home: Path, **variables: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "pipelines.cli", *arguments],
+        cwd=ROOT,
+        env=os.environ | {"TRIREME_HOME": str(home)} | variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("type", "text", "value"),
+    [
+        ("STRING", "text", "text"),
+        ("STRING", "7", "7"),
+        ("STRING", "", ""),
+        ("STRING", "a=b", "a=b"),
+        ("NUMBER_INTEGER", "7", 7),
+        ("NUMBER_INTEGER", "-7", -7),
+        ("NUMBER_DOUBLE", "0.5", 0.5),
+        ("NUMBER_DOUBLE", "1", 1.0),
+        ("NUMBER_DOUBLE", "1e-3", 0.001),
+        ("BOOLEAN", "true", True),
+        ("BOOLEAN", "false", False),
+        ("LIST", '["--epochs", "3"]', ["--epochs", "3"]),
+        ("LIST", "[]", []),
+        ("STRUCT", '{"a": {"b": 1}}', {"a": {"b": 1}}),
+    ],
+)
+def test_what_a_person_writes_becomes_a_value_of_the_type(type, text, value):
+    parsed = Parameter("x", type, None, "").parse(text)
+    assert parsed == value
+    assert parsed.__class__ is value.__class__
+
+
+@pytest.mark.parametrize(
+    ("type", "text", "words"),
+    [
+        ("NUMBER_INTEGER", "seven", "whole number"),
+        ("NUMBER_INTEGER", "7.0", "whole number"),
+        ("NUMBER_INTEGER", "", "whole number"),
+        ("NUMBER_INTEGER", "true", "whole number"),
+        ("NUMBER_INTEGER", '"7"', "whole number"),
+        ("NUMBER_INTEGER", "null", "whole number"),
+        ("NUMBER_DOUBLE", "half", "number"),
+        ("NUMBER_DOUBLE", "true", "number"),
+        pytest.param("NUMBER_DOUBLE", "1" + 400 * "0", "number", id="too-large"),
+        ("BOOLEAN", "yes", "true or false"),
+        ("BOOLEAN", "True", "true or false"),
+        ("BOOLEAN", "1", "true or false"),
+        ("LIST", "--epochs 3", "JSON list"),
+        ("LIST", "{}", "JSON list"),
+        ("LIST", '"text"', "JSON list"),
+        ("STRUCT", "[]", "JSON object"),
+        ("STRUCT", "{a: 1}", "JSON object"),
+    ],
+)
+def test_what_is_not_of_the_type_is_refused_in_words(type, text, words):
+    with pytest.raises(InputError, match=f"^parameter x: .* is not a {words}$"):
+        Parameter("x", type, None, "").parse(text)
+
+
+@pytest.mark.parametrize("value", [7, 1.5, True, None, [], {}])
+def test_a_value_that_is_no_text_is_not_taken_for_text(value):
+    with pytest.raises(InputError, match="is not a text"):
+        Parameter("x", "STRING", "", "").accept(value)
+
+
+def test_every_parameter_has_a_default_of_its_type_and_a_description(pipeline):
+    assert list(pipeline.parameters)[:3] == ["code_url", "code_revision", "entrypoint"]
+    for parameter in pipeline.parameters.values():
+        assert parameter.accept(parameter.default) == parameter.default
+        assert parameter.description
+        assert "\n" not in parameter.description
+
+
+def test_without_anything_given_the_defaults_hold(pipeline):
+    defaults = {name: parameter.default for name, parameter in pipeline.parameters.items()}
+    assert pipeline.arguments([], None) == defaults
+
+
+def test_the_command_line_wins_over_the_file_and_the_last_word_counts(pipeline, params):
+    file = params("workers: 3\nseed: 4\nargs: ['--epochs', '5']\nmin_accuracy: 1\n")
+    arguments = pipeline.arguments(["workers=7", "workers=8", "experiment=a=b"], file)
+    assert arguments["workers"] == 8
+    assert arguments["seed"] == 4
+    assert arguments["args"] == ["--epochs", "5"]
+    assert arguments["min_accuracy"] == 1.0
+    assert isinstance(arguments["min_accuracy"], float)
+    assert arguments["experiment"] == "a=b"
+
+
+@pytest.mark.parametrize("content", ["", "# nothing\n", "{}"])
+def test_an_empty_file_changes_nothing(pipeline, params, content):
+    assert pipeline.arguments([], params(content)) == pipeline.arguments([], None)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("worker", "did you mean workers?"),
+        ("min-accuracy", "did you mean min_accuracy?"),
+        ("qqq", "it has code_url, code_revision"),
+        ("", "it has code_url"),
+    ],
+)
+def test_an_unknown_parameter_is_answered_with_a_suggestion(pipeline, params, name, said):
+    with pytest.raises(InputError) as caught:
+        pipeline.arguments([f"{name}=1"], None)
+    assert f"has no parameter {name!r}" in str(caught.value)
+    assert said in str(caught.value)
+    with pytest.raises(InputError, match="has no parameter"):
+        pipeline.arguments([], params(json.dumps({name: 1})))
+
+
+def test_a_parameter_without_a_value_is_refused(pipeline):
+    with pytest.raises(InputError, match="-p 'workers': must be name=value"):
+        pipeline.arguments(["workers"], None)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("workers: [", "is not YAML"),
+        ("a: b: c", "is not YAML"),
+        ("workers: !!python/object:os.system x", "is not YAML"),
+        ("- workers", "must map parameter names to values"),
+        ("just text", "must map parameter names to values"),
+        ("1: 2", "must map parameter names to values"),
+        ("workers: '2'", "parameter workers: '2' is not a whole number"),
+        ("workers: yes", "parameter workers: 'true' is not a whole number"),
+        ("args: --epochs", "parameter args: '--epochs' is not a JSON list"),
+        ("code_revision: 1234567", "parameter code_revision: '1234567' is not a text"),
+        ("experiment:", "parameter experiment: 'null' is not a text"),
+        ("experiment: 2026-01-31", "parameter experiment"),
+        ("experiment: !!binary aGVsbG8=", "parameter experiment"),
+        ("experiment: 2026-13-45", "--params"),
+    ],
+)
+def test_a_file_that_cannot_be_meant_is_refused(pipeline, params, content, said):
+    with pytest.raises(InputError) as caught:
+        pipeline.arguments([], params(content))
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read_is_refused(pipeline, tmp_path):
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\xfd")
+    for file in (tmp_path / "missing.yaml", tmp_path, tmp_path / "binary"):
+        with pytest.raises(InputError, match="cannot be read"):
+            pipeline.arguments([], file)
+
+
+def test_an_unknown_pipeline_is_answered_with_those_there_are():
+    with pytest.raises(InputError, match="there is no pipeline 'mxnet'; there are pytorch-"):
+        catalog.load("mxnet")
+
+
+def test_list_names_every_pipeline_with_its_description(trireme):
+    status, output, _ = trireme("list")
+    assert status == 0
+    assert output.splitlines() == [f"{name}  {text}" for name, text in PIPELINES.items()]
+
+
+def test_help_of_a_pipeline_lists_every_parameter_with_its_description(
+    trireme, pipeline, untracked
+):
+    status, output, _ = trireme("run", "pytorch-training", "--help")
+    assert status == 0
+    lines = [line.strip() for line in output.splitlines()]
+    for parameter in pipeline.parameters.values():
+        named = [line for line in lines if line.startswith(f"{parameter.name}  (")]
+        assert len(named) == 1
+        assert parameter.type_in_words in named[0]
+        assert parameter.description in lines
+    assert any("default 0.9" in line for line in lines if line.startswith("min_accuracy"))
+    assert not untracked.exists()
+
+
+def test_help_names_every_command(trireme):
+    status, output, _ = trireme("--help")
+    assert status == 0
+    for command in ("run", "compile", "list", "ui"):
+        assert command in output
+    assert trireme("run", "--help")[0] == 0
+
+
+def test_run_without_a_pipeline_is_a_mistake_that_shows_the_help(trireme, untracked):
+    status, output, _ = trireme("run")
+    assert status == 2
+    assert "Usage: trireme run" in output
+    assert not untracked.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["mxnet"], "there is no pipeline 'mxnet'"),
+        (["-p", "worker=2"], "did you mean workers?"),
+        (["-p", "workers=two"], "parameter workers: 'two' is not a whole number"),
+        (["-p", "workers=-1"], "workers -1: must be greater than or equal to 0"),
+        (["-p", "processes_per_worker=0"], "processes_per_worker 0: must be greater"),
+        (["-p", "args=[1]"], "args.0 1: must be a valid string"),
+        (["-p", "entrypoint=/etc/x.py"], "entrypoint '/etc/x.py': must be the path of a .py file"),
+        (["-p", "entrypoint=train.sh"], "entrypoint 'train.sh': must be the path of a .py file"),
+        (["-p", "min_accuracy=90"], "min_accuracy 90.0: must be between 0 and 1"),
+        (["-p", "min_accuracy=NaN"], "min_accuracy"),
+        (["-p", "seed=-1"], "seed -1: must be between 0 and 4294967295"),
+        (["-p", "time_limit=-1"], "time_limit -1: must be seconds"),
+        (["-p", "model_name=a/b"], "model_name 'a/b': must be a name without slash"),
+        (["-p", "model_name="], "model_name '': must be a name"),
+        (["-p", "dataset_uri=/no/such/place"], "there is no such file or directory"),
+        (["-p", "dataset_uri=s3://bucket/x"], "s3:// is not supported yet"),
+        (["-p", "dataset_uri=builtin://cats"], "built in are builtin://digits"),
+        (["-p", "code_url=/no/such/place"], "code_url '/no/such/place' is neither"),
+        (["-p", "code_url=https://me:hunter2@example.org/x"], "password or token"),
+        (["-p", "code_revision=--upload-pack=x"], "is not a branch, a tag or a commit"),
+        (["--params", "/no/such/file.yaml"], "--params /no/such/file.yaml: cannot be read"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_creates_nothing(trireme, untracked, arguments, said):
+    pipeline = [] if arguments == ["mxnet"] else ["pytorch-training"]
+    status, output, error = trireme("run", *pipeline, *arguments)
+    assert status == 2
+    assert error.startswith("error: ")
+    assert said in error
+    assert error.count("\n") == 1
+    assert "hunter2" not in error
+    assert output == ""
+    assert not untracked.exists()
+
+
+@pytest.mark.slow
+def test_bad_input_ends_the_process_with_2_and_no_traceback(tmp_path):
+    process = start("run", "pytorch-training", "-p", "workers=two", home=tmp_path / "home")
+    output, error = process.communicate(timeout=LIMIT)
+    assert process.returncode == 2
+    assert error == "error: parameter workers: 'two' is not a whole number\n"
+    assert output == ""
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.slow
+def test_compile_writes_the_recorded_yaml_the_same_every_time(tmp_path, golden):
+    folders = [tmp_path / "one", tmp_path / "two" / "deeper"]
+    processes = [
+        # Another seed gives sets another order.
+        start("compile", "-o", str(folder), home=tmp_path / "home", PYTHONHASHSEED=str(seed))
+        for seed, folder in enumerate(folders, start=1)
+    ]
+    texts = []
+    for process, folder in zip(processes, folders, strict=True):
+        output, error = process.communicate(timeout=LIMIT)
+        assert process.returncode == 0, error
+        assert output == f"{folder / 'pytorch-training.yaml'}\n"
+        assert [file.name for file in folder.iterdir()] == ["pytorch-training.yaml"]
+        texts.append((folder / "pytorch-training.yaml").read_text())
+    assert texts[0] == texts[1]
+    golden("pytorch-training.yaml", texts[0])
+    assert not (tmp_path / "home").exists()
+
+
+def test_compile_into_a_place_that_cannot_be_is_one_sentence(trireme, tmp_path):
+    (tmp_path / "file").write_text("here already")
+    status, _, error = trireme("compile", "-o", str(tmp_path / "file"))
+    assert status == 2
+    assert error.startswith("error: --output ")
+    assert error.count("\n") == 1
+
+
+def test_compile_of_an_unknown_pipeline_writes_nothing(trireme, tmp_path):
+    status, _, error = trireme("compile", "pytorch-training", "mxnet", "-o", str(tmp_path / "out"))
+    assert status == 2
+    assert "there is no pipeline 'mxnet'" in error
+    assert not (tmp_path / "out").exists()

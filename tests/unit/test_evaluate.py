@@ -1,0 +1,273 @@
+"""components/evaluation: the figures, the gate, and what it shows."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import accuracy_score, confusion_matrix, precision_score, recall_score
+from torch import nn
+
+from components.errors import InputError
+from components.evaluation import evaluate as evaluation
+from components.evaluation import outputs, report
+from components.evaluation.evaluate import Verdict, evaluate
+
+NAMES = ["ant", "bee", "cat", "dog", "<b>eel</b>"]
+
+NETWORKS = """
+import torch
+from torch import nn
+
+class Table(nn.Module):
+    '''Answers sample number n with row n of a table.'''
+    def __init__(self, rows, columns):
+        super().__init__()
+        self.table = nn.Parameter(torch.zeros(rows, columns))
+    def forward(self, x):
+        return self.table[x[:, 0].long()]
+
+class Pair(Table):
+    def forward(self, x):
+        return super().forward(x), x
+
+class Flat(Table):
+    def forward(self, x):
+        return super().forward(x)[:, 0]
+
+class One(Table):
+    def forward(self, x):
+        return super().forward(x)[:1]
+
+class Picky(Table):
+    def forward(self, x):
+        raise ValueError("these are\\nnot my inputs")
+"""
+
+
+@pytest.fixture
+def code(tmp_path):
+    directory = tmp_path / "code"
+    directory.mkdir()
+    (directory / "table_networks.py").write_text(NETWORKS)
+    yield directory
+    sys.modules.pop("table_networks", None)
+
+
+@pytest.fixture
+def data(tmp_path):
+    directory = tmp_path / "data"
+    directory.mkdir()
+    (directory / "dataset.json").write_text(json.dumps({"classes": NAMES}))
+    return directory
+
+
+@pytest.fixture
+def judge(tmp_path, code, data):
+    """Evaluates a model that gives these answers, on samples with these labels."""
+
+    def run(logits: np.ndarray, labels: np.ndarray, threshold: float, network: str = "Table"):
+        save_samples(data, labels)
+        save_answers(tmp_path / "model", logits, network)
+        return evaluate(tmp_path / "model", data, code, "train.py", "", threshold)
+
+    return run
+
+
+def save_samples(data, labels):
+    numbers = np.arange(len(labels), dtype=np.float32).reshape(-1, 1)
+    np.savez(data / "test.npz", x=numbers, y=labels)
+
+
+def save_answers(model, logits, network="Table"):
+    model.mkdir(exist_ok=True)
+    saved = {
+        "factory": f"table_networks:{network}",
+        "arguments": {"rows": logits.shape[0], "columns": logits.shape[1]},
+        "state_dict": {"table": torch.from_numpy(logits.astype(np.float32))},
+    }
+    torch.save(saved, model / "model.pt")
+
+
+def certain(predicted: np.ndarray, classes: int) -> np.ndarray:
+    return np.eye(classes)[predicted]
+
+
+@pytest.mark.parametrize("samples", [1, 7, evaluation.BATCH, 3 * evaluation.BATCH + 5])
+def test_the_figures_are_those_of_scikit_learn(judge, samples):
+    random = np.random.default_rng(samples)
+    logits = random.normal(size=(samples, 5))
+    labels = random.integers(0, 5, samples)
+    _, found = judge(logits, labels, 0.5)
+    predicted, classes = logits.astype(np.float32).argmax(1), list(range(5))
+    options = {"labels": classes, "average": None, "zero_division": 0.0}
+    assert found.accuracy == pytest.approx(accuracy_score(labels, predicted))
+    assert found.precision == pytest.approx(precision_score(labels, predicted, **options))
+    assert found.recall == pytest.approx(recall_score(labels, predicted, **options))
+    assert found.confusion == confusion_matrix(labels, predicted, labels=classes).tolist()
+    assert found.support == [int((labels == index).sum()) for index in classes]
+    assert found.classes == NAMES
+
+
+def test_rows_of_the_confusion_matrix_are_the_true_classes(judge):
+    _, found = judge(certain(np.array([1, 1, 2]), 3), np.array([0, 0, 2]), 0.0)
+    assert found.confusion == [[0, 2, 0], [0, 0, 0], [0, 0, 1]]
+    assert found.classes == ["0", "1", "2"]  # five names are of no use for three classes
+
+
+def test_a_class_that_the_model_does_not_know_counts_as_wrong(judge):
+    _, found = judge(certain(np.array([0, 1]), 2), np.array([0, 4]), 0.0)
+    assert found.accuracy == 0.5
+    assert found.classes == NAMES
+    assert found.recall[4] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("right", "threshold", "passed"),
+    [(9, 0.9, True), (8, 0.9, False), (10, 1.0, True), (9, 1.0, False), (0, 0.0, True)],
+)
+def test_the_gate_opens_at_the_threshold(judge, right, threshold, passed):
+    predicted = np.zeros(10, dtype=int)
+    labels = np.where(np.arange(10) < right, 0, 1)
+    verdict, found = judge(certain(predicted, 2), labels, threshold)
+    assert verdict.passed is passed
+    assert verdict.accuracy == found.accuracy == right / 10
+    assert f"{right / 10:.4f}" in verdict.reason
+    assert ("reaches" if passed else "is below") in verdict.reason
+
+
+@pytest.mark.parametrize("threshold", [-0.1, 1.1, 90.0, float("nan"), float("inf")])
+def test_a_threshold_that_is_no_share_is_refused(judge, threshold):
+    with pytest.raises(InputError, match=r"min_accuracy .*: must be between 0 and 1"):
+        judge(np.eye(2), np.arange(2), threshold)
+
+
+def must_be_shut(outcome) -> str:
+    verdict, found = outcome
+    assert found is None
+    assert verdict.passed is False
+    assert verdict.accuracy == 0.0
+    assert verdict.reason.startswith("not evaluated: ")
+    assert "\n" not in verdict.reason
+    return verdict.reason
+
+
+@pytest.mark.parametrize("network", ["Pair", "Flat", "One", "Picky"])
+def test_a_model_that_answers_otherwise_keeps_the_gate_shut(judge, network):
+    # The threshold is one that everything would pass.
+    must_be_shut(judge(np.eye(5)[:, :3], np.zeros(5, dtype=int), 0.0, network))
+
+
+def test_a_model_that_cannot_be_loaded_keeps_the_gate_shut(tmp_path, data, code):
+    save_samples(data, np.arange(3))
+    (tmp_path / "model").mkdir()
+    outcome = evaluate(tmp_path / "model", data, code, "train.py", "", 0.0)
+    assert "left nothing in MODEL_DIR" in must_be_shut(outcome)
+
+
+def test_bare_weights_without_a_factory_keep_the_gate_shut(tmp_path, data, code):
+    save_samples(data, np.arange(3))
+    (tmp_path / "model").mkdir()
+    torch.save(nn.Linear(1, 3).state_dict(), tmp_path / "model" / "model.pt")
+    outcome = evaluate(tmp_path / "model", data, code, "train.py", "", 0.0)
+    assert "give model_factory=module:callable" in must_be_shut(outcome)
+
+
+def test_a_dataset_without_held_out_samples_keeps_the_gate_shut(tmp_path, data, code):
+    save_answers(tmp_path / "model", np.eye(3))
+    outcome = evaluate(tmp_path / "model", data, code, "train.py", "", 0.0)
+    assert "no test.npz" in must_be_shut(outcome)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"text", b"PK\x03\x04 cut off"], ids=["empty", "text", "cut-off"]
+)
+def test_a_broken_file_of_samples_keeps_the_gate_shut(tmp_path, data, code, content):
+    save_answers(tmp_path / "model", np.eye(3))
+    (data / "test.npz").write_bytes(content)
+    must_be_shut(evaluate(tmp_path / "model", data, code, "train.py", "", 0.0))
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"images": np.zeros((3, 1), np.float32), "labels": np.arange(3)},
+        {"x": np.zeros((3, 1), np.float32), "y": np.array([{}, {}, {}])},
+        {"x": np.zeros((0, 1), np.float32), "y": np.zeros(0, int)},
+        {"x": np.zeros((3, 1), np.float32), "y": np.arange(2)},
+        {"x": np.zeros((3, 1), np.float32), "y": np.eye(3)},
+        {"x": np.zeros((3, 1), np.float32), "y": np.array(["ant", "bee", "cat"])},
+        {"x": np.zeros((3, 1), np.float32), "y": np.array([0.5, 1.5, 2.5])},
+        {"x": np.zeros((3, 1), np.float32), "y": np.array([-1, 0, 1])},
+    ],
+    ids=["names", "objects", "none", "lengths", "one-hot", "text", "fractions", "negative"],
+)
+def test_samples_in_another_form_keep_the_gate_shut(tmp_path, data, code, arrays):
+    save_answers(tmp_path / "model", np.eye(3))
+    np.savez(data / "test.npz", **arrays)
+    must_be_shut(evaluate(tmp_path / "model", data, code, "train.py", "", 0.0))
+
+
+@pytest.mark.parametrize("content", ["", "no json", "[]", "null", '{"classes": 7}', "{}"])
+def test_a_description_of_another_form_leaves_classes_their_numbers(judge, data, content):
+    (data / "dataset.json").write_text(content)
+    verdict, found = judge(np.eye(3), np.arange(3), 1.0)
+    assert verdict.passed
+    assert found.classes == ["0", "1", "2"]
+
+
+def test_the_report_shows_the_figures_and_escapes_what_it_is_given(judge, tmp_path):
+    verdict, found = judge(np.eye(5), np.array([0, 1, 2, 3, 3]), 0.5)
+    page = tmp_path / "report.html"
+    report.write(page, verdict, found, {"Code": "<script>alert(1)</script>"})
+    text = page.read_text()
+    assert "80.00 % of 5 held-out samples right" in text
+    assert verdict.reason in text
+    assert "<script>" not in text
+    assert "<b>eel</b>" not in text and "&lt;b&gt;eel&lt;/b&gt;" in text
+    assert "http://" not in text and "https://" not in text
+
+
+def test_the_report_of_a_model_that_was_not_evaluated_says_why(tmp_path):
+    page = tmp_path / "report.html"
+    report.write(page, Verdict(False, 0.0, "not evaluated: no test.npz"), None, {})
+    assert "not evaluated: no test.npz" in page.read_text()
+
+
+@pytest.mark.slow
+def test_the_step_shows_figures_in_kubeflow_and_keeps_its_report(tmp_path, code, data):
+    from kfp import dsl
+
+    save_samples(data, np.array([0, 1, 2, 3, 3]))
+    save_answers(tmp_path / "model", np.eye(5))
+    (tmp_path / "workspace").mkdir()
+    metrics = dsl.Metrics(uri=str(tmp_path / "metrics"))
+    confusion = dsl.ClassificationMetrics(uri=str(tmp_path / "confusion"))
+    page = dsl.HTML(uri=str(tmp_path / "outputs" / "report"))
+    verdict = outputs.evaluate_and_report(
+        model=str(tmp_path / "model"),
+        data=str(data),
+        code=str(code),
+        entrypoint="train.py",
+        model_factory="",
+        min_accuracy=0.9,
+        about={"Data": "sha256:12"},
+        workspace=str(tmp_path / "workspace"),
+        metrics=metrics,
+        confusion=confusion,
+        report=page,
+    )
+    assert verdict == (False, 0.8, "held-out accuracy 0.8000 is below min_accuracy 0.9")
+    assert metrics.metadata["accuracy"] == 0.8
+    assert metrics.metadata["recall_dog"] == 0.5
+    assert [row["row"] for row in confusion.metadata["confusionMatrix"]["rows"]] == [
+        [1, 0, 0, 0, 0],
+        [0, 1, 0, 0, 0],
+        [0, 0, 1, 0, 0],
+        [0, 0, 0, 1, 1],
+        [0, 0, 0, 0, 0],
+    ]
+    kept = (tmp_path / "workspace" / "report.html").read_text()
+    assert "sha256:12" in kept
+    assert (tmp_path / "outputs" / "report").read_text() == kept

@@ -1,0 +1,257 @@
+"""components/training/result.py: models come back as they were saved, and nothing else runs."""
+
+import os
+import pickle
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from components.training.result import NotLoadable, load_model
+
+ENTRYPOINT = "trainers/train.py"
+
+NETWORK = """
+from torch import nn
+
+class Small(nn.Module):
+    def __init__(self, inputs=4, outputs=3):
+        super().__init__()
+        self.layer = nn.Linear(inputs, outputs)
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, x):
+        return self.dropout(self.layer(x))
+
+def fails():
+    raise RuntimeError("no network today")
+
+def no_module():
+    return 7
+"""
+
+X = torch.arange(8.0).reshape(2, 4)
+
+
+@pytest.fixture
+def code(tmp_path):
+    """A repository with a network beside the training program and one at its root."""
+    directory = tmp_path / "code"
+    (directory / "trainers").mkdir(parents=True)
+    (directory / "trainers" / "small_network.py").write_text(NETWORK)
+    (directory / "root_network.py").write_text(NETWORK)
+    yield directory
+    for name in ("small_network", "root_network"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def model(tmp_path):
+    directory = tmp_path / "model"
+    directory.mkdir()
+    return directory
+
+
+@pytest.fixture
+def linear():
+    torch.manual_seed(0)
+    return nn.Linear(4, 3)
+
+
+@pytest.fixture
+def state(linear):
+    return {f"layer.{name}": value for name, value in linear.state_dict().items()}
+
+
+def refusal(model, code, factory="") -> str:
+    with pytest.raises(NotLoadable) as caught:
+        load_model(model, code, ENTRYPOINT, factory)
+    message = str(caught.value)
+    assert message.strip()
+    assert "\n" not in message
+    return message
+
+
+@pytest.mark.slow
+def test_an_exported_program_needs_no_code(model, tmp_path, linear):
+    program = torch.export.export(linear, (X,), dynamic_shapes=({0: torch.export.Dim("batch")},))
+    torch.export.save(program, model / "model.pt2")
+    (model / "weights.pt").write_text("an exported program goes first")
+    loaded = load_model(model, tmp_path / "no-code", ENTRYPOINT)
+    assert torch.equal(loaded(X[:1]), linear(X[:1]))
+
+
+@pytest.mark.parametrize("module", ["small_network", "root_network"])
+@pytest.mark.parametrize("name", ["model.pt", "weights.pth", "pytorch_model.bin", "sub/model.pt"])
+def test_weights_that_name_their_factory_are_loaded(model, code, linear, state, module, name):
+    saved = {"factory": f"{module}:Small", "arguments": {"outputs": 3}, "state_dict": state}
+    (model / name).parent.mkdir(exist_ok=True)
+    torch.save(saved, model / name)
+    loaded = load_model(model, code, ENTRYPOINT)
+    assert not loaded.training
+    assert torch.equal(loaded(X), linear(X))
+
+
+def test_arguments_of_the_factory_are_optional(model, code, linear, state):
+    torch.save({"factory": "small_network:Small", "state_dict": state}, model / "model.pt")
+    assert torch.equal(load_model(model, code, ENTRYPOINT)(X), linear(X))
+
+
+def test_bare_weights_are_loaded_with_a_factory(model, code, linear, state):
+    torch.save(state, model / "model.pt")
+    loaded = load_model(model, code, ENTRYPOINT, "small_network:Small")
+    assert torch.equal(loaded(X), linear(X))
+
+
+def test_what_data_parallelism_puts_before_names_is_taken_away(model, code, linear, state):
+    torch.save({f"module.{name}": value for name, value in state.items()}, model / "model.pt")
+    loaded = load_model(model, code, ENTRYPOINT, "small_network:Small")
+    assert torch.equal(loaded(X), linear(X))
+
+
+def test_a_network_with_a_part_called_module_is_loaded(model, code, linear):
+    (code / "trainers" / "small_network.py").write_text(
+        "from torch import nn\n"
+        "class Wrapped(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.module = nn.Linear(4, 3)\n"
+        "    def forward(self, x):\n"
+        "        return self.module(x)\n"
+    )
+    state = {f"module.{name}": value for name, value in linear.state_dict().items()}
+    saved = {"factory": "small_network:Wrapped", "state_dict": state}
+    torch.save(saved, model / "model.pt")
+    assert torch.equal(load_model(model, code, ENTRYPOINT)(X), linear(X))
+
+
+def test_a_file_called_model_goes_before_others(model, code, linear, state):
+    torch.save({"optimizer": 1}, model / "last.pt")
+    torch.save({"factory": "small_network:Small", "state_dict": state}, model / "model.pt")
+    assert torch.equal(load_model(model, code, ENTRYPOINT)(X), linear(X))
+
+
+def test_the_search_path_is_as_before(model, code, state):
+    before = sys.path[:]
+    torch.save({"factory": "small_network:Small", "state_dict": state}, model / "model.pt")
+    load_model(model, code, ENTRYPOINT)
+    assert sys.path == before
+
+
+def test_an_empty_directory_is_refused(model, code):
+    assert "left nothing in MODEL_DIR" in refusal(model, code)
+
+
+def test_several_files_are_refused_by_name(model, code, state):
+    for name in ("a.pt", "b.pt"):
+        torch.save(state, model / name)
+    assert "left a.pt, b.pt in MODEL_DIR" in refusal(model, code)
+
+
+def test_files_of_other_kinds_are_refused_by_name(model, code):
+    (model / "model.h5").write_text("something else")
+    assert "left model.h5 in MODEL_DIR" in refusal(model, code)
+
+
+def test_bare_weights_without_a_factory_are_refused(model, code, state):
+    torch.save(state, model / "model.pt")
+    assert "give model_factory=module:callable" in refusal(model, code)
+
+
+class Malicious:
+    """Creates a file when it is unpickled."""
+
+    def __init__(self, file):
+        self.file = file
+
+    def __reduce__(self):
+        return os.system, (f"touch '{self.file}'",)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_malicious_pickle_is_refused_and_does_not_run(model, code, tmp_path, plain, nested):
+    mark = tmp_path / "ran"
+    content = {"factory": "small_network:Small", "state_dict": Malicious(mark)}
+    if plain:
+        (model / "model.pt").write_bytes(pickle.dumps(content if nested else Malicious(mark)))
+    else:
+        torch.save(content if nested else Malicious(mark), model / "model.pt")
+    assert "model.pt is not a file of weights" in refusal(model, code)
+    assert not mark.exists()
+
+
+def test_a_whole_pickled_network_is_refused(model, code, linear):
+    torch.save(linear, model / "model.pt")
+    assert "model.pt is not a file of weights" in refusal(model, code)
+
+
+@pytest.mark.parametrize("content", [b"", b"text", b"PK\x03\x04 cut off"])
+def test_a_file_that_is_no_model_is_refused(model, code, content):
+    (model / "model.pt").write_bytes(content)
+    assert "model.pt is not a file of weights" in refusal(model, code)
+
+
+def test_a_broken_exported_program_is_refused(model, code):
+    (model / "model.pt2").write_bytes(b"text")
+    assert "model.pt2" in refusal(model, code)
+
+
+@pytest.mark.parametrize("content", [torch.zeros(3), [1, 2], 7])
+def test_what_is_no_state_dictionary_is_refused(model, code, content):
+    torch.save(content, model / "model.pt")
+    said = refusal(model, code, "small_network:Small")
+    assert f"holds a {type(content).__name__}, not a state dictionary" in said
+
+
+@pytest.mark.parametrize("inner", [torch.zeros(3), None, {1: torch.zeros(3)}, {"layer.weight": 7}])
+def test_a_state_dictionary_of_something_else_is_refused(model, code, inner):
+    torch.save({"factory": "small_network:Small", "state_dict": inner}, model / "model.pt")
+    refusal(model, code)
+
+
+@pytest.mark.parametrize("factory", [7, ["small_network:Small"]])
+def test_a_factory_that_is_no_text_is_refused(model, code, state, factory):
+    torch.save({"factory": factory, "state_dict": state}, model / "model.pt")
+    refusal(model, code)
+
+
+def test_arguments_that_are_no_dictionary_are_refused(model, code, state):
+    saved = {"factory": "small_network:Small", "arguments": [1], "state_dict": state}
+    torch.save(saved, model / "model.pt")
+    refusal(model, code)
+
+
+@pytest.mark.parametrize(
+    ("factory", "said"),
+    [
+        ("no_such_module:Small", "No module named 'no_such_module'"),
+        ("small_network:Large", "has no attribute 'Large'"),
+        ("small_network", "could not build the model"),
+        ("small_network:", "could not build the model"),
+        (":Small", "could not build the model"),
+        ("small_network:fails", "RuntimeError: no network today"),
+        ("small_network:no_module", "small_network:no_module"),
+    ],
+)
+def test_a_wrong_factory_is_refused(model, code, state, factory, said):
+    torch.save(state, model / "model.pt")
+    assert said in refusal(model, code, factory)
+
+
+def test_arguments_that_the_factory_does_not_take_are_refused(model, code, state):
+    saved = {"factory": "small_network:Small", "arguments": {"depth": 9}, "state_dict": state}
+    torch.save(saved, model / "model.pt")
+    assert "depth" in refusal(model, code)
+
+
+def test_weights_of_other_shapes_are_refused(model, code, state):
+    saved = {"factory": "small_network:Small", "arguments": {"outputs": 5}, "state_dict": state}
+    torch.save(saved, model / "model.pt")
+    assert "does not fit small_network:Small" in refusal(model, code)
+
+
+def test_weights_of_another_network_are_refused(model, code):
+    torch.save({"other.weight": torch.zeros(3)}, model / "model.pt")
+    assert "does not fit small_network:Small" in refusal(model, code, "small_network:Small")

@@ -1,0 +1,445 @@
+"""components/tracking: the journal, and its way into a real MLflow store."""
+
+import json
+import math
+import socket
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from components.errors import InputError, StepFailed
+from components.tracking import environment, journal
+from components.tracking.pipeline_run import PipelineRun, default_uri
+from components.tracking.sync import PARAMETER_LIMIT, Run, sync
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    return tmp_path / "workspace"
+
+
+def without_time(records):
+    return [{key: value for key, value in record.items() if key != "time"} for record in records]
+
+
+def test_what_a_step_records_is_read_back_in_order(workspace, tmp_path):
+    with journal.opened(workspace, "train"):
+        journal.log_params({"workers": 2, "args": ["--epochs", "3"]})
+        journal.log_metrics({"loss": 0.5})
+        journal.log_tags({"git.commit": "abc"})
+        journal.log_headline({"accuracy": 0.9})
+        journal.log_artifact(tmp_path / "log", "logs")
+        journal.log_model(tmp_path / "m.onnx", "digits", tmp_path / "s.npz")
+        journal.summarize("ü, two\nlines, \u2028")
+        journal.log_error(StepFailed("too bad", "the end\nof a log"))
+    assert without_time(journal.read(workspace, "train")) == [
+        {"params": {"workers": 2, "args": ["--epochs", "3"]}},
+        {"metrics": {"loss": 0.5}},
+        {"tags": {"git.commit": "abc"}},
+        {"headline": {"accuracy": 0.9}},
+        {"artifact": str(tmp_path / "log"), "folder": "logs"},
+        {
+            "model": {
+                "onnx": str(tmp_path / "m.onnx"),
+                "name": "digits",
+                "sample": str(tmp_path / "s.npz"),
+            }
+        },
+        {"summary": "ü, two\nlines, \u2028"},
+        {"error": {"message": "too bad", "detail": "the end\nof a log", "exit_status": 1}},
+    ]
+
+
+def test_records_can_be_read_while_the_step_goes_on(workspace):
+    with journal.opened(workspace, "train"):
+        journal.summarize("so far")
+        assert without_time(journal.read(workspace, "train")) == [{"summary": "so far"}]
+
+
+def test_a_cut_off_last_line_is_left_out(workspace):
+    with journal.opened(workspace, "train"):
+        journal.summarize("whole")
+        journal.summarize("cut off")
+    path = journal.journal_path(workspace, "train")
+    for length in range(1, 20):
+        path.write_bytes(path.read_bytes()[:-1])
+        assert without_time(journal.read(workspace, "train")) == [{"summary": "whole"}], length
+
+
+def test_a_step_that_has_not_started_has_no_records(workspace):
+    assert journal.read(workspace, "train") == []
+
+
+def test_outside_of_a_step_nothing_is_recorded(workspace):
+    journal.log_params({"a": 1})
+    with journal.opened(workspace, "train"):
+        pass
+    journal.log_params({"a": 1})
+    assert journal.read(workspace, "train") == []
+
+
+def test_a_step_that_is_tried_again_starts_its_journal_anew(workspace):
+    for word in ("first", "second"):
+        with journal.opened(workspace, "train"):
+            journal.summarize(word)
+    assert without_time(journal.read(workspace, "train")) == [{"summary": "second"}]
+
+
+def test_a_failing_step_closes_its_journal(workspace):
+    with pytest.raises(ZeroDivisionError), journal.opened(workspace, "train"):
+        journal.summarize("begun")
+        _ = 1 // 0
+    journal.summarize("too late")
+    assert without_time(journal.read(workspace, "train")) == [{"summary": "begun"}]
+
+
+def test_variables_come_from_the_environment_where_kubeflow_sets_them(untracked, monkeypatch):
+    assert environment.variables() == {}
+    monkeypatch.setenv("MLFLOW_RUN_ID", "abc")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://example.org")
+    found = environment.variables()
+    assert found == {"MLFLOW_RUN_ID": "abc", "MLFLOW_TRACKING_URI": "https://example.org"}
+
+
+def test_variables_come_from_the_file_that_is_announced(untracked, tmp_path, monkeypatch):
+    file = tmp_path / "steps" / "train" / "mlflow.json"
+    monkeypatch.setenv(environment.TRACKER, str(file))
+    environment.announce(file, {"MLFLOW_RUN_ID": "abc"})
+    assert environment.variables() == {"MLFLOW_RUN_ID": "abc"}
+    environment.announce(file, {"error": "MLflow refuses"})
+    with pytest.raises(InputError, match="MLflow refuses"):
+        environment.variables()
+    assert [path.name for path in file.parent.iterdir()] == ["mlflow.json"]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """A client of an MLflow store in a SQLite file, and an experiment in it."""
+    import mlflow
+
+    directory = tmp_path_factory.mktemp("store")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID", "MLFLOW_TRACKING_URI"):
+            patch.delenv(name, raising=False)
+        patch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+        # Where MLflow would put what nobody gave a place.
+        (directory / "here").mkdir()
+        patch.chdir(directory / "here")
+        before = mlflow.get_tracking_uri()
+        mlflow.set_tracking_uri(f"sqlite:///{directory / 'mlflow.db'}")
+        client = mlflow.MlflowClient()
+        experiment = client.create_experiment("tests", (directory / "artifacts").as_uri())
+        yield client, experiment, directory
+        mlflow.set_tracking_uri(before)
+
+
+@pytest.fixture
+def client(store):
+    return store[0]
+
+
+@pytest.fixture
+def run(store):
+    """Two new MLflow runs, of a pipeline and of a step of it."""
+    client, experiment, _ = store
+    pipeline = client.create_run(experiment).info.run_id
+    tags = {"mlflow.parentRunId": pipeline}
+    return Run(client.create_run(experiment, tags=tags).info.run_id, pipeline)
+
+
+def own_tags(client, run_id):
+    tags = client.get_run(run_id).data.tags
+    return {key: value for key, value in tags.items() if not key.startswith("mlflow.")}
+
+
+def artifacts(client, run_id, folder=None) -> list[str]:
+    return sorted(file.path for file in client.list_artifacts(run_id, folder))
+
+
+@pytest.mark.slow
+def test_everything_recorded_arrives_where_it_belongs(client, run, workspace, tmp_path):
+    (tmp_path / "report.html").write_text("<p>good</p>")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a.txt").write_text("a")
+    with journal.opened(workspace, "evaluate"):
+        journal.log_params({"min_accuracy": 0.9, "args": ["a", "b"]})
+        journal.log_metrics({"loss": 0.5, "files": 3})
+        journal.log_tags({"git.commit": "abc"})
+        journal.log_headline({"accuracy": 0.75})
+        journal.log_artifact(tmp_path / "report.html")
+        journal.log_artifact(tmp_path / "folder", "kept")
+        journal.log_artifact(tmp_path / "never-written.log", "logs")
+        journal.summarize("only for the console")
+        journal.log_error(StepFailed("too bad", "detail"))
+    assert sync(workspace, "evaluate", run) == {}
+    step, pipeline = client.get_run(run.step_id).data, client.get_run(run.pipeline_id).data
+    assert step.params == {"min_accuracy": "0.9", "args": "['a', 'b']"}
+    assert pipeline.params == {}
+    assert step.metrics == {"loss": 0.5, "files": 3.0, "accuracy": 0.75}
+    assert pipeline.metrics == {"accuracy": 0.75}
+    for run_id in (run.step_id, run.pipeline_id):
+        assert own_tags(client, run_id) == {"git.commit": "abc", "error": "too bad"}
+    assert artifacts(client, run.step_id) == ["kept", "report.html"]
+    assert artifacts(client, run.step_id, "kept") == ["kept/a.txt"]
+    assert artifacts(client, run.pipeline_id) == []
+
+
+def test_metrics_have_the_time_that_they_were_recorded_at(client, run, workspace):
+    with journal.opened(workspace, "train"):
+        journal.log_metrics({"loss": 0.5})
+    at = int(journal.read(workspace, "train")[0]["time"] * 1000)
+    sync(workspace, "train", run)
+    assert [point.timestamp for point in client.get_metric_history(run.step_id, "loss")] == [at]
+
+
+def test_a_second_sync_changes_nothing(client, run, workspace):
+    with journal.opened(workspace, "train"):
+        journal.log_params({"workers": 2})
+        journal.log_metrics({"loss": 0.5})
+    sync(workspace, "train", run)
+    before = client.get_run(run.step_id).data.to_dictionary()
+    sync(workspace, "train", run)
+    # A process that ended between writing to MLflow and remembering it does it once more.
+    journal.journal_path(workspace, "train").with_name("journal.synced").unlink()
+    sync(workspace, "train", run)
+    assert client.get_run(run.step_id).data.to_dictionary() == before
+    assert len(client.get_metric_history(run.step_id, "loss")) == 1
+
+
+def test_a_sync_goes_on_where_the_last_one_stopped(client, run, workspace):
+    with journal.opened(workspace, "train"):
+        journal.log_metrics({"loss": 0.5})
+        sync(workspace, "train", run)
+        journal.log_metrics({"more": 1.5})
+        sync(workspace, "train", run)
+    assert client.get_run(run.step_id).data.metrics == {"loss": 0.5, "more": 1.5}
+
+
+def test_a_step_that_is_tried_again_is_recorded_again(client, run, workspace):
+    for value in (1.0, 2.0):
+        with journal.opened(workspace, "train"):
+            journal.log_metrics({"loss": value})
+        sync(workspace, "train", run)
+    assert client.get_run(run.step_id).data.metrics == {"loss": 2.0}
+
+
+def test_a_single_run_gets_everything(client, run, workspace):
+    with journal.opened(workspace, "train"):
+        journal.log_headline({"accuracy": 0.75})
+        journal.log_tags({"image": "x"})
+    sync(workspace, "train", Run(run.step_id, run.step_id))
+    assert client.get_run(run.step_id).data.metrics == {"accuracy": 0.75}
+    assert len(client.get_metric_history(run.step_id, "accuracy")) == 1
+
+
+def test_the_pipelines_run_is_found_through_the_steps(run, store, monkeypatch):
+    monkeypatch.setenv("MLFLOW_RUN_ID", run.step_id)
+    assert Run.from_environment() == run
+    monkeypatch.setenv("MLFLOW_RUN_ID", run.pipeline_id)
+    assert Run.from_environment() == Run(run.pipeline_id, run.pipeline_id)
+
+
+def test_a_long_parameter_is_cut(client, run, workspace):
+    with journal.opened(workspace, "train"):
+        journal.log_params({"args": "x" * 20_000, "after": "kept"})
+    sync(workspace, "train", run)
+    params = client.get_run(run.step_id).data.params
+    assert params == {"args": "x" * PARAMETER_LIMIT, "after": "kept"}
+
+
+def test_a_long_tag_and_a_long_error_do_not_stop_the_rest(client, run, workspace):
+    with journal.opened(workspace, "train"):
+        journal.log_tags({"dataset.uri": "x" * 20_000})
+        journal.log_error(StepFailed("y" * 20_000))
+        journal.log_metrics({"after": 1.0})
+    sync(workspace, "train", run)
+    tags = own_tags(client, run.step_id)
+    assert tags["dataset.uri"].startswith("x" * 1000)
+    assert tags["error"].startswith("y" * 1000)
+    assert client.get_run(run.step_id).data.metrics == {"after": 1.0}
+
+
+def test_more_than_mlflow_takes_at_once_arrives_whole(client, run, workspace):
+    with journal.opened(workspace, "train"):
+        journal.log_params({f"p{number}": number for number in range(250)})
+        journal.log_metrics({f"m{number}": number for number in range(1100)})
+        journal.log_tags({f"t{number}": str(number) for number in range(250)})
+    sync(workspace, "train", run)
+    data = client.get_run(run.step_id).data
+    assert len(data.params) == 250
+    assert len(data.metrics) == 1100
+    assert len(own_tags(client, run.step_id)) == 250
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("precision_cat", "precision_cat"),
+        ("precision_großer Hund", "precision_großer Hund"),
+        ("precision_猫", "precision_猫"),
+        ("precision_a+b", "precision_a_b"),
+        ("precision_'); DROP TABLE x", "precision____ DROP TABLE x"),
+        ("precision_n/a", "precision_n/a"),
+        ("precision_50%", "precision_50_"),
+        ("precision_a\nb\tc", None),
+        ("precision_a//b", None),
+        ("precision_and/", None),
+        ("precision_../x", None),
+        ("precision_" + 300 * "n", None),
+        ("precision_ ", None),
+    ],
+    ids=lambda value: str(value)[:24] if value else "",
+)
+def test_odd_characters_in_a_name_do_not_stop_the_recording(client, run, workspace, name, kept):
+    with journal.opened(workspace, "evaluate"):
+        journal.log_metrics({name: 0.5})
+        journal.log_metrics({"after": 1.0})
+    sync(workspace, "evaluate", run)
+    metrics = client.get_run(run.step_id).data.metrics
+    assert metrics.pop("after") == 1.0
+    assert list(metrics.values()) == [0.5]
+    if kept:
+        assert set(metrics) == {kept}
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 0.0, 1e300])
+def test_a_metric_of_any_value_is_kept(client, run, workspace, value):
+    with journal.opened(workspace, "train"):
+        journal.log_metrics({"loss": value})
+    sync(workspace, "train", run)
+    found = client.get_run(run.step_id).data.metrics["loss"]
+    if math.isinf(value):  # which SQLite keeps as the largest number there is
+        assert found * value > 0 and abs(found) > 1e300
+    else:
+        assert found == pytest.approx(value, nan_ok=True)
+
+
+@pytest.fixture
+def onnx_model(tmp_path) -> tuple[Path, Path]:
+    """The smallest ONNX model there is, and a sample of what it answers."""
+    from onnx import TensorProto, helper, save
+
+    x = helper.make_tensor_value_info("input", TensorProto.FLOAT, ["batch", 2])
+    y = helper.make_tensor_value_info("output", TensorProto.FLOAT, ["batch", 2])
+    graph = helper.make_graph([helper.make_node("Relu", ["input"], ["output"])], "g", [x], [y])
+    model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 18)])
+    save(model, tmp_path / "model.onnx")
+    inputs = np.array([[-1, 2], [3, -4]], dtype=np.float32)
+    np.savez(tmp_path / "sample.npz", inputs=inputs, outputs=np.maximum(inputs, 0))
+    return tmp_path / "model.onnx", tmp_path / "sample.npz"
+
+
+@pytest.mark.slow
+def test_a_model_is_registered_with_its_lineage_and_answers(
+    client, run, workspace, store, onnx_model
+):
+    import mlflow.onnx
+
+    with journal.opened(workspace, "export"):
+        journal.log_tags({"git.commit": "abc", "dataset.fingerprint": "sha256:12", "gate": "x"})
+        journal.log_model(onnx_model[0], "my relu", onnx_model[1])
+    assert sync(workspace, "export", run) == {"model_version": "my relu, version 1"}
+    assert sync(workspace, "export", run) == {}
+    assert len(client.search_model_versions("name = 'my relu'")) == 1
+    version = client.get_model_version("my relu", "1")
+    assert version.run_id == run.step_id
+    assert dict(version.tags) == {
+        "git.commit": "abc",
+        "dataset.fingerprint": "sha256:12",
+        "pipeline_run": run.pipeline_id,
+    }
+    tags = own_tags(client, run.pipeline_id)
+    assert (tags["model"], tags["model.version"]) == ("my relu", "1")
+    loaded = mlflow.pyfunc.load_model("models:/my relu/1")
+    answers = loaded.predict(np.array([[-5, 5]], dtype=np.float32))
+    assert np.array_equal(next(iter(answers.values())), [[0, 5]])
+    assert loaded.metadata.signature.inputs.inputs[0].shape == (-1, 2)
+
+
+@pytest.mark.slow
+def test_a_model_is_kept_with_its_run_and_not_where_the_command_was_started(
+    client, run, workspace, store, onnx_model
+):
+    _, experiment, directory = store
+    with journal.opened(workspace, "export"):
+        journal.log_model(onnx_model[0], "kept", onnx_model[1])
+    sync(workspace, "export", run)
+    listed = client.search_logged_models([experiment])
+    assert run.step_id in [model.source_run_id for model in listed]
+    assert list((directory / "here").iterdir()) == []
+
+
+@pytest.fixture
+def home(untracked):
+    """A TRIREME_HOME, and MLflow's settings as they were, afterwards."""
+    import mlflow
+
+    before = mlflow.get_tracking_uri()
+    untracked.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        # Named here so that what the record sets for itself is taken back.
+        for name in ("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "MLFLOW_HTTP_REQUEST_TIMEOUT"):
+            patch.setenv(name, "1")
+        patch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+        yield untracked
+    mlflow.set_tracking_uri(before)
+
+
+@pytest.mark.slow
+def test_a_pipelines_run_and_its_steps_end_with_their_true_status(
+    home, workspace, eventually, tmp_path, monkeypatch
+):
+    from mlflow import MlflowClient
+
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    record = PipelineRun("a run", "", "a pipeline", {"seed": 7, "long": "x" * 9000}, home)
+    ids = {}
+    for step, status in (("train", "FINISHED"), ("evaluate", "FAILED")):
+        file = Path(record.step_started(step, workspace)[environment.TRACKER])
+        with journal.opened(workspace, step):
+            journal.log_headline({f"{step}_accuracy": 0.5})
+        assert eventually(file.exists)
+        ids[step] = json.loads(file.read_text())["MLFLOW_RUN_ID"]
+        record.step_ended(step, status, workspace, {"cpu_seconds": 1.5})
+    record.close("FAILED", {"duration_seconds": 2.5})
+
+    client = MlflowClient(default_uri(home))
+    whole = client.get_run(record.run_id)
+    assert (whole.info.status, whole.info.run_name) == ("FAILED", "a run")
+    assert whole.data.params == {"seed": "7", "long": "x" * PARAMETER_LIMIT}
+    assert whole.data.metrics == {
+        "train_accuracy": 0.5,
+        "evaluate_accuracy": 0.5,
+        "duration_seconds": 2.5,
+    }
+    assert client.get_experiment(whole.info.experiment_id).name == "a pipeline"
+    for step, status in (("train", "FINISHED"), ("evaluate", "FAILED")):
+        found = client.get_run(ids[step])
+        assert (found.info.status, found.info.run_name) == (status, step)
+        assert found.data.tags["mlflow.parentRunId"] == record.run_id
+        assert found.data.metrics == {f"{step}_accuracy": 0.5, "cpu_seconds": 1.5}
+    assert (home / "mlartifacts").is_dir()
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize("password", ["", "me:hunter2@"])
+def test_a_server_that_is_not_there_is_refused_before_anything_starts(home, monkeypatch, password):
+    with socket.socket() as bound_but_not_listening:
+        bound_but_not_listening.bind(("127.0.0.1", 0))
+        port = bound_but_not_listening.getsockname()[1]
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://{password}127.0.0.1:{port}")
+        with pytest.raises(InputError, match="does not answer") as caught:
+            PipelineRun("a run", "", "a pipeline", {}, home)
+    assert f"http://127.0.0.1:{port}" in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+    assert list(home.iterdir()) == []
+
+
+def test_the_journal_is_lines_of_json(workspace):
+    with journal.opened(workspace, "train"):
+        journal.log_params({"text": "a\nb\u2028c"})
+    lines = journal.journal_path(workspace, "train").read_text().splitlines()
+    assert len(lines) == 1
+    assert json.loads(lines[0])["params"] == {"text": "a\nb\u2028c"}
