@@ -1,5 +1,7 @@
 """What can go wrong, as types: raised where it is known, shown to a person in one place."""
 
+import signal
+
 
 class TriremeError(Exception):
     """Something a person can act on; its message is one clear sentence.
@@ -28,6 +30,20 @@ class JobFailed(TriremeError):
 
 class StepFailed(TriremeError):
     """A step did what was asked and the result is not acceptable."""
+
+
+def exit_in_words(status: int) -> str:
+    """Says how a process ended.
+
+    Args:
+        status: Its exit status; 128 + N where signal N ended it, 127 where it did not start.
+    """
+    if status == 127:
+        return "could not be started"
+    try:
+        return f"was ended by {signal.Signals(status - 128).name}"
+    except ValueError:
+        return f"exited with status {status}"
 
 
 class TrackingUnavailable(TriremeError):

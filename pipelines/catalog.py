@@ -76,10 +76,13 @@ class Parameter:
         fits = isinstance(value, expected) and is_flag == (self.type == "BOOLEAN")
         if not fits:
             raise self._wrong(value)
-        return float(value) if self.type == "NUMBER_DOUBLE" else value
+        try:
+            return float(value) if self.type == "NUMBER_DOUBLE" else value
+        except OverflowError:
+            raise self._wrong(value) from None
 
     def _wrong(self, value: Any) -> InputError:
-        shown = value if isinstance(value, str) else json.dumps(value)
+        shown = value if isinstance(value, str) else json.dumps(value, default=str)
         return InputError(f"parameter {self.name}: {shown!r} is not a {self.type_in_words}")
 
 
@@ -165,7 +168,7 @@ def _read(file: Path | None) -> dict[str, Any]:
         content = yaml.safe_load(file.read_text())
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"--params {file}: cannot be read: {error}") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # a date such as 2026-13-45
         raise InputError(f"--params {file}: is not YAML: {' '.join(str(error).split())}") from None
     if content is None:
         return {}

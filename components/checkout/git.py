@@ -17,9 +17,11 @@ SOURCE_TREE = Path(__file__).resolve().parents[2]
 NETWORK_TIMEOUT = 300  # seconds that one git command may take
 
 _URL = re.compile(r"(https?|ssh|git|file)://[^\s]+|[\w.-]+@[\w.-]+:[^\s]+")
-_CREDENTIALS = re.compile(r"https?://[^/@\s]+@|\w+://[^/@\s]*:[^/@\s]*@")
+_CREDENTIALS = re.compile(
+    r"https?://[^/@\s]+@|\w+://[^/@\s]*:[^/@\s]*@|[^/@\s]+:[^/@\s]+@", re.IGNORECASE
+)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_REVISION = re.compile(r"[\w./+@^~-]*")
+_REVISION = re.compile(r"[^\s~^:?*\[\\\x00-\x1f\x7f]*")  # what git allows in a name
 
 
 class Checkout(NamedTuple):
@@ -49,7 +51,7 @@ def check(url: str, revision: str) -> None:
             "code_url holds a password or token, which would end up in logs and records; "
             "give the URL without it and let git's credential helper or an SSH key supply it"
         )
-    if url and not _URL.fullmatch(url) and not Path(url).expanduser().is_dir():
+    if url and not _URL.fullmatch(url) and not _is_directory(url):
         raise InputError(
             f"code_url {url!r} is neither a directory here nor an https, ssh, git or file URL"
         )
@@ -86,6 +88,13 @@ def checkout(url: str, revision: str, destination: Path) -> Checkout:
     note = ", without what is not committed there" if _has_changes(source) else ""
     journal.summarize(f"{source} at {commit[:12]}{note}")
     return Checkout(str(destination), commit)
+
+
+def _is_directory(path: str) -> bool:
+    try:
+        return Path(path).expanduser().is_dir()
+    except (OSError, ValueError, RuntimeError):  # too long, not a path, no such user
+        return False
 
 
 def _source(url: str) -> str:

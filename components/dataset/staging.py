@@ -3,6 +3,7 @@
 import hashlib
 import importlib.util
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import NamedTuple
@@ -38,14 +39,14 @@ def check(uri: str) -> None:
     Raises:
         InputError: One sentence that says what is wrong.
     """
-    scheme = urlsplit(uri).scheme
+    scheme = uri.partition("://")[0] if "://" in uri else ""
     if scheme == "builtin":
         if uri not in BUILTIN:
             raise InputError(
                 f"dataset_uri {uri!r} is not built in; built in are {', '.join(BUILTIN)}"
             )
     elif scheme in ("", "file"):
-        if not _local(uri).exists():
+        if not uri or not _exists(uri):
             raise InputError(f"dataset_uri {uri!r}: there is no such file or directory")
     else:
         raise InputError(
@@ -71,18 +72,20 @@ def stage(uri: str, destination: Path) -> Dataset:
     partial = destination.with_name(destination.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    if uri in BUILTIN:
-        BUILTIN[uri](partial)
-    else:
-        _copy(_local(uri), partial)
-    files = _files(partial)
-    if not files:
-        raise InputError(f"dataset_uri {uri!r} holds no files")
-    result = Dataset(str(destination), fingerprint(partial))
-    shutil.rmtree(destination, ignore_errors=True)
-    partial.rename(destination)
-
-    size = sum(file.stat().st_size for file in _files(destination))
+    try:
+        if uri in BUILTIN:
+            BUILTIN[uri](partial)
+        else:
+            _copy(_local(uri), partial)
+        files = _files(partial)
+        if not files:
+            raise InputError(f"dataset_uri {uri!r} holds no files")
+        size = sum(file.stat().st_size for file in files)
+        result = Dataset(str(destination), fingerprint(partial))
+        shutil.rmtree(destination, ignore_errors=True)
+        partial.rename(destination)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
     journal.log_params({"dataset_uri": uri})
     journal.log_metrics({"dataset_files": len(files), "dataset_bytes": size})
     journal.log_tags({"dataset.uri": uri, "dataset.fingerprint": result.fingerprint})
@@ -100,8 +103,8 @@ def fingerprint(directory: Path) -> str:
     """
     tree = hashlib.sha256()
     for file in _files(directory):
-        name = file.relative_to(directory).as_posix()
-        tree.update(f"{name}\0{file.stat().st_size}\0{_sha256(file)}\n".encode())
+        name = os.fsencode(file.relative_to(directory))
+        tree.update(b"%s\0%d\0%s\n" % (name, file.stat().st_size, _sha256(file).encode()))
     return f"sha256:{tree.hexdigest()}"
 
 
@@ -137,6 +140,13 @@ def _local(uri: str) -> Path:
     return Path(path).expanduser()
 
 
+def _exists(uri: str) -> bool:
+    try:
+        return _local(uri).exists()
+    except (OSError, ValueError, RuntimeError):  # too long, not a path, no such user
+        return False
+
+
 def _copy(source: Path, destination: Path) -> None:
     try:
         if source.is_dir():
@@ -144,7 +154,6 @@ def _copy(source: Path, destination: Path) -> None:
         else:
             shutil.copy2(source, destination)
     except (OSError, shutil.Error) as error:
-        shutil.rmtree(destination, ignore_errors=True)
         raise InputError(f"dataset_uri {str(source)!r} could not be copied: {error}") from None
 
 

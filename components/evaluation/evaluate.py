@@ -1,9 +1,10 @@
 """Evaluate a trained classifier on the held-out split of its dataset."""
 
 import json
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -115,13 +116,18 @@ def held_out(data: Path) -> tuple[np.ndarray, np.ndarray]:
         NotLoadable: It has no held-out split in a known form.
     """
     file = data / "test.npz"
+    if not file.exists():
+        raise NotLoadable("the dataset has no test.npz with held-out samples")
     try:
-        with np.load(file) as arrays:
-            return arrays["x"], arrays["y"]
-    except FileNotFoundError:
-        raise NotLoadable("the dataset has no test.npz with held-out samples") from None
-    except (KeyError, ValueError) as error:
+        with np.load(file, allow_pickle=False) as arrays:
+            inputs, labels = arrays["x"], arrays["y"]
+    except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
         raise NotLoadable(f"test.npz cannot be used: {error}") from None
+    if len(inputs) != len(labels) or len(labels) == 0:
+        raise NotLoadable(f"test.npz holds {len(inputs)} samples and {len(labels)} labels")
+    if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer) or labels.min() < 0:
+        raise NotLoadable("the labels y in test.npz are not class numbers, counted from 0")
+    return inputs, labels
 
 
 def predict(model: "torch.nn.Module", inputs: np.ndarray) -> np.ndarray:
@@ -169,9 +175,12 @@ def _measure(logits: np.ndarray, labels: np.ndarray, names: list[str]) -> Evalua
 
 
 def _classes(data: Path) -> list[str]:
-    about = data / "dataset.json"
-    described: dict[str, Any] = json.loads(about.read_text()) if about.exists() else {}
-    return [str(name) for name in described.get("classes", [])]
+    """Returns the names of the classes; none where the dataset does not say."""
+    try:
+        names = json.loads((data / "dataset.json").read_text())["classes"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return [str(name) for name in names] if isinstance(names, list) else []
 
 
 def _record(evaluation: Evaluation, reason: str) -> None:

@@ -73,20 +73,21 @@ def export(
     partial = destination.with_name(destination.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    network = load_model(model, code, entrypoint, factory)
-    inputs = held_out(data)[0][:SAMPLES]
-    expected = predict(network, inputs)
-
-    program = _export_program(network, inputs, partial / "model.pt2")
-    _export_onnx(program, partial / "model.onnx")
-    differences = {
-        "pt2": _compare("model.pt2", _run_program(partial / "model.pt2", inputs), expected),
-        "onnx": _compare("model.onnx", _run_onnx(partial / "model.onnx", inputs), expected),
-    }
-    np.savez(partial / "sample.npz", inputs=inputs[:2], outputs=expected[:2])
-
-    shutil.rmtree(destination, ignore_errors=True)
-    partial.rename(destination)
+    try:
+        network = load_model(model, code, entrypoint, factory)
+        inputs = held_out(data)[0][:SAMPLES]
+        expected = predict(network, inputs)
+        program = _export_program(network, inputs, partial / "model.pt2")
+        _export_onnx(program, partial / "model.onnx")
+        differences = {
+            "pt2": _compare("model.pt2", _run_program(partial / "model.pt2", inputs), expected),
+            "onnx": _compare("model.onnx", _run_onnx(partial / "model.onnx", inputs), expected),
+        }
+        np.savez(partial / "sample.npz", inputs=inputs[:2], outputs=expected[:2])
+        shutil.rmtree(destination, ignore_errors=True)
+        partial.rename(destination)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
     largest = max(differences.values())
     journal.log_params({"tolerance": TOLERANCE, "samples_compared": len(inputs)})
     journal.log_metrics({f"difference_{form}": value for form, value in differences.items()})

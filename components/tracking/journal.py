@@ -34,6 +34,11 @@ def journal_path(workspace: Path, step: str) -> Path:
     return workspace / "steps" / step / "journal.jsonl"
 
 
+def synced_path(workspace: Path, step: str) -> Path:
+    """Returns the file that tells how many records of the journal MLflow has."""
+    return journal_path(workspace, step).with_name("journal.synced")
+
+
 def read(workspace: Path, step: str) -> list[dict[str, Any]]:
     """Returns the records of a step's journal so far, oldest first; a cut-off line is left out.
 
@@ -59,6 +64,7 @@ def opened(workspace: Path, step: str) -> Iterator[None]:
     global _journal
     path = journal_path(workspace, step)
     path.parent.mkdir(parents=True, exist_ok=True)
+    synced_path(workspace, step).unlink(missing_ok=True)
     with path.open("w") as _journal:
         try:
             yield

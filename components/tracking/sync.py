@@ -1,5 +1,6 @@
 """Bring a step's journal into MLflow."""
 
+import posixpath
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ HURRY = 10.0  # the same, when somebody waits for the process to end
 PARAMETER_LIMIT = 6000  # characters of a parameter's value that MLflow keeps
 BATCH = 100  # parameters or tags that MLflow takes at once
 
+NAME_LIMIT = 250  # characters of a name that MLflow takes
 _UNUSUAL = re.compile(r"[^\w\-. :/]")  # what MLflow does not accept in a name
 
 
@@ -99,7 +101,7 @@ def sync(workspace: Path, step: str, run: Run) -> dict[str, str]:
         TrackingUnavailable: The server stayed away; the records stay in the workspace, and the
             next call goes on where this one stopped.
     """
-    mark = journal.journal_path(workspace, step).with_name("journal.synced")
+    mark = journal.synced_path(workspace, step)
     done = int(mark.read_text()) if mark.exists() else 0
     told: dict[str, str] = {}
     for number, record in enumerate(journal.read(workspace, step), start=1):
@@ -155,17 +157,21 @@ def log(
     client = MlflowClient()
     entries: dict[str, list[Any]] = {
         "params": [
-            Param(_UNUSUAL.sub("_", name), str(value)[:PARAMETER_LIMIT])
+            Param(_name(name), str(value)[:PARAMETER_LIMIT])
             for name, value in (params or {}).items()
         ],
-        "metrics": [
-            Metric(_UNUSUAL.sub("_", name), value, at, 0) for name, value in (metrics or {}).items()
-        ],
-        "tags": [RunTag(_UNUSUAL.sub("_", name), value) for name, value in (tags or {}).items()],
+        "metrics": [Metric(_name(name), value, at, 0) for name, value in (metrics or {}).items()],
+        "tags": [RunTag(_name(name), value) for name, value in (tags or {}).items()],
     }
     for kind, values in entries.items():
         for batch in _batches(values):
             patiently(partial(client.log_batch, run_id, **{kind: batch}))
+
+
+def _name(text: str) -> str:
+    """Returns a name as MLflow accepts it; slashes have to make a path that stays inside."""
+    plain = _UNUSUAL.sub("_", text)[:NAME_LIMIT]
+    return posixpath.normpath(plain).strip("/.") or "_"
 
 
 def _batches(values: list[Any]) -> Iterator[list[Any]]:
@@ -197,11 +203,12 @@ def _log_model(run: Run, onnx: str, name: str, sample: str) -> dict[str, str]:
 
     with np.load(sample) as arrays:
         inputs, outputs = arrays["inputs"], arrays["outputs"]
-    client = MlflowClient()
-    pipeline_tags = patiently(lambda: client.get_run(run.pipeline_id).data.tags)
+    pipeline_run = patiently(lambda: MlflowClient().get_run(run.pipeline_id))
+    # Without this MLflow puts the model's files below whatever folder we happen to be in.
+    mlflow.set_experiment(experiment_id=pipeline_run.info.experiment_id)
     lineage = {
         key: value
-        for key, value in pipeline_tags.items()
+        for key, value in pipeline_run.data.tags.items()
         if key in ("git.commit", "git.url", "dataset.fingerprint", "dataset.uri", "image")
     }
     logged = patiently(

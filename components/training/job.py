@@ -83,7 +83,8 @@ class TrainingJob(BaseModel):
     @classmethod
     def _stays_in_the_code(cls, entrypoint: str) -> str:
         path = PurePosixPath(entrypoint)
-        if path.suffix != ".py" or path.is_absolute() or ".." in path.parts:
+        outside = path.is_absolute() or ".." in path.parts
+        if path.suffix != ".py" or outside or entrypoint.startswith("-") or "\0" in entrypoint:
             raise ValueError("must be the path of a .py file inside the repository")
         return entrypoint
 

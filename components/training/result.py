@@ -2,8 +2,9 @@
 
 import importlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,20 +49,16 @@ def load_model(
 
     file = _model_file(directory)
     if file.suffix == ".pt2":
-        program = torch.export.load(file)
-        return program.module()
-    try:
-        saved = torch.load(file, map_location="cpu", weights_only=True)
-    except Exception as error:
-        reason = str(error).strip().splitlines()[0]
-        raise NotLoadable(f"{file.name} is not a file of weights: {reason}") from None
-    if not isinstance(saved, Mapping):
-        raise NotLoadable(f"{file.name} holds a {type(saved).__name__}, not a state dictionary")
-    arguments: dict[str, Any] = {}
+        return _read(file, "an exported program", torch.export.load).module()
+    load = partial(torch.load, map_location="cpu", weights_only=True)
+    saved = _read(file, "a file of weights", load)
+    arguments: Any = {}
     state = saved
-    if "factory" in saved and "state_dict" in saved:
+    if isinstance(saved, Mapping) and {"factory", "state_dict"} <= set(saved):
         factory, arguments = saved["factory"], saved.get("arguments", {})
         state = saved["state_dict"]
+    if not isinstance(state, Mapping) or not all(isinstance(name, str) for name in state):
+        raise NotLoadable(f"{file.name} holds a {type(state).__name__}, not a state dictionary")
     if not factory:
         raise NotLoadable(
             f"{file.name} holds weights only; give model_factory=module:callable, which builds "
@@ -69,14 +66,28 @@ def load_model(
         )
     with _importable(code, entrypoint):
         network = _call(factory, arguments)
-    # A wrapper for data parallelism puts "module." before every name.
-    state = {name.removeprefix("module."): value for name, value in state.items()}
     try:
-        network.load_state_dict(state)
+        network.load_state_dict(_unwrapped(state, network))
     except (RuntimeError, AttributeError) as error:
         reason = " ".join(str(error).split())[:300]
         raise NotLoadable(f"{file.name} does not fit {factory}: {reason}") from None
     return network.eval()
+
+
+def _read(file: Path, expected: str, load: Callable[[Path], Any]) -> Any:
+    try:
+        return load(file)
+    except Exception as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise NotLoadable(f"{file.name} is not {expected}: {reason}") from None
+
+
+def _unwrapped(state: Mapping[str, Any], network: "torch.nn.Module") -> dict[str, Any]:
+    """Returns a state dictionary without the ``module.`` of a data-parallel wrapper."""
+    wrapped = bool(state) and all(name.startswith("module.") for name in state)
+    if not wrapped or set(state) == set(network.state_dict()):
+        return dict(state)
+    return {name.removeprefix("module."): value for name, value in state.items()}
 
 
 def _model_file(directory: Path) -> Path:
@@ -94,9 +105,9 @@ def _model_file(directory: Path) -> Path:
     )
 
 
-def _call(factory: str, arguments: dict[str, Any]) -> "torch.nn.Module":
-    module, _, name = factory.partition(":")
+def _call(factory: Any, arguments: Any) -> "torch.nn.Module":
     try:
+        module, _, name = factory.partition(":")
         return getattr(importlib.import_module(module), name)(**arguments)
     except Exception as error:
         raise NotLoadable(

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from components.errors import InputError, JobFailed
+from components.errors import InputError, JobFailed, exit_in_words
 from components.training import supervisor
 
 GRACE = 3.0  # seconds between asking a replica to end and killing it
@@ -199,15 +199,22 @@ def _follow(
     """Passes a replica's lines on until it has ended, then reports that."""
     stream = replica.process.stdout
     assert stream is not None
-    with (logs / f"{replica.name}.log").open("w") as log:
-        while raw := stream.readline(LINE_LIMIT):
-            # A progress bar rewrites its line: what a person would see is the end of it.
-            line = raw.decode(errors="replace").rstrip("\r\n").rpartition("\r")[2]
-            log.write(line + "\n")
-            log.flush()
-            replica.tail.append(line)
-            replica.spoke = time.monotonic()
-            on_line(replica.name, line)
+    log = logs / f"{replica.name}.log"
+    try:
+        with log.open("w", encoding="utf-8", errors="replace") as file:
+            while raw := stream.readline(LINE_LIMIT):
+                # A progress bar rewrites its line: what a person would see is the end of it.
+                line = raw.decode(errors="replace").rstrip("\r\n").rpartition("\r")[2]
+                replica.tail.append(line)
+                replica.spoke = time.monotonic()
+                file.write(line + "\n")
+                file.flush()
+                on_line(replica.name, line)
+    except (OSError, ValueError) as error:
+        # A log that cannot be kept, on a full disk for instance, is no reason to stop training.
+        replica.tail.append(f"(the rest is not in the log: {error})")
+        while stream.read(LINE_LIMIT):
+            pass
     replica.status = replica.process.wait()
     replica.ended = time.monotonic()
     ended.put(replica)
@@ -257,13 +264,7 @@ def _failure(replicas: list[Replica]) -> JobFailed:
         return any(_PEER_LOST.search(line) for line in replica.tail)
 
     cause = min(failed, key=lambda replica: (dragged_down(replica), replica.ended))
-    status = cause.status or 0
-    how = f"exited with status {status}"
-    if status > 128:
-        how = f"was ended by {signal.Signals(status - 128).name}"
-    elif status == 127:
-        how = "could not be started"
-    return JobFailed(f"replica {cause.name} {how}", _tail(cause))
+    return JobFailed(f"replica {cause.name} {exit_in_words(cause.status or 0)}", _tail(cause))
 
 
 def _look_for_hung(replicas: list[Replica]) -> None:

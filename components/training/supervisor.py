@@ -56,7 +56,8 @@ def _become(command: list[str]) -> None:
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # if the supervisor itself is killed
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     signal.set_wakeup_fd(-1)
-    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    caught = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    for number in (*caught, signal.SIGPIPE, signal.SIGXFSZ):  # Python itself ignores the last two
         signal.signal(number, signal.SIG_DFL)
     try:
         os.execvp(command[0], command)

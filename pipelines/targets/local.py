@@ -22,7 +22,7 @@ from kfp import local
 from kfp.local import graph_utils, pipeline_orchestrator, status, subprocess_task_handler
 from kfp.local.orchestrator.enhanced_dag_orchestrator import ConditionEvaluator
 
-from components.errors import InputError, TriremeError
+from components.errors import InputError, TriremeError, exit_in_words
 from components.tracking import journal, sync
 from components.tracking.environment import VARIABLES
 from components.tracking.pipeline_run import PipelineRun
@@ -294,10 +294,7 @@ def _error(
         error = TriremeError(said["message"], said["detail"])
         error.exit_status = said["exit_status"]
         return error
-    how = f"exited with status {exit_status}"
-    if exit_status > 128:
-        how = f"was ended by {signal.Signals(exit_status - 128).name}"
-    return TriremeError(f"step {step} {how}", "\n".join(tail))
+    return TriremeError(f"step {step} {exit_in_words(exit_status)}", "\n".join(tail))
 
 
 def _close(record: PipelineRun, result: Result, resources: dict[str, float]) -> None:
