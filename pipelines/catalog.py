@@ -30,6 +30,9 @@ TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
 """Python types and words for kfp's parameter types."""
 
 
+SIZE_LIMIT = 100_000  # bytes; kfp hands them over as one argument, which Linux keeps to 128 KiB
+
+
 @dataclass(frozen=True)
 class Parameter:
     """A parameter of a pipeline.
@@ -134,6 +137,7 @@ class Pipeline:
             if not equals:
                 raise InputError(f"-p {pair!r}: must be name=value")
             values[name] = self._parameter(name).parse(text)
+        _check_size(values)
         self.check(values)
         return values
 
@@ -159,6 +163,16 @@ def load(name: str) -> Pipeline:
     identifier = name.replace("-", "_")
     module = importlib.import_module(f"pipelines.{identifier}")
     return Pipeline(name, getattr(module, identifier), module.check)
+
+
+def _check_size(values: dict[str, Any]) -> None:
+    """Refuses what could not be handed to a step as it is."""
+    text = json.dumps(values, ensure_ascii=False)
+    size = len(text.encode(errors="replace"))
+    if size > SIZE_LIMIT:
+        raise InputError(f"the parameters hold {size:,} bytes; at most {SIZE_LIMIT:,} are possible")
+    if "{{$" in text:
+        raise InputError("parameters cannot hold '{{$', which kfp would take for a placeholder")
 
 
 def _read(file: Path | None) -> dict[str, Any]:

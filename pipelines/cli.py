@@ -99,20 +99,21 @@ def ui(
     ] = None,
 ) -> None:
     """Open MLflow's UI on the runs recorded here."""
-    from components.tracking.pipeline_run import UI_PORT, default_uri
+    from components.tracking.pipeline_run import UI_PORT, default_uri, public
     from pipelines.targets.local import home
 
     uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(home())
     if uri.startswith(("http://", "https://")):
-        typer.echo(f"The runs are at {uri}")
+        typer.echo(f"The runs are at {public(uri)}")
         return
     home().mkdir(parents=True, exist_ok=True)
     port = port or UI_PORT
-    typer.echo(f"http://127.0.0.1:{port} shows {uri}; Ctrl-C ends it")
+    typer.echo(f"http://127.0.0.1:{port} shows {public(uri)}; Ctrl-C ends it")
     sys.stdout.flush()
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1"]
-    command += ["--port", str(port), "--backend-store-uri", uri]
-    os.execv(command[0], command)
+    command += ["--port", str(port)]
+    # Not on the command line, which anybody can read: it may hold a password.
+    os.execve(command[0], command, os.environ | {"MLFLOW_BACKEND_STORE_URI": uri})
 
 
 def _parameters_help(name: str) -> str:

@@ -134,17 +134,20 @@ def _fetch(source: str, commit: str, revision: str, destination: Path) -> None:
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        _must(_git("init", "--quiet", at=partial))
+        _must("make a repository", _git("init", "--quiet", at=partial))
         fetch = ("fetch", "--quiet", *_trusting(source))
         if not commit or _git(*fetch, "--depth=1", source, commit, at=partial).returncode != 0:
             # A short commit id, or a server that hands out only the tips of branches.
             everything = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
-            _must(_git(*fetch, source, *everything, at=partial))
+            _must(f"fetch {source}", _git(*fetch, source, *everything, at=partial))
         target = commit or revision or "HEAD"
         found = _git("rev-parse", "--verify", "--quiet", f"{target}^{{commit}}", at=partial)
         if found.returncode != 0:
             raise InputError(f"code_revision {revision!r} does not exist in {source}")
-        _must(_git("checkout", "--quiet", "--detach", found.stdout.strip(), at=partial))
+        _must(
+            f"check out {target}",
+            _git("checkout", "--quiet", "--detach", found.stdout.strip(), at=partial),
+        )
         shutil.rmtree(destination, ignore_errors=True)
         partial.rename(destination)
     finally:
@@ -204,9 +207,9 @@ def _git(*arguments: str, at: Path | None = None) -> subprocess.CompletedProcess
         raise InputError(f"git {arguments[0]} did not finish within {NETWORK_TIMEOUT} s") from None
 
 
-def _must(result: subprocess.CompletedProcess[str]) -> None:
+def _must(action: str, result: subprocess.CompletedProcess[str]) -> None:
     if result.returncode != 0:
-        raise InputError(f"git {result.args[-1]} failed: {_reason(result)}")
+        raise InputError(f"git could not {action}: {_reason(result)}")
 
 
 def _reason(result: subprocess.CompletedProcess[str]) -> str:

@@ -69,6 +69,11 @@ def stage(uri: str, destination: Path) -> Dataset:
         InputError: There is no such dataset, or it has no files.
     """
     check(uri)
+    if uri not in BUILTIN and destination.resolve().is_relative_to(_local(uri).resolve()):
+        raise InputError(
+            f"dataset_uri {uri!r} holds the folder that it would be copied to, {destination}; "
+            "name a narrower folder, or set TRIREME_HOME to another place"
+        )
     partial = destination.with_name(destination.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -153,7 +158,10 @@ def _copy(source: Path, destination: Path) -> None:
             shutil.copytree(source, destination, dirs_exist_ok=True)
         else:
             shutil.copy2(source, destination)
-    except (OSError, shutil.Error) as error:
+    except shutil.Error as error:
+        first = error.args[0][0][-1] if error.args and error.args[0] else error
+        raise InputError(f"dataset_uri {str(source)!r} could not be copied: {first}") from None
+    except OSError as error:
         raise InputError(f"dataset_uri {str(source)!r} could not be copied: {error}") from None
 
 

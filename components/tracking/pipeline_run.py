@@ -53,6 +53,9 @@ class PipelineRun:
         if self.is_on_a_server:
             _must_answer(self.uri)
         self.run_id = os.environ.get("MLFLOW_RUN_ID", "")
+        # What MLflow is told below is for this process; and the pipeline's run is not a step's.
+        own = ("MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID")
+        self._inherited = {name: value for name, value in os.environ.items() if name not in own}
         self.experiment_id = ""
         self.told: dict[str, str] = {}
         self._steps: dict[str, str] = {}
@@ -71,7 +74,9 @@ class PipelineRun:
         """The run's page in MLflow's UI; empty before the run is open."""
         if not self.experiment_id:
             return ""
-        server = self.uri.rstrip("/") if self.is_on_a_server else f"http://127.0.0.1:{UI_PORT}"
+        server = (
+            public(self.uri).rstrip("/") if self.is_on_a_server else f"http://127.0.0.1:{UI_PORT}"
+        )
         return f"{server}/#/experiments/{self.experiment_id}/runs/{self.run_id}"
 
     def step_started(self, step: str, workspace: Path) -> dict[str, str]:
@@ -82,14 +87,14 @@ class PipelineRun:
             workspace: The run workspace.
 
         Returns:
-            Variables for the step's process, see ``components.tracking.environment``.
+            The environment of the step's process, see ``components.tracking.environment``.
         """
         file = journal_path(workspace, step).with_name("mlflow.json")
         file.unlink(missing_ok=True)
         self._then(self._open_step, step, file)
         # The step that waits for the file is told if there will be none.
         self._work[-1].add_done_callback(lambda _: self._tell(file))
-        return {TRACKER: str(file)}
+        return self._inherited | {TRACKER: str(file)}
 
     def step_ended(
         self, step: str, status: str, workspace: Path, resources: dict[str, float]
@@ -135,7 +140,11 @@ class PipelineRun:
             except Exception as error:
                 traceback.print_exc()
                 reason = (str(error).splitlines() or [type(error).__name__])[0]
-                raise TriremeError(f"MLflow does not take the run's record: {reason}") from error
+                reason = reason.replace(self.uri, public(self.uri))
+                refusal = TriremeError(f"MLflow does not take the run's record: {reason}")
+                if work in (self._open, self._open_step):
+                    self._problem = refusal
+                raise refusal from error
 
         self._work.append(self._thread.submit(attempt))
 
@@ -146,6 +155,8 @@ class PipelineRun:
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
         os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+        # A database's artifacts; MLflow would put them below wherever we happen to be started.
+        os.environ["_MLFLOW_SERVER_ARTIFACT_ROOT"] = str(home / "mlartifacts")
         import mlflow
         from mlflow.exceptions import MlflowException
 
@@ -155,13 +166,12 @@ class PipelineRun:
         try:
             with _alone(home):
                 client = mlflow.MlflowClient()
-                client.search_experiments(max_results=1)
-            if self.run_id:
-                self.experiment_id = client.get_run(self.run_id).info.experiment_id
-                client.update_run(self.run_id, status="RUNNING")
-            else:
-                self.experiment_id = self._experiment(client, experiment, pipeline, home)
-                self.run_id = client.create_run(self.experiment_id, run_name=name).info.run_id
+                if self.run_id:
+                    self.experiment_id = client.get_run(self.run_id).info.experiment_id
+                    client.update_run(self.run_id, status="RUNNING")
+                else:
+                    self.experiment_id = _experiment(client, experiment, pipeline)
+                    self.run_id = client.create_run(self.experiment_id, run_name=name).info.run_id
             tags = {
                 "pipeline": pipeline,
                 "mlflow.source.name": f"trireme run {pipeline}",
@@ -169,20 +179,9 @@ class PipelineRun:
             }
             log(self.run_id, params=params, tags=tags)
         except MlflowException as error:
-            raise InputError(f"MLflow at {_public(self.uri)} refuses: {error}") from None
+            reason = str(error).replace(self.uri, public(self.uri))
+            raise InputError(f"MLflow at {public(self.uri)} refuses: {reason}") from None
         client.log_text(self.run_id, _packages(), "environment.txt")
-
-    def _experiment(self, client: Any, experiment: str, pipeline: str, home: Path) -> str:
-        preset = os.environ.get("MLFLOW_EXPERIMENT_ID", "")
-        if preset and not experiment:
-            return str(client.get_experiment(preset).experiment_id)
-        name = experiment or pipeline
-        existing = client.get_experiment_by_name(name)
-        if existing:
-            return str(existing.experiment_id)
-        # MLflow's own default is a folder below wherever the command happens to be started.
-        artifacts = home / "mlartifacts" if self.uri == default_uri(home) else None
-        return str(client.create_experiment(name, artifacts and artifacts.as_uri()))
 
     def _open_step(self, step: str, file: Path) -> None:
         from mlflow import MlflowClient
@@ -212,9 +211,11 @@ class PipelineRun:
         from mlflow import MlflowClient
 
         run_id = self._steps[step]
-        self.told |= sync(workspace, step, Run(run_id, self.run_id))
-        log(run_id, metrics=resources)
-        patiently(lambda: MlflowClient().set_terminated(run_id, status, at))
+        try:
+            self.told |= sync(workspace, step, Run(run_id, self.run_id))
+            log(run_id, metrics=resources)
+        finally:
+            patiently(lambda: MlflowClient().set_terminated(run_id, status, at))
 
     def _close(self, status: str, resources: dict[str, float]) -> None:
         from mlflow import MlflowClient
@@ -229,24 +230,34 @@ def default_uri(home: Path) -> str:
     return f"sqlite:///{home / 'mlflow.db'}"
 
 
+def public(uri: str) -> str:
+    """Returns a URI without user name and password."""
+    scheme, separator, rest = uri.partition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else uri
+
+
 def _must_answer(uri: str) -> None:
     """Refuses a tracking server that is not there, sooner than MLflow would."""
     try:
-        urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=ANSWER_LIMIT).close()
+        urllib.request.urlopen(f"{public(uri).rstrip('/')}/health", timeout=ANSWER_LIMIT).close()
     except urllib.error.HTTPError:
         return  # it answers; whether it accepts us, the first call shows
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise InputError(
-            f"MLFLOW_TRACKING_URI {_public(uri)} does not answer: {reason}; start that server, "
+            f"MLFLOW_TRACKING_URI {public(uri)} does not answer: {reason}; start that server, "
             "or unset the variable to record into a local file"
         ) from None
 
 
-def _public(uri: str) -> str:
-    """Returns a URI without user name and password."""
-    scheme, separator, rest = uri.partition("://")
-    return f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else uri
+def _experiment(client: Any, experiment: str, pipeline: str) -> str:
+    """Returns the id of an experiment, made if it is not there."""
+    preset = os.environ.get("MLFLOW_EXPERIMENT_ID", "")
+    if preset and not experiment:
+        return str(client.get_experiment(preset).experiment_id)
+    name = experiment or pipeline
+    existing = client.get_experiment_by_name(name)
+    return str(existing.experiment_id if existing else client.create_experiment(name))
 
 
 @contextmanager

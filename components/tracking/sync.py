@@ -68,12 +68,13 @@ def patiently(call: Callable[[], Any]) -> Any:
         mlflow.exceptions.MlflowException: It answered, and refused.
     """
     from mlflow.exceptions import MlflowException
+    from requests import RequestException
 
     started, pause = time.monotonic(), 0.5
     while True:
         try:
             return call()
-        except (MlflowException, OSError) as error:
+        except (MlflowException, RequestException, ConnectionError, TimeoutError) as error:
             # 5xx and no answer at all are worth another try, a refusal is not.
             refused = isinstance(error, MlflowException) and error.get_http_status_code() < 500
             if refused:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import threading
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ import yaml
 
 from components.errors import InputError
 from components.tracking import journal
+from components.tracking.environment import TRACKER
 from components.training import runner
 from components.training.job import TrainingJob
 from components.training.manifest import render
@@ -90,7 +92,7 @@ def train(job: TrainingJob, workspace: Path) -> Trained:
         InputError: The entrypoint is not in the repository.
         JobFailed: The job did not succeed.
     """
-    if "KUBERNETES_SERVICE_HOST" in os.environ:
+    if "KUBERNETES_SERVICE_HOST" in os.environ and TRACKER not in os.environ:
         raise InputError("this version of Trireme trains on one machine only, not on a cluster")
     if not Path(job.code_dir, job.entrypoint).is_file():
         raise InputError(
@@ -107,20 +109,39 @@ def train(job: TrainingJob, workspace: Path) -> Trained:
     _record(job, logs)
 
     last_line = ""
+    one_at_a_time = threading.Lock()
 
     def show(replica: str, line: str) -> None:
         nonlocal last_line
         if replica == "master-0" and line.strip():
             last_line = line.strip()
-        print(f"[{replica}] {line}", flush=True)
+        with one_at_a_time:
+            print(f"[{replica}] {line}", flush=True)
 
     seconds = runner.run(manifest, logs, show)
     shutil.rmtree(model, ignore_errors=True)
     Path(job.model_dir).rename(model)
+    _mend_links(model, Path(job.model_dir))
     journal.log_metrics({"replica_seconds": sum(seconds.values())})
     journal.log_artifact(model, "model")
     journal.summarize(last_line)
     return Trained(str(model), job.checkpoint_dir)
+
+
+def _mend_links(model: Path, before: Path) -> None:
+    """Points links that the program made inside its MODEL_DIR to where that is now.
+
+    A link that leads nowhere is removed: nothing could be kept of it.
+    """
+    for link in model.rglob("*"):
+        if not link.is_symlink():
+            continue
+        target = link.readlink()
+        if target.is_relative_to(before):
+            link.unlink()
+            link.symlink_to(model / target.relative_to(before))
+        if not link.exists():
+            link.unlink()
 
 
 def _record(job: TrainingJob, logs: Path) -> None:

@@ -1,6 +1,7 @@
 """What a training program leaves in MODEL_DIR, and how it becomes a model again."""
 
 import importlib
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     import torch
 
 WEIGHTS = (".pt", ".pth", ".bin")
+
+_OURS = re.compile(r"(components|pipelines)(\.|$)")
 
 
 class NotLoadable(TriremeError):
@@ -109,7 +112,7 @@ def _call(factory: Any, arguments: Any) -> "torch.nn.Module":
     try:
         module, _, name = factory.partition(":")
         return getattr(importlib.import_module(module), name)(**arguments)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script may end itself when it is imported
         raise NotLoadable(
             f"model_factory {factory!r} could not build the model: {type(error).__name__}: {error}"
         ) from None
@@ -117,10 +120,21 @@ def _call(factory: Any, arguments: Any) -> "torch.nn.Module":
 
 @contextmanager
 def _importable(code: Path, entrypoint: str) -> Iterator[None]:
-    """Makes the training code's modules importable, as they are for the training program."""
-    before = sys.path[:]
-    sys.path[:0] = [str((code / entrypoint).parent), str(code)]
+    """Makes the training code's modules importable, as they are for the training program.
+
+    Ours step aside meanwhile: the code may well have a package called ``components`` too.
+    """
+    program = code / entrypoint
+    path, arguments = sys.path[:], sys.argv[:]
+    ours = {name: module for name, module in sys.modules.items() if _OURS.match(name)}
+    for name in ours:
+        del sys.modules[name]
+    sys.path[:0] = [str(program.parent), str(code)]
+    sys.argv[:] = [str(program)]
     try:
         yield
     finally:
-        sys.path[:] = before
+        sys.path[:], sys.argv[:] = path, arguments
+        for name in [name for name in sys.modules if _OURS.match(name)]:
+            del sys.modules[name]
+        sys.modules.update(ours)

@@ -39,7 +39,10 @@ _PEER_LOST = re.compile(
     re.IGNORECASE,
 )
 # Set by whoever started this process; a container would not see it.
-_STALE = re.compile(r"(MASTER|PET|GROUP|ROLE|LOCAL|TORCHELASTIC)_\w+|WORLD_SIZE|RANK|TF_CONFIG")
+_STALE = re.compile(
+    r"MASTER_(ADDR|PORT)|((LOCAL|GROUP|ROLE)_)?(RANK|WORLD_SIZE)|ROLE_NAME|"
+    r"(PET|TORCHELASTIC)_\w+|TF_CONFIG"
+)
 
 
 @dataclass
@@ -228,8 +231,8 @@ def _wait(
     Raises:
         JobFailed: It has not.
     """
-    master = replicas[0]
-    while any(replica.status is None for replica in replicas):
+    master, running = replicas[0], len(replicas)
+    while running:
         try:
             event = ended.get(timeout=max(0.0, min(1.0, deadline - time.monotonic())))
         except queue.Empty:
@@ -241,6 +244,7 @@ def _wait(
             continue
         if event is None:
             raise Cancelled("the job was cancelled")
+        running -= 1
         if event.status != 0 and master.status != 0:
             _settle(replicas, ended)
             raise _failure(replicas)

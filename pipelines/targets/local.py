@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections import deque
@@ -24,7 +25,6 @@ from kfp.local.orchestrator.enhanced_dag_orchestrator import ConditionEvaluator
 
 from components.errors import InputError, TriremeError, exit_in_words
 from components.tracking import journal, sync
-from components.tracking.environment import VARIABLES
 from components.tracking.pipeline_run import PipelineRun
 from components.training import supervisor
 from pipelines.catalog import Pipeline
@@ -58,6 +58,7 @@ class Result:
         error: What went wrong, where something did.
         mlflow_page: The run in MLflow's UI.
         needs_ui: Whether that UI has to be started first.
+        temporary: Directory of the steps' temporary files, removed at the end.
         model_version: The version registered, where there is one.
     """
 
@@ -69,6 +70,7 @@ class Result:
     error: TriremeError | None = None
     mlflow_page: str = ""
     needs_ui: bool = False
+    temporary: str = ""
     model_version: str = ""
 
     @property
@@ -83,8 +85,15 @@ class Result:
 
 
 def home() -> Path:
-    """Returns Trireme's data directory: TRIREME_HOME, by default ``~/.trireme``."""
-    return Path(os.environ.get("TRIREME_HOME") or "~/.trireme").expanduser().absolute()
+    """Returns Trireme's data directory: TRIREME_HOME, by default ``~/.trireme``.
+
+    Raises:
+        InputError: It cannot be used.
+    """
+    directory = Path(os.environ.get("TRIREME_HOME") or "~/.trireme").expanduser().absolute()
+    if set("?%") & set(str(directory)):
+        raise InputError(f"TRIREME_HOME {directory}: cannot hold ? or %, which SQLite's URLs use")
+    return directory
 
 
 def run(pipeline: Pipeline, arguments: dict[str, Any], console: Console) -> Result:
@@ -107,6 +116,8 @@ def run(pipeline: Pipeline, arguments: dict[str, Any], console: Console) -> Resu
     except InputError:
         shutil.rmtree(result.directory)
         raise
+    # Not in the run's directory: sockets are made there, whose paths are short.
+    result.temporary = tempfile.mkdtemp(prefix="trireme-")
     started = time.monotonic()
     with _quiet(result):
         try:
@@ -115,13 +126,13 @@ def run(pipeline: Pipeline, arguments: dict[str, Any], console: Console) -> Resu
         except Interrupted as interruption:
             result.status, result.exit_status = "KILLED", 128 + interruption.number
             sync.hurry()
-        except Exception:
+        except BaseException:
             result.status = "FAILED"
             raise
         finally:
             with _signals(lambda number, frame: sync.hurry()):
                 _close(record, result, {"duration_seconds": time.monotonic() - started})
-    shutil.rmtree(result.directory / "tmp", ignore_errors=True)
+            shutil.rmtree(result.temporary, ignore_errors=True)
     result.mlflow_page, result.needs_ui = record.page, not record.is_on_a_server
     result.model_version = record.told.get("model_version", "")
     return result
@@ -211,41 +222,39 @@ def _run_step(
     name = command[command.index("--function_to_execute") + 1]
     console.started(name)
     command = subprocess_task_handler.replace_python_executable(command, sys.executable)
-    temporary = result.directory / "tmp"
-    temporary.mkdir(exist_ok=True)
-    # The pipeline's own MLflow run is not the step's, see components.tracking.environment.
-    environment = {key: value for key, value in os.environ.items() if key not in VARIABLES[1:]}
-    environment |= {"TMPDIR": str(temporary)} | variables
-    environment |= record.step_started(name, result.workspace)
+    environment = record.step_started(name, result.workspace) | variables
+    environment["TMPDIR"] = result.temporary
     log = result.workspace / "steps" / name / "output.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     state = "KILLED"
     resources: dict[str, float] = {}
-    with log.open("wb") as file:
-        process = subprocess.Popen(
-            [sys.executable, "-S", "-I", supervisor.__file__, str(GRACE), *command],
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
+    process = None
+    try:
+        with log.open("wb") as file:
+            process = subprocess.Popen(
+                [sys.executable, "-S", "-I", supervisor.__file__, str(GRACE), *command],
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
             tail = _follow(process, file, lambda line: console.line(name, line))
-            exit_status, resources = _reap(process)
-            state = "FAILED" if exit_status else "FINISHED"
-        except BaseException:
-            with _signals(lambda number, frame: None):  # once is enough
+        exit_status, resources = _reap(process)
+        state = "FAILED" if exit_status else "FINISHED"
+    except BaseException:
+        with _signals(lambda number, frame: None):  # once is enough
+            if process:
                 process.terminate()
                 _reap(process)
-            raise
-        finally:
-            records = journal.read(result.workspace, name)
-            result.steps[name] = records
-            resources["duration_seconds"] = time.monotonic() - started
-            record.step_ended(name, state, result.workspace, resources)
-            console.ended(name, state, _in_words(records))
+        raise
+    finally:
+        records = journal.read(result.workspace, name)
+        result.steps[name] = records
+        resources["duration_seconds"] = time.monotonic() - started
+        record.step_ended(name, state, result.workspace, resources)
+        console.ended(name, state, _in_words(records))
     if exit_status == 0:
         return status.Status.SUCCESS
     result.fail(_error(name, exit_status, records, tail))
