@@ -83,3 +83,12 @@ if os.environ["RANK"] == "0":
     print("epoch 1/2 loss 1.0", flush=True)
 time.sleep(600)
 """
+
+DATA_LOADER = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+dataset = TensorDataset(torch.zeros(40, 2))
+batches = sum(1 for _ in DataLoader(dataset, batch_size=4, num_workers=2))
+print(f"epoch 1/1 {batches} batches", flush=True)
+"""

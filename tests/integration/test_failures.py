@@ -1,5 +1,7 @@
 """What goes wrong is said in one sentence, with the right exit status and the right record."""
 
+import subprocess
+
 import programs
 import pytest
 
@@ -76,3 +78,36 @@ def test_a_run_that_mlflow_does_not_know_is_refused_before_training(trireme):
     assert result.returncode == 2
     assert "not found" in result.stderr
     assert not (trireme.run_directory() / "workspace" / "steps" / "train" / "job.yaml").exists()
+
+
+def test_a_reader_that_goes_away_fails_the_run(trireme):
+    process = trireme.start("run", "pytorch-training")
+    process.stdout.readline()
+    process.stdout.close()
+    process.stderr.read()
+    assert process.wait(timeout=120) == 1
+    assert trireme.parents()[0].info.status == "FAILED"
+
+
+def test_a_data_loader_with_workers_works_in_a_deep_home(tmp_path, mlflow_store, trireme_type):
+    # Its workers talk through sockets in TMPDIR, whose paths must be short.
+    home = tmp_path / ("deep" * 20)
+    home.mkdir()
+    (home / "mlflow.db").write_bytes(mlflow_store.read_bytes())
+    trireme = trireme_type(home)
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "train.py").write_text(programs.DATA_LOADER)
+    git = ["git", "-C", str(code), "-c", "user.name=A", "-c", "user.email=a@example.org"]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "First"]):
+        subprocess.run([*git, *command], check=True)
+    result = trireme.run(
+        "run",
+        "pytorch-training",
+        *("-p", f"code_url={code}"),
+        *("-p", "entrypoint=train.py"),
+        *("-p", "workers=0"),
+        *("-p", "time_limit=60"),
+    )
+    assert result.returncode == 0, result.stderr
+    assert "epoch 1/1 10 batches" in result.stdout

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from components.errors import InputError
+from components.tracking.pipeline_run import public
 from pipelines import catalog, cli
 from pipelines.catalog import PIPELINES, Parameter
 
@@ -323,3 +324,20 @@ def test_compile_of_an_unknown_pipeline_writes_nothing(trireme, tmp_path):
     assert status == 2
     assert "there is no pipeline 'mxnet'" in error
     assert not (tmp_path / "out").exists()
+
+
+def test_what_does_not_fit_on_a_command_line_is_refused(pipeline):
+    with pytest.raises(InputError, match="the parameters hold"):
+        pipeline.arguments(["args=" + json.dumps(["x" * 120_000])], None)
+
+
+def test_what_kfp_would_replace_is_refused(pipeline):
+    placeholder = '{{$.inputs.parameters["seed"]}}'
+    with pytest.raises(InputError, match="placeholder"):
+        pipeline.arguments(["args=" + json.dumps([placeholder])], None)
+
+
+def test_passwords_are_not_shown_with_a_tracking_uri():
+    assert public("postgresql://ada:secret@db:5432/mlflow") == "postgresql://db:5432/mlflow"
+    assert public("https://ada:secret@example.org") == "https://example.org"
+    assert public("sqlite:////home/ada/mlflow.db") == "sqlite:////home/ada/mlflow.db"

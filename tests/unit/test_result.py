@@ -255,3 +255,25 @@ def test_weights_of_other_shapes_are_refused(model, code, state):
 def test_weights_of_another_network_are_refused(model, code):
     torch.save({"other.weight": torch.zeros(3)}, model / "model.pt")
     assert "does not fit small_network:Small" in refusal(model, code, "small_network:Small")
+
+
+def test_code_with_a_package_called_as_ours_is_loaded(model, code, linear, state):
+    (code / "components").mkdir()
+    (code / "components" / "__init__.py").touch()
+    (code / "components" / "net.py").write_text(NETWORK)
+    torch.save(state, model / "model.pt")
+    loaded = load_model(model, code, ENTRYPOINT, "components.net:Small")
+    assert torch.equal(loaded(X), linear(X))
+    import components
+
+    assert "net" not in vars(components)  # ours is in its place again
+    assert sys.modules["components.training.result"].load_model is load_model
+
+
+def test_a_script_that_reads_its_arguments_when_imported_is_no_failure(model, code, state):
+    script = (
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('--must', required=True)"
+    )
+    (code / "trainers" / "script.py").write_text(f"{script}\np.parse_args()\n")
+    torch.save(state, model / "model.pt")
+    assert "script:Small" in refusal(model, code, "script:Small")

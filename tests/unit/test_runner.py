@@ -2,6 +2,7 @@
 
 import json
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -505,3 +506,22 @@ def test_a_listener_that_fails_does_not_hang_the_job(manifest, alone):
         process.wait(45)
     except subprocess.TimeoutExpired:
         pytest.fail("the job never ends")
+
+
+def test_a_failure_is_seen_however_late_it_is_looked_at():
+    # Both have ended before the first event is looked at.
+    replicas = [runner.Replica(name, process=None, status=1) for name in ("master-0", "worker-0")]
+    replicas[1].status = 0
+    events = queue.SimpleQueue()
+    for replica in reversed(replicas):
+        events.put(replica)
+    with pytest.raises(JobFailed, match="replica master-0 exited with status 1"):
+        runner._wait(replicas, events, float("inf"))
+
+
+def test_variables_that_only_look_like_ours_are_kept(manifest, logs, quiet, tmp_path, monkeypatch):
+    monkeypatch.setenv("LOCAL_DATA", "/data")
+    monkeypatch.setenv("MASTER_KEY", "secret")
+    runner.run(manifest(DUMP, workers=0), logs, quiet)
+    seen = environments(tmp_path)["0"]
+    assert (seen["LOCAL_DATA"], seen["MASTER_KEY"]) == ("/data", "secret")
