@@ -292,7 +292,7 @@ def test_bad_input_ends_the_process_with_2_and_no_traceback(tmp_path):
 
 
 @pytest.mark.slow
-def test_compile_writes_the_recorded_yaml_the_same_every_time(tmp_path, golden):
+def test_compile_writes_the_golden_file_every_time(tmp_path, golden):
     folders = [tmp_path / "one", tmp_path / "two" / "deeper"]
     processes = [
         # Another seed gives sets another order.

@@ -132,7 +132,7 @@ def test_the_world_size_counts_every_process_of_master_and_workers(workers, proc
         ("job-time-limit.yaml", {"time_limit": 3600}),
     ],
 )
-def test_the_manifest_is_as_recorded(file, changes, golden):
+def test_the_manifest_is_the_golden_one(file, changes, golden):
     golden(file, yaml.safe_dump(render(job(**changes)), sort_keys=False, width=1000))
 
 

@@ -110,7 +110,7 @@ class Metrics:
                 away = False
             except Exception as error:
                 if not away:
-                    reason = str(error).splitlines()[0]
+                    reason = " ".join(str(error).split())[:200]
                     print(f"metrics wait, MLflow does not take them: {reason}", flush=True)
                 away = True
                 if give_up and time.monotonic() > give_up:
