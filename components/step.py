@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from components.errors import TriremeError
+from components.errors import TrackingUnavailable, TriremeError
 from components.tracking import journal
 from components.tracking.environment import TRACKER
 
@@ -52,4 +52,8 @@ def _bring_to_mlflow(name: str, workspace: Path) -> None:
         return
     from components.tracking.sync import Run, sync
 
-    sync(workspace, name, Run.from_environment())
+    try:
+        sync(workspace, name, Run.from_environment())
+    except TrackingUnavailable as error:
+        # The step's work is done, and its records stay in the workspace.
+        print(f"warning: {error}", file=sys.stderr)

@@ -181,7 +181,9 @@ def _read(file: Path | None) -> dict[str, Any]:
     try:
         content = yaml.safe_load(file.read_text())
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"--params {file}: cannot be read: {error}") from None
+        raise InputError(
+            f"--params {file}: cannot be read: {getattr(error, 'strerror', error)}"
+        ) from None
     except (yaml.YAMLError, ValueError) as error:  # a date such as 2026-13-45
         raise InputError(f"--params {file}: is not YAML: {' '.join(str(error).split())}") from None
     if content is None:

@@ -145,9 +145,12 @@ def _show(result: "Result", console: "Console") -> None:
     facts = {}
     if "held_out_accuracy" in said.get("headline", {}):
         facts["Accuracy"] = f"{said['headline']['held_out_accuracy']:.4f} on held-out samples"
-    exported = result.workspace / "exported"
+    exported, model = result.workspace / "exported", result.workspace / "model"
     if exported.exists():
         facts["Model"] = str(exported)
+    elif model.exists():
+        facts["Model"] = str(model)
+        facts["Not exported"] = said.get("tags", {}).get("gate", "")
     if result.model_version:
         facts["Registered"] = result.model_version
     report = result.workspace / "report.html"

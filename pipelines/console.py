@@ -17,8 +17,12 @@ from rich.text import Text
 
 REFRESH = 4  # times a second
 BAR = 20  # characters of a progress bar
+WIDTH = 300  # characters of a line that are shown while it is the latest
 
 _PROGRESS = re.compile(r"\bepoch\W{0,3}(\d+)\s*(?:/|of)\s*(\d+)", re.IGNORECASE)
+_CONTROL = re.compile(
+    r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?)?|[\x00-\x08\x0b-\x1f\x7f]"
+)
 _REPLICA = re.compile(r"\[master-0\] (.*)")
 
 
@@ -60,6 +64,7 @@ class Console:
         self._live = self._rich.is_terminal and not verbose
         self._lines: dict[str, Line] = {}
         self._spinner = Spinner("dots", style="cyan")
+        self._in_executor_input = False
 
     @contextmanager
     def showing(self, steps: list[str]) -> Iterator[None]:
@@ -93,13 +98,13 @@ class Console:
         shown = self._lines[step]
         said = _REPLICA.match(line)
         if said and said[1].strip():
-            shown.text = said[1].strip()
+            shown.text = _plain(said[1].strip())[:WIDTH]
             progress = _PROGRESS.search(shown.text)
             if progress and int(progress[2]):
                 shown.share = min(1.0, int(progress[1]) / int(progress[2]))
                 if not self._live and not self._verbose:
                     self.print(f"{step:<9} {shown.text}")
-        if self._verbose:
+        if self._verbose and not self._is_kfps(line):
             self.print(f"{step:<9} {line}")
 
     def ended(self, step: str, state: str, summary: str) -> None:
@@ -112,19 +117,30 @@ class Console:
         """
         line = self._lines[step]
         line.seconds, line.share, line.state = line.elapsed, None, state
-        line.text = summary
+        line.text = _plain(summary)
         if not self._live:
             self.print(f"{step:<9} {state.lower()} in {line.seconds:.1f} s  {line.text}".rstrip())
 
     def print(self, text: str = "", style: str = "") -> None:
         """Prints text as it is."""
-        self._rich.print(Text(text, style=style))
+        self._rich.print(Text(_plain(text), style=style))
 
     def facts(self, facts: dict[str, str]) -> None:
         """Prints names and values, one a line."""
         width = max(map(len, facts), default=0)
         for name, value in facts.items():
             self._rich.print(Text.assemble((f"  {name:<{width}}  ", "dim"), value))
+
+    def _is_kfps(self, line: str) -> bool:
+        """Whether a line is kfp's own, such as the input it prints over dozens of lines."""
+        if line.startswith("[KFP Executor"):
+            self._in_executor_input = line.endswith("executor_input:")
+            return True
+        inside, self._in_executor_input = (
+            self._in_executor_input,
+            self._in_executor_input and line != "}",
+        )
+        return inside
 
     def _table(self) -> Table:
         table = Table.grid(padding=(0, 1), expand=True)
@@ -149,3 +165,8 @@ class Console:
             style = "" if line.state else "dim"
             table.add_row(marks[line.state], Text(name, style), elapsed, text)
         return table
+
+
+def _plain(text: str) -> str:
+    """Returns text without what would move the cursor or colour a reader's terminal."""
+    return _CONTROL.sub("", text)

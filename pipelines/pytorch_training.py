@@ -13,7 +13,8 @@ from components.evaluation.component import evaluate
 from components.export import export as exporting
 from components.export.component import export
 from components.images import PYTORCH
-from components.training import launch
+from components.tracking import pipeline_run
+from components.training import launch, result
 from components.training.component import train
 
 WORKSPACE = dsl.WorkspaceConfig(
@@ -53,7 +54,7 @@ def pytorch_training(
         entrypoint: The training program, a .py file in the repository.
         args: Its arguments, a JSON list of strings, passed through untouched.
         dataset_uri: builtin://digits, a file:// URI, or a path to a file or directory.
-        workers: Replicas besides the master.
+        workers: Replicas besides the master, at most 999.
         processes_per_worker: Processes in each replica, the master included.
         min_accuracy: The least held-out accuracy, 0 to 1, with which the model is exported.
         model_factory: module:callable that builds the network, needed where the program saves
@@ -135,4 +136,6 @@ def check(parameters: dict) -> None:
         },
     )
     evaluation.check(parameters["min_accuracy"])
+    result.check(parameters["model_factory"])
     exporting.check(parameters["model_name"])
+    pipeline_run.check(parameters["experiment"])

@@ -41,7 +41,7 @@ def check(name: str) -> None:
     """
     if not name.strip() or re.search(r"[/:\x00-\x1f\x7f'\"]", name):
         raise InputError(
-            f"model_name {name!r}: must be a name without slash, colon, quotes or line breaks"
+            f"model_name {name!r}: must be a name, without slash, colon, quotes or line breaks"
         )
 
 

@@ -21,11 +21,20 @@ from typing import Any
 
 from components.errors import InputError, TriremeError
 from components.tracking.environment import TRACKER, announce
-from components.tracking.journal import journal_path
 from components.tracking.sync import Run, hurry, log, patiently, sync
 
 UI_PORT = 5000  # where "trireme ui" shows a database's runs
 ANSWER_LIMIT = 10.0  # seconds within which a tracking server has to answer before we start
+
+
+def check(experiment: str) -> None:
+    """Refuses a name that no experiment can have.
+
+    Raises:
+        InputError: It is blank, but not empty.
+    """
+    if experiment and not experiment.strip():
+        raise InputError(f"experiment {experiment!r}: must be a name, or empty for the default")
 
 
 class PipelineRun:
@@ -79,17 +88,18 @@ class PipelineRun:
         )
         return f"{server}/#/experiments/{self.experiment_id}/runs/{self.run_id}"
 
-    def step_started(self, step: str, workspace: Path) -> dict[str, str]:
+    def step_started(self, step: str, directory: Path) -> dict[str, str]:
         """Has a run opened for a step; returns at once.
 
         Args:
             step: The step's name. A step that is tried again keeps its run.
-            workspace: The run workspace.
+            directory: Where the file with the run's variables appears; apart from the
+                workspace, so that a full disk there can still be told.
 
         Returns:
             The environment of the step's process, see ``components.tracking.environment``.
         """
-        file = journal_path(workspace, step).with_name("mlflow.json")
+        file = directory / f"mlflow-{step}.json"
         file.unlink(missing_ok=True)
         self._then(self._open_step, step, file)
         # The step that waits for the file is told if there will be none.

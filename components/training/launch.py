@@ -15,6 +15,8 @@ from components.training import runner
 from components.training.job import TrainingJob
 from components.training.manifest import render
 
+SUMMARY = 200  # characters of the program's last line that stand for what it did
+
 
 class Trained(NamedTuple):
     """What a training job left.
@@ -114,7 +116,7 @@ def train(job: TrainingJob, workspace: Path) -> Trained:
     def show(replica: str, line: str) -> None:
         nonlocal last_line
         if replica == "master-0" and line.strip():
-            last_line = line.strip()
+            last_line = line.strip()[:SUMMARY]
         with one_at_a_time:
             print(f"[{replica}] {line}", flush=True)
 

@@ -91,6 +91,8 @@ def _environment(job: TrainingJob) -> dict[str, str]:
         "DATA_DIR": job.data_dir,
         "CHECKPOINT_DIR": job.checkpoint_dir,
         "MODEL_DIR": job.model_dir,
+        # Python itself puts only the program's own folder on its path.
+        "PYTHONPATH": job.code_dir,
     }
     # What torchrun would set and the operator does not.
     local = {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"} if job.processes_per_worker == 1 else {}

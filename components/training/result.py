@@ -1,6 +1,7 @@
 """What a training program leaves in MODEL_DIR, and how it becomes a model again."""
 
 import importlib
+import pickle
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -9,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from components.errors import TriremeError
+from components.errors import InputError, TriremeError
 
 if TYPE_CHECKING:
     import torch
@@ -21,6 +22,19 @@ _OURS = re.compile(r"(components|pipelines)(\.|$)")
 
 class NotLoadable(TriremeError):
     """The directory holds no model that can be loaded without more being said."""
+
+
+def check(factory: str) -> None:
+    """Refuses what cannot name a factory.
+
+    Args:
+        factory: As for ``load_model``.
+
+    Raises:
+        InputError: It is neither empty nor of the form ``module:callable``.
+    """
+    if factory and not re.fullmatch(r"[\w.]+:\w+", factory):
+        raise InputError(f"model_factory {factory!r}: must be module:callable, as in train:Net")
 
 
 def load_model(
@@ -80,9 +94,11 @@ def load_model(
 def _read(file: Path, expected: str, load: Callable[[Path], Any]) -> Any:
     try:
         return load(file)
+    except pickle.UnpicklingError:
+        reason = "pickled objects are never loaded, let the program save the state_dict"
     except Exception as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise NotLoadable(f"{file.name} is not {expected}: {reason}") from None
+    raise NotLoadable(f"{file.name} is not {expected}: {reason}")
 
 
 def _unwrapped(state: Mapping[str, Any], network: "torch.nn.Module") -> dict[str, Any]:

@@ -29,6 +29,7 @@ SETTLE = 5.0  # seconds that replicas get to end by themselves after one has fai
 EXIT_LIMIT = 600.0  # seconds a replica may stay silent after another one has succeeded
 AFTER_MASTER = 30.0  # seconds that workers may outlive a master that succeeded
 TAIL = 20  # lines of a failed replica that are shown
+KEPT = 80  # lines of a replica that are kept, for TAIL to be among them before torchrun's own
 LINE_LIMIT = 64 * 1024  # bytes after which a line without an end is cut
 
 _VARIABLE = re.compile(r"\$(?:\$|\(([^)]*)\))")
@@ -38,6 +39,7 @@ _PEER_LOST = re.compile(
     r"DistBackendError|DistNetworkError|DistStoreError|RendezvousConnectionError",
     re.IGNORECASE,
 )
+_TORCHRUN = re.compile(r"E\d{4} .* torch/distributed/elastic/")
 # Set by whoever started this process; a container would not see it.
 _STALE = re.compile(
     r"MASTER_(ADDR|PORT)|((LOCAL|GROUP|ROLE)_)?(RANK|WORLD_SIZE)|ROLE_NAME|"
@@ -60,7 +62,7 @@ class Replica:
 
     name: str
     process: subprocess.Popen[bytes]
-    tail: deque[str] = field(default_factory=lambda: deque(maxlen=TAIL))
+    tail: deque[str] = field(default_factory=lambda: deque(maxlen=KEPT))
     spoke: float = field(default_factory=time.monotonic)
     status: int | None = None
     ended: float = 0.0
@@ -159,6 +161,8 @@ def _processes(
             declared: dict[str, str] = {}
             for variable in container.get("env", []):
                 declared[variable["name"]] = _expand(variable.get("value", ""), declared)
+            if "PYTHONPATH" in declared and "PYTHONPATH" in machine:
+                declared["PYTHONPATH"] += os.pathsep + machine["PYTHONPATH"]
             visible = declared | injected
             command = [
                 _expand(part, visible)
@@ -295,7 +299,10 @@ def _stop(replicas: list[Replica], ended: "queue.SimpleQueue[Replica | None]") -
 
 
 def _tail(replica: Replica) -> str:
-    return "\n".join(f"[{replica.name}] {line}" for line in replica.tail)
+    """Returns a replica's last lines, without torchrun's report on its own processes."""
+    lines = list(replica.tail)
+    report = next((at for at, line in enumerate(lines) if _TORCHRUN.match(line)), 0)
+    return "\n".join(f"[{replica.name}] {line}" for line in lines[: report or None][-TAIL:])
 
 
 def _deadline(manifest: dict[str, Any], started: float) -> float:

@@ -110,7 +110,7 @@ def run(pipeline: Pipeline, arguments: dict[str, Any], console: Console) -> Resu
         result.workspace.mkdir(parents=True)
         (result.directory / "parameters.json").write_text(json.dumps(arguments, indent=2) + "\n")
     except OSError as error:
-        raise InputError(f"TRIREME_HOME {home()}: cannot be written: {error}") from None
+        raise InputError(f"TRIREME_HOME {home()}: cannot be written: {error.strerror}") from None
     try:
         record = PipelineRun(name, arguments["experiment"], pipeline.name, arguments, home())
     except InputError:
@@ -156,6 +156,9 @@ def _run_steps(
             pipeline.graph(**arguments)
     except TriremeError as error:
         result.fail(error)
+    except OSError as error:
+        reason = error.strerror or error
+        result.fail(TriremeError(f"the run cannot be kept in {result.directory}: {reason}"))
 
 
 @contextlib.contextmanager
@@ -222,7 +225,7 @@ def _run_step(
     name = command[command.index("--function_to_execute") + 1]
     console.started(name)
     command = subprocess_task_handler.replace_python_executable(command, sys.executable)
-    environment = record.step_started(name, result.workspace) | variables
+    environment = record.step_started(name, Path(result.temporary)) | variables
     environment["TMPDIR"] = result.temporary
     log = result.workspace / "steps" / name / "output.log"
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -268,8 +271,9 @@ def _follow(
     assert process.stdout is not None
     tail: deque[str] = deque(maxlen=TAIL)
     while raw := process.stdout.readline(1 << 16):
-        log.write(raw)
-        log.flush()
+        with contextlib.suppress(OSError):  # a full disk does not stop the work
+            log.write(raw)
+            log.flush()
         line = raw.decode(errors="replace").rstrip()
         tail.append(line)
         show(line)

@@ -1,5 +1,6 @@
 """What goes wrong is said in one sentence, with the right exit status and the right record."""
 
+import os
 import subprocess
 
 import programs
@@ -111,3 +112,43 @@ def test_a_data_loader_with_workers_works_in_a_deep_home(tmp_path, mlflow_store,
     )
     assert result.returncode == 0, result.stderr
     assert "epoch 1/1 10 batches" in result.stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+def test_a_full_disk_is_said(tmp_path, trireme_type):
+    home = tmp_path / "small"
+    home.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", home], check=True)
+    try:
+        trireme = trireme_type(home)
+        result = trireme.run("run", "pytorch-training", "-p", "workers=0")
+        assert result.returncode != 0
+        assert "Traceback" not in result.stderr
+        assert result.stderr.splitlines()[-1].startswith("error: ")
+        assert trireme.wait_for_no_processes() == []
+    finally:
+        subprocess.run(["umount", "--lazy", home], check=True)
+
+
+def test_the_summary_says_why_nothing_was_exported(trireme, repository):
+    code = repository(train=programs.BARE_WEIGHTS)
+    mine = ("run", "pytorch-training", "-p", f"code_url={code}", "-p", "entrypoint=train.py")
+    result = trireme.run(*mine, "-p", "workers=0")
+    summary = result.stdout.partition("FINISHED\n")[2]
+    assert "give model_factory=module:callable" in summary
+    assert str(trireme.run_directory() / "workspace" / "model") in summary
+
+
+def test_torchruns_own_report_does_not_hide_the_cause(trireme, repository):
+    code = repository(train=programs.RANK_ONE_RAISES)
+    result = trireme.run(
+        "run",
+        "pytorch-training",
+        *("-p", f"code_url={code}"),
+        *("-p", "entrypoint=train.py"),
+        *("-p", "workers=0"),
+        *("-p", "processes_per_worker=2"),
+    )
+    assert result.returncode == 1
+    assert "ValueError: the learning rate went to seed" in result.stderr
+    assert "torch.distributed.elastic" not in result.stderr

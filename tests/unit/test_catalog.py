@@ -258,7 +258,7 @@ def test_run_without_a_pipeline_is_a_mistake_that_shows_the_help(trireme, untrac
         (["-p", "min_accuracy=NaN"], "min_accuracy"),
         (["-p", "seed=-1"], "seed -1: must be between 0 and 4294967295"),
         (["-p", "time_limit=-1"], "time_limit -1: must be seconds"),
-        (["-p", "model_name=a/b"], "model_name 'a/b': must be a name without slash"),
+        (["-p", "model_name=a/b"], "model_name 'a/b': must be a name, without slash"),
         (["-p", "model_name="], "model_name '': must be a name"),
         (["-p", "dataset_uri=/no/such/place"], "there is no such file or directory"),
         (["-p", "dataset_uri=s3://bucket/x"], "s3:// is not supported yet"),
