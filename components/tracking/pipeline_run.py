@@ -224,12 +224,19 @@ class PipelineRun:
         try:
             self.told |= sync(workspace, step, Run(run_id, self.run_id))
             log(run_id, metrics=resources)
+        except Exception:
+            status = "FAILED"
+            raise
         finally:
             patiently(lambda: MlflowClient().set_terminated(run_id, status, at))
 
     def _close(self, status: str, resources: dict[str, float]) -> None:
         from mlflow import MlflowClient
 
+        # A run whose model could not be registered, for instance, has not done what it should.
+        incomplete = any(work.done() and work.exception() for work in self._work)
+        if status == "FINISHED" and incomplete:
+            status = "FAILED"
         if self.experiment_id:
             log(self.run_id, metrics=resources)
             patiently(lambda: MlflowClient().set_terminated(self.run_id, status))

@@ -149,13 +149,17 @@ def _run_steps(
         local.SubprocessRunner(use_venv=False),
         pipeline_root=str(result.directory / "artifacts"),
         workspace_root=str(result.workspace),
-        raise_on_error=False,
+        raise_on_error=True,
     )
     try:
         with _kfp_tamed(result, record, console):
             pipeline.graph(**arguments)
     except TriremeError as error:
         result.fail(error)
+    except RuntimeError:
+        # kfp says that a step has failed; we know already, and why.
+        if result.error is None:
+            raise
     except OSError as error:
         reason = error.strerror or error
         result.fail(TriremeError(f"the run cannot be kept in {result.directory}: {reason}"))
@@ -250,7 +254,8 @@ def _run_step(
         with _signals(lambda number, frame: None):  # once is enough
             if process:
                 process.terminate()
-                _reap(process)
+                with contextlib.suppress(ChildProcessError):  # it had ended just before
+                    _reap(process)
         raise
     finally:
         records = journal.read(result.workspace, name)

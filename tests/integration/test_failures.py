@@ -17,7 +17,8 @@ def test_a_script_that_raises_shows_the_failing_rank(trireme, repository):
     assert result.returncode == 1
     assert "ValueError: the learning rate went to seed" in result.stderr
     assert "[master-0]" not in result.stderr  # it was only dragged down
-    assert result.stderr.splitlines()[-1] == "error: replica worker-0 exited with status 1"
+    # Mostly "exited with status 1"; now and then PyTorch aborts while it is torn down.
+    assert result.stderr.splitlines()[-1].startswith("error: replica worker-0 ")
     (parent,) = trireme.parents()
     nested = trireme.nested(parent)
     assert parent.info.status == "FAILED"

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from components.errors import InputError, StepFailed
+from components.errors import InputError, StepFailed, TriremeError
 from components.tracking import environment, journal
 from components.tracking.pipeline_run import PipelineRun, default_uri
 from components.tracking.sync import PARAMETER_LIMIT, Run, sync
@@ -382,6 +382,7 @@ def home(untracked):
         for name in ("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "MLFLOW_HTTP_REQUEST_TIMEOUT"):
             patch.setenv(name, "1")
         patch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+        patch.setenv("_MLFLOW_SERVER_ARTIFACT_ROOT", str(untracked / "mlartifacts"))
         yield untracked
     mlflow.set_tracking_uri(before)
 
@@ -443,3 +444,21 @@ def test_the_journal_is_lines_of_json(workspace):
     lines = journal.journal_path(workspace, "train").read_text().splitlines()
     assert len(lines) == 1
     assert json.loads(lines[0])["params"] == {"text": "a\nb\u2028c"}
+
+
+@pytest.mark.slow
+def test_a_run_whose_model_could_not_be_recorded_has_failed(home, workspace, tmp_path):
+    record = PipelineRun("a run", "", "pytorch-training", {"seed": 0}, home)
+    record.step_started("export", tmp_path)
+    with journal.opened(workspace, "export"):
+        journal.log_model(tmp_path / "none.onnx", "digits", tmp_path / "none.npz")
+    record.step_ended("export", "FINISHED", workspace, {"duration_seconds": 1.0})
+    with pytest.raises(TriremeError, match="MLflow does not take the run's record"):
+        record.close("FINISHED", {"duration_seconds": 1.0})
+    from mlflow import MlflowClient
+
+    client = MlflowClient(default_uri(home))
+    (experiment,) = client.search_experiments(filter_string="name = 'pytorch-training'")
+    runs = client.search_runs([experiment.experiment_id])
+    ended = {run.info.run_name: run.info.status for run in runs}
+    assert ended == {"a run": "FAILED", "export": "FAILED"}
