@@ -4,7 +4,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -135,22 +135,19 @@ def _description(pipeline: "Pipeline") -> str:
 
 def _show(result: "Result", console: "Console") -> None:
     """Prints how a run ended and where its things are."""
-    said = {
-        kind: value
-        for records in result.steps.values()
-        for record in records
-        for kind, value in record.items()
-        if kind in ("headline", "tags")
-    }
+    said: dict[str, Any] = {}
+    for record in (record for records in result.steps.values() for record in records):
+        said |= record.get("headline", {}) | record.get("tags", {})
     facts = {}
-    if "held_out_accuracy" in said.get("headline", {}):
-        facts["Accuracy"] = f"{said['headline']['held_out_accuracy']:.4f} on held-out samples"
+    if "held_out_accuracy" in said:
+        facts["Accuracy"] = f"{said['held_out_accuracy']:.4f} on held-out samples"
     exported, model = result.workspace / "exported", result.workspace / "model"
     if exported.exists():
         facts["Model"] = str(exported)
     elif model.exists():
         facts["Model"] = str(model)
-        facts["Not exported"] = said.get("tags", {}).get("gate", "")
+        if "gate" in said:
+            facts["Not exported"] = said["gate"]
     if result.model_version:
         facts["Registered"] = result.model_version
     report = result.workspace / "report.html"
@@ -179,7 +176,9 @@ def main() -> None:
         app()
     except TriremeError as error:
         if error.detail:
-            print(error.detail, file=sys.stderr)
+            from pipelines.console import plain
+
+            print(plain(error.detail), file=sys.stderr)
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_status)
 

@@ -98,7 +98,7 @@ class Console:
         shown = self._lines[step]
         said = _REPLICA.match(line)
         if said and said[1].strip():
-            shown.text = _plain(said[1].strip())[:WIDTH]
+            shown.text = plain(said[1].strip())[:WIDTH]
             progress = _PROGRESS.search(shown.text)
             if progress and int(progress[2]):
                 shown.share = min(1.0, int(progress[1]) / int(progress[2]))
@@ -117,13 +117,13 @@ class Console:
         """
         line = self._lines[step]
         line.seconds, line.share, line.state = line.elapsed, None, state
-        line.text = _plain(summary)
+        line.text = plain(summary)
         if not self._live:
             self.print(f"{step:<9} {state.lower()} in {line.seconds:.1f} s  {line.text}".rstrip())
 
     def print(self, text: str = "", style: str = "") -> None:
         """Prints text as it is."""
-        self._rich.print(Text(_plain(text), style=style))
+        self._rich.print(Text(plain(text), style=style))
 
     def facts(self, facts: dict[str, str]) -> None:
         """Prints names and values, one a line."""
@@ -167,6 +167,6 @@ class Console:
         return table
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Returns text without what would move the cursor or colour a reader's terminal."""
     return _CONTROL.sub("", text)
