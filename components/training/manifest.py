@@ -72,7 +72,7 @@ def _launcher(job: TrainingJob) -> list[str]:
     """
     if job.processes_per_worker > 1:
         return ["torchrun", job.entrypoint]
-    return ["python", job.entrypoint]
+    return ["python3", job.entrypoint]
 
 
 def _arguments(job: TrainingJob) -> list[str]:

@@ -161,8 +161,7 @@ def _run_steps(
         if result.error is None:
             raise
     except OSError as error:
-        reason = error.strerror or error
-        result.fail(TriremeError(f"the run cannot be kept in {result.directory}: {reason}"))
+        result.fail(TriremeError(f"the run {result.directory} cannot go on: {error}"))
 
 
 @contextlib.contextmanager

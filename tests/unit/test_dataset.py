@@ -226,3 +226,8 @@ def test_a_dataset_that_holds_the_workspace_is_refused_or_staged_without_it(tmp_
         assert beside(destination) == []
     else:
         assert set(tree(destination)) == {"a.txt"}
+
+
+def test_digits_are_the_same_bytes_under_every_python(destination):
+    expected = "5fd304dea20fca7b90d1477786233aa6ee83808f93fa74ad9cf1f94d61d34537"
+    assert stage("builtin://digits", destination).fingerprint == f"sha256:{expected}"
