@@ -122,7 +122,7 @@ class Console:
             self.print(f"{step:<9} {state.lower()} in {line.seconds:.1f} s  {line.text}".rstrip())
 
     def print(self, text: str = "", style: str = "") -> None:
-        """Prints text as it is."""
+        """Prints text, without what would change the terminal."""
         self._rich.print(Text(plain(text), style=style))
 
     def facts(self, facts: dict[str, str]) -> None:

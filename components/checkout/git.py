@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from components.errors import InputError
 from components.tracking import journal
+from components.workspace import written_whole
 
 SOURCE_TREE = Path(__file__).resolve().parents[2]
 """Trireme's own source tree, the default repository of a run."""
@@ -130,10 +130,7 @@ def _resolve(source: str, revision: str) -> str:
 
 
 def _fetch(source: str, commit: str, revision: str, destination: Path) -> None:
-    partial = destination.with_name(destination.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    try:
+    with written_whole(destination) as partial:
         _must("make a repository", _git("init", "--quiet", at=partial))
         fetch = ("fetch", "--quiet", *_trusting(source))
         if not commit or _git(*fetch, "--depth=1", source, commit, at=partial).returncode != 0:
@@ -148,10 +145,6 @@ def _fetch(source: str, commit: str, revision: str, destination: Path) -> None:
             f"check out {target}",
             _git("checkout", "--quiet", "--detach", found.stdout.strip(), at=partial),
         )
-        shutil.rmtree(destination, ignore_errors=True)
-        partial.rename(destination)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
 
 def _has_changes(source: str) -> bool:

@@ -15,6 +15,7 @@ import numpy as np
 
 from components.errors import InputError
 from components.tracking import journal
+from components.workspace import written_whole
 
 HELD_OUT = 0.2  # share of a built-in dataset's samples that training never sees
 CHUNK = 1 << 20  # bytes read at a time
@@ -76,10 +77,7 @@ def stage(uri: str, destination: Path) -> Dataset:
             f"dataset_uri {uri!r} holds the folder that it would be copied to, {destination}; "
             "name a narrower folder, or set TRIREME_HOME to another place"
         )
-    partial = destination.with_name(destination.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    try:
+    with written_whole(destination) as partial:
         if uri in BUILTIN:
             BUILTIN[uri](partial)
         else:
@@ -89,10 +87,6 @@ def stage(uri: str, destination: Path) -> Dataset:
             raise InputError(f"dataset_uri {uri!r} holds no files")
         size = sum(file.stat().st_size for file in files)
         result = Dataset(str(destination), fingerprint(partial))
-        shutil.rmtree(destination, ignore_errors=True)
-        partial.rename(destination)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     journal.log_params({"dataset_uri": uri})
     journal.log_metrics({"dataset_files": len(files), "dataset_bytes": size})
     journal.log_tags({"dataset.uri": uri, "dataset.fingerprint": result.fingerprint})

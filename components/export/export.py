@@ -1,7 +1,6 @@
 """Export a trained model to files that run without its training code, and prove them right."""
 
 import re
-import shutil
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,6 +11,7 @@ from components.errors import InputError, StepFailed
 from components.evaluation.evaluate import held_out, predict
 from components.tracking import journal
 from components.training.result import load_model
+from components.workspace import written_whole
 
 if TYPE_CHECKING:
     import torch
@@ -70,10 +70,7 @@ def export(
     Raises:
         StepFailed: The model cannot be exported, or a file answers differently.
     """
-    partial = destination.with_name(destination.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    try:
+    with written_whole(destination) as partial:
         network = load_model(model, code, entrypoint, factory)
         inputs = held_out(data)[0][:SAMPLES]
         expected = predict(network, inputs)
@@ -84,10 +81,6 @@ def export(
             "onnx": _compare("model.onnx", _run_onnx(partial / "model.onnx", inputs), expected),
         }
         np.savez(partial / "sample.npz", inputs=inputs[:2], outputs=expected[:2])
-        shutil.rmtree(destination, ignore_errors=True)
-        partial.rename(destination)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     largest = max(differences.values())
     journal.log_params({"tolerance": TOLERANCE, "samples_compared": len(inputs)})
     journal.log_metrics({f"difference_{form}": value for form, value in differences.items()})

@@ -81,7 +81,7 @@ def _arguments(job: TrainingJob) -> list[str]:
     torchrun passes them through ``string.Template``, to put in the local rank.
     """
     if job.processes_per_worker > 1:
-        return [argument.replace("$", "$$") for argument in job.args]
+        return [_literal(argument) for argument in job.args]
     return job.args
 
 
@@ -100,5 +100,5 @@ def _environment(job: TrainingJob) -> dict[str, str]:
 
 
 def _literal(text: str) -> str:
-    """Returns text that Kubernetes' ``$(VAR)`` expansion gives back as it was."""
+    """Returns text that an expansion of ``$`` gives back as it was: Kubernetes', torchrun's."""
     return text.replace("$", "$$")

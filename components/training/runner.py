@@ -22,7 +22,7 @@ from types import FrameType
 from typing import Any
 
 from components.errors import InputError, JobFailed, exit_in_words
-from components.training import supervisor
+from components.training.supervised import supervised
 
 GRACE = 3.0  # seconds between asking a replica to end and killing it
 SETTLE = 5.0  # seconds that replicas get to end by themselves after one has failed
@@ -102,7 +102,7 @@ def run(
     with _told_to_end(lambda: ended.put(None)):
         try:
             for name, command, environment, directory in _processes(manifest):
-                replica = Replica(name, _start(command, environment, directory))
+                replica = Replica(name, supervised(command, GRACE, environment, directory))
                 replicas.append(replica)
                 threading.Thread(
                     target=_follow, args=(replica, logs, on_line, ended), daemon=True
@@ -181,20 +181,6 @@ def _expand(text: str, variables: dict[str, str]) -> str:
         return variables.get(match[1], match[0])
 
     return _VARIABLE.sub(replacement, text)
-
-
-def _start(
-    command: list[str], environment: dict[str, str], directory: str
-) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-S", "-I", supervisor.__file__, str(GRACE), *command],
-        env=environment,
-        cwd=directory,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
 
 
 def _follow(

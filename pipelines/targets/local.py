@@ -26,7 +26,7 @@ from kfp.local.orchestrator.enhanced_dag_orchestrator import ConditionEvaluator
 from components.errors import InputError, TriremeError, exit_in_words
 from components.tracking import journal, sync
 from components.tracking.pipeline_run import PipelineRun
-from components.training import supervisor
+from components.training.supervised import supervised
 from pipelines.catalog import Pipeline
 from pipelines.console import Console
 
@@ -238,14 +238,7 @@ def _run_step(
     process = None
     try:
         with log.open("wb") as file:
-            process = subprocess.Popen(
-                [sys.executable, "-S", "-I", supervisor.__file__, str(GRACE), *command],
-                env=environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            process = supervised(command, GRACE, environment)
             tail = _follow(process, file, lambda line: console.line(name, line))
         exit_status, resources = _reap(process)
         state = "FAILED" if exit_status else "FINISHED"
