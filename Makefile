@@ -3,13 +3,16 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check
 LOCKED := -c requirements.lock
+APT := apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq
 
-.PHONY: run test lint golden bench lock clean system
+PIPELINE := pytorch-training
 
-run: .venv/run.stamp  ## the whole PyTorch pipeline on real data, on this machine
-	$(BIN)/trireme run pytorch-training
+.PHONY: run test lint golden bench lock clean system test-system
 
-test: lint  ## every check and test
+run: .venv/$(PIPELINE:-training=).stamp  ## a whole pipeline on real data; PIPELINE=tensorflow-training
+	$(BIN)/trireme run $(PIPELINE)
+
+test: lint test-system  ## every check and test
 	$(BIN)/pytest
 
 lint: .venv/dev.stamp  ## format, style and types
@@ -31,15 +34,22 @@ lock:  ## the versions of everything, from what pyproject.toml asks for
 clean:  ## what the targets above have built
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-# torch first: asked for exactly, it is the build that fits this machine.
-.venv/run.stamp: pyproject.toml requirements.lock | system
+.venv/base.stamp: | system
 	test -x $(BIN)/pip || $(PYTHON) -m venv .venv
+	touch $@
+
+# torch first: asked for exactly, it is the build that fits this machine.
+.venv/pytorch.stamp: pyproject.toml requirements.lock .venv/base.stamp
 	$(PIP) install --quiet $(if $(LOCKED),$(shell grep ^torch== requirements.lock),torch==2.13.0)
 	$(PIP) install --quiet $(LOCKED) --editable '.[pytorch]'
 	touch $@
 
-.venv/dev.stamp: .venv/run.stamp
-	$(PIP) install --quiet $(LOCKED) --editable '.[pytorch,dev]'
+.venv/tensorflow.stamp: pyproject.toml requirements.lock .venv/base.stamp
+	$(PIP) install --quiet $(LOCKED) --editable '.[tensorflow]'
+	touch $@
+
+.venv/dev.stamp: .venv/pytorch.stamp .venv/tensorflow.stamp
+	$(PIP) install --quiet $(LOCKED) --editable '.[pytorch,tensorflow,mpi,dev]'
 	touch $@
 
 # What pip cannot bring. Root gets it installed, anybody else is told.
@@ -49,8 +59,15 @@ system:
 	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || missing="$$missing python3-venv"; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" != 0 ]; then \
 		echo "error: missing Debian packages; as root: apt-get install$$missing" >&2; exit 2; \
-	elif [ -n "$$missing" ]; then \
-		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing; \
-	fi
+	elif [ -n "$$missing" ]; then $(APT) $$missing; fi
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "error: Python 3.11 or newer is needed; say which with make PYTHON=..." >&2; exit 2; }
+
+# Without these the tests that need them are skipped.
+test-system:
+	@missing=""; \
+	command -v mpirun >/dev/null || missing="$$missing openmpi-bin"; \
+	command -v ip >/dev/null || missing="$$missing iproute2"; \
+	if [ -n "$$missing" ] && [ "$$(id -u)" != 0 ]; then \
+		echo "note: some tests are skipped; as root: apt-get install$$missing" >&2; \
+	elif [ -n "$$missing" ]; then $(APT) $$missing; fi

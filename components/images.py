@@ -5,3 +5,9 @@ BASE = "ghcr.io/trireme/base:0.1.0"
 
 PYTORCH = "ghcr.io/trireme/pytorch:0.1.0"
 """``BASE`` with PyTorch and ONNX."""
+
+TENSORFLOW = "ghcr.io/trireme/tensorflow:0.1.0"
+"""``BASE`` with TensorFlow."""
+
+MPI = "ghcr.io/trireme/mpi:0.1.0"
+"""``PYTORCH`` with OpenMPI, mpi4py and an SSH server."""

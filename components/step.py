@@ -18,8 +18,7 @@ TERMINATION_LOG = Path("/dev/termination-log")
 def step(name: str, workspace: str) -> Iterator[None]:
     """Runs the body of a component as the named step of a run.
 
-    An error that a person can act on ends the process with that error's exit status and its
-    sentence, without a traceback; anything else is a fault of ours and keeps its traceback.
+    Errors end the process as ``last_words`` says.
 
     Args:
         name: The step's name, unique in the run.
@@ -27,13 +26,27 @@ def step(name: str, workspace: str) -> Iterator[None]:
     """
     with journal.opened(Path(workspace), name):
         try:
-            yield
-        except TriremeError as error:
-            journal.log_error(error)
-            _say_last_words(error)
-            sys.exit(error.exit_status)
+            with last_words():
+                try:
+                    yield
+                except TriremeError as error:
+                    journal.log_error(error)
+                    raise
         finally:
             _bring_to_mlflow(name, Path(workspace))
+
+
+@contextmanager
+def last_words() -> Iterator[None]:
+    """Ends the process in one sentence when an error comes that a person can act on.
+
+    The exit status is the error's; anything else is a fault of ours and keeps its traceback.
+    """
+    try:
+        yield
+    except TriremeError as error:
+        _say_last_words(error)
+        sys.exit(error.exit_status)
 
 
 def _say_last_words(error: TriremeError) -> None:

@@ -16,7 +16,10 @@ from components.errors import InputError
 if TYPE_CHECKING:
     from kfp.dsl.graph_component import GraphComponent
 
-PIPELINES = {"pytorch-training": "Train with PyTorch on one or many processes"}
+PIPELINES = {
+    "pytorch-training": "Train with PyTorch on one or many processes",
+    "tensorflow-training": "Train with TensorFlow, by AllReduce or with parameter servers",
+}
 """Names and one-line descriptions; ``pipelines/NAME.py`` holds each, with dashes as underscores."""
 
 TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from components.errors import InputError, TriremeError
+from pipelines import job_cli
 
 if TYPE_CHECKING:
     from pipelines.catalog import Pipeline
@@ -22,6 +23,8 @@ app = typer.Typer(
     rich_markup_mode=None,  # halves the time that --help takes
     help="Distributed deep-learning training as pipelines.",
 )
+
+app.add_typer(job_cli.app, name="job")
 
 PipelineName = Annotated[
     str | None, typer.Argument(metavar="PIPELINE", help="Name of a pipeline, see 'trireme list'.")

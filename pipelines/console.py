@@ -23,7 +23,7 @@ _PROGRESS = re.compile(r"\bepoch\W{0,3}(\d+)\s*(?:/|of)\s*(\d+)", re.IGNORECASE)
 _CONTROL = re.compile(
     r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?)?|[\x00-\x08\x0b-\x1f\x7f]"
 )
-_REPLICA = re.compile(r"\[master-0\] (.*)")
+_REPLICA = re.compile(r"\[(?:master|chief|launcher|worker)-0\] (.*)")  # one of these speaks
 
 
 @dataclass

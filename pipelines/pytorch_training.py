@@ -1,32 +1,19 @@
-"""The PyTorch training pipeline: checkout, dataset, train, evaluate, export."""
+"""The PyTorch training pipeline."""
 
-from pathlib import Path
+from functools import partial
 
 from kfp import dsl
 
-from components.checkout import git
-from components.checkout.component import checkout
-from components.dataset import staging
-from components.dataset.component import dataset
-from components.evaluation import evaluate as evaluation
-from components.evaluation.component import evaluate
-from components.export import export as exporting
-from components.export.component import export
 from components.images import PYTORCH
-from components.tracking import pipeline_run
-from components.training import launch, result
-from components.training.component import train
+from pipelines import training
 
-WORKSPACE = dsl.WorkspaceConfig(
-    size="10Gi",
-    kubernetes=dsl.KubernetesWorkspaceConfig(pvcSpecPatch={"accessModes": ["ReadWriteMany"]}),
-)
+check = partial(training.check, "pytorch")
 
 
 @dsl.pipeline(
     name="pytorch-training",
     display_name="PyTorch training",
-    pipeline_config=dsl.PipelineConfig(workspace=WORKSPACE),
+    pipeline_config=training.CONFIG,
 )
 def pytorch_training(
     code_url: str = "",
@@ -43,6 +30,7 @@ def pytorch_training(
     seed: int = 0,
     time_limit: int = 0,
     image: str = PYTORCH,
+    job: dict = {},  # noqa: B006
 ) -> None:
     """Trains a PyTorch model on one or many processes and keeps it if it is good enough.
 
@@ -65,77 +53,7 @@ def pytorch_training(
         seed: What the training program finds in SEED.
         time_limit: Seconds that training may take; 0 for no limit.
         image: Container image of the training replicas, used where the job runs in containers.
+        job: Further fields of the training job, a JSON object, such as {"gpu": 1} or
+            {"elastic": {"min": 1, "max": 4}}; 'trireme job schema' lists them.
     """
-    workspace = dsl.WORKSPACE_PATH_PLACEHOLDER
-    code = checkout(url=code_url, revision=code_revision, workspace=workspace)
-    data = dataset(uri=dataset_uri, workspace=workspace)
-    trained = train(
-        entrypoint=entrypoint,
-        args=args,
-        workers=workers,
-        processes_per_worker=processes_per_worker,
-        seed=seed,
-        time_limit=time_limit,
-        image=image,
-        code=code.outputs["path"],
-        data=data.outputs["path"],
-        workspace=workspace,
-    )
-    evaluated = evaluate(
-        model=trained.outputs["model"],
-        data=data.outputs["path"],
-        code=code.outputs["path"],
-        entrypoint=entrypoint,
-        model_factory=model_factory,
-        min_accuracy=min_accuracy,
-        commit=code.outputs["commit"],
-        fingerprint=data.outputs["fingerprint"],
-        workspace=workspace,
-    )
-    with dsl.If(evaluated.outputs["passed"] == True, name="good-enough"):  # noqa: E712
-        exported = export(
-            model=trained.outputs["model"],
-            data=data.outputs["path"],
-            code=code.outputs["path"],
-            entrypoint=entrypoint,
-            model_factory=model_factory,
-            model_name=model_name,
-            workspace=workspace,
-        )
-    for step in [code, data, trained, evaluated, exported]:
-        # What a step leaves is in the workspace of its run, where no other run would find it.
-        step.set_caching_options(enable_caching=False)
-
-
-def check(parameters: dict) -> None:
-    """Refuses parameters that could not work, before anything is created.
-
-    Args:
-        parameters: A value for every parameter of the pipeline.
-
-    Raises:
-        InputError: One sentence on the first that is wrong.
-    """
-    git.check(parameters["code_url"], parameters["code_revision"])
-    staging.check(parameters["dataset_uri"])
-    launch.prepare(
-        Path(),
-        code="code",
-        data="data",
-        **{
-            name: parameters[name]
-            for name in (
-                "image",
-                "entrypoint",
-                "args",
-                "workers",
-                "processes_per_worker",
-                "seed",
-                "time_limit",
-            )
-        },
-    )
-    evaluation.check(parameters["min_accuracy"])
-    result.check(parameters["model_factory"])
-    exporting.check(parameters["model_name"])
-    pipeline_run.check(parameters["experiment"])
+    training.steps("pytorch", PYTORCH, locals())

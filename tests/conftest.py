@@ -6,9 +6,12 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from components.training.kinds import KINDS
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -29,6 +32,57 @@ def golden() -> Callable[[str, str], None]:
         assert text == file.read_text(), f"{name} has changed; if it should, set UPDATE_GOLDEN=1"
 
     return compare
+
+
+@pytest.fixture
+def replicas() -> Callable[..., dict[str, Any]]:
+    """Makes the replicas of one role, as a person writes them in a manifest."""
+
+    def make(
+        command: list[str] | None,
+        count: int = 1,
+        restart: str = "Never",
+        env: dict[str, str] | None = None,
+        pod: dict[str, Any] | None = None,
+        **container: Any,
+    ) -> dict[str, Any]:
+        main = {"image": "example.org/trainer:1", **container}
+        if command:
+            main["command"] = command
+        if env:
+            main["env"] = [{"name": name, "value": value} for name, value in env.items()]
+        spec = {"containers": [main], **(pod or {})}
+        return {"replicas": count, "restartPolicy": restart, "template": {"spec": spec}}
+
+    return make
+
+
+@pytest.fixture
+def job() -> Callable[..., dict[str, Any]]:
+    """Makes the manifest of a training job from the replicas of its roles."""
+
+    def make(
+        kind: str,
+        policy: dict[str, Any] | None = None,
+        spec: dict[str, Any] | None = None,
+        **roles: dict[str, Any],
+    ) -> dict[str, Any]:
+        of = KINDS[kind]
+        for role in roles.values():
+            for container in role["template"]["spec"]["containers"]:
+                container.setdefault("name", of.container)
+        return {
+            "apiVersion": of.api_version,
+            "kind": kind,
+            "metadata": {"name": "job"},
+            "spec": {
+                "runPolicy": {"cleanPodPolicy": "Running"} | (policy or {}),
+                of.replicas: roles,
+            }
+            | (spec or {}),
+        }
+
+    return make
 
 
 class Repository:

@@ -4,16 +4,14 @@ import json
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from components.errors import InputError
 from components.tracking import journal
-from components.training.result import NotLoadable, load_model
-
-if TYPE_CHECKING:
-    import torch
+from components.training.result.load import load_model
+from components.training.result.trained import Answer, NotLoadable
 
 BATCH = 256  # samples that go through the model at a time
 
@@ -89,9 +87,8 @@ def evaluate(
     journal.log_params({"min_accuracy": min_accuracy})
     try:
         inputs, labels = held_out(data)
-        evaluation = _measure(
-            predict(load_model(model, code, entrypoint, factory), inputs), labels, _classes(data)
-        )
+        trained = load_model(model, code, entrypoint, factory)
+        evaluation = _measure(predict(trained.answer, inputs), labels, _classes(data))
     except NotLoadable as error:
         verdict = Verdict(False, 0.0, f"not evaluated: {error}")
         journal.log_tags({"gate": verdict.reason})
@@ -130,24 +127,18 @@ def held_out(data: Path) -> tuple[np.ndarray, np.ndarray]:
     return inputs, labels
 
 
-def predict(model: "torch.nn.Module", inputs: np.ndarray) -> np.ndarray:
+def predict(answer: Answer, inputs: np.ndarray) -> np.ndarray:
     """Returns a model's outputs, computed in batches.
 
     Args:
-        model: The model.
+        answer: Returns the model's outputs for a batch.
         inputs: Samples along the first axis.
 
     Raises:
         NotLoadable: The model does not take these inputs.
     """
-    import torch
-
     try:
-        with torch.inference_mode():
-            outputs = [
-                model(torch.from_numpy(inputs[start : start + BATCH])).numpy()
-                for start in range(0, len(inputs), BATCH)
-            ]
+        outputs = [answer(inputs[start : start + BATCH]) for start in range(0, len(inputs), BATCH)]
     except Exception as error:
         reason = " ".join(str(error).split())[:300]
         raise NotLoadable(f"the model does not take the held-out samples: {reason}") from None

@@ -18,7 +18,7 @@ def export(
     workspace: str,
     exported: dsl.Output[dsl.Model],
 ) -> NamedTuple("Outputs", path=str, difference=float):
-    """Writes the trained model as torch.export program and ONNX, compares both, registers it.
+    """Writes the trained model in forms that need no training code, compares and registers them.
 
     Args:
         model: Where the training program left its model.

@@ -1,31 +1,30 @@
 """Export a trained model to files that run without its training code, and prove them right."""
 
 import re
-import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from components.errors import InputError, StepFailed
 from components.evaluation.evaluate import held_out, predict
+from components.export import pytorch, tensorflow
 from components.tracking import journal
-from components.training.result import load_model
+from components.training.result.load import load_model
 from components.workspace import written_whole
-
-if TYPE_CHECKING:
-    import torch
 
 SAMPLES = 64  # real samples that every exported file is compared on
 TOLERANCE = 1e-4  # largest difference accepted, relative to the largest output
-INLINE_LIMIT = 1 << 30  # bytes of weights that fit into the ONNX file itself (protobuf: 2 GiB)
+
+_WRITERS = {"pytorch": pytorch.write, "tensorflow": tensorflow.write}
 
 
 class Exported(NamedTuple):
     """A model in forms that run without its training code.
 
     Attributes:
-        path: The directory that holds ``model.pt2`` (torch.export) and ``model.onnx``.
+        path: The directory that holds ``model.onnx``, and ``model.pt2`` of torch.export or the
+            SavedModel ``saved_model``.
         difference: Largest absolute difference of any file's outputs from the model's.
     """
 
@@ -54,9 +53,9 @@ def export(
     name: str,
     destination: Path,
 ) -> Exported:
-    """Writes a model as a torch.export program and as ONNX, with a dynamic batch size.
+    """Writes a model as ONNX and in its framework's own form, with a dynamic batch size.
 
-    Each file is loaded back and has to answer as the model does on real held-out samples.
+    Each is loaded back and has to answer as the model does on real held-out samples.
 
     Args:
         model: What was MODEL_DIR.
@@ -68,75 +67,27 @@ def export(
         destination: The directory to make; it appears whole or not at all.
 
     Raises:
-        StepFailed: The model cannot be exported, or a file answers differently.
+        StepFailed: The model cannot be exported, or what was written answers differently.
     """
     with written_whole(destination) as partial:
-        network = load_model(model, code, entrypoint, factory)
+        trained = load_model(model, code, entrypoint, factory)
         inputs = held_out(data)[0][:SAMPLES]
-        expected = predict(network, inputs)
-        program = _export_program(network, inputs, partial / "model.pt2")
-        _export_onnx(program, partial / "model.onnx")
+        expected = predict(trained.answer, inputs)
+        written = _WRITERS[trained.framework](trained.network, inputs, partial)
         differences = {
-            "pt2": _compare("model.pt2", _run_program(partial / "model.pt2", inputs), expected),
-            "onnx": _compare("model.onnx", _run_onnx(partial / "model.onnx", inputs), expected),
+            file: _compare(file, predict(answer, inputs), expected)
+            for file, answer in written.items()
         }
         np.savez(partial / "sample.npz", inputs=inputs[:2], outputs=expected[:2])
     largest = max(differences.values())
     journal.log_params({"tolerance": TOLERANCE, "samples_compared": len(inputs)})
-    journal.log_metrics({f"difference_{form}": value for form, value in differences.items()})
+    journal.log_metrics(
+        {f"difference_{file.split('.')[-1]}": value for file, value in differences.items()}
+    )
     journal.log_artifact(destination, "exported")
     journal.log_model(destination / "model.onnx", name, destination / "sample.npz")
-    journal.summarize(f"model.pt2 and model.onnx, largest difference {largest:.1e}")
+    journal.summarize(f"{' and '.join(differences)}, largest difference {largest:.1e}")
     return Exported(str(destination), largest)
-
-
-def _export_program(
-    network: "torch.nn.Module", inputs: np.ndarray, file: Path
-) -> "torch.export.ExportedProgram":
-    import torch
-
-    batch = torch.export.Dim("batch", min=1)
-    try:
-        # Two samples: a batch of one would be taken for a constant.
-        example = (torch.from_numpy(inputs[:2]),)
-        program = torch.export.export(network, example, dynamic_shapes=({0: batch},))
-    except Exception as error:
-        raise StepFailed(f"torch.export cannot export the model: {_first_line(error)}") from None
-    torch.export.save(program, file)
-    return program
-
-
-def _export_onnx(program: "torch.export.ExportedProgram", file: Path) -> None:
-    import torch
-
-    size = sum(value.numel() * value.element_size() for value in program.state_dict.values())
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            torch.onnx.export(
-                program,
-                f=file,
-                dynamo=True,
-                input_names=["input"],
-                output_names=["output"],
-                external_data=size > INLINE_LIMIT,
-                verbose=False,
-            )
-    except Exception as error:
-        raise StepFailed(f"the model cannot be written as ONNX: {_first_line(error)}") from None
-
-
-def _run_program(file: Path, inputs: np.ndarray) -> np.ndarray:
-    import torch
-
-    return predict(torch.export.load(file).module(), inputs)
-
-
-def _run_onnx(file: Path, inputs: np.ndarray) -> np.ndarray:
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
-    return session.run(None, {session.get_inputs()[0].name: inputs})[0]
 
 
 def _compare(name: str, outputs: np.ndarray, expected: np.ndarray) -> float:
@@ -157,7 +108,3 @@ def _compare(name: str, outputs: np.ndarray, expected: np.ndarray) -> float:
             f"{difference:.3g}, allowed {allowed:.3g}"
         )
     return difference
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

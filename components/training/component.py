@@ -4,58 +4,85 @@ from typing import NamedTuple
 
 from kfp import dsl
 
-from components.images import PYTORCH
+from components.images import BASE
 
 
-@dsl.component(base_image=PYTORCH, install_kfp_package=False)
+@dsl.component(
+    base_image=BASE,
+    install_kfp_package=False,
+    # What is set on the task is meant for the job's pods; the step itself only waits for them.
+    task_config_passthroughs=[
+        dsl.TaskConfigField.RESOURCES,
+        dsl.TaskConfigField.KUBERNETES_TOLERATIONS,
+        dsl.TaskConfigField.KUBERNETES_NODE_SELECTOR,
+        dsl.TaskConfigField.KUBERNETES_AFFINITY,
+        dsl.TaskConfigPassthrough(field=dsl.TaskConfigField.ENV, apply_to_task=True),
+        dsl.TaskConfigPassthrough(field=dsl.TaskConfigField.KUBERNETES_VOLUMES, apply_to_task=True),
+    ],
+)
 def train(
+    framework: str,
     entrypoint: str,
     args: list[str],
     workers: int,
+    parameter_servers: int,
     processes_per_worker: int,
     seed: int,
     time_limit: int,
     image: str,
+    job: dict,
     code: str,
     data: str,
+    run: str,
     workspace: str,
+    task_config: dsl.TaskConfig,
 ) -> NamedTuple("Outputs", model=str, checkpoints=str):
     """Trains on one or several replicas with a program from the checked-out repository.
 
     Args:
+        framework: What connects the replicas: pytorch, tensorflow, mpi or custom.
         entrypoint: The training program, relative to the repository.
         args: Its arguments, passed on untouched.
-        workers: Replicas besides the master.
+        workers: Replicas besides the master or chief.
+        parameter_servers: TensorFlow: with any, workers train with these and a chief.
         processes_per_worker: Processes in each replica.
         seed: What the program finds in SEED.
         time_limit: Seconds the job may run; 0 for no limit.
-        image: Image of every replica.
+        image: Image of every replica; empty for Trireme's own.
+        job: Further fields of the training job, as in 'trireme job schema'.
         code: Where the checkout step put the repository.
         data: Where the dataset step put the data.
+        run: Id of the run, which the job's name is made from.
         workspace: The run workspace.
+        task_config: What is set on this task, which the job's pods get.
 
     Returns:
         model: Where the program left its model.
         checkpoints: Where it left its checkpoints.
     """
+    from dataclasses import asdict
     from pathlib import Path
 
     from components.step import step
     from components.tracking import environment
-    from components.training.launch import prepare, train
+    from components.training import launch
 
     with step("train", workspace):
-        job = prepare(
+        described = launch.prepare(
             Path(workspace),
+            run=run,
+            framework=framework,
             code=code,
             data=data,
             image=image,
             entrypoint=entrypoint,
             args=args,
             workers=workers,
+            parameter_servers=parameter_servers,
             processes_per_worker=processes_per_worker,
             seed=seed,
             time_limit=time_limit,
+            more=job,
             tracking=environment.variables(),
         )
-        return train(job, Path(workspace))
+        return launch.train(described, Path(workspace), asdict(task_config))

@@ -1,19 +1,29 @@
-"""Run a training job and keep its result."""
+"""Run the training job of a pipeline and keep its result."""
 
 import os
 import shutil
 import threading
 from pathlib import Path
-from typing import NamedTuple
-
-import yaml
+from typing import Any, NamedTuple
 
 from components.errors import InputError
 from components.tracking import journal
 from components.tracking.environment import TRACKER
-from components.training import runner
-from components.training.job import TrainingJob
-from components.training.manifest import render
+from components.training.description.job import TrainingJob
+from components.training.description.reading import merged
+from components.training.manifests import render, to_yaml
+
+OWN = (
+    "name",
+    "framework",
+    "code",
+    "code_dir",
+    "dataset",
+    "data_dir",
+    "checkpoint_dir",
+    "model_dir",
+)
+"""Fields of the description that a pipeline fills in itself."""
 
 SUMMARY = 200  # characters of the program's last line that stand for what it did
 
@@ -33,30 +43,39 @@ class Trained(NamedTuple):
 def prepare(
     workspace: Path,
     *,
+    run: str,
+    framework: str,
     code: str,
     data: str,
     image: str,
     entrypoint: str,
     args: list[str],
     workers: int,
+    parameter_servers: int,
     processes_per_worker: int,
     seed: int,
     time_limit: int,
+    more: dict[str, Any],
     tracking: dict[str, str] | None = None,
 ) -> TrainingJob:
     """Describes the training job of a run.
 
     Args:
         workspace: The run workspace, which checkpoints and model go to.
+        run: Id of the run, which the job's name is made from, so that a step that is started
+            again finds its job.
+        framework: What connects the replicas.
         code: Directory of the repository.
         data: Directory of the dataset.
         image: Image of every replica.
         entrypoint: The training program, relative to the repository.
         args: Its arguments.
-        workers: Replicas besides the master.
+        workers: Replicas besides the master or chief.
+        parameter_servers: TensorFlow: with any, workers train with these and a chief.
         processes_per_worker: Processes in each replica.
         seed: What the program finds in SEED.
         time_limit: Seconds the job may run; 0 for no limit.
+        more: Further fields of the description; none of ``OWN``.
         tracking: Variables that lead the program to its MLflow run.
 
     Raises:
@@ -66,68 +85,142 @@ def prepare(
         raise InputError(f"seed {seed}: must be between 0 and 4294967295")
     if time_limit < 0:
         raise InputError(f"time_limit {time_limit}: must be seconds, or 0 for no limit")
-    return TrainingJob.create(
-        name="train",
-        image=image,
-        code_dir=code,
-        entrypoint=entrypoint,
-        args=args,
-        workers=workers,
-        processes_per_worker=processes_per_worker,
-        env={"SEED": str(seed)} | (tracking or {}),
-        data_dir=data,
-        checkpoint_dir=str(workspace / "checkpoints"),
+    if parameter_servers < 0:
+        raise InputError(f"parameter_servers {parameter_servers}: must not be negative")
+    for name in OWN:
+        if name in more:
+            raise InputError(f"job.{name}: the pipeline sees to this itself")
+    fields: dict[str, Any] = {
+        "name": f"train-{run}" if run else "train",
+        "framework": framework,
+        "image": image,
+        "code_dir": code,
+        "entrypoint": entrypoint,
+        "args": args,
+        "workers": workers,
+        "processes_per_worker": processes_per_worker,
+        "env": {"SEED": str(seed)} | (tracking or {}),
+        "data_dir": data,
+        "checkpoint_dir": str(workspace / "checkpoints"),
         # Half a model is never taken for a whole one: the job writes here, success renames it.
-        model_dir=str(workspace / "model.partial"),
-        time_limit=time_limit or None,
-    )
+        "model_dir": str(workspace / "model.partial"),
+        "time_limit": time_limit or None,
+    }
+    if parameter_servers:
+        fields["replicas"] = {"chief": {}, "ps": {"count": parameter_servers}}
+    both = merged(fields, more)
+    replicas = both.get("replicas")
+    if isinstance(replicas, dict) and "worker" in replicas and "workers" not in more:
+        both["workers"] = None  # it says how many there are
+    return TrainingJob.create(**both)
 
 
-def train(job: TrainingJob, workspace: Path) -> Trained:
-    """Runs a job to its end; its model appears whole or not at all.
+def train(job: TrainingJob, workspace: Path, passthrough: dict[str, Any] | None = None) -> Trained:
+    """Runs a job to its end, here or on the cluster that this is a pod of.
+
+    Its model appears whole or not at all.
 
     Args:
         job: The job, as ``prepare`` describes it.
         workspace: The run workspace.
+        passthrough: On a cluster: what the pipeline's task hands on to the job's pods, as
+            ``components.training.cluster.passthrough.hand_on`` takes it.
 
     Raises:
         InputError: The entrypoint is not in the repository.
         JobFailed: The job did not succeed.
     """
-    if "KUBERNETES_SERVICE_HOST" in os.environ and TRACKER not in os.environ:
-        raise InputError("this version of Trireme trains on one machine only, not on a cluster")
-    if not Path(job.code_dir, job.entrypoint).is_file():
+    if job.entrypoint and not Path(job.code_dir, job.entrypoint).is_file():
         raise InputError(
             f"entrypoint {job.entrypoint!r} does not exist in the repository that was checked out"
         )
+    logs = workspace / "steps" / "train"
+    logs.mkdir(parents=True, exist_ok=True)
+    _record(job, logs)
+    if _on_a_cluster():
+        lines = _Lines(job.deciding_role, logs)
+        seconds = _train_there(job, passthrough or {}, logs, lines)
+    else:
+        lines = _Lines(job.deciding_role)
+        seconds = _train_here(job, logs, lines)
     model = workspace / "model"
+    _keep(Path(job.model_dir), model)
+    journal.log_metrics({"replica_seconds": sum(seconds.values())})
+    journal.log_artifact(model, "model")
+    journal.summarize(lines.last)
+    return Trained(str(model), job.checkpoint_dir)
+
+
+class _Lines:
+    """Prints what replicas say, and keeps the last line of the one that speaks for the job.
+
+    With ``logs`` every line goes to a file of its replica there, too.
+    """
+
+    def __init__(self, role: str, logs: Path | None = None) -> None:
+        self.speaker, self.last, self.logs = f"{role}-0", "", logs
+        self.one_at_a_time = threading.Lock()
+
+    def __call__(self, replica: str, line: str) -> None:
+        with self.one_at_a_time:
+            if replica == self.speaker and line.strip():
+                self.last = line.strip()[:SUMMARY]
+            print(f"[{replica}] {line}", flush=True)
+            if self.logs:
+                with (self.logs / f"{replica}.log").open("a", encoding="utf-8") as file:
+                    file.write(line + "\n")
+
+
+def _on_a_cluster() -> bool:
+    return "KUBERNETES_SERVICE_HOST" in os.environ and TRACKER not in os.environ
+
+
+def _train_here(job: TrainingJob, logs: Path, lines: _Lines) -> dict[str, float]:
+    from components.training.local import installed, runner
+
+    installed.check(job)
+    _make_room(job)
+    manifest = render(job)
+    (logs / "job.yaml").write_text(to_yaml(manifest))
+    return runner.run(manifest, logs, lines)
+
+
+def _train_there(
+    job: TrainingJob, passthrough: dict[str, Any], logs: Path, lines: _Lines
+) -> dict[str, float]:
+    from components.training.cluster import launcher, submission
+    from components.training.cluster.connection import Cluster
+    from components.training.cluster.following import Limits
+    from components.training.cluster.owner import owners
+    from components.training.cluster.passthrough import hand_on
+
+    cluster = Cluster()
+    manifest = render(job)
+    hand_on(manifest, passthrough)
+    manifest["metadata"]["ownerReferences"] = owners(cluster)
+    (logs / "job.yaml").write_text(to_yaml(manifest))
+    if not submission.attaches(cluster, manifest):
+        _make_room(job)
+        for directory in (job.model_dir, job.checkpoint_dir):
+            # The job's image may run as another user than this step.
+            Path(directory).chmod(0o777)
+    return launcher.launch(manifest, cluster, limits=Limits(), on_line=lines, on_state=print)
+
+
+def _make_room(job: TrainingJob) -> None:
+    """Makes the directories that the program writes to, its result's empty."""
     shutil.rmtree(job.model_dir, ignore_errors=True)
     for directory in (job.model_dir, job.checkpoint_dir):
         Path(directory).mkdir(parents=True, exist_ok=True)
-    manifest = render(job)
-    logs = workspace / "steps" / "train"
-    logs.mkdir(parents=True, exist_ok=True)
-    (logs / "job.yaml").write_text(yaml.safe_dump(manifest, sort_keys=False, width=1000))
-    _record(job, logs)
 
-    last_line = ""
-    one_at_a_time = threading.Lock()
 
-    def show(replica: str, line: str) -> None:
-        nonlocal last_line
-        if replica == "master-0" and line.strip():
-            last_line = line.strip()[:SUMMARY]
-        with one_at_a_time:
-            print(f"[{replica}] {line}", flush=True)
-
-    seconds = runner.run(manifest, logs, show)
+def _keep(left: Path, model: Path) -> None:
+    """Makes what a successful program left the run's model."""
+    if model.exists() and not left.exists():
+        return  # an earlier attempt of this step has done it
     shutil.rmtree(model, ignore_errors=True)
-    Path(job.model_dir).rename(model)
-    _mend_links(model, Path(job.model_dir))
-    journal.log_metrics({"replica_seconds": sum(seconds.values())})
-    journal.log_artifact(model, "model")
-    journal.summarize(last_line)
-    return Trained(str(model), job.checkpoint_dir)
+    left.rename(model)
+    _mend_links(model, left)
 
 
 def _mend_links(model: Path, before: Path) -> None:
@@ -147,14 +240,14 @@ def _mend_links(model: Path, before: Path) -> None:
 
 
 def _record(job: TrainingJob, logs: Path) -> None:
+    names = ("framework", "entrypoint", "args", "processes_per_worker")
+    counts = {f"{role}_replicas": replica.count for role, replica in job.roles.items()}
+    image = next(iter(job.roles.values())).image
     journal.log_params(
-        job.model_dump(
-            include={"framework", "image", "entrypoint", "args", "workers", "processes_per_worker"}
-        )
-        | {"world_size": job.world_size}
+        job.model_dump(include=set(names)) | counts | {"world_size": job.world_size, "image": image}
     )
-    journal.log_tags({"image": job.image})
+    journal.log_tags({"image": str(image)})
     journal.log_artifact(logs / "job.yaml")
-    for index in range(job.workers):
-        journal.log_artifact(logs / f"worker-{index}.log", "logs")
-    journal.log_artifact(logs / "master-0.log", "logs")
+    for role, replica in job.roles.items():
+        for index in range(replica.count):
+            journal.log_artifact(logs / f"{role}-{index}.log", "logs")

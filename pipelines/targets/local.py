@@ -26,7 +26,7 @@ from kfp.local.orchestrator.enhanced_dag_orchestrator import ConditionEvaluator
 from components.errors import InputError, TriremeError, exit_in_words
 from components.tracking import journal, sync
 from components.tracking.pipeline_run import PipelineRun
-from components.training.supervised import supervised
+from components.training.local.supervised import supervised
 from pipelines.catalog import Pipeline
 from pipelines.console import Console
 

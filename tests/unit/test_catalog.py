@@ -251,7 +251,7 @@ def test_run_without_a_pipeline_is_a_mistake_that_shows_the_help(trireme, untrac
         (["-p", "workers=two"], "parameter workers: 'two' is not a whole number"),
         (["-p", "workers=-1"], "workers -1: must be greater than or equal to 0"),
         (["-p", "processes_per_worker=0"], "processes_per_worker 0: must be greater"),
-        (["-p", "args=[1]"], "args.0 1: must be a valid string"),
+        (["-p", "args=[true]"], "args.0 True: must be a valid string"),
         (["-p", "entrypoint=/etc/x.py"], "entrypoint '/etc/x.py': must be the path of a .py file"),
         (["-p", "entrypoint=train.sh"], "entrypoint 'train.sh': must be the path of a .py file"),
         (["-p", "min_accuracy=90"], "min_accuracy 90.0: must be between 0 and 1"),
@@ -291,6 +291,36 @@ def test_bad_input_ends_the_process_with_2_and_no_traceback(tmp_path):
     assert not (tmp_path / "home").exists()
 
 
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ('{"gpus": 1}', "gpus: there is no such field; did you mean gpu?"),
+        ('{"memory": "16GB"}', "memory '16GB': must be a Kubernetes quantity"),
+        ('{"elastic": {"min": 2, "max": 4}}', "workers 1: must be from 2 to 4, as elastic says"),
+        ('{"name": "mine"}', "job.name: the pipeline sees to this itself"),
+        ('{"replicas": null}', "replicas None: must be an object"),
+        ("[]", "parameter job: '[]' is not a JSON object"),
+    ],
+)
+def test_a_wrong_field_of_the_job_is_refused(pipeline, value, said):
+    with pytest.raises(InputError) as caught:
+        pipeline.arguments([f"job={value}"], None)
+    assert str(caught.value).startswith(said)
+
+
+def test_tensorflow_trains_with_parameter_servers_where_a_parameter_says_so():
+    pipeline = catalog.load("tensorflow-training")
+    given = pipeline.arguments(["parameter_servers=2", 'job={"retries": 3}'], None)
+    assert (given["workers"], given["parameter_servers"]) == (2, 2)
+    for wrong, said in (
+        ("parameter_servers=-1", "parameter_servers -1: must not be negative"),
+        ("processes_per_worker=2", "tensorflow-training has no parameter 'processes_per_worker'"),
+        ('job={"elastic": {"min": 1, "max": 2}}', "elastic: only pytorch jobs are"),
+    ):
+        with pytest.raises(InputError, match=said):
+            pipeline.arguments([wrong], None)
+
+
 @pytest.mark.slow
 def test_compile_writes_the_golden_file_every_time(tmp_path, golden):
     folders = [tmp_path / "one", tmp_path / "two" / "deeper"]
@@ -299,15 +329,17 @@ def test_compile_writes_the_golden_file_every_time(tmp_path, golden):
         start("compile", "-o", str(folder), home=tmp_path / "home", PYTHONHASHSEED=str(seed))
         for seed, folder in enumerate(folders, start=1)
     ]
+    files = [f"{name}.yaml" for name in PIPELINES]
     texts = []
     for process, folder in zip(processes, folders, strict=True):
         output, error = process.communicate(timeout=LIMIT)
         assert process.returncode == 0, error
-        assert output == f"{folder / 'pytorch-training.yaml'}\n"
-        assert [file.name for file in folder.iterdir()] == ["pytorch-training.yaml"]
-        texts.append((folder / "pytorch-training.yaml").read_text())
+        assert output == "".join(f"{folder / file}\n" for file in files)
+        assert sorted(file.name for file in folder.iterdir()) == sorted(files)
+        texts.append({file: (folder / file).read_text() for file in files})
     assert texts[0] == texts[1]
-    golden("pytorch-training.yaml", texts[0])
+    for file, text in texts[0].items():
+        golden(file, text)
     assert not (tmp_path / "home").exists()
 
 

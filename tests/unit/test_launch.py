@@ -1,13 +1,139 @@
-"""The training step around the job: what is refused, what is kept."""
+"""The training step around the job: how it is described, what is refused, what is kept."""
 
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from components.errors import InputError, JobFailed
+from components.tracking import environment
 from components.tracking.environment import TRACKER
-from components.training import launch, runner
+from components.training import launch
+from components.training.local import runner
+from components.training.manifests import render, to_yaml
+
+RUN: dict[str, Any] = {
+    "run": "0f3c",
+    "framework": "pytorch",
+    "code": "/workspace/code",
+    "data": "/workspace/data",
+    "image": "example.org/trainer:1",
+    "entrypoint": "train.py",
+    "args": [],
+    "workers": 1,
+    "parameter_servers": 0,
+    "processes_per_worker": 1,
+    "seed": 0,
+    "time_limit": 0,
+    "more": {},
+}
+
+
+def prepare(**changes):
+    return launch.prepare(Path("/workspace"), **RUN | changes)
+
+
+def counts(job):
+    return {role: replica.count for role, replica in job.roles.items()}
+
+
+def test_a_run_becomes_a_job_in_its_workspace():
+    job = prepare(seed=7, time_limit=60, args=["--epochs", "3"])
+    assert (job.name, job.args, job.time_limit) == ("train-0f3c", ["--epochs", "3"], 60)
+    assert job.env == {"SEED": "7"}
+    assert (job.code_dir, job.data_dir) == ("/workspace/code", "/workspace/data")
+    assert job.checkpoint_dir == "/workspace/checkpoints"
+    assert Path(job.model_dir).parent == Path("/workspace")
+    assert job.model_dir != "/workspace/model"  # which only a whole model is called
+    assert counts(job) == {"master": 1, "worker": 1}
+    assert prepare().time_limit is None
+
+
+def test_a_run_that_has_no_id_yet_can_be_checked():
+    assert prepare(run="").name == "train"
+
+
+@pytest.mark.parametrize(
+    ("changes", "roles"),
+    [
+        ({"workers": 2}, {"worker": 2}),
+        ({"workers": 2, "parameter_servers": 3}, {"chief": 1, "ps": 3, "worker": 2}),
+        (
+            {"parameter_servers": 1, "more": {"replicas": {"worker": {"count": 4}}}},
+            {"chief": 1, "ps": 1, "worker": 4},
+        ),
+        (
+            {"parameter_servers": 1, "more": {"replicas": {"evaluator": {}}}},
+            {"chief": 1, "ps": 1, "worker": 1, "evaluator": 1},
+        ),
+    ],
+)
+def test_tensorflow_trains_by_allreduce_or_with_parameter_servers(changes, roles):
+    assert counts(prepare(framework="tensorflow", **changes)) == roles
+
+
+def test_further_fields_win_and_add_to_mappings():
+    job = prepare(seed=7, more={"env": {"A": "1"}, "gpu": 2, "workers": 3, "retries": 1})
+    assert job.env == {"SEED": "7", "A": "1"}
+    assert (job.gpu, job.workers, job.retries) == (2, 3, 1)
+
+
+def test_an_elastic_job_has_no_master():
+    assert counts(prepare(more={"elastic": {"min": 1, "max": 4}})) == {"worker": 1}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"seed": -1}, "seed -1: must be between 0 and 4294967295"),
+        ({"seed": 2**32}, "seed 4294967296: must be between 0 and 4294967295"),
+        ({"time_limit": -1}, "time_limit -1: must be seconds, or 0 for no limit"),
+        ({"parameter_servers": -1}, "parameter_servers -1: must not be negative"),
+        ({"workers": -1}, "workers -1: must be greater than or equal to 0"),
+        ({"args": [None]}, "args.0 None: must be a valid string"),
+        (
+            {"parameter_servers": 1},
+            "replicas.chief: a pytorch job has the roles master, worker",
+        ),
+        ({"more": {"gpus": 1}}, "gpus: there is no such field; did you mean gpu?"),
+        ({"more": {"replicas": 3}}, "replicas 3: must be an object"),
+        ({"more": {"replicas": None}}, "replicas None: must be an object"),
+        ({"more": {"command": ["a"]}}, "give only one of entrypoint and command"),
+        (
+            {"more": {"workers": 2, "replicas": {"worker": {}}}},
+            "workers 2 and replicas.worker.count 1: give workers or replicas.worker, not both",
+        ),
+        *(
+            ({"more": {name: "x"}}, f"job.{name}: the pipeline sees to this itself")
+            for name in ("name", "model_dir", "dataset")
+        ),
+    ],
+)
+def test_a_run_that_could_not_work_is_refused(changes, said):
+    with pytest.raises(InputError) as caught:
+        prepare(**changes)
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize("announced", [False, True])
+def test_a_tracking_password_stays_out_of_the_manifest(untracked, monkeypatch, tmp_path, announced):
+    given = {"MLFLOW_TRACKING_URI": "https://me:hunter2@example.org", "MLFLOW_RUN_ID": "abc"}
+    if announced:
+        monkeypatch.setenv(TRACKER, str(tmp_path / "mlflow.json"))
+        environment.announce(tmp_path / "mlflow.json", given)
+    else:
+        for name, value in given.items():
+            monkeypatch.setenv(name, value)
+    job = prepare(tracking=environment.variables())
+    assert "hunter2" not in to_yaml(render(job))
+    assert job.env["MLFLOW_RUN_ID"] == "abc"
+
+
+def test_the_way_to_the_tracking_server_is_in_the_manifest(untracked, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://example.org")
+    job = prepare(tracking=environment.variables())
+    assert job.env["MLFLOW_TRACKING_URI"] == "https://example.org"
 
 
 @pytest.fixture
@@ -21,22 +147,12 @@ def workspace(tmp_path, monkeypatch):
 @pytest.fixture
 def train(workspace):
     """Trains with a program, as one process."""
+    here = {"code": str(workspace / "code"), "data": str(workspace / "data"), "workers": 0}
 
-    def train(program: str) -> launch.Trained:
-        (workspace / "code" / "train.py").write_text(textwrap.dedent(program))
-        job = launch.prepare(
-            workspace,
-            code=str(workspace / "code"),
-            data=str(workspace / "data"),
-            image="example.org/trainer:1",
-            entrypoint="train.py",
-            args=[],
-            workers=0,
-            processes_per_worker=1,
-            seed=7,
-            time_limit=0,
-        )
-        return launch.train(job, workspace)
+    def train(program: str | None) -> launch.Trained:
+        if program is not None:
+            (workspace / "code" / "train.py").write_text(textwrap.dedent(program))
+        return launch.train(launch.prepare(workspace, **RUN | here | {"seed": 7}), workspace)
 
     return train
 
@@ -78,33 +194,20 @@ def test_links_inside_the_model_still_lead_somewhere(train):
     assert kept == dict.fromkeys(("epoch3.pt", "latest.pt", "relative.pt"), "weights")
 
 
-def test_in_a_cluster_training_is_refused_unless_somebody_runs_the_pipeline_there(
-    train, workspace, monkeypatch
-):
+def test_in_a_pod_training_stays_where_somebody_runs_the_pipeline(train, workspace, monkeypatch):
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
-    with pytest.raises(InputError, match="trains on one machine only"):
-        train("")
     monkeypatch.setenv(TRACKER, str(workspace / "mlflow.json"))
     assert Path(train("").model).exists()
 
 
+def test_the_manifest_and_the_logs_are_kept_with_the_step(train, workspace):
+    train("print('hello')")
+    steps = workspace / "steps" / "train"
+    assert "kind: PyTorchJob" in (steps / "job.yaml").read_text()
+    assert (steps / "master-0.log").read_text() == "hello\n"
+
+
 def test_a_program_that_is_not_there_is_refused(train, workspace):
     with pytest.raises(InputError, match=r"entrypoint 'train\.py' does not exist"):
-        (workspace / "code").rename(workspace / "elsewhere")
-        (workspace / "code").mkdir()
-        launch.train(
-            launch.prepare(
-                workspace,
-                code=str(workspace / "code"),
-                data="data",
-                image="i",
-                entrypoint="train.py",
-                args=[],
-                workers=0,
-                processes_per_worker=1,
-                seed=0,
-                time_limit=0,
-            ),
-            workspace,
-        )
+        train(None)
     assert not (workspace / "model.partial").exists()

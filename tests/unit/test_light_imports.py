@@ -59,7 +59,7 @@ def loaded(forbidden: list[str], names: list[str]) -> dict[str, list[str]]:
 @pytest.mark.slow
 def test_no_component_loads_a_framework_or_mlflow():
     names = modules_of_components()
-    assert {"components.training.runner", "components.tracking.sync"} <= set(names)
+    assert {"components.training.local.runner", "components.tracking.sync"} <= set(names)
     assert loaded(["torch", "tensorflow", "mlflow"], names) == {}
 
 

@@ -1,4 +1,4 @@
-"""components/training/result.py: models come back as they were saved, and nothing else runs."""
+"""components/training/result/load.py: models come back as saved, and nothing else runs."""
 
 import os
 import pickle
@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from components.training.result import NotLoadable, load_model
+from components.training.result.load import load_model
+from components.training.result.trained import NotLoadable
 
 ENTRYPOINT = "trainers/train.py"
 
@@ -79,7 +80,7 @@ def test_an_exported_program_needs_no_code(model, tmp_path, linear):
     torch.export.save(program, model / "model.pt2")
     (model / "weights.pt").write_text("an exported program goes first")
     loaded = load_model(model, tmp_path / "no-code", ENTRYPOINT)
-    assert torch.equal(loaded(X[:1]), linear(X[:1]))
+    assert torch.equal(loaded.network(X[:1]), linear(X[:1]))
 
 
 @pytest.mark.parametrize("module", ["small_network", "root_network"])
@@ -89,25 +90,25 @@ def test_weights_that_name_their_factory_are_loaded(model, code, linear, state, 
     (model / name).parent.mkdir(exist_ok=True)
     torch.save(saved, model / name)
     loaded = load_model(model, code, ENTRYPOINT)
-    assert not loaded.training
-    assert torch.equal(loaded(X), linear(X))
+    assert not loaded.network.training
+    assert torch.equal(loaded.network(X), linear(X))
 
 
 def test_arguments_of_the_factory_are_optional(model, code, linear, state):
     torch.save({"factory": "small_network:Small", "state_dict": state}, model / "model.pt")
-    assert torch.equal(load_model(model, code, ENTRYPOINT)(X), linear(X))
+    assert torch.equal(load_model(model, code, ENTRYPOINT).network(X), linear(X))
 
 
 def test_bare_weights_are_loaded_with_a_factory(model, code, linear, state):
     torch.save(state, model / "model.pt")
     loaded = load_model(model, code, ENTRYPOINT, "small_network:Small")
-    assert torch.equal(loaded(X), linear(X))
+    assert torch.equal(loaded.network(X), linear(X))
 
 
 def test_what_data_parallelism_puts_before_names_is_taken_away(model, code, linear, state):
     torch.save({f"module.{name}": value for name, value in state.items()}, model / "model.pt")
     loaded = load_model(model, code, ENTRYPOINT, "small_network:Small")
-    assert torch.equal(loaded(X), linear(X))
+    assert torch.equal(loaded.network(X), linear(X))
 
 
 def test_a_network_with_a_part_called_module_is_loaded(model, code, linear):
@@ -123,13 +124,13 @@ def test_a_network_with_a_part_called_module_is_loaded(model, code, linear):
     state = {f"module.{name}": value for name, value in linear.state_dict().items()}
     saved = {"factory": "small_network:Wrapped", "state_dict": state}
     torch.save(saved, model / "model.pt")
-    assert torch.equal(load_model(model, code, ENTRYPOINT)(X), linear(X))
+    assert torch.equal(load_model(model, code, ENTRYPOINT).network(X), linear(X))
 
 
 def test_a_file_called_model_goes_before_others(model, code, linear, state):
     torch.save({"optimizer": 1}, model / "last.pt")
     torch.save({"factory": "small_network:Small", "state_dict": state}, model / "model.pt")
-    assert torch.equal(load_model(model, code, ENTRYPOINT)(X), linear(X))
+    assert torch.equal(load_model(model, code, ENTRYPOINT).network(X), linear(X))
 
 
 def test_the_search_path_is_as_before(model, code, state):
@@ -263,11 +264,11 @@ def test_code_with_a_package_called_as_ours_is_loaded(model, code, linear, state
     (code / "components" / "net.py").write_text(NETWORK)
     torch.save(state, model / "model.pt")
     loaded = load_model(model, code, ENTRYPOINT, "components.net:Small")
-    assert torch.equal(loaded(X), linear(X))
+    assert torch.equal(loaded.network(X), linear(X))
     import components
 
     assert "net" not in vars(components)  # ours is in its place again
-    assert sys.modules["components.training.result"].load_model is load_model
+    assert sys.modules["components.training.result.load"].load_model is load_model
 
 
 def test_a_script_that_reads_its_arguments_when_imported_is_no_failure(model, code, state):

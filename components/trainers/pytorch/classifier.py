@@ -109,9 +109,8 @@ class Metrics:
                 del waiting[:1000]
                 away = False
             except Exception as error:
-                if not away:
-                    reason = " ".join(str(error).split())[:200]
-                    print(f"metrics wait, MLflow does not take them: {reason}", flush=True)
+                if not away:  # without the message, which can hold a password of the server's URL
+                    print(f"metrics wait for MLflow: {type(error).__name__}", flush=True)
                 away = True
                 if give_up and time.monotonic() > give_up:
                     self.unsent.write_text(json.dumps([dict(metric) for metric in waiting]))

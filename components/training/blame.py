@@ -1,0 +1,46 @@
+"""Which replica of a failed job is to blame, and what of its output is worth showing."""
+
+import re
+from collections.abc import Iterable
+
+from components.errors import JobFailed
+
+TAIL = 20  # lines of a failed replica that are shown
+KEPT = 80  # lines of a replica that are kept, for TAIL to be among them before torchrun's own
+
+# What a replica says whose peer is gone: it was dragged down, it is not the cause.
+_PEER_LOST = re.compile(
+    r"connection (was )?(closed|reset|refused)|closed by peer|broken pipe|socket timeout|"
+    r"DistBackendError|DistNetworkError|DistStoreError|RendezvousConnectionError|"
+    r"UnavailableError|failed to connect to (all addresses|remote host)|"
+    r"ORTE has lost communication|lost connection to (a )?(remote|daemon)",
+    re.IGNORECASE,
+)
+_TORCHRUN = re.compile(r"E\d{4} .* torch/distributed/elastic/")
+
+
+class Cancelled(JobFailed):
+    """The job was stopped before its end by a person or a signal."""
+
+    exit_status = 143
+
+
+def dragged_down(lines: Iterable[str]) -> bool:
+    """Tells whether a replica failed because another one was gone.
+
+    Args:
+        lines: The last lines it printed.
+    """
+    return any(_PEER_LOST.search(line) for line in lines)
+
+
+def last_lines(replica: str, lines: Iterable[str]) -> str:
+    """Returns what a failed replica said last, without torchrun's report on its own processes.
+
+    Args:
+        replica: Its name, which every line is prefixed with.
+        lines: The last lines it printed, of which up to ``TAIL`` are returned.
+    """
+    kept = list(lines)
+    report = next((at for at, line in enumerate(kept) if _TORCHRUN.match(line)), 0)
+    return "\n".join(f"[{replica}] {line}" for line in kept[: report or None][-TAIL:])

@@ -1,0 +1,1 @@
+"""The launcher: create, follow and clean up a training job on a Kubernetes cluster."""

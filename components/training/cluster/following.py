@@ -1,0 +1,262 @@
+"""Following a job on the cluster to its end."""
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from components.errors import JobFailed
+from components.training.blame import Cancelled
+from components.training.cluster import reasons
+from components.training.cluster.connection import Cluster
+from components.training.cluster.pods import moment
+from components.training.cluster.replicas import Replica, Replicas
+from components.training.cluster.resources import PODS, Resource, kind_of, pods_of, resource_of
+from components.training.cluster.status import State, Status, expected_replicas, status_of
+from components.training.cluster.streams import Stop
+from components.training.cluster.watching import Change, changes
+
+TICK = 1.0  # seconds between two looks at the clock
+REASON_EVERY = 5.0  # seconds between two questions why nothing runs
+LAST_WORDS = 5  # lines of a replica that was removed before it ended
+DRAIN = 15.0  # seconds that pods get to end, and their logs to arrive, after the job has
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How many seconds a job may spend in each phase; ``None`` is for ever.
+
+    Attributes:
+        queued: Waiting to be let in, by Kueue or a gang scheduler.
+        starting: Waiting for its pods to run.
+        running: From when all of them have started.
+    """
+
+    queued: float | None = None
+    starting: float | None = None
+    running: float | None = None
+
+
+class Following:
+    """A job that is followed.
+
+    Attributes:
+        job: The job as it was last seen.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        job: dict[str, Any],
+        limits: Limits,
+        on_line: Callable[[str, str], None],
+        on_state: Callable[[str], None],
+    ) -> None:
+        """Prepares it.
+
+        Args:
+            cluster: The cluster.
+            job: The job, as the API server has it.
+            limits: The time it may take.
+            on_line: Called with a replica's name and each line it prints, from several threads.
+            on_state: Called with a short sentence whenever the job's state has changed.
+        """
+        self.job = job
+        self._cluster = cluster
+        self._limits = limits
+        self._on_state = on_state
+        self._stop = Stop()
+        self._replicas = Replicas(cluster, kind_of(job).container, on_line, self._stop)
+        self._seen: queue.SimpleQueue[tuple[Resource, Change] | BaseException] = queue.SimpleQueue()
+        self._phase, self._since = "", time.monotonic()
+        self._queued_for, self._reason = "", ""
+        self._next_look = time.monotonic() + REASON_EVERY  # at first there is nothing odd in it
+        self._all_started = False
+        self._said = ""
+
+    def to_the_end(self) -> dict[str, float]:
+        """Follows the job until it has ended.
+
+        Returns:
+            Seconds that each replica ran, by name.
+
+        Raises:
+            JobFailed: It did not succeed, was deleted, or ran into one of the limits.
+            Cancelled: A person has cancelled it.
+            Refused: The cluster no longer lets us follow it.
+            Unavailable: The API server was away for too long.
+        """
+        self._watch(
+            resource_of(kind_of(self.job)), fieldSelector=f"metadata.name={self._metadata['name']}"
+        )
+        self._watch(PODS, labelSelector=pods_of(self.job))
+        try:
+            while not (status := status_of(self.job)).state.ended:
+                self._check(status)
+                self._take_in(TICK)
+            self._settle()
+        finally:
+            self._stop.set()
+        if status.state is State.FAILED:
+            raise self._failure(status)
+        end = self._end()
+        return {replica.name: replica.seconds(end) for replica in self._replicas}
+
+    @property
+    def _metadata(self) -> dict[str, Any]:
+        metadata: dict[str, Any] = self.job["metadata"]
+        return metadata
+
+    def _watch(self, resource: Resource, **selectors: str) -> None:
+        def follow() -> None:
+            try:
+                for change in changes(
+                    self._cluster, resource, self._metadata["namespace"], self._stop, **selectors
+                ):
+                    self._seen.put((resource, change))
+            except BaseException as error:
+                self._seen.put(error)
+
+        threading.Thread(target=follow, daemon=True).start()
+
+    def _take_in(self, seconds: float) -> None:
+        """Takes in what has been seen, or waits that long for something."""
+        try:
+            seen = self._seen.get(timeout=seconds)
+        except queue.Empty:
+            return
+        if isinstance(seen, BaseException):
+            raise seen
+        resource, change = seen
+        if resource is PODS:
+            self._replicas.update(change.object, change.gone)
+        elif change.object["metadata"]["uid"] == self._metadata["uid"]:
+            self.job = change.object
+            if change.gone and not status_of(self.job).state.ended:
+                self._metadata.setdefault("deletionTimestamp", "")
+
+    def _check(self, status: Status) -> None:
+        """Says what state the job is in, and ends the following where it is time to.
+
+        Raises:
+            JobFailed: The job was deleted, or ran into a limit.
+            Cancelled: It was cancelled.
+        """
+        if status.state is State.DELETING:
+            raise JobFailed(f"{self.job['kind']} {self._metadata['name']} was deleted while it ran")
+        if status.state is State.CANCELLED:
+            raise Cancelled("the job was cancelled")
+        replicas = list(self._replicas)
+        expected = expected_replicas(self.job) or len(replicas)
+        started = sum(replica.has_started for replica in replicas)
+        self._all_started = status.state is not State.SUSPENDED and (
+            self._all_started or started >= max(1, self._needed(expected))
+        )
+        self._look_for_reason(replicas)
+        phase = self._phase_now(status)
+        if started >= expected > 0:
+            self._reason = ""
+        running = sum(replica.is_running for replica in replicas)
+        self._say(self._sentence(phase, status, f"{running} of {expected} replicas run"))
+        self._check_limit(phase)
+
+    def _sentence(self, phase: str, status: Status, count: str) -> str:
+        if phase == "queued":
+            return f"queued: {self._reason or 'it is suspended'}"
+        if status.state is State.RESTARTING:
+            return f"restarting: {status.message or count}"
+        return f"{phase}: {count}" + (f"; {self._reason}" if self._reason else "")
+
+    def _needed(self, expected: int) -> int:
+        """Returns how many replicas have to run for the job to: fewer where it is elastic."""
+        elastic: int | None = self.job["spec"].get("elasticPolicy", {}).get("minReplicas")
+        return expected if elastic is None else min(elastic, expected)
+
+    def _look_for_reason(self, replicas: list[Replica]) -> None:
+        if time.monotonic() < self._next_look:
+            return
+        self._next_look = time.monotonic() + REASON_EVERY
+        idle = [
+            (replica.name, replica.pod)
+            for replica in replicas
+            if not replica.has_started and not replica.is_over
+        ]
+        self._queued_for = ""
+        if not replicas:
+            self._queued_for = reasons.why_queued(self._cluster, self.job)
+        self._reason = self._queued_for
+        if idle or not (self._queued_for or self._all_started):
+            self._reason = reasons.why_not_running(self._cluster, self.job, idle)
+
+    def _phase_now(self, status: Status) -> str:
+        phase = "starting"
+        if self._all_started:
+            phase = "running"
+        elif status.state is State.SUSPENDED or self._queued_for:
+            phase = "queued"
+        if phase != self._phase:
+            self._phase, self._since = phase, time.monotonic()
+        return phase
+
+    def _check_limit(self, phase: str) -> None:
+        limit: float | None = getattr(self._limits, phase)
+        if limit is not None and time.monotonic() - self._since > limit:
+            why = f": {self._reason}" if self._reason else ""
+            raise JobFailed(f"the job was {phase} for more than its limit of {limit:g} s{why}")
+
+    def _say(self, sentence: str) -> None:
+        if sentence != self._said:
+            self._said = sentence
+            self._on_state(sentence)
+
+    def _settle(self) -> None:
+        """Waits until the pods have ended and all that they printed has arrived."""
+        listing = self._cluster.list(
+            PODS, self._metadata["namespace"], labelSelector=pods_of(self.job)
+        )
+        for pod in listing.get("items") or []:
+            self._replicas.update(pod, gone=False)
+        limit = time.monotonic() + DRAIN
+        while not self._replicas.have_settled and time.monotonic() < limit:
+            self._take_in(0.1)
+
+    def _failure(self, status: Status) -> JobFailed:
+        # v1 has one reason for all failures, and tells them apart in the message only.
+        if (
+            status.reason == "DeadlineExceeded"
+            or "longer than specified deadline" in status.message
+        ):
+            first = next(iter(self._replicas), None)
+            return JobFailed("the job ran into its time limit", first.last_lines() if first else "")
+        culprit = self._replicas.culprit
+        if culprit:
+            words, detail = culprit.last_failure.words, culprit.last_lines()
+            if culprit.lost_a_peer:
+                # The operator removes the other pods at the first failure, which a replica that
+                # takes longer to end than those it drags down does not live to report.
+                words += " after it had lost a peer"
+                detail = "\n".join([*self._last_words_of_the_removed(), detail])
+            return JobFailed(f"replica {culprit.name} {words}", detail)
+        why = status.message or status.reason or "its operator does not say why"
+        return JobFailed(f"{self.job['kind']} {self._metadata['name']} failed: {why}")
+
+    def _last_words_of_the_removed(self) -> list[str]:
+        """Returns the last lines of replicas that nobody saw end."""
+        return [
+            line
+            for replica in self._replicas
+            if not replica.failures and not replica.lost_a_peer
+            for line in replica.last_lines().splitlines()[-LAST_WORDS:]
+        ]
+
+    def _end(self) -> datetime:
+        status = self.job.get("status", {})
+        times = [status.get("completionTime")] + [
+            condition.get("lastTransitionTime")
+            for condition in status.get("conditions") or []
+            if condition["type"] in ("Complete", "Succeeded")
+        ]
+        return next((moment(time) for time in times if time), datetime.now(UTC))

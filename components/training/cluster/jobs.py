@@ -1,0 +1,309 @@
+"""What a person does with the jobs on a cluster: list, look, read logs, cancel, delete."""
+
+import difflib
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from components.errors import InputError, JobFailed
+from components.training.cluster import pods, reasons, submission
+from components.training.cluster.connection import Cluster
+from components.training.cluster.following import Following, Limits
+from components.training.cluster.refusals import Forbidden, KindMissing
+from components.training.cluster.replicas import Replicas
+from components.training.cluster.resources import PODS, kind_of, pods_of, resource_of
+from components.training.cluster.status import (
+    CANCELLED,
+    expected_replicas,
+    is_train_job,
+    status_of,
+)
+from components.training.cluster.streams import Stop
+from components.training.kinds import KINDS
+
+MANAGED = "app.kubernetes.io/managed-by=trireme"
+"""The label of the jobs that are ours."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A job in a list.
+
+    Attributes:
+        name: Its name.
+        kind: Its kind, as in a manifest.
+        state: Its state, one word.
+        running: How many of its replicas run.
+        replicas: How many it is to have.
+        age: Seconds since it was created.
+        reason: Why it is in that state, if the cluster says so.
+    """
+
+    name: str
+    kind: str
+    state: str
+    running: int
+    replicas: int
+    age: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class ReplicaRow:
+    """A replica of a job.
+
+    Attributes:
+        name: Type and index, as in ``worker-0``.
+        pod: Its pod.
+        node: Where that is; empty if nowhere yet.
+        state: running, succeeded, failed, pending or ending.
+        restarts: How often its container was started anew.
+        reason: Why it is in that state, if the cluster says so.
+    """
+
+    name: str
+    pod: str
+    node: str
+    state: str
+    restarts: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Details:
+    """All there is to see of a job.
+
+    Attributes:
+        row: What a list shows.
+        conditions: The job's conditions, as the API server has them.
+        replicas: Its replicas.
+        events: Its own and its pods' Events, the latest last.
+    """
+
+    row: Row
+    conditions: list[dict[str, str]]
+    replicas: list[ReplicaRow]
+    events: list[dict[str, str]]
+
+
+def list_jobs(cluster: Cluster) -> list[Row]:
+    """Returns our jobs of every kind in the cluster's namespace, the latest first.
+
+    Args:
+        cluster: The cluster.
+
+    Raises:
+        KindMissing: No operator is installed.
+        Refused: The cluster does not allow it.
+    """
+    jobs = _all_jobs(cluster, MANAGED)
+    jobs.sort(key=lambda job: str(job["metadata"]["creationTimestamp"]), reverse=True)
+    return [_row(job, _pods(cluster, job)) for job in jobs]
+
+
+def find(cluster: Cluster, name: str) -> dict[str, Any]:
+    """Returns a job by its name, whatever its kind.
+
+    Args:
+        cluster: The cluster.
+        name: The name.
+
+    Raises:
+        InputError: There is no such job, or there are several.
+    """
+    jobs = _all_jobs(cluster)
+    found = [job for job in jobs if job["metadata"]["name"] == name]
+    if len(found) == 1:
+        return found[0]
+    where = f"in namespace {cluster.namespace}"
+    if found:
+        kinds = " and a ".join(job["kind"] for job in found)
+        raise InputError(f"job {name!r}: there is a {kinds} of that name {where}")
+    close = difflib.get_close_matches(name, [job["metadata"]["name"] for job in jobs])
+    hint = f"; is it {' or '.join(close)}?" if close else ""
+    raise InputError(f"job {name!r}: there is none of that name {where}{hint}")
+
+
+def status(cluster: Cluster, name: str) -> Details:
+    """Returns all there is to see of a job.
+
+    Args:
+        cluster: The cluster.
+        name: Its name.
+
+    Raises:
+        InputError: There is no such job.
+    """
+    job = find(cluster, name)
+    own_pods = _pods(cluster, job)
+    events = [event for thing in (job, *own_pods) for event in reasons.events(cluster, thing)]
+    return Details(
+        _row(job, own_pods),
+        job.get("status", {}).get("conditions") or [],
+        sorted((_replica_row(job, pod) for pod in own_pods), key=lambda row: row.name),
+        sorted(events, key=lambda event: event["time"]),
+    )
+
+
+def logs(
+    cluster: Cluster,
+    name: str,
+    *,
+    follow: bool,
+    replica: str,
+    on_line: Callable[[str, str], None],
+) -> None:
+    """Passes on what the replicas of a job print or have printed.
+
+    Args:
+        cluster: The cluster.
+        name: The job's name.
+        follow: Go on until the job has ended.
+        replica: The only one to read, such as ``worker-0``; empty for all of them.
+        on_line: Called with a replica's name and each line, from several threads.
+
+    Raises:
+        InputError: There is no such job or replica.
+    """
+    job = find(cluster, name)
+    own_pods = _pods(cluster, job)
+    names = sorted({pods.replica_name(pod) for pod in own_pods})
+    if replica and replica not in names:
+        raise InputError(
+            f"replica {replica!r}: job {name!r} has no pod of that name; "
+            f"it has {', '.join(names) or 'none at all'}"
+        )
+
+    def pass_on(of: str, line: str) -> None:
+        if replica in ("", of):
+            on_line(of, line)
+
+    if follow and not status_of(job).state.ended:
+        # That the job fails is no failure of reading its logs.
+        with suppress(JobFailed):
+            Following(cluster, job, Limits(), pass_on, lambda state: None).to_the_end()
+        return
+    replicas = Replicas(cluster, kind_of(job).container, pass_on, Stop(), follow=False)
+    for pod in own_pods:
+        replicas.update(pod, gone=False)
+    replicas.wait_for_logs()
+
+
+def cancel(cluster: Cluster, name: str) -> None:
+    """Stops a job's pods but keeps the job, with what it has to tell.
+
+    Its manifest then says that it is suspended, and an annotation that a person did that.
+
+    Args:
+        cluster: The cluster.
+        name: Its name.
+
+    Raises:
+        InputError: There is no such job, or it has ended.
+    """
+    job = find(cluster, name)
+    state = status_of(job).state
+    if state.ended:
+        raise InputError(f"job {name!r} has {state} already")
+    suspend = {"suspend": True}
+    metadata = job["metadata"]
+    cluster.patch(
+        resource_of(kind_of(job)),
+        metadata["name"],
+        metadata["namespace"],
+        {
+            "metadata": {"annotations": {CANCELLED: datetime.now(UTC).isoformat()}},
+            "spec": suspend if is_train_job(job) else {"runPolicy": suspend},
+        },
+    )
+    if reasons.QUEUE in metadata.get("labels", {}):
+        _deactivate(cluster, job)
+
+
+def delete(cluster: Cluster, name: str) -> None:
+    """Deletes a job and its pods; returns when they are gone.
+
+    Args:
+        cluster: The cluster.
+        name: Its name.
+
+    Raises:
+        InputError: There is no such job.
+        TriremeError: It does not go away.
+    """
+    job = find(cluster, name)
+    submission.delete(cluster, job)
+    submission.wait_until_gone(cluster, job)
+
+
+def _all_jobs(cluster: Cluster, labels: str = "") -> list[dict[str, Any]]:
+    """Returns the jobs of every kind that the cluster knows."""
+    jobs: list[dict[str, Any]] = []
+    missing: list[KindMissing] = []
+    for kind in KINDS.values():
+        try:
+            listing = cluster.list(resource_of(kind), cluster.namespace, labelSelector=labels)
+        except KindMissing as error:
+            missing.append(error)
+            continue
+        for item in listing.get("items") or []:
+            jobs.append({"apiVersion": kind.api_version, "kind": kind.name} | item)
+    if len(missing) == len(KINDS):
+        raise missing[0]
+    return jobs
+
+
+def _pods(cluster: Cluster, job: dict[str, Any]) -> list[dict[str, Any]]:
+    listing = cluster.list(PODS, job["metadata"]["namespace"], labelSelector=pods_of(job))
+    return listing.get("items") or []
+
+
+def _row(job: dict[str, Any], own_pods: list[dict[str, Any]]) -> Row:
+    metadata, now = job["metadata"], status_of(job)
+    rows = [_replica_row(job, pod) for pod in own_pods]
+    waiting = [f"{row.name}: {row.reason}" for row in rows if row.state == "pending" and row.reason]
+    age = datetime.now(UTC) - pods.moment(metadata["creationTimestamp"])
+    return Row(
+        name=metadata["name"],
+        kind=job["kind"],
+        state=str(now.state),
+        running=sum(row.state == "running" for row in rows),
+        replicas=expected_replicas(job) or len(rows),
+        age=age.total_seconds(),
+        reason=now.message if now.state.ended or not waiting else waiting[0],
+    )
+
+
+def _replica_row(job: dict[str, Any], pod: dict[str, Any]) -> ReplicaRow:
+    container = pods.main_container(pod, kind_of(job).container)
+    failure = pods.failure(pod, container)
+    state = str(pod.get("status", {}).get("phase", "Pending")).lower()
+    if "deletionTimestamp" in pod["metadata"]:
+        state = "ending"
+    return ReplicaRow(
+        name=pods.replica_name(pod),
+        pod=pod["metadata"]["name"],
+        node=pod["spec"].get("nodeName", ""),
+        state=state,
+        restarts=pods.restarts(pod, container),
+        reason=pods.waiting_reason(pod) or (failure.words if failure else ""),
+    )
+
+
+def _deactivate(cluster: Cluster, job: dict[str, Any]) -> None:
+    """Takes a job out of its queue: Kueue would let it run again otherwise.
+
+    https://kueue.sigs.k8s.io/docs/concepts/workload/#active
+    """
+    try:
+        found = reasons.workload_of(cluster, job)
+    except (Forbidden, KindMissing):
+        return
+    if found:
+        resource, workload = found
+        metadata = workload["metadata"]
+        cluster.patch(
+            resource, metadata["name"], metadata["namespace"], {"spec": {"active": False}}
+        )

@@ -1,0 +1,108 @@
+"""The launcher: run a training job on a Kubernetes cluster, to its end."""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from components.errors import TriremeError
+from components.training.blame import Cancelled
+from components.training.cluster import submission
+from components.training.cluster.connection import Cluster
+from components.training.cluster.following import Following, Limits
+from components.training.cluster.status import State, status_of
+
+LAST_CALL = 20.0  # seconds to try to delete a job that is to run no longer
+
+
+def launch(
+    manifest: dict[str, Any],
+    cluster: Cluster,
+    *,
+    limits: Limits,
+    on_line: Callable[[str, str], None],
+    on_state: Callable[[str], None],
+) -> dict[str, float]:
+    """Creates a job on a cluster, or finds it there, and follows it to its end.
+
+    Afterwards nothing of it runs, but for what its ``cleanPodPolicy`` leaves: when this ends
+    without the job having ended, the job is deleted. To be called from the main thread.
+
+    Args:
+        manifest: A PyTorchJob, TFJob, MPIJob or TrainJob.
+        cluster: The cluster.
+        limits: The time the job may take.
+        on_line: Called with a replica's name and each line it prints, from several threads.
+        on_state: Called with a short sentence whenever the job's state has changed.
+
+    Returns:
+        Seconds that each replica ran, by name.
+
+    Raises:
+        InputError: The manifest is invalid, or the job's name is taken by another job.
+        JobFailed: The job did not succeed; the message names the replica that caused it.
+        Cancelled: This process was told to end (SIGTERM or SIGINT), or a person has cancelled
+            the job.
+        Refused: The cluster does not allow it, or does not know the kind of the job.
+        Unavailable: The API server was away for too long.
+    """
+    following: Following | None = None
+    with _signals_raise():
+        try:
+            job = submission.submit(cluster, manifest)
+            following = Following(cluster, job, limits, on_line, on_state)
+            return following.to_the_end()
+        except BaseException as error:
+            _ignore_signals()
+            job_left = following.job if following else _left_behind(cluster, manifest, error)
+            if job_left:
+                _delete_unless_over(cluster, job_left, on_state)
+            raise
+
+
+def _left_behind(
+    cluster: Cluster, manifest: dict[str, Any], error: BaseException
+) -> dict[str, Any] | None:
+    """Returns the job that a submission may have left which did not come to its end."""
+    if isinstance(error, TriremeError) and not isinstance(error, Cancelled):
+        return None
+    job = submission.find(cluster, manifest)
+    return job if job and submission.is_same(job, manifest) else None
+
+
+def _delete_unless_over(
+    cluster: Cluster, job: dict[str, Any], on_state: Callable[[str], None]
+) -> None:
+    state = status_of(job).state
+    if state.ended or state in (State.CANCELLED, State.DELETING):
+        return
+    try:
+        submission.delete(cluster, job, patience=LAST_CALL)
+    except TriremeError as error:
+        on_state(f"{job['kind']} {job['metadata']['name']} could not be deleted: {error}")
+
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@contextmanager
+def _signals_raise() -> Iterator[None]:
+    """Has SIGTERM and SIGINT raise ``Cancelled``, out of whatever is being waited for."""
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        _ignore_signals()
+        raise Cancelled("the job was cancelled")
+
+    before = [signal.signal(number, handler) for number in _SIGNALS]
+    try:
+        yield
+    finally:
+        for number, previous in zip(_SIGNALS, before, strict=True):
+            signal.signal(number, previous)
+
+
+def _ignore_signals() -> None:
+    """There is a job to delete; being told again to end does not make it faster."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)

@@ -1,0 +1,249 @@
+"""Following a pod's log: through restarts and broken connections, with no line lost or doubled."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from urllib3 import BaseHTTPResponse
+from urllib3.exceptions import HTTPError
+
+from components.errors import TriremeError
+from components.training.cluster import pods
+from components.training.cluster.connection import FIRST_PAUSE, LONGEST_PAUSE, Cluster, Query
+from components.training.cluster.log_position import Position, Stamp, split
+from components.training.cluster.refusals import Invalid, NotFound, Unavailable
+from components.training.cluster.resources import PODS
+from components.training.cluster.streams import Stop, lines, shut
+
+LINE_LIMIT = 64 * 1024  # bytes after which a line is cut
+SILENCE = 300.0  # seconds without a line after which the connection is made anew
+
+
+class PodLog(threading.Thread):
+    """Follows the log of a pod's main container, one start of it after the other.
+
+    It ends when the pod is over and all it printed has been passed on.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        pod: dict[str, Any],
+        container: str,
+        on_line: Callable[[str], None],
+        on_start: Callable[[], None],
+        stop: Stop,
+        *,
+        follow: bool = True,
+    ) -> None:
+        """Prepares the thread; ``start`` starts it.
+
+        Args:
+            cluster: The cluster.
+            pod: The pod.
+            container: Its main container.
+            on_line: Called with every line.
+            on_start: Called before the first line of each start of the container.
+            stop: Ends it early.
+            follow: Wait for what is still to come; otherwise only what there is now is read.
+        """
+        super().__init__(daemon=True)
+        self._cluster = cluster
+        self._pod = pod
+        self._container = container
+        self._on_line = on_line
+        self._on_start = on_start
+        self._stop_all = stop
+        self._follow = follow
+        self._gone = False
+        self._changed = threading.Event()
+        self._position = Position()
+        self._old: Position | None = None
+        self._start = 0
+        self._read_to_its_end = False
+        self._followed: BaseHTTPResponse | None = None
+
+    def update(self, pod: dict[str, Any], gone: bool) -> None:
+        """Tells how the pod is now.
+
+        Args:
+            pod: The pod.
+            gone: It no longer exists.
+        """
+        self._pod, self._gone = pod, self._gone or gone
+        self._changed.set()
+        followed = self._followed
+        if followed and self._has_restarted():
+            # It may be the log of the new start already, while the old one is not read whole.
+            shut(followed)
+
+    def run(self) -> None:
+        """Does the following; to be called by ``start``."""
+        self._start = self._restarts()
+        if "terminated" in pods.container_status(self._pod, self._container).get("lastState", {}):
+            self._start -= 1  # of the one before it the log is still there
+        try:
+            self._read_all()
+        except NotFound:
+            return
+        except TriremeError as error:
+            if not self._stop_all.is_set():
+                self._on_line(f"(the rest of the log cannot be read: {error})")
+
+    def _read_all(self) -> None:
+        """Reads until the pod is over and nothing is left to read."""
+        pause = FIRST_PAUSE
+        while not self._stop_all.is_set():
+            self._changed.clear()
+            over = self._gone or pods.is_over(self._pod) or not self._follow
+            before = self._position.since
+            try:
+                if self._has_restarted():
+                    self._finish_previous()
+                    continue
+                if not self._read_to_its_end and pods.has_started(self._pod, self._container):
+                    live = self._is_live()
+                    self._read_present(follow=live)
+                    self._read_to_its_end = not live
+                if over:
+                    return
+            except Invalid:
+                # It is not there yet, or no longer.
+                if over:
+                    return
+            except Unavailable:
+                # The node may be back later; that the API server is away others notice.
+                if over:
+                    raise
+            except HTTPError:
+                pass
+            # What ended was the connection or the container: its status will tell.
+            pause = FIRST_PAUSE if self._position.since != before else min(2 * pause, LONGEST_PAUSE)
+            self._changed.wait(pause)
+
+    def _restarts(self) -> int:
+        return pods.restarts(self._pod, self._container)
+
+    def _has_restarted(self) -> bool:
+        return self._restarts() > self._start
+
+    def _is_live(self) -> bool:
+        return self._follow and pods.is_running(self._pod, self._container) and not self._gone
+
+    def _read_present(self, follow: bool) -> None:
+        """Goes on with the log of the present start.
+
+        The container may have been restarted without our knowing yet: then the line that was
+        read last does not come again, and what comes is the log of the new start.
+        """
+        last, is_new = self._position.last, self._position.resumed()
+        at_first = True
+
+        def is_missing(stamp: Stamp) -> bool:
+            nonlocal at_first, is_new
+            if at_first and last and stamp > last:
+                self._old, self._position = self._position, Position()
+                is_new = self._position.resumed()
+            at_first = False
+            return is_new(stamp)
+
+        try:
+            self._read(self._position.since, is_missing, follow=follow)
+        finally:
+            self._followed = None
+
+    def _finish_previous(self) -> None:
+        """Reads what is left of the start before the present one, and turns to that.
+
+        What was read last may be of the present start already; then that is not read again.
+        """
+        ahead = self._position if self._old or self._may_be_ahead() else None
+        known = ahead.resumed() if ahead else None
+        previous = self._old or (Position() if ahead else self._position)
+        is_old = not ahead
+
+        def is_missing(stamp: Stamp) -> bool:
+            nonlocal is_old
+            if known is None or (ahead and ahead.first and stamp < ahead.first):
+                return True
+            is_old = True  # what was read last was the old one after all
+            return known(stamp)
+
+        self._read_previous(previous, is_missing)
+        if is_old:
+            self._position = Position()
+            self._on_start()
+        self._old = None
+        self._start = self._restarts()
+        self._read_to_its_end = False
+
+    def _read_previous(self, position: Position, is_missing: Callable[[Stamp], bool]) -> None:
+        """Reads the log of the start before the present one to its end, if it is still there."""
+        while not self._stop_all.is_set():
+            is_new = position.resumed()
+            try:
+                self._read(
+                    position.since,
+                    lambda stamp, is_new=is_new: is_new(stamp) and is_missing(stamp),  # type: ignore[misc]
+                    previous=True,
+                )
+                return
+            except Invalid:
+                return
+            except HTTPError:
+                self._stop_all.wait(FIRST_PAUSE)
+
+    def _may_be_ahead(self) -> bool:
+        """Tells whether what was read last may be of the present start already."""
+        span = pods.spans(self._pod, self._container).get(self._restarts())
+        first = self._position.first
+        return bool(span and first and first.moment >= span.started)
+
+    def _read(
+        self,
+        since: str,
+        is_new: Callable[[Stamp], bool],
+        *,
+        previous: bool = False,
+        follow: bool = False,
+    ) -> None:
+        """Passes on the new lines of one answer."""
+        query: Query = [("container", self._container), ("timestamps", "true")]
+        if follow:
+            query.append(("follow", "true"))
+        if previous:
+            query.append(("previous", "true"))
+        if since:
+            query.append(("sinceTime", since))
+        metadata = self._pod["metadata"]
+        path = PODS.path(metadata["namespace"], metadata["name"], "log")
+        response = self._cluster.stream(PODS, path, query, self._stop_all, SILENCE)
+        stamp: Stamp | None = None
+        with self._stop_all.reading(response):
+            self._check_identity()
+            if follow:
+                self._followed = response
+                if self._has_restarted():
+                    return
+            for raw in lines(response, LINE_LIMIT):
+                stamp, line = split(raw, stamp)
+                if stamp is None or is_new(stamp):
+                    # A progress bar rewrites its line: what a person would see is its end.
+                    text = line.decode(errors="replace").rstrip("\r")
+                    self._on_line(text.rpartition("\r")[2])
+
+    def _check_identity(self) -> None:
+        """Checks that the log that was opened is not that of a later pod of the same name.
+
+        Raises:
+            NotFound: The pod is gone.
+        """
+        metadata = self._pod["metadata"]
+        listing = self._cluster.list(
+            PODS,
+            metadata["namespace"],
+            stop=self._stop_all,
+            fieldSelector=f"metadata.name={metadata['name']}",
+        )
+        if metadata["uid"] not in [pod["metadata"]["uid"] for pod in listing.get("items") or []]:
+            raise NotFound(f"pod {metadata['name']} is gone")

@@ -1,0 +1,58 @@
+"""Hand what is set on a pipeline's task on to the pods of the job that the task launches."""
+
+from typing import Any
+
+from components.errors import InputError
+from components.training.kinds import KINDS
+
+IDLE = ("PS", "Launcher")
+"""Roles that do not compute: what the task asks for is not meant for them."""
+
+
+def hand_on(manifest: dict[str, Any], task: dict[str, Any]) -> None:
+    """Adds a task's resources, volumes, variables and placement to the pods of a job.
+
+    Args:
+        manifest: A PyTorchJob, TFJob or MPIJob, which is changed.
+        task: The fields of kfp's ``dsl.TaskConfig``: resources, volumes, volume_mounts, env,
+            tolerations, node_selector, affinity.
+
+    Raises:
+        InputError: The job's pods would not see the run workspace.
+    """
+    if not task.get("volumes"):
+        raise InputError(
+            "the training job's pods need the run workspace, and the task has no volume"
+        )
+    kind = KINDS[manifest["kind"]]
+    for role, spec in manifest["spec"][kind.replicas].items():
+        pod = spec["template"]["spec"]
+        container = pod["containers"][0]
+        if task.get("resources") and role not in IDLE:
+            container["resources"] = _both(container["resources"], task["resources"])
+        pod["volumes"] = [*pod.get("volumes", []), *task["volumes"]]
+        container["volumeMounts"] = [
+            *container.get("volumeMounts", []),
+            *(task.get("volume_mounts") or []),
+        ]
+        container["env"] = _without_doubles(container["env"], task.get("env") or [])
+        pod["tolerations"] = [*pod.get("tolerations", []), *(task.get("tolerations") or [])]
+        pod["nodeSelector"] = pod.get("nodeSelector", {}) | (task.get("node_selector") or {})
+        if task.get("affinity"):
+            pod["affinity"] = task["affinity"]
+
+
+def _both(ours: dict[str, Any], task: dict[str, Any]) -> dict[str, Any]:
+    """Returns resources in which what the task asks for wins; either is the other's default."""
+    limits, requests = task.get("limits") or {}, task.get("requests") or {}
+    return {
+        "requests": ours["requests"] | limits | requests,
+        "limits": ours["limits"] | requests | limits,
+    }
+
+
+def _without_doubles(
+    ours: list[dict[str, Any]], more: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    names = {variable["name"] for variable in ours}
+    return [*ours, *(variable for variable in more if variable["name"] not in names)]

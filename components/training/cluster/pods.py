@@ -1,0 +1,214 @@
+"""What a pod of a training job tells: which replica it is, when it ran, and how it ended."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from components.errors import exit_in_words
+
+_TYPE = ("training.kubeflow.org/replica-type", "training.kubeflow.org/job-role")
+_INDEX = "training.kubeflow.org/replica-index"
+_JOBSET_TYPE = "jobset.sigs.k8s.io/replicatedjob-name"
+_JOBSET_INDEX = "batch.kubernetes.io/job-completion-index"
+
+_STARTING = ("ContainerCreating", "PodInitializing", "")
+_NOT_STARTED = ("StartError", "ContainerCannotRun", "RunContainerError", "CreateContainerError")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """How a container failed.
+
+    Attributes:
+        at: When.
+        words: A verb phrase, as in ``exited with status 1``.
+        stopped: Somebody was ending the pod when it did.
+    """
+
+    at: datetime
+    words: str
+    stopped: bool
+
+
+@dataclass(frozen=True)
+class Span:
+    """When a container ran: one start of it to its end.
+
+    Attributes:
+        started: When it was started.
+        finished: When it ended, ``None`` while it runs.
+    """
+
+    started: datetime
+    finished: datetime | None
+
+
+def replica_name(pod: dict[str, Any]) -> str:
+    """Returns type and index of the replica that a pod is, as in ``worker-0``.
+
+    The labels are those of training operator v1.9 and MPI operator v0.8 (its launcher, the pod
+    of a batch Job, has no index), and of JobSet for a TrainJob.
+    """
+    labels = pod["metadata"].get("labels", {})
+    for label in _TYPE:
+        if label in labels:
+            return f"{labels[label].lower()}-{labels.get(_INDEX, '0')}"
+    if _JOBSET_TYPE in labels:
+        return f"{labels[_JOBSET_TYPE]}-{labels.get(_JOBSET_INDEX, '0')}"
+    name: str = pod["metadata"]["name"]
+    return name
+
+
+def main_container(pod: dict[str, Any], name: str) -> str:
+    """Returns the container that trains: the one of that name, or else the first."""
+    names = [container["name"] for container in pod["spec"]["containers"]]
+    return name if name in names else names[0]
+
+
+def container_status(pod: dict[str, Any], container: str) -> dict[str, Any]:
+    """Returns the status of a pod's container; empty where there is none yet."""
+    statuses = pod.get("status", {}).get("containerStatuses") or []
+    return next((status for status in statuses if status["name"] == container), {})
+
+
+def has_started(pod: dict[str, Any], container: str) -> bool:
+    """Tells whether the container runs or has run in its present start."""
+    return bool(
+        {"running", "terminated"} & container_status(pod, container).get("state", {}).keys()
+    )
+
+
+def is_running(pod: dict[str, Any], container: str) -> bool:
+    """Tells whether the container runs."""
+    return "running" in container_status(pod, container).get("state", {})
+
+
+def restarts(pod: dict[str, Any], container: str) -> int:
+    """Returns how often the kubelet has restarted the container."""
+    count: int = container_status(pod, container).get("restartCount", 0)
+    return count
+
+
+def is_over(pod: dict[str, Any]) -> bool:
+    """Tells whether no container of the pod will run again."""
+    return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+
+
+def spans(pod: dict[str, Any], container: str) -> dict[int, Span]:
+    """Returns when the container ran, by the number of restarts before; what is still known."""
+    status = container_status(pod, container)
+    count = status.get("restartCount", 0)
+    known: dict[int, Span] = {}
+    for number, state in ((count - 1, "lastState"), (count, "state")):
+        for kind in ("terminated", "running"):
+            times = status.get(state, {}).get(kind, {})
+            if times.get("startedAt"):
+                finished = times.get("finishedAt")
+                known[number] = Span(moment(times["startedAt"]), finished and moment(finished))
+    return known
+
+
+def failure(pod: dict[str, Any], container: str) -> Failure | None:
+    """Returns how the pod failed last; ``None`` if it did not."""
+    status = pod.get("status", {})
+    stopped = "deletionTimestamp" in pod["metadata"]
+    ended = _failed_container(pod, container)
+    taken = _taken_away(pod)
+    if taken:
+        at = moment(ended["finishedAt"]) if ended.get("finishedAt") else _changed(pod)
+        return Failure(at, taken, stopped=False)
+    if ended:
+        at = moment(ended["finishedAt"]) if ended.get("finishedAt") else _changed(pod)
+        return Failure(at, ended["words"], stopped)
+    if status.get("phase") == "Failed":
+        return Failure(_changed(pod), "failed for a reason that its pod does not tell", stopped)
+    return None
+
+
+def waiting_reason(pod: dict[str, Any]) -> str:
+    """Returns why a pod does not run yet, in the cluster's words; empty where it says nothing."""
+    status = pod.get("status", {})
+    for condition in status.get("conditions") or []:
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return _joined(condition.get("reason", ""), condition.get("message", ""))
+    for container in [
+        *(status.get("initContainerStatuses") or []),
+        *(status.get("containerStatuses") or []),
+    ]:
+        waiting = container.get("state", {}).get("waiting", {})
+        if waiting.get("reason", "") not in _STARTING:
+            return _joined(waiting["reason"], waiting.get("message", ""))
+    return ""
+
+
+def moment(text: str) -> datetime:
+    """Returns the time that a Kubernetes timestamp stands for."""
+    return datetime.fromisoformat(text)
+
+
+def _failed_container(pod: dict[str, Any], container: str) -> dict[str, Any]:
+    """Returns the termination of the container that failed, with ``words`` added."""
+    for status in pod.get("status", {}).get("initContainerStatuses") or []:
+        ended = status.get("state", {}).get("terminated", {})
+        if ended.get("exitCode") and is_over(pod):
+            words = f"was not started: its init container {status['name']} "
+            return ended | {"words": words + _exit(ended, pod, status["name"])}
+    main = container_status(pod, container)
+    for state in ("state", "lastState"):
+        ended = main.get(state, {}).get("terminated", {})
+        if ended.get("exitCode"):
+            return ended | {"words": _exit(ended, pod, container)}
+        if ended:
+            return {}
+    return {}
+
+
+def _exit(ended: dict[str, Any], pod: dict[str, Any], container: str) -> str:
+    if ended.get("reason") == "OOMKilled":
+        limit = _memory_limit(pod, container)
+        return "ran out of memory (OOMKilled" + (f"; its limit is {limit})" if limit else ")")
+    if ended.get("reason") in _NOT_STARTED:
+        return _joined("could not be started", ended.get("message", ""))
+    return exit_in_words(ended["exitCode"])
+
+
+def _taken_away(pod: dict[str, Any]) -> str:
+    """Says by whom the pod was taken off its node; empty where it was not."""
+    status = pod.get("status", {})
+    reason, message = status.get("reason", ""), status.get("message", "")
+    if reason == "Evicted":
+        return _joined("was evicted from its node", message)
+    if reason == "DeadlineExceeded":
+        return _joined("ran into its pod's time limit (DeadlineExceeded)", message)
+    for condition in status.get("conditions") or []:
+        # https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
+        if condition["type"] == "DisruptionTarget" and condition["status"] == "True":
+            cause = condition.get("reason", "disruption")
+            return _joined(f"was taken off its node ({cause})", condition.get("message", ""))
+    if reason:
+        return _joined(f"failed ({reason})", message)
+    return ""
+
+
+def _memory_limit(pod: dict[str, Any], container: str) -> str:
+    for spec in pod["spec"]["containers"]:
+        if spec["name"] == container:
+            limit: str = spec.get("resources", {}).get("limits", {}).get("memory", "")
+            return limit
+    return ""
+
+
+def _changed(pod: dict[str, Any]) -> datetime:
+    """Returns when the pod's conditions changed last, for a pod whose containers tell no time."""
+    times = [
+        moment(condition["lastTransitionTime"])
+        for condition in pod.get("status", {}).get("conditions") or []
+        if condition.get("lastTransitionTime")
+    ]
+    created = pod["metadata"].get("creationTimestamp")
+    return max([*times, *([moment(created)] if created else [])], default=datetime.now(UTC))
+
+
+def _joined(what: str, message: str) -> str:
+    said = " ".join(message.split())
+    return f"{what}: {said}" if said else what

@@ -1,0 +1,72 @@
+"""Asking the cluster first whether it would let us run a job, and whether it would take it."""
+
+from contextlib import suppress
+from typing import Any
+
+from components.training.cluster.connection import Cluster
+from components.training.cluster.refusals import AlreadyThere, Forbidden
+from components.training.cluster.resources import (
+    ACCESS_REVIEWS,
+    EVENTS,
+    PODS,
+    Resource,
+    kind_of,
+    resource_of,
+)
+
+_WITH_JOBS = ("create", "get", "list", "watch", "delete")
+_WITH_PODS = ("list", "watch")
+
+
+def check(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> None:
+    """Checks that a job can be run; nothing is created.
+
+    Args:
+        cluster: The cluster.
+        manifest: The job.
+        namespace: Where it is to run.
+
+    Raises:
+        Forbidden: This user lacks rights; the message names all of them.
+        KindMissing: The job's operator is not installed.
+        Invalid: The API server would refuse the manifest; the message is its own.
+        Unavailable: The API server does not answer.
+    """
+    jobs = resource_of(kind_of(manifest))
+    needed = [
+        *((jobs, "", verb) for verb in _WITH_JOBS),
+        *((PODS, "", verb) for verb in _WITH_PODS),
+        (PODS, "log", "get"),
+        (EVENTS, "", "list"),
+    ]
+    lacking = [
+        f"{verb} {resource.full_name}{'/' + part if part else ''}"
+        for resource, part, verb in needed
+        if not _may(cluster, namespace, resource, part, verb)
+    ]
+    if lacking:
+        raise Forbidden(
+            f"this user may not {', '.join(lacking)} in namespace {namespace}; "
+            "a Role that allows it and a RoleBinding to this user are needed"
+        )
+    with suppress(AlreadyThere):
+        cluster.create(jobs, manifest, namespace, dryRun="All")
+
+
+def _may(cluster: Cluster, namespace: str, resource: Resource, part: str, verb: str) -> bool:
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {
+            "resourceAttributes": {
+                "namespace": namespace,
+                "verb": verb,
+                "group": resource.group,
+                "version": resource.version,
+                "resource": resource.plural,
+                "subresource": part,
+            }
+        },
+    }
+    answer = cluster.create(ACCESS_REVIEWS, review)
+    return bool(answer["status"]["allowed"])

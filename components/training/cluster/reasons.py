@@ -1,0 +1,180 @@
+"""Why nothing of a job runs: what its pods, its queue and the Events say."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+from components.training.cluster import pods
+from components.training.cluster.connection import Cluster
+from components.training.cluster.refusals import Forbidden, KindMissing, NotFound
+from components.training.cluster.resources import EVENTS, Resource
+from components.training.cluster.status import State, is_suspended, status_of
+
+QUEUE = "kueue.x-k8s.io/queue-name"
+"""The label that asks Kueue for a place in a queue."""
+
+_WORKLOADS = (
+    Resource("kueue.x-k8s.io", "v1beta1", "workloads"),
+    Resource("kueue.x-k8s.io", "v1beta2", "workloads"),
+)
+_POD_GROUPS = (
+    Resource("scheduling.volcano.sh", "v1beta1", "podgroups"),
+    Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups"),
+)
+
+
+def why_queued(cluster: Cluster, job: dict[str, Any]) -> str:
+    """Says what a job waits for that has no pods because it has not been let in.
+
+    Args:
+        cluster: The cluster.
+        job: The job.
+
+    Returns:
+        What its Kueue Workload or its PodGroup says; empty where it is not waiting in a queue.
+    """
+    if is_suspended(job):
+        return _kueue(cluster, job)
+    if _wants_gang(job):
+        return _pod_group(cluster, job)
+    return ""
+
+
+def why_not_running(
+    cluster: Cluster, job: dict[str, Any], pods_by_replica: Iterable[tuple[str, dict[str, Any]]]
+) -> str:
+    """Says why pods of a job do not run.
+
+    Args:
+        cluster: The cluster.
+        job: The job.
+        pods_by_replica: Its pods that do not run, with their replicas' names.
+
+    Returns:
+        The reason, in the cluster's words; empty where nothing says one.
+    """
+    waiting = list(pods_by_replica)
+    for name, pod in waiting:
+        reason = pods.waiting_reason(pod)
+        if reason:
+            return f"{name}: {reason}"
+    for name, pod in waiting:
+        for event in events(cluster, pod)[-1:]:
+            if event["type"] == "Warning":
+                return f"{name}: {event['reason']}: {event['message']}"
+    for event in reversed(events(cluster, job)):
+        if event["type"] == "Warning":
+            return f"{event['reason']}: {event['message']}"
+    if status_of(job).state is State.CREATED and not job.get("status"):
+        return "its operator has not taken it up yet; if that stays so, is it running?"
+    return ""
+
+
+def events(cluster: Cluster, thing: dict[str, Any]) -> list[dict[str, str]]:
+    """Returns the Events about an object, the latest last.
+
+    Args:
+        cluster: The cluster.
+        thing: The object.
+
+    Returns:
+        Of each its ``type``, ``reason``, ``message`` and ``time``; none if this user may not
+        see them.
+    """
+    metadata = thing["metadata"]
+    try:
+        listing = cluster.list(
+            EVENTS, metadata["namespace"], fieldSelector=f"involvedObject.uid={metadata['uid']}"
+        )
+    except Forbidden:
+        return []
+    found = [
+        {
+            "type": event.get("type", "Normal"),
+            "reason": event.get("reason", ""),
+            "message": " ".join(event.get("message", "").split()),
+            "time": event.get("lastTimestamp")
+            or event.get("eventTime")
+            or event["metadata"].get("creationTimestamp", ""),
+        }
+        for event in listing.get("items") or []
+    ]
+    return sorted(found, key=lambda event: event["time"])
+
+
+def workload_of(cluster: Cluster, job: dict[str, Any]) -> tuple[Resource, dict[str, Any]] | None:
+    """Returns the Workload that Kueue has made for a job, after what resource it is.
+
+    Args:
+        cluster: The cluster.
+        job: The job.
+
+    Returns:
+        ``None`` if there is none.
+
+    Raises:
+        Forbidden: This user may not see Workloads.
+        KindMissing: Kueue is not installed.
+    """
+    resource, listing = _workloads(cluster, job["metadata"]["namespace"])
+    for workload in listing:
+        owners = workload["metadata"].get("ownerReferences", [])
+        if any(owner["uid"] == job["metadata"]["uid"] for owner in owners):
+            return resource, workload
+    return None
+
+
+def _workloads(cluster: Cluster, namespace: str) -> tuple[Resource, list[dict[str, Any]]]:
+    for resource in _WORKLOADS[:-1]:
+        with suppress(KindMissing):
+            return resource, cluster.list(resource, namespace).get("items") or []
+    return _WORKLOADS[-1], cluster.list(_WORKLOADS[-1], namespace).get("items") or []
+
+
+def _kueue(cluster: Cluster, job: dict[str, Any]) -> str:
+    queue = job["metadata"].get("labels", {}).get(QUEUE)
+    if not queue:
+        return "it is suspended, and no queue will let it in: set suspend to false to start it"
+    try:
+        found = workload_of(cluster, job)
+    except Forbidden:
+        return f"waiting in queue {queue}"
+    except KindMissing:
+        return f"it asks for queue {queue}, but Kueue is not installed on the cluster"
+    if found is None:
+        return f"it asks for queue {queue}, but Kueue has not made a Workload for it"
+    _, workload = found
+    for condition in workload.get("status", {}).get("conditions") or []:
+        if condition["type"] == "QuotaReserved" and condition["status"] == "False":
+            return f"waiting in queue {queue}: {condition.get('message', '')}".rstrip(": ")
+    return f"waiting in queue {queue}"
+
+
+def _wants_gang(job: dict[str, Any]) -> bool:
+    return "schedulingPolicy" in job["spec"].get("runPolicy", {})
+
+
+def _pod_group(cluster: Cluster, job: dict[str, Any]) -> str:
+    metadata = job["metadata"]
+    for resource in _POD_GROUPS:
+        try:
+            group = cluster.get(resource, metadata["name"], metadata["namespace"])
+        except (NotFound, KindMissing):
+            continue
+        except Forbidden:
+            return ""
+        return _pending(group)
+    return (
+        "it asks for gang scheduling, but no PodGroup has been made for it: is the operator set "
+        "up with --gang-scheduler-name, and the scheduler installed?"
+    )
+
+
+def _pending(group: dict[str, Any]) -> str:
+    status = group.get("status", {})
+    if status.get("phase", "Pending") != "Pending":
+        return ""
+    for condition in status.get("conditions") or []:
+        if condition["type"] == "Unschedulable" and condition["status"] == "True":
+            return f"waiting for room for all its pods at once: {condition.get('message', '')}"
+    return "waiting for room for all its pods at once"

@@ -1,0 +1,110 @@
+"""What a Kubernetes API server says no with, as errors of one sentence."""
+
+import json
+from typing import Any
+
+from kubernetes.client import ApiException
+
+from components.errors import InputError, TriremeError
+from components.training.cluster.resources import Resource
+from components.training.kinds import KINDS
+
+_OPERATORS = {
+    "PyTorchJob": "the Kubeflow training operator v1.9",
+    "TFJob": "the Kubeflow training operator v1.9",
+    "MPIJob": "the Kubeflow MPI operator v0.8",
+    "TrainJob": "Kubeflow Trainer v2",
+}
+
+
+class Refused(TriremeError):
+    """The API server refused a request."""
+
+
+class Unauthorized(Refused):
+    """The API server does not know this user (401)."""
+
+
+class Forbidden(Refused):
+    """This user may not do that (403)."""
+
+
+class NotFound(Refused):
+    """There is no such object (404)."""
+
+
+class KindMissing(Refused):
+    """The cluster does not know the kind of the object (404): its operator is not installed."""
+
+
+class AlreadyThere(Refused):
+    """An object of that name exists, or it has changed meanwhile (409)."""
+
+
+class Expired(Refused):
+    """The version of a resource to watch from is no longer known (410)."""
+
+
+class Invalid(Refused, InputError):
+    """The object is not valid (400, 422); the message is the server's own."""
+
+    exit_status = 2
+
+
+class Unavailable(TriremeError):
+    """The API server has not answered for as long as we were ready to wait."""
+
+
+def refusal(error: ApiException, resource: Resource) -> Refused:
+    """Says in one sentence why a request was refused.
+
+    Args:
+        error: What the client raised.
+        resource: What the request was about.
+    """
+    status = _status(error)
+    message = str(status.get("message") or error.reason or "no reason given").strip()
+    match error.status:
+        case 401:
+            return Unauthorized(
+                "the cluster does not accept the credentials (401 Unauthorized); they may have "
+                "expired: log in again, or check the service account's token"
+            )
+        case 403:
+            return Forbidden(
+                f"not allowed on the cluster: {message.rpartition('forbidden: ')[2].strip()}"
+            )
+        case 404 if not status.get("details", {}).get("name"):
+            return KindMissing(_missing(resource))
+        case 404:
+            return NotFound(message)
+        case 409:
+            return AlreadyThere(message)
+        case 410:
+            return Expired(message)
+        case 400 | 422:
+            return Invalid(f"the cluster finds it invalid: {message}")
+    return Refused(f"the cluster refused {resource.full_name}: {message}")
+
+
+def _status(error: ApiException) -> dict[str, Any]:
+    """Returns the Status object that came with an error; empty where there was none."""
+    try:
+        status = json.loads(error.body or "")
+    except ValueError:
+        return {}
+    return status if isinstance(status, dict) else {}
+
+
+def _missing(resource: Resource) -> str:
+    for kind in KINDS.values():
+        if (kind.group, kind.version, kind.plural) == (
+            resource.group,
+            resource.version,
+            resource.plural,
+        ):
+            return (
+                f"the cluster has no {kind.name} ({kind.api_version}): install "
+                + (_OPERATORS[kind.name])
+            )
+    return f"the cluster has no {resource.full_name}"

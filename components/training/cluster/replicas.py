@@ -1,0 +1,204 @@
+"""The replicas of a job that is followed: their pods, their logs, and how they ended."""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+
+from components.training.blame import KEPT, dragged_down, last_lines
+from components.training.cluster import pods
+from components.training.cluster.connection import Cluster
+from components.training.cluster.logs import PodLog
+from components.training.cluster.pods import Failure, Span
+from components.training.cluster.streams import Stop
+
+
+class Replica:
+    """One replica, through all its pods.
+
+    Attributes:
+        name: Type and index, as in ``worker-0``.
+        failures: How it failed, by pod and number of restarts before.
+    """
+
+    def __init__(self, name: str, container: str) -> None:
+        self.name = name
+        self.failures: dict[tuple[str, int], Failure] = {}
+        self._spans: dict[tuple[str, int], Span] = {}
+        self._pod: dict[str, Any] = {}
+        self._gone = False
+        self._container = container
+        self._lock = threading.Lock()
+        self._tail: deque[str] = deque(maxlen=KEPT)
+
+    def update(self, pod: dict[str, Any], gone: bool) -> None:
+        """Takes in how one of its pods is now."""
+        uid, container = pod["metadata"]["uid"], pods.main_container(pod, self._container)
+        if not self._pod or _age(pod) >= _age(self._pod):
+            self._pod, self._gone = pod, gone
+        for number, span in pods.spans(pod, container).items():
+            self._spans[uid, number] = span
+        failure = pods.failure(pod, container)
+        if failure:
+            self.failures[uid, pods.restarts(pod, container)] = failure
+
+    @property
+    def has_started(self) -> bool:
+        """Whether its container runs or has run, in its present pod."""
+        container = pods.main_container(self._pod, self._container)
+        started = pods.has_started(self._pod, container) or pods.restarts(self._pod, container) > 0
+        return started and not self._gone
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its container runs."""
+        container = pods.main_container(self._pod, self._container)
+        return pods.is_running(self._pod, container) and not self._gone
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it runs or will, as far as its present pod tells."""
+        return self._gone or pods.is_over(self._pod)
+
+    @property
+    def pod(self) -> dict[str, Any]:
+        """Its present pod."""
+        return self._pod
+
+    @property
+    def recovered(self) -> bool:
+        """Whether it is well after all: it runs, or it has succeeded."""
+        return self.is_running or self._pod.get("status", {}).get("phase") == "Succeeded"
+
+    def seconds(self, end: datetime) -> float:
+        """Returns how long it ran, restarts included.
+
+        Args:
+            end: When the job ended, for a container of which no end was seen.
+        """
+        return sum(
+            max(0.0, ((span.finished or end) - span.started).total_seconds())
+            for span in self._spans.values()
+        )
+
+    def started_anew(self) -> None:
+        """Forgets what it printed before its restart."""
+        with self._lock:
+            self._tail.clear()
+
+    def said(self, line: str) -> None:
+        """Takes in a line that it printed."""
+        with self._lock:
+            self._tail.append(line)
+
+    def last_lines(self) -> str:
+        """Returns its last lines, to be shown."""
+        with self._lock:
+            return last_lines(self.name, self._tail)
+
+    def blame(self) -> tuple[bool, bool, bool, datetime]:
+        """Returns what the failed replicas are ordered by: the cause comes first."""
+        failure = self.last_failure
+        return self.recovered, failure.stopped, self.lost_a_peer, failure.at
+
+    @property
+    def lost_a_peer(self) -> bool:
+        """Whether it says that another replica was gone."""
+        with self._lock:
+            return dragged_down(self._tail)
+
+    @property
+    def last_failure(self) -> Failure:
+        """How it failed last."""
+        return max(self.failures.values(), key=lambda failure: failure.at)
+
+
+class Replicas:
+    """All replicas of a job, with a thread for the log of each of their pods."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        container: str,
+        on_line: Callable[[str, str], None],
+        stop: Stop,
+        *,
+        follow: bool = True,
+    ) -> None:
+        """Starts with none; they come with their pods.
+
+        Args:
+            cluster: The cluster.
+            container: The name of the main container.
+            on_line: Called with a replica's name and each line it prints, from several threads.
+            stop: Ends the following of logs.
+            follow: Wait for what is still to be printed; otherwise only what there is is read.
+        """
+        self._cluster = cluster
+        self._container = container
+        self._on_line = on_line
+        self._stop = stop
+        self._follow = follow
+        self._by_name: dict[str, Replica] = {}
+        self._logs: dict[str, PodLog] = {}
+
+    def __iter__(self) -> Iterator[Replica]:
+        """Iterates over the replicas, by name."""
+        return iter([self._by_name[name] for name in sorted(self._by_name)])
+
+    def update(self, pod: dict[str, Any], gone: bool) -> None:
+        """Takes in how a pod is now.
+
+        Args:
+            pod: The pod.
+            gone: It no longer exists.
+        """
+        name, uid = pods.replica_name(pod), pod["metadata"]["uid"]
+        replica = self._by_name.setdefault(name, Replica(name, self._container))
+        replica.update(pod, gone)
+        log = self._logs.get(uid)
+        if log:
+            log.update(pod, gone)
+        elif not gone:
+            self._logs[uid] = log = self._log_of(replica, pod)
+            log.start()
+
+    @property
+    def have_settled(self) -> bool:
+        """Whether none of them runs, and all that they printed has been passed on."""
+        over = all(replica.is_over for replica in self._by_name.values())
+        return over and not any(log.is_alive() for log in self._logs.values())
+
+    def wait_for_logs(self) -> None:
+        """Waits until all that was to be read has been passed on."""
+        for log in self._logs.values():
+            log.join()
+
+    @property
+    def culprit(self) -> Replica | None:
+        """The one that failed first by its own fault; ``None`` where none has failed."""
+        failed = [replica for replica in self._by_name.values() if replica.failures]
+        return min(failed, key=Replica.blame, default=None)
+
+    def _log_of(self, replica: Replica, pod: dict[str, Any]) -> PodLog:
+        def said(line: str) -> None:
+            replica.said(line)
+            # A line that cannot be shown, on a full disk for instance, is no reason to stop.
+            with suppress(OSError, ValueError):
+                self._on_line(replica.name, line)
+
+        return PodLog(
+            self._cluster,
+            pod,
+            pods.main_container(pod, self._container),
+            said,
+            replica.started_anew,
+            self._stop,
+            follow=self._follow,
+        )
+
+
+def _age(pod: dict[str, Any]) -> str:
+    return str(pod["metadata"].get("creationTimestamp", ""))

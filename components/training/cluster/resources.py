@@ -1,0 +1,58 @@
+"""The Kubernetes resources that the launcher deals with, and where the API server keeps them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from components.training.kinds import KINDS, Kind
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A namespaced or cluster-wide resource of the Kubernetes API.
+
+    Attributes:
+        group: Its API group, empty for the core one.
+        version: Its API version.
+        plural: Its name in API paths.
+    """
+
+    group: str
+    version: str
+    plural: str
+
+    @property
+    def full_name(self) -> str:
+        """As ``kubectl`` writes it: ``pytorchjobs.kubeflow.org``."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """Returns the path of the resource, or of one object of it.
+
+        Args:
+            namespace: The namespace; empty for a cluster-wide resource.
+            name: The object; empty for all of them.
+            subresource: Such as ``log`` of a pod.
+        """
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        scope = f"namespaces/{namespace}" if namespace else ""
+        return "/".join(filter(None, [root, scope, self.plural, name, subresource]))
+
+
+PODS = Resource("", "v1", "pods")
+EVENTS = Resource("", "v1", "events")
+ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews")
+
+
+def resource_of(kind: Kind) -> Resource:
+    """Returns the resource that jobs of a kind are."""
+    return Resource(kind.group, kind.version, kind.plural)
+
+
+def kind_of(job: dict[str, Any]) -> Kind:
+    """Returns the kind of a job, from its manifest."""
+    return KINDS[job["kind"]]
+
+
+def pods_of(job: dict[str, Any]) -> str:
+    """Returns the label selector of a job's pods."""
+    return f"{kind_of(job).job_label}={job['metadata']['name']}"

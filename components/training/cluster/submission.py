@@ -1,0 +1,171 @@
+"""Bringing a job to the cluster once, however often that is tried."""
+
+import copy
+import hashlib
+import json
+import time
+from contextlib import suppress
+from typing import Any
+
+from components.errors import InputError, TriremeError
+from components.training.cluster import preflight
+from components.training.cluster.connection import Cluster
+from components.training.cluster.refusals import AlreadyThere, NotFound
+from components.training.cluster.resources import kind_of, resource_of
+from components.training.cluster.status import State, status_of
+
+SPEC_HASH = "trireme.dev/spec-hash"
+"""The annotation that tells whether a job of the same name is the same job."""
+
+POLL = 1.0  # seconds between two looks at a job that is going away
+GOING = 300.0  # seconds that a job and its pods may take to go away
+
+
+def submit(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, Any]:
+    """Makes sure that a job is on the cluster, and that there is one of it.
+
+    A job of that name that runs or has succeeded is taken for this one if its specification is
+    the same. One that has failed or was cancelled is deleted and made anew.
+
+    Args:
+        cluster: The cluster.
+        manifest: The job.
+
+    Returns:
+        The job as the API server has it.
+
+    Raises:
+        InputError: A job of that name exists that is another one, or the manifest is invalid.
+        Refused: The cluster does not allow or know it.
+        Unavailable: The API server does not answer.
+    """
+    body = copy.deepcopy(manifest)
+    metadata = body["metadata"]
+    metadata.setdefault("namespace", cluster.namespace)
+    metadata.setdefault("annotations", {})[SPEC_HASH] = spec_hash(manifest)
+    there = find(cluster, manifest)
+    if there is not None:
+        if _is_usable(there, body):
+            return there
+        _remove(cluster, there)
+    jobs, namespace = resource_of(kind_of(body)), metadata["namespace"]
+    preflight.check(cluster, body, namespace)
+    try:
+        return cluster.create(jobs, body, namespace)
+    except AlreadyThere:
+        # Ours, if an answer was lost on its way, or that of somebody who was faster.
+        return _is_ours_or_refused(cluster.get(jobs, metadata["name"], namespace), body)
+
+
+def find(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, Any] | None:
+    """Returns the job of a manifest's kind and name; ``None`` if there is none."""
+    metadata = manifest["metadata"]
+    namespace = metadata.get("namespace", cluster.namespace)
+    try:
+        return cluster.get(resource_of(kind_of(manifest)), metadata["name"], namespace)
+    except NotFound:
+        return None
+
+
+def attaches(cluster: Cluster, manifest: dict[str, Any]) -> bool:
+    """Tells whether ``submit`` would take a job that is there already.
+
+    Raises:
+        InputError: As for ``submit``.
+    """
+    there = find(cluster, manifest)
+    return there is not None and _is_usable(there, manifest)
+
+
+def spec_hash(manifest: dict[str, Any]) -> str:
+    """Returns what is the same for two manifests of the same job, and no others."""
+    text = json.dumps([manifest["kind"], _without_run(manifest["spec"])], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def is_same(job: dict[str, Any], manifest: dict[str, Any]) -> bool:
+    """Tells whether a job on the cluster was made from a manifest with this specification."""
+    return job["metadata"].get("annotations", {}).get(SPEC_HASH) == spec_hash(manifest)
+
+
+def wait_until_gone(cluster: Cluster, job: dict[str, Any]) -> None:
+    """Waits until a job that is being deleted, and all its pods, no longer exist.
+
+    Raises:
+        TriremeError: It does not go away.
+    """
+    metadata, jobs = job["metadata"], resource_of(kind_of(job))
+    limit = time.monotonic() + GOING
+    while time.monotonic() < limit:
+        try:
+            there = cluster.get(jobs, metadata["name"], metadata["namespace"])
+        except NotFound:
+            return
+        if there["metadata"]["uid"] != metadata["uid"]:
+            return
+        time.sleep(POLL)
+    raise TriremeError(
+        f"{job['kind']} {metadata['name']} is being deleted but does not go away; "
+        "one of its pods may be on a node that does not answer"
+    )
+
+
+def _is_usable(there: dict[str, Any], body: dict[str, Any]) -> bool:
+    """Tells whether to attach to a job rather than to replace it.
+
+    Raises:
+        InputError: Neither: it is another job, and it is not over.
+    """
+    if status_of(there).state in (State.FAILED, State.CANCELLED, State.DELETING):
+        return False
+    _is_ours_or_refused(there, body)
+    return True
+
+
+def _is_ours_or_refused(there: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+    if is_same(there, body):
+        return there
+    name, state = there["metadata"]["name"], status_of(there).state
+    raise InputError(
+        f"name {name!r}: a {there['kind']} of that name is there already ({state}) and is not "
+        "the same job; delete it first, or choose another name"
+    )
+
+
+def _without_run(part: Any) -> Any:
+    """Returns a part of a manifest without the MLflow run, which is another in every attempt."""
+    if isinstance(part, dict):
+        return {name: _without_run(value) for name, value in part.items()}
+    if isinstance(part, list):
+        return [_without_run(value) for value in part if not _is_run(value)]
+    return part
+
+
+def _is_run(value: Any) -> bool:
+    return isinstance(value, dict) and value.get("name") == "MLFLOW_RUN_ID"
+
+
+def _remove(cluster: Cluster, there: dict[str, Any]) -> None:
+    if status_of(there).state is not State.DELETING:
+        delete(cluster, there)
+    wait_until_gone(cluster, there)
+
+
+def delete(cluster: Cluster, job: dict[str, Any], patience: float | None = None) -> None:
+    """Deletes a job with all its pods; one that is gone already is fine.
+
+    Args:
+        cluster: The cluster.
+        job: The job.
+        patience: Seconds to try for, where not the cluster's own.
+    """
+    metadata = job["metadata"]
+    # AlreadyThere: the name is another job's now.
+    with suppress(NotFound, AlreadyThere):
+        cluster.delete(
+            resource_of(kind_of(job)),
+            metadata["name"],
+            metadata["namespace"],
+            metadata["uid"],
+            patience,
+        )

@@ -1,0 +1,123 @@
+"""Following the objects of a resource as they change, over one connection at a time."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from urllib3.exceptions import HTTPError
+
+from components.training.cluster.connection import FIRST_PAUSE, LONGEST_PAUSE, Cluster
+from components.training.cluster.refusals import Expired
+from components.training.cluster.resources import Resource
+from components.training.cluster.streams import Stop, lines
+
+RENEW = 60  # seconds after which a watch is opened anew, so that none is followed that is dead
+SLACK = 15  # seconds that the server may be late in ending it
+
+
+@dataclass(frozen=True)
+class Change:
+    """An object that is new, has changed or is gone.
+
+    Attributes:
+        object: The object as it is, or was last.
+        gone: It no longer exists.
+    """
+
+    object: dict[str, Any]
+    gone: bool = False
+
+
+def changes(
+    cluster: Cluster, resource: Resource, namespace: str, stop: Stop, **selectors: str
+) -> Iterator[Change]:
+    """Yields every object that there is, then each one that changes, until told to stop.
+
+    A watch that breaks goes on from the version it had come to. Where the server no longer
+    knows that version (410 Gone) all objects are listed again, and what has changed or gone
+    meanwhile is yielded as if it had been watched.
+    https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
+
+    Args:
+        cluster: The cluster.
+        resource: What to follow.
+        namespace: Where.
+        stop: Ends it.
+        selectors: ``labelSelector`` and ``fieldSelector``.
+
+    Raises:
+        Refused: The server will not have it; see ``components.training.cluster.refusals``.
+        Unavailable: The server has not answered for the cluster's ``patience``.
+    """
+    known: dict[str, dict[str, Any]] = {}
+    version, pause = "", FIRST_PAUSE
+    while not stop.is_set():
+        try:
+            if not version:
+                listing = cluster.list(resource, namespace, stop=stop, **selectors)
+                version = listing["metadata"]["resourceVersion"]
+                yield from _differences(known, listing.get("items") or [])
+            for event in _events(cluster, resource, namespace, version, stop, selectors):
+                version = event["object"]["metadata"]["resourceVersion"]
+                pause = FIRST_PAUSE
+                if event["type"] != "BOOKMARK":
+                    yield _taken_in(known, event)
+        except Expired:
+            version = ""
+        except (HTTPError, ValueError):
+            # ValueError: the connection broke in the middle of an event.
+            stop.wait(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def _events(
+    cluster: Cluster,
+    resource: Resource,
+    namespace: str,
+    version: str,
+    stop: Stop,
+    selectors: dict[str, str],
+) -> Iterator[dict[str, Any]]:
+    query = [
+        *selectors.items(),
+        ("watch", "true"),
+        ("allowWatchBookmarks", "true"),
+        ("resourceVersion", version),
+        ("timeoutSeconds", str(RENEW)),
+    ]
+    response = cluster.stream(resource, resource.path(namespace), query, stop, RENEW + SLACK)
+    with stop.reading(response):
+        for line in lines(response):
+            event = json.loads(line)
+            if event["type"] != "ERROR":
+                yield event
+            elif event["object"].get("code") == 410:
+                raise Expired(event["object"].get("message", "too old resource version"))
+            else:
+                raise HTTPError(event["object"].get("message"))
+
+
+def _taken_in(known: dict[str, dict[str, Any]], event: dict[str, Any]) -> Change:
+    thing, gone = event["object"], event["type"] == "DELETED"
+    if gone:
+        known.pop(thing["metadata"]["uid"], None)
+    else:
+        known[thing["metadata"]["uid"]] = thing
+    return Change(thing, gone)
+
+
+def _differences(known: dict[str, dict[str, Any]], items: list[dict[str, Any]]) -> Iterator[Change]:
+    now = {item["metadata"]["uid"]: item for item in items}
+    for uid in known.keys() - now.keys():
+        yield Change(known.pop(uid), gone=True)
+    for uid, item in now.items():
+        before = known.get(uid)
+        known[uid] = item
+        if before is None or _version(before) != _version(item):
+            yield Change(item)
+
+
+def _version(thing: dict[str, Any]) -> str:
+    version: str = thing["metadata"]["resourceVersion"]
+    return version

@@ -1,0 +1,253 @@
+"""The parts that the description of a training job is made of."""
+
+import re
+from pathlib import PurePosixPath
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    model_validator,
+)
+from pydantic_core import CoreSchema
+
+from components.checkout import git
+from components.errors import InputError
+from components.training.description.affinity import checked
+from components.training.description.values import (
+    AbsolutePath,
+    Bytes,
+    Count,
+    Cpu,
+    DeviceName,
+    Image,
+    Interfaces,
+    LabelKey,
+    LabelValue,
+    NcclName,
+    ObjectName,
+    QueueName,
+    RestartPolicy,
+    Text,
+    TrackingUri,
+)
+
+
+class Part(BaseModel):
+    """Base of the description and its parts: unknown fields and wrong types are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Makes each description one line, as editors show it."""
+        schema = handler.resolve_ref_schema(handler(core))
+        for described in (schema, *schema.get("properties", {}).values()):
+            if "description" in described:
+                described["description"] = " ".join(described["description"].split())
+        return schema
+
+
+class Resources(Part):
+    """What one replica gets: requested and, being its limit as well, never exceeded."""
+
+    cpu: Cpu | None = None
+    """CPUs, as in 4 or 500m."""
+
+    memory: Bytes | None = None
+    """Memory, as in 16Gi."""
+
+    gpu: Annotated[int, Field(ge=0, le=1024)] | None = None
+    """NVIDIA GPUs."""
+
+    devices: dict[DeviceName, Annotated[int, Field(ge=0, le=1024)]] | None = None
+    """Other devices by their plugin's name, as in {"amd.com/gpu": 2}."""
+
+    shared_memory: Bytes | None = None
+    """Size limit of /dev/shm; without one it is bounded by the replica's memory."""
+
+
+class Replica(Resources):
+    """The replicas of one role; what is not said here is as the job says it."""
+
+    count: Count = 1
+    """How many."""
+
+    image: Image | None = None
+    """Their container image."""
+
+    command: list[Text] | None = None
+    """What they run instead of the job's program."""
+
+    args: list[Text] | None = None
+    """Arguments instead of the job's."""
+
+    restart_policy: RestartPolicy | None = None
+    """Which of them are started again, instead of the job's policy."""
+
+
+class Elastic(Part):
+    """How far a PyTorch job may shrink and grow while it runs."""
+
+    min: Count
+    """Workers below which training waits."""
+
+    max: Count
+    """Workers that may join."""
+
+    max_restarts: Annotated[int, Field(ge=0, le=1000)] = 3
+    """How often torchrun starts the processes anew, over the life of a replica."""
+
+    @model_validator(mode="after")
+    def _is_a_range(self) -> Self:
+        if self.min > self.max:
+            raise ValueError(f"min {self.min} must not be above max {self.max}")
+        return self
+
+
+class Code(Part):
+    """A git repository that every pod checks out before it starts."""
+
+    url: str
+    """An https, ssh or git URL."""
+
+    revision: str = ""
+    """Branch, tag or commit; empty: the default branch."""
+
+    @model_validator(mode="after")
+    def _is_one_that_git_takes(self) -> Self:
+        try:
+            git.check(self.url, self.revision)
+        except InputError as error:
+            raise ValueError(str(error).removeprefix("code_")) from None
+        return self
+
+
+class Volume(Part):
+    """A volume in every replica: exactly one of claim, nfs, secret, config_map, host_path."""
+
+    mount: AbsolutePath
+    """Where the replicas see it."""
+
+    claim: ObjectName | None = None
+    """A PersistentVolumeClaim."""
+
+    nfs: str | None = None
+    """An NFS export, as in server:/export/path; Alibaba's NAS is one."""
+
+    secret: ObjectName | None = None
+    """A Secret, a file for each key."""
+
+    config_map: ObjectName | None = None
+    """A ConfigMap, a file for each key."""
+
+    host_path: AbsolutePath | None = None
+    """A directory of the node."""
+
+    sub_path: str | None = None
+    """A directory in the volume, to mount instead of its root."""
+
+    read_only: bool = False
+    """Whether it can only be read."""
+
+    @model_validator(mode="after")
+    def _has_one_source(self) -> Self:
+        sources = ("claim", "nfs", "secret", "config_map", "host_path")
+        given = [name for name in sources if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(
+                f"needs exactly one of {', '.join(sources)}, not {' and '.join(given) or 'none'}"
+            )
+        if self.nfs is not None and not re.fullmatch(r"[^:/\s]+:/[^\s\0]*", self.nfs):
+            raise ValueError(f"nfs {self.nfs!r} must be server:/export/path")
+        if self.sub_path is not None and "\0" in self.sub_path:
+            raise ValueError("sub_path must not hold a NUL character")
+        if self.sub_path is not None and (
+            self.sub_path.startswith("/") or ".." in PurePosixPath(self.sub_path).parts
+        ):
+            raise ValueError(f"sub_path {self.sub_path!r} must stay inside the volume")
+        return self
+
+
+class Toleration(Part):
+    """A taint of a node that the replicas do not mind, as Kubernetes writes it."""
+
+    key: LabelKey | None = None
+    """The taint's key; without one, with operator Exists, every taint."""
+
+    operator: Literal["Equal", "Exists"] = "Equal"
+    """Whether the value counts."""
+
+    value: LabelValue | None = None
+    """The taint's value."""
+
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+    """The taint's effect; without one, every effect."""
+
+    tolerationSeconds: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = None  # noqa: N815 - Kubernetes' own name
+    """How long a NoExecute taint is tolerated, in seconds; without one, for ever."""
+
+    @model_validator(mode="after")
+    def _is_one_that_kubernetes_takes(self) -> Self:
+        if self.operator == "Exists" and self.value is not None:
+            raise ValueError("value goes with operator Equal only")
+        if self.operator == "Equal" and not self.key:
+            raise ValueError("operator Equal needs a key")
+        if self.tolerationSeconds is not None and self.effect != "NoExecute":
+            raise ValueError("tolerationSeconds goes with effect NoExecute only")
+        return self
+
+
+class Scheduling(Part):
+    """When and on which nodes the replicas run."""
+
+    queue: QueueName | None = None
+    """A Kueue LocalQueue or, with gang, a queue of the gang scheduler."""
+
+    priority: ObjectName | None = None
+    """A PriorityClass."""
+
+    gang: bool = False
+    """All replicas start together or none does, by the gang scheduler (Volcano or
+    scheduler-plugins) that the training operator was started with."""
+
+    node_selector: dict[LabelKey, LabelValue] = {}
+    """Labels that a node has to have."""
+
+    tolerations: list[Toleration] = []
+    """Taints that a node may have."""
+
+    affinity: Annotated[dict[str, Any], AfterValidator(checked)] | None = None
+    """As in a pod's spec."""
+
+    spot: Literal["aks", "eks", "gke", "karpenter"] | None = None
+    """Run on nodes that may be reclaimed, by the labels and taints of this provider."""
+
+
+class Network(Part):
+    """How replicas talk to each other."""
+
+    interface: Interfaces | None = None
+    """Network interface for NCCL and gloo; without one they find it themselves."""
+
+    nccl: dict[NcclName, Text] = {}
+    """Settings of NCCL, as in {"NCCL_DEBUG": "INFO"}."""
+
+    rdma: DeviceName | None = None
+    """The device plugin's name of an RDMA interface: each replica gets one, may lock memory,
+    and has /dev/shm of its own."""
+
+
+class Tracking(Part):
+    """Where the program finds MLflow."""
+
+    uri: TrackingUri
+    """MLflow's tracking URI, without a password: MLFLOW_TRACKING_PASSWORD goes in secret_env."""
+
+    experiment: str | None = None
+    """Name of the experiment."""

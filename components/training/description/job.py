@@ -1,0 +1,301 @@
+"""The description of a distributed training job."""
+
+from pathlib import PurePosixPath
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from components.errors import InputError
+from components.images import MPI, PYTORCH, TENSORFLOW
+from components.training.description import reading, rules
+from components.training.description.fields import (
+    Code,
+    Elastic,
+    Network,
+    Replica,
+    Resources,
+    Scheduling,
+    Tracking,
+    Volume,
+)
+from components.training.description.values import (
+    AbsolutePath,
+    Bytes,
+    Cpu,
+    Image,
+    LabelKey,
+    LabelValue,
+    ModuleName,
+    ObjectName,
+    RestartPolicy,
+    Seconds,
+    SecretKey,
+    Text,
+    VariableName,
+)
+
+IDLE = ("ps", "launcher")
+"""Roles that do not compute: they get no devices unless they ask for them themselves."""
+
+
+class TrainingJob(Resources):
+    """A distributed training job, wherever it runs.
+
+    Enough for a first one: image, entrypoint and workers.
+    """
+
+    name: str = "train"
+    """Name of the job: lower-case letters, digits and dashes."""
+
+    framework: Literal["pytorch", "tensorflow", "mpi", "custom"] = "pytorch"
+    """What connects the replicas: torch.distributed, TF_CONFIG, mpirun. With custom they only get
+    MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE, for anything else that can use them."""
+
+    image: Image = ""
+    """Container image of the replicas; empty: Trireme's own for the framework."""
+
+    entrypoint: str | None = None
+    """The training program: a .py file, relative to code_dir."""
+
+    module: ModuleName | None = None
+    """The training program as a Python module, instead of entrypoint."""
+
+    command: list[Text] | None = None
+    """The command of every replica (of an MPI job: of its launcher), instead of entrypoint."""
+
+    args: list[Text] = []
+    """Arguments of the program, passed on untouched; $(NAME) stands for nothing in them."""
+
+    env: dict[VariableName, Text] = {}
+    """More environment variables for every replica."""
+
+    secret_env: dict[VariableName, SecretKey] = {}
+    """Environment variables from Secrets, as in {"MLFLOW_TRACKING_PASSWORD": "mlflow/password"}."""
+
+    workers: Annotated[int, Field(ge=0, le=999)] | None = None
+    """Replicas of the role worker. PyTorch and custom jobs have a master besides them (and
+    default to none), TensorFlow and MPI jobs default to 1."""
+
+    replicas: dict[str, Replica] = {}
+    """The replicas of each role, where the roles differ or there are more than workers."""
+
+    processes_per_worker: Annotated[int, Field(ge=1, le=1024)] = 1
+    """Processes in each PyTorch replica, the master included; slots of each MPI worker."""
+
+    elastic: Elastic | None = None
+    """PyTorch only: workers may come and go. There is no master then."""
+
+    cpu: Cpu = "2"
+    """CPUs of each replica, as in 4 or 500m: requested, and never exceeded."""
+
+    memory: Bytes = "4Gi"
+    """Memory of each replica, as in 16Gi: requested, and never exceeded."""
+
+    retries: Annotated[int, Field(ge=0, le=1000)] | None = None
+    """Restarts of replicas that the job survives. Without it a job whose replicas are never
+    restarted survives none, an elastic one max_restarts of each worker, and others any number."""
+
+    restart_policy: RestartPolicy | None = None
+    """Which replicas are started again: ExitCode those that ended with 128 to 255 (by a signal,
+    for instance). Default: OnFailure with retries or elastic, ExitCode on spot nodes (OnFailure
+    for an MPI job), else Never.
+    With ExitCode the training operator counts no restarts; give a time_limit."""
+
+    time_limit: Seconds | None = None
+    """Seconds the job may run."""
+
+    time_to_live: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
+    """Seconds after its end after which the job is deleted."""
+
+    clean_up: Literal["Running", "All", "None"] = "Running"
+    """Which pods are removed when the job has ended."""
+
+    success_policy: Literal["Default", "AllWorkers"] = "Default"
+    """TensorFlow only: a job without a chief succeeds with its first worker, or with all."""
+
+    suspend: bool = False
+    """Create the job without starting it."""
+
+    scheduling: Scheduling = Scheduling()
+    """When and on which nodes the replicas run: queue, gang, priority, selectors, spot."""
+
+    network: Network = Network()
+    """How replicas talk to each other: interface, NCCL's settings, RDMA."""
+
+    code: Code | None = None
+    """A repository to check out into code_dir; without one, code_dir is there already."""
+
+    dataset: str | None = None
+    """What DATA_DIR holds: builtin://digits, pvc://claim/path or nfs://server/path; here also a
+    path. Without one, data_dir is there already or not needed."""
+
+    tracking: Tracking | None = None
+    """Where the program finds MLflow."""
+
+    volumes: list[Volume] = []
+    """Volumes of every replica."""
+
+    code_dir: AbsolutePath = "/root/code"
+    """Directory of the training code, and the working directory: CODE_DIR."""
+
+    data_dir: AbsolutePath = "/workspace/data"
+    """Directory of the dataset: DATA_DIR."""
+
+    checkpoint_dir: AbsolutePath = "/workspace/checkpoints"
+    """Directory of the checkpoints, which should be on a volume: CHECKPOINT_DIR."""
+
+    model_dir: AbsolutePath = "/workspace/model"
+    """Directory that the program leaves its result in: MODEL_DIR."""
+
+    labels: dict[LabelKey, LabelValue] = {}
+    """More labels of the job and its pods."""
+
+    annotations: dict[LabelKey, Text] = {}
+    """More annotations of the job and its pods."""
+
+    image_pull_secrets: list[ObjectName] = []
+    """Secrets to pull the image with."""
+
+    service_account: ObjectName | None = None
+    """Service account of the pods; its token is mounted only where this is given."""
+
+    run_as_user: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+    """Numeric user to run as, where the image says root and allows another."""
+
+    runtime: ObjectName | None = None
+    """Of a TrainJob only: the ClusterTrainingRuntime; Trainer's own for the framework."""
+
+    @classmethod
+    def create(cls, **fields: Any) -> Self:
+        """Makes a job from its fields.
+
+        Args:
+            **fields: The attributes of this class.
+
+        Raises:
+            InputError: One sentence on the first field that is wrong.
+        """
+        try:
+            return cls.model_validate_json(reading.as_json(fields))
+        except ValidationError as error:
+            raise InputError(reading.in_words(error, cls)) from None
+
+    @classmethod
+    def from_yaml(cls, text: str, changes: dict[str, Any]) -> Self:
+        """Makes a job from YAML.
+
+        Args:
+            text: A mapping of field names to values.
+            changes: Fields that win over those in the text, as in ``reading.merged``.
+
+        Raises:
+            InputError: It is not YAML, or a field is wrong.
+        """
+        return cls.create(**reading.merged(reading.from_yaml(text), changes))
+
+    @property
+    def roles(self) -> dict[str, Replica]:
+        """Every role that has replicas, complete, in the order that they are started in."""
+        counts = {role: replica.count for role, replica in self.replicas.items()}
+        if self.framework == "mpi" or (
+            self.framework in ("pytorch", "custom") and not self.elastic
+        ):
+            counts.setdefault(rules.ROLES[self.framework][0], 1)
+        default = 1 if self.framework in ("tensorflow", "mpi") and "chief" not in counts else 0
+        if self.elastic:
+            default = self.elastic.max
+        counts.setdefault("worker", default if self.workers is None else self.workers)
+        return {
+            role: self._complete(role, counts[role])
+            for role in rules.ROLES[self.framework]
+            if counts.get(role)
+        }
+
+    @property
+    def world_size(self) -> int:
+        """Processes that train, of the whole job."""
+        training = [
+            replica.count
+            for role, replica in self.roles.items()
+            if role not in (*IDLE, *rules.ASIDE)
+        ]
+        return sum(training) * self.processes_per_worker
+
+    @property
+    def notes(self) -> list[str]:
+        """What a person should know before the job runs on a cluster, though it is allowed."""
+        mounts = [PurePosixPath(volume.mount) for volume in self.volumes]
+        return [
+            f"{name} {path} is on no volume: what is left there is lost with its pod"
+            for name, path in (
+                ("CHECKPOINT_DIR", self.checkpoint_dir),
+                ("MODEL_DIR", self.model_dir),
+            )
+            if not any(PurePosixPath(path).is_relative_to(mount) for mount in mounts)
+        ]
+
+    @property
+    def deciding_role(self) -> str:
+        """The role whose success is the job's."""
+        return next(role for role in self.roles if role not in rules.ASIDE)
+
+    @property
+    def restart_limit(self) -> int | None:
+        """Restarts of replicas that the job survives; ``None``: any number."""
+        if self.retries is not None or self.restarts == "Never":
+            return self.retries or 0
+        return self.elastic.max_restarts * self.elastic.max if self.elastic else None
+
+    @property
+    def restarts(self) -> RestartPolicy:
+        """The restart policy, its default worked out."""
+        if self.restart_policy:
+            return self.restart_policy
+        if self.scheduling.spot and self.framework != "mpi":
+            return "ExitCode"
+        return "OnFailure" if self.retries or self.elastic or self.scheduling.spot else "Never"
+
+    def _complete(self, role: str, count: int) -> Replica:
+        """Returns the replicas of a role with everything they take over from the job."""
+        own = self.replicas.get(role, Replica())
+        devices = own.devices
+        if role not in IDLE:
+            devices = self.devices if devices is None else devices
+            if self.network.rdma:
+                devices = {self.network.rdma: 1} | (devices or {})
+        command, args = self.command, self.args
+        if self.framework == "mpi" and role == "worker":
+            command, args = None, []  # it waits for mpirun
+        return Replica(
+            count=count,
+            image=own.image or self.image or default_image(self.framework),
+            command=own.command or command,
+            args=args if own.args is None else own.args,
+            restart_policy=own.restart_policy or self.restarts,
+            cpu=own.cpu or self.cpu,
+            memory=own.memory or self.memory,
+            gpu=self.gpu if own.gpu is None and role not in IDLE else own.gpu,
+            devices=devices,
+            shared_memory=own.shared_memory or self.shared_memory,
+        )
+
+    @field_validator("entrypoint")
+    @classmethod
+    def _stays_in_the_code(cls, entrypoint: str | None) -> str | None:
+        if entrypoint is None:
+            return None
+        path = PurePosixPath(entrypoint)
+        outside = path.is_absolute() or ".." in path.parts
+        if path.suffix != ".py" or outside or entrypoint.startswith("-") or "\0" in entrypoint:
+            raise ValueError("must be the path of a .py file inside the repository")
+        return entrypoint
+
+    @model_validator(mode="after")
+    def _keeps_the_rules(self) -> Self:
+        rules.check(self)
+        return self
+
+
+def default_image(framework: str) -> str:
+    """Returns the image that a framework's replicas run in where none is given."""
+    return {"tensorflow": TENSORFLOW, "mpi": MPI}.get(framework, PYTORCH)

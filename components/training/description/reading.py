@@ -1,0 +1,142 @@
+"""Read the description of a training job from YAML, and say in words what is wrong with it."""
+
+import difflib
+import json
+import re
+from typing import Any, ClassVar, get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from components.errors import InputError
+
+SECRET = ("env", "secret_env", "tracking")
+"""Fields whose values are never shown: some put a password there."""
+
+SHOWN = 80  # characters of a wrong value
+
+
+def from_yaml(text: str) -> dict[str, Any]:
+    """Returns the mapping that a YAML text holds.
+
+    Only true, false, null and plain whole numbers are anything but text: a version 1.10, a time
+    12:30, a date or the word no stay as they are written (YAML 1.2 rather than 1.1).
+
+    Args:
+        text: The text.
+
+    Raises:
+        InputError: It is not YAML, or not a mapping of names.
+    """
+    try:
+        fields = yaml.load(text, _Loader)
+    except (yaml.YAMLError, ValueError) as error:
+        raise InputError(f"the job is not YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise InputError("the job is not YAML that can be read: it is nested too deep") from None
+    if fields is None:
+        return {}
+    if not isinstance(fields, dict) or not all(isinstance(name, str) for name in fields):
+        raise InputError("the job must map the names of fields to values")
+    return fields
+
+
+def merged(fields: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """Returns the fields of a job together with further ones, which win and add to mappings.
+
+    Args:
+        fields: The fields.
+        more: The further ones.
+    """
+    both = dict(fields)
+    for name, value in more.items():
+        before = both.get(name)
+        adds = isinstance(before, dict) and isinstance(value, dict)
+        both[name] = before | value if adds else value
+    return both
+
+
+def as_json(fields: dict[str, Any]) -> str:
+    """Returns fields as JSON, whose types the description is strict about.
+
+    Args:
+        fields: The fields of a job.
+
+    Raises:
+        InputError: A value is none of JSON's.
+    """
+    try:
+        return json.dumps(fields, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"job: must hold nothing but JSON's values: {error}") from None
+
+
+def in_words(error: ValidationError, model: type[BaseModel]) -> str:
+    """Says in one sentence what is wrong with the first wrong field.
+
+    Args:
+        error: What pydantic found.
+        model: The description that it was found in.
+    """
+    errors = error.errors(include_url=False)
+    # A name that is mistyped is also one that is missing.
+    first = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
+    place, reason = first["loc"], first["msg"].removeprefix("Value error, ")
+    field = ".".join(str(part) for part in place if part != "[key]")
+    if first["type"] == "extra_forbidden":
+        return f"{field}: there is no such field; {_fields_there_are(model, place)}"
+    if first["type"] == "missing":
+        return f"{field}: is missing"
+    if not field:
+        return reason  # a rule over several fields, which names them itself
+    for phrase in ("Input should", "String should"):
+        reason = reason.replace(phrase, "must")
+    if isinstance(first["input"], dict) or (place[0] in SECRET and place[-1] != "[key]"):
+        return f"{field}: {reason}"
+    shown = repr(first["input"])
+    return f"{field} {shown if len(shown) <= SHOWN else shown[:SHOWN] + '...'}: {reason}"
+
+
+def _fields_there_are(model: type[BaseModel], place: tuple[int | str, ...]) -> str:
+    for part in place[:-1]:
+        field = model.model_fields.get(str(part))
+        model = (field and _model_in(field.annotation)) or model
+    names = list(model.model_fields)
+    close = difflib.get_close_matches(str(place[-1]), names, n=1)
+    return f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """Returns the model that a type is made of, as in ``list[Volume]`` or ``Elastic | None``."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((model for part in get_args(annotation) if (model := _model_in(part))), None)
+
+
+_CONSTRUCTORS = yaml.SafeLoader.yaml_constructors
+_TAG = "tag:yaml.org,2002:"
+
+
+class _Loader(yaml.SafeLoader):
+    """Makes text, lists and mappings, and what is added below."""
+
+    yaml_constructors: ClassVar[dict[str | None, Any]] = {
+        tag: _CONSTRUCTORS[tag] for tag in (f"{_TAG}str", f"{_TAG}seq", f"{_TAG}map", None)
+    }
+
+
+def _from_json(loader: yaml.SafeLoader, node: yaml.Node) -> Any:
+    return json.loads(str(node.value))
+
+
+_Loader.yaml_implicit_resolvers = {}
+for _kind, _pattern, _first in (
+    ("bool", "true|false", "tf"),
+    ("int", "0|-?[1-9][0-9]*", "-0123456789"),
+    ("null", "null|~|", ["n", "~", ""]),
+    ("merge", "<<", "<"),
+):
+    _Loader.add_implicit_resolver(f"{_TAG}{_kind}", re.compile(rf"(?:{_pattern})\Z"), list(_first))
+    if _kind in ("bool", "int"):
+        _Loader.add_constructor(f"{_TAG}{_kind}", _from_json)
+_Loader.add_constructor(f"{_TAG}null", lambda loader, node: None)

@@ -1,0 +1,297 @@
+"""The rules over several fields of a training job.
+
+Each refuses what the API server or an operator would refuse later, or take and do otherwise than
+meant; a ``ValueError`` names the field, what was given and what would be accepted.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from components.training.description.job import TrainingJob
+
+ROLES: dict[str, tuple[str, ...]] = {
+    "pytorch": ("master", "worker"),
+    "tensorflow": ("chief", "ps", "worker", "evaluator"),
+    "mpi": ("launcher", "worker"),
+    "custom": ("master", "worker"),
+}
+"""The roles of each framework, in the order that they are started in."""
+
+SINGLE = ("master", "chief", "evaluator", "launcher")
+"""Roles that there is at most one replica of."""
+
+ASIDE = ("ps", "evaluator")
+"""Roles without which the others can end: a job never succeeds with them."""
+
+NAME_LIMIT = 63 - len("-launcher-0-0-xxxxx")
+"""Characters of a name: the names of pods, what a JobSet appends included, are DNS labels."""
+
+ANNOTATIONS_LIMIT = 250_000
+"""Bytes; the API server stops at 262144, and the operators add some of their own."""
+
+GPU = "nvidia.com/gpu"
+"""NVIDIA's device plugin."""
+
+INJECTED = {
+    # training-operator v1.9.0, pkg/controller.v1/pytorch/{envvar,master,elastic}.go; LOCAL_*: ours
+    "pytorch": r"MASTER_(ADDR|PORT)|(LOCAL_)?WORLD_SIZE|(LOCAL_)?RANK|PET_(NNODES|NODE_RANK|"
+    r"NPROC_PER_NODE|MASTER_ADDR|MASTER_PORT|MAX_RESTARTS|RDZV_(ENDPOINT|BACKEND|ID))",
+    "tensorflow": r"TF_CONFIG",
+    # mpi-operator v0.8.0, pkg/controller/mpi_job_controller.go
+    "mpi": r"K_MPI_JOB_ROLE|OMPI_MCA_(plm_rsh_args|orte_(keep_fqdn_hostnames|default_hostfile|"
+    r"set_default_slots))",
+}
+INJECTED["custom"] = INJECTED["pytorch"]
+
+DIRECTORIES = ("code_dir", "data_dir", "checkpoint_dir", "model_dir")
+"""Fields that the variable of the same name, in capitals, is made from."""
+
+OF_THE_MPI_OPERATOR = ("/root/.ssh", "/etc/mpi")
+"""What the MPI operator mounts in every pod: the keys and the hostfile."""
+
+MANAGED_BY = {"app.kubernetes.io/managed-by": "trireme"}
+"""The label by which Trireme finds its jobs again."""
+
+READ_ONLY = "which is read-only"
+
+_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+
+
+class Mount(NamedTuple):
+    """A place in the container that something is mounted at.
+
+    Attributes:
+        field: What asks for it.
+        path: The place.
+        closed: Why nothing else can be mounted inside it; empty: it can.
+    """
+
+    field: str
+    path: str
+    closed: str
+
+    def holds(self, path: str) -> bool:
+        """Tells whether a path is this place or inside it."""
+        return PurePosixPath(path).is_relative_to(self.path)
+
+
+def mounts(job: "TrainingJob") -> list[Mount]:
+    """Returns the places in a job's containers that something is mounted at."""
+    places = [Mount("shared_memory", "/dev/shm", "")]
+    if job.framework == "mpi":
+        places += [Mount("the operator's mount", path, READ_ONLY) for path in OF_THE_MPI_OPERATOR]
+    if job.code:
+        places.append(Mount("code_dir", job.code_dir, "which the repository is checked out to"))
+    if job.dataset:
+        made = job.dataset.startswith("builtin://")
+        closed = "which the dataset is written to" if made else READ_ONLY
+        places.append(Mount("data_dir", job.data_dir, closed))
+    for index, volume in enumerate(job.volumes):
+        read_only = volume.read_only or volume.secret or volume.config_map
+        closed = READ_ONLY if read_only else ""
+        places.append(Mount(f"volumes.{index}.mount", volume.mount, closed))
+    return places
+
+
+def check(job: "TrainingJob") -> None:
+    """Applies every rule to a job whose fields are right by themselves.
+
+    Args:
+        job: The job.
+
+    Raises:
+        ValueError: It breaks one of them.
+    """
+    for rule in _RULES:
+        rule(job)
+
+
+def _name(job: "TrainingJob") -> None:
+    if len(job.name) > NAME_LIMIT or not _NAME.fullmatch(job.name):
+        raise ValueError(
+            f"name {job.name!r}: must be at most {NAME_LIMIT} lower-case letters, digits and "
+            "dashes, starting with a letter and ending with none of the dashes, because the names "
+            "of the job's pods are made from it"
+        )
+
+
+def _program(job: "TrainingJob") -> None:
+    given = [name for name in ("entrypoint", "module", "command") if getattr(job, name)]
+    if len(given) > 1:
+        raise ValueError(f"give only one of {' and '.join(given)}")
+    for role in job.roles:
+        own = job.replicas.get(role)
+        waits_for_mpirun = job.framework == "mpi" and role == "worker"
+        if waits_for_mpirun and own and own.args and not own.command:
+            raise ValueError(
+                "replicas.worker.args: a worker of an mpi job waits for mpirun; give the "
+                "launcher args, or the worker a command as well"
+            )
+        if not (given or waits_for_mpirun or (own and own.command)):
+            raise ValueError("needs an entrypoint, a module or a command")
+
+
+def _roles(job: "TrainingJob") -> None:
+    known = ROLES[job.framework]
+    for role, replica in job.replicas.items():
+        if role not in known:
+            raise ValueError(
+                f"replicas.{role}: a {job.framework} job has the roles {', '.join(known)}"
+            )
+        if role in SINGLE and replica.count > 1:
+            raise ValueError(f"replicas.{role}.count {replica.count}: there is one {role}")
+    if job.workers is not None and "worker" in job.replicas:
+        raise ValueError(
+            f"workers {job.workers} and replicas.worker.count {job.replicas['worker'].count}: "
+            "give workers or replicas.worker, not both"
+        )
+    if "ps" in job.roles and "worker" not in job.roles:
+        raise ValueError("replicas.ps: parameter servers need at least one worker")
+    if job.framework == "mpi" and "worker" not in job.roles:
+        raise ValueError("workers 0: an mpi job needs at least one worker")
+    if all(role in ASIDE for role in job.roles):
+        raise ValueError("workers 0: the job has no replica that trains")
+
+
+def _processes(job: "TrainingJob") -> None:
+    if job.processes_per_worker > 1 and job.framework in ("tensorflow", "custom"):
+        raise ValueError(
+            f"processes_per_worker {job.processes_per_worker}: a replica of a {job.framework} job "
+            "is one process"
+        )
+
+
+def _elastic(job: "TrainingJob") -> None:
+    if not job.elastic:
+        return
+    if job.framework != "pytorch":
+        raise ValueError(f"elastic: only pytorch jobs are, this one is {job.framework}")
+    if "master" in job.replicas:
+        raise ValueError(
+            "elastic: a master would fix the world size; give workers only, which find each other"
+        )
+    workers = job.roles["worker"].count
+    if not job.elastic.min <= workers <= job.elastic.max:
+        raise ValueError(
+            f"workers {workers}: must be from {job.elastic.min} to {job.elastic.max}, as elastic "
+            "says"
+        )
+
+
+def _restarts(job: "TrainingJob") -> None:
+    if job.restarts == "Never" and job.retries:
+        raise ValueError(
+            f"retries {job.retries}: nothing is restarted with restart_policy Never; give "
+            "OnFailure or ExitCode"
+        )
+    if job.scheduling.spot and job.restarts == "Never":
+        raise ValueError(
+            "restart_policy Never: a job on spot nodes would end with the first node; give "
+            "OnFailure or ExitCode"
+        )
+    for role, replica in job.roles.items():
+        policy = replica.restart_policy
+        if job.framework == "mpi" and policy not in ("Never", "OnFailure"):
+            raise ValueError(f"restart_policy {policy}: mpi jobs take Never or OnFailure")
+        if policy == "Always" and role == job.deciding_role:
+            raise ValueError(
+                f"restart_policy Always: the job would never end, because its {role} is started "
+                "again when it has succeeded; give OnFailure"
+            )
+
+
+def _success(job: "TrainingJob") -> None:
+    if job.success_policy == "Default":
+        return
+    if job.framework != "tensorflow":
+        raise ValueError(f"success_policy {job.success_policy}: only tensorflow jobs have one")
+    if "chief" in job.roles:
+        raise ValueError(
+            f"success_policy {job.success_policy}: a job with a chief succeeds with that alone"
+        )
+
+
+def _user(job: "TrainingJob") -> None:
+    if job.run_as_user and job.framework == "mpi":
+        raise ValueError(
+            f"run_as_user {job.run_as_user}: ssh between the hosts of an mpi job needs the user "
+            "that the image was made for"
+        )
+
+
+def _devices(job: "TrainingJob") -> None:
+    for role, replica in job.roles.items():
+        if replica.gpu is not None and GPU in (replica.devices or {}):
+            raise ValueError(f"devices.{GPU} of the {role}: give gpu or this, not both")
+
+
+def _variables(job: "TrainingJob") -> None:
+    directories = {name.upper(): name for name in DIRECTORIES}
+    for field, names in {"env": job.env, "secret_env": job.secret_env}.items():
+        for name in names:
+            if name in directories:
+                raise ValueError(f"{field}.{name}: give {directories[name]} instead")
+            if re.fullmatch(INJECTED[job.framework], name):
+                raise ValueError(
+                    f"{field}.{name}: is set for each replica of a {job.framework} job"
+                )
+    both = job.env.keys() & job.secret_env.keys()
+    if both:
+        raise ValueError(f"{min(both)} is in env and in secret_env: give it in one of them")
+
+
+def _mounts(job: "TrainingJob") -> None:
+    places = mounts(job)
+    fields: dict[str, str] = {}
+    for place in places:
+        if ":" in place.path or place.path == "/":
+            raise ValueError(f"{place.field} {place.path!r}: must not be / or hold a colon")
+        if place.path in fields:
+            raise ValueError(
+                f"{place.field} {place.path}: is mounted twice, by {fields[place.path]} as well"
+            )
+        fields[place.path] = place.field
+    for place in places:
+        for other in places:
+            if other is not place and other.closed and other.holds(place.path):
+                raise ValueError(
+                    f"{place.field} {place.path}: is inside {other.path} of {other.field}, "
+                    f"{other.closed}"
+                )
+    for field in ("checkpoint_dir", "model_dir"):
+        path = getattr(job, field)
+        for place in places:
+            if place.closed == READ_ONLY and place.holds(path):
+                raise ValueError(
+                    f"{field} {path}: is inside {place.path} of {place.field}, {READ_ONLY}"
+                )
+
+
+def _labels(job: "TrainingJob") -> None:
+    for name in MANAGED_BY:
+        if name in job.labels:
+            raise ValueError(f"labels.{name}: is Trireme's own, to find its jobs again")
+    size = sum(len(part.encode()) for item in job.annotations.items() for part in item)
+    if size > ANNOTATIONS_LIMIT:
+        raise ValueError(
+            f"annotations: {size} bytes are more than the {ANNOTATIONS_LIMIT} that are stored"
+        )
+
+
+_RULES: tuple[Callable[["TrainingJob"], None], ...] = (
+    _name,
+    _roles,
+    _program,
+    _processes,
+    _elastic,
+    _restarts,
+    _success,
+    _user,
+    _devices,
+    _variables,
+    _mounts,
+    _labels,
+)

@@ -1,0 +1,53 @@
+"""The Kubernetes kinds that a training job can be, as their operators define them."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of training job.
+
+    Attributes:
+        name: As in ``kind:`` of a manifest.
+        group: Its API group.
+        version: Its API version.
+        plural: Its name in API paths.
+        replicas: The field of ``spec`` that maps roles to replica specs; empty for a TrainJob,
+            whose runtime defines them.
+        container: The name of the container that the operator injects the rendezvous into.
+        job_label: The label of a job's pods that holds the job's name.
+    """
+
+    name: str
+    group: str
+    version: str
+    plural: str
+    replicas: str
+    container: str
+    job_label: str = "training.kubeflow.org/job-name"
+
+    @property
+    def api_version(self) -> str:
+        """As in ``apiVersion:`` of a manifest."""
+        return f"{self.group}/{self.version}"
+
+
+# https://github.com/kubeflow/training-operator/tree/v1.9.0/pkg/apis/kubeflow.org/v1
+PYTORCHJOB = Kind(
+    "PyTorchJob", "kubeflow.org", "v1", "pytorchjobs", "pytorchReplicaSpecs", "pytorch"
+)
+TFJOB = Kind("TFJob", "kubeflow.org", "v1", "tfjobs", "tfReplicaSpecs", "tensorflow")
+# https://github.com/kubeflow/mpi-operator/tree/v0.8.0/pkg/apis/kubeflow/v2beta1
+MPIJOB = Kind("MPIJob", "kubeflow.org", "v2beta1", "mpijobs", "mpiReplicaSpecs", "mpi")
+# https://github.com/kubeflow/trainer/tree/v2.3.0/pkg/apis/trainer/v1alpha1
+TRAINJOB = Kind(
+    "TrainJob",
+    "trainer.kubeflow.org",
+    "v1alpha1",
+    "trainjobs",
+    "",
+    "node",
+    job_label="jobset.sigs.k8s.io/jobset-name",
+)
+
+KINDS = {kind.name: kind for kind in (PYTORCHJOB, TFJOB, MPIJOB, TRAINJOB)}

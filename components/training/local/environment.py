@@ -1,0 +1,130 @@
+"""The environment of a replica's process, as its container would have it."""
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from components.errors import InputError
+from components.training.kinds import TFJOB
+from components.training.local.manifest import Job, Pod
+
+_VARIABLE = re.compile(r"\$(?:\$|\(([^)]*)\))")
+# Set by whoever started this process; a container would not see it.
+_STALE = re.compile(
+    r"MASTER_(ADDR|PORT)|((LOCAL|GROUP|ROLE)_)?(RANK|WORLD_SIZE)|ROLE_NAME|"
+    r"(PET|TORCHELASTIC|OMPI|PMIX|PRTE|I_MPI|HYDRA)_\w+|K_MPI_JOB_ROLE|TF_CONFIG"
+)
+
+
+def image(job: Job, processes: int) -> dict[str, str]:
+    """Returns what stands for the variables of the job's images: those of this machine.
+
+    Args:
+        job: The job.
+        processes: How many processes share this machine's cores; each gets as many threads as
+            keep them from fighting, unless the number is set already.
+    """
+    variables = {name: value for name, value in os.environ.items() if not _STALE.fullmatch(name)}
+    variables["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{variables.get('PATH', '')}"
+    variables.setdefault("PYTHONUNBUFFERED", "1")
+    threads = str(max(1, len(os.sched_getaffinity(0)) // processes))
+    variables.setdefault("OMP_NUM_THREADS", threads)
+    if job.kind is TFJOB:
+        # Not TF_NUM_INTEROP_THREADS: with one, a parameter server waits for itself for ever.
+        variables.setdefault("TF_NUM_INTRAOP_THREADS", threads)
+    return variables
+
+
+def declared(job: Job, pod: Pod, address: str) -> dict[str, str]:
+    """Returns the variables that the manifest declares for a pod.
+
+    Args:
+        job: The job.
+        pod: The pod.
+        address: Its IP address.
+
+    Raises:
+        InputError: A value comes from somewhere that there is not on this machine.
+    """
+    fields = {
+        "metadata.name": pod.host,
+        "metadata.namespace": job.namespace,
+        "status.podIP": address,
+    }
+    variables: dict[str, str] = {}
+    for entry in pod.container.get("env") or []:
+        source = entry.get("valueFrom")
+        if source:
+            value = _value_from(pod, entry["name"], source, fields)
+        else:
+            value = expand(str(entry.get("value") or ""), variables)
+        if value is not None:
+            variables[entry["name"]] = value
+    return variables
+
+
+def command(pod: Pod, variables: Mapping[str, str]) -> list[str]:
+    """Returns a pod's command and arguments.
+
+    Args:
+        pod: The pod.
+        variables: What its container declares and the operator adds.
+    """
+    parts = [*(pod.container.get("command") or []), *(pod.container.get("args") or [])]
+    return [expand(str(part), variables) for part in parts]
+
+
+def inside(image: Mapping[str, str], visible: Mapping[str, str]) -> dict[str, str]:
+    """Returns the whole environment of a replica's process.
+
+    Args:
+        image: What stands for the variables of its image.
+        visible: What its container declares and the operator adds.
+    """
+    variables = {**image, **visible}
+    if "PYTHONPATH" in visible and "PYTHONPATH" in image:
+        variables["PYTHONPATH"] += os.pathsep + image["PYTHONPATH"]
+    return variables
+
+
+def expand(text: str, variables: Mapping[str, str]) -> str:
+    """Replaces ``$(NAME)`` and ``$$`` as Kubernetes does; an unknown name stays as it is.
+
+    https://github.com/kubernetes/kubernetes/blob/v1.31.0/third_party/forked/golang/expansion/expand.go
+
+    Args:
+        text: The text.
+        variables: Values by name.
+    """
+
+    def replacement(match: re.Match[str]) -> str:
+        if match[0] == "$$":
+            return "$"
+        return variables.get(match[1], match[0])
+
+    return _VARIABLE.sub(replacement, text)
+
+
+def _value_from(
+    pod: Pod, name: str, source: Mapping[str, Any], fields: Mapping[str, str]
+) -> str | None:
+    """Returns the value of a variable with ``valueFrom``; ``None`` where it may be left out."""
+    if "secretKeyRef" in source:
+        secret = source["secretKeyRef"]
+        if name not in os.environ and not secret.get("optional"):
+            raise InputError(
+                f"env {name} of {pod.role} comes from the Secret {secret.get('name')!r}, which "
+                f"only a cluster has; set the environment variable {name} on this machine"
+            )
+        return os.environ.get(name)
+    path = str((source.get("fieldRef") or {}).get("fieldPath") or "")
+    if path in fields:
+        return fields[path]
+    what = f"fieldRef {path!r}" if path else next(iter(source))
+    raise InputError(
+        f"env {name} of {pod.role}: {what} has no value here; secretKeyRef has, and fieldRef "
+        f"{', '.join(fields)}"
+    )

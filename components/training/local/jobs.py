@@ -1,0 +1,304 @@
+"""Training jobs on this machine without a pipeline: a directory for each, and what it says."""
+
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from components.checkout.git import checkout
+from components.dataset.staging import stage
+from components.errors import InputError, TriremeError
+from components.training.description.job import TrainingJob
+from components.training.local import installed, runner
+from components.training.manifests import render, to_yaml
+
+POLL = 0.2  # seconds between two looks at a job that is followed
+ENDING = 30.0  # seconds that a job gets to end when it is cancelled
+
+
+@dataclass(frozen=True)
+class LocalJob:
+    """A training job that was run on this machine, or still is.
+
+    Attributes:
+        name: Its name.
+        kind: The kind of its manifest.
+        state: running, succeeded, failed, cancelled; or lost, when its runner was killed.
+        started: When it was submitted, in seconds since 1970.
+        seconds: How long it ran, or has run so far.
+        reason: Why it failed.
+        directory: Where its code, data, checkpoints, model and logs are.
+    """
+
+    name: str
+    kind: str
+    state: str
+    started: float
+    seconds: float
+    reason: str
+    directory: Path
+
+    @property
+    def replicas(self) -> list[str]:
+        """Names of its replicas that have started."""
+        return sorted(file.stem for file in (self.directory / "logs").glob("*.log"))
+
+
+def make_directory(home: Path, name: str) -> Path:
+    """Makes the directory of a job.
+
+    Args:
+        home: The directory that holds the jobs'.
+        name: The job's name.
+
+    Raises:
+        InputError: There is one already, or it cannot be made.
+    """
+    directory = home / name
+    try:
+        directory.mkdir(parents=True)
+    except FileExistsError:
+        raise InputError(
+            f"job {name!r} is in {directory} already; delete it with "
+            f"'trireme job delete {name} --local', or choose another --name"
+        ) from None
+    except OSError as error:
+        raise InputError(f"{directory}: cannot be made: {error.strerror}") from None
+    return directory
+
+
+def bring_here(job: TrainingJob, directory: Path) -> TrainingJob:
+    """Returns a job with code, data and results in places of this machine.
+
+    Its repository is checked out and its dataset staged. Without a repository the code is where
+    the job says or, if it does not, in the current directory.
+
+    Args:
+        job: The job.
+        directory: The job's own directory.
+
+    Raises:
+        InputError: Code or data cannot be had.
+    """
+    installed.check(job)
+    places = {
+        "data_dir": str(directory / "data"),
+        "checkpoint_dir": str(directory / "checkpoints"),
+        "model_dir": str(directory / "model"),
+        "code_dir": str(Path.cwd()),
+    }
+    places = {name: place for name, place in places.items() if name not in job.model_fields_set}
+    if job.code:
+        places["code_dir"] = checkout(job.code.url, job.code.revision, directory / "code").path
+    code = Path(places.get("code_dir", job.code_dir))
+    if job.entrypoint and not (code / job.entrypoint).is_file():
+        raise InputError(f"entrypoint {job.entrypoint!r} does not exist in {code}")
+    if job.dataset:
+        places["data_dir"] = stage(job.dataset, directory / "data").path
+    for name in ("data_dir", "checkpoint_dir", "model_dir"):
+        Path(places.get(name, getattr(job, name))).mkdir(parents=True, exist_ok=True)
+    return job.model_copy(update=places | {"code": None, "dataset": None})
+
+
+def run(
+    job: TrainingJob,
+    directory: Path,
+    on_line: Callable[[str, str], None],
+    isolated: bool = False,
+) -> None:
+    """Runs a job to its end and keeps a record of it.
+
+    Args:
+        job: The job.
+        directory: The job's own directory, which is removed if the job cannot be run at all.
+        on_line: Called with a replica's name and each line it prints.
+        isolated: Give each replica a network namespace of its own; needs root.
+
+    Raises:
+        InputError: The job asks for what cannot be done here.
+        JobFailed: The job did not succeed.
+    """
+    try:
+        manifest = render(bring_here(job, directory))
+        (directory / "job.yaml").write_text(to_yaml(manifest))
+        with _recorded(directory, manifest["kind"]):
+            runner.run(manifest, directory / "logs", on_line, isolated=isolated)
+    except InputError:
+        shutil.rmtree(directory)
+        raise
+
+
+def all_jobs(home: Path) -> list[LocalJob]:
+    """Returns the jobs of this machine, the latest first.
+
+    Args:
+        home: The directory that holds theirs.
+    """
+    found = [_read(file.parent) for file in home.glob("*/state.json")]
+    return sorted(found, key=lambda job: job.started, reverse=True)
+
+
+def find(home: Path, name: str) -> LocalJob:
+    """Returns a job by its name.
+
+    Args:
+        home: The directory that holds the jobs'.
+        name: The job's name.
+
+    Raises:
+        InputError: There is no such job.
+    """
+    for job in all_jobs(home):
+        if job.name == name:
+            return job
+    raise InputError(f"job {name!r}: there is none of that name in {home}")
+
+
+def logs(
+    home: Path, name: str, follow: bool, replica: str, on_line: Callable[[str, str], None]
+) -> None:
+    """Passes on what a job's replicas have printed.
+
+    Args:
+        home: The directory that holds the jobs'.
+        name: The job's name.
+        follow: Go on until the job has ended.
+        replica: The only one to read, such as ``worker-0``; empty for all.
+        on_line: Called with a replica's name and each line.
+
+    Raises:
+        InputError: There is no such job or replica.
+    """
+    job = find(home, name)
+    if replica and replica not in job.replicas and not follow:
+        raise InputError(
+            f"replica {replica!r}: job {name!r} has {', '.join(job.replicas) or 'none yet'}"
+        )
+    read: dict[str, int] = {}
+    while True:
+        over = not follow or find(home, name).state != "running"
+        for one in [replica] if replica else job.replicas:
+            file = job.directory / "logs" / f"{one}.log"
+            if file.exists():
+                read[one] = _pass_on(file, read.get(one, 0), one, on_line)
+        if over:
+            return
+        time.sleep(POLL)
+
+
+def cancel(home: Path, name: str) -> None:
+    """Ends a job that runs; its directory stays.
+
+    Args:
+        home: The directory that holds the jobs'.
+        name: The job's name.
+
+    Raises:
+        InputError: There is no such job, or it does not run.
+        TriremeError: It does not end.
+    """
+    job = find(home, name)
+    if job.state != "running":
+        raise InputError(f"job {name!r} has {job.state} already")
+    os.kill(_state(job.directory)["pid"], signal.SIGTERM)
+    limit = time.monotonic() + ENDING
+    while find(home, name).state == "running":
+        if time.monotonic() > limit:
+            raise TriremeError(f"job {name!r} did not end within {ENDING:.0f} s")
+        time.sleep(POLL)
+
+
+def delete(home: Path, name: str) -> None:
+    """Removes a job with its code, data, checkpoints, model and logs; ends it if it runs.
+
+    Args:
+        home: The directory that holds the jobs'.
+        name: The job's name.
+
+    Raises:
+        InputError: There is no such job.
+    """
+    job = find(home, name)
+    if job.state == "running":
+        cancel(home, name)
+    shutil.rmtree(job.directory)
+
+
+@contextmanager
+def _recorded(directory: Path, kind: str) -> Iterator[None]:
+    """Keeps the state of a job in its directory while it runs."""
+    record: dict[str, Any] = {
+        "kind": kind,
+        "state": "running",
+        "started": time.time(),
+        "pid": os.getpid(),
+        "born": _born(os.getpid()),
+    }
+    _write(directory, record)
+    try:
+        yield
+        record["state"] = "succeeded"
+    except runner.Cancelled as error:
+        record |= {"state": "cancelled", "reason": str(error)}
+        raise
+    except BaseException as error:
+        record |= {"state": "failed", "reason": str(error)}
+        raise
+    finally:
+        _write(directory, record | {"seconds": time.time() - record["started"]})
+
+
+def _write(directory: Path, record: dict[str, Any]) -> None:
+    partial = directory / "state.json.partial"
+    partial.write_text(json.dumps(record))
+    partial.rename(directory / "state.json")
+
+
+def _state(directory: Path) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads((directory / "state.json").read_text())
+    return record
+
+
+def _read(directory: Path) -> LocalJob:
+    record = _state(directory)
+    state = record["state"]
+    if state == "running" and _born(record["pid"]) != record["born"]:
+        state = "lost"
+    return LocalJob(
+        name=directory.name,
+        kind=record["kind"],
+        state=state,
+        started=record["started"],
+        seconds=record.get("seconds", time.time() - record["started"]),
+        reason=record.get("reason", ""),
+        directory=directory,
+    )
+
+
+def _born(pid: int) -> str:
+    """Returns when a process started, empty when there is none: a pid may have a new user.
+
+    It is field 22 of /proc/PID/stat (https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html).
+    """
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[19]
+    except OSError:
+        return ""
+
+
+def _pass_on(file: Path, start: int, replica: str, on_line: Callable[[str, str], None]) -> int:
+    """Passes on the whole lines of a file from a position; returns where they end."""
+    with file.open("rb") as stream:
+        stream.seek(start)
+        for line in stream:
+            if not line.endswith(b"\n"):
+                break
+            start += len(line)
+            on_line(replica, line.decode(errors="replace").rstrip("\n"))
+    return start

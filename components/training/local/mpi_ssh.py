@@ -1,0 +1,66 @@
+"""Passwordless SSH between the isolated hosts of an MPIJob, by a key that only this job has.
+
+The key is made in memory and lies in file systems in memory, which only the hosts see and which
+go with them: https://github.com/kubeflow/mpi-operator/tree/v0.8.0 keeps it in a Secret.
+"""
+
+import shlex
+import shutil
+from collections.abc import Mapping
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from components.errors import InputError
+from components.training.local.isolation import Isolated
+from components.training.local.manifest import Job
+
+COMMAND = ["/usr/sbin/sshd", "-De"]
+"""What the operator has a worker do that has no command of its own."""
+
+_CLIENT = """Host *
+    IdentityFile /etc/ssh/job_key
+    StrictHostKeyChecking no
+    UserKnownHostsFile /dev/null
+    LogLevel ERROR
+"""
+_SERVER = """HostKey /etc/ssh/job_key
+AuthorizedKeysFile /etc/ssh/job_key.pub
+AuthenticationMethods publickey
+PidFile none
+ForceCommand env {variables} sh -c "$SSH_ORIGINAL_COMMAND"
+"""
+# By a command because a user's own .bashrc on this machine, which no image has, undoes SetEnv.
+
+
+def set_up(job: Job, hosts: Isolated, variables: Mapping[str, str]) -> None:
+    """Lets the pods of a job log in to each other.
+
+    Args:
+        job: The MPIJob.
+        hosts: The hosts of its pods.
+        variables: What a session sees besides what sshd sets: its image's.
+
+    Raises:
+        InputError: There is no SSH on this machine.
+    """
+    for program in (COMMAND[0], "ssh"):
+        if not shutil.which(program):
+            raise InputError(f"an isolated MPIJob needs {program}: install OpenSSH")
+    key = ec.generate_private_key(ec.SECP521R1())
+    settings = shlex.join(f"{name}={value}" for name, value in variables.items())
+    files = {
+        "ssh_config": _CLIENT.encode(),
+        "sshd_config": _SERVER.format(variables=settings).encode(),
+        "job_key": key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.OpenSSH,
+            serialization.NoEncryption(),
+        ),
+        "job_key.pub": key.public_key().public_bytes(
+            serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+        ),
+    }
+    for pod in job.pods:
+        hosts.hide(pod, "/etc/ssh", files)
+        hosts.hide(pod, "/run", {"sshd/.keep": b""})  # sshd wants a directory of its own

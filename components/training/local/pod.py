@@ -1,0 +1,58 @@
+"""What each pod of a job runs on this machine: command, environment, directory, host."""
+
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+from components.training.kinds import MPIJOB, TFJOB
+from components.training.local import environment, mpi, pytorch, tensorflow
+from components.training.local.manifest import Job, Pod
+from components.training.local.network import Network
+from components.training.local.supervised import supervised
+
+GRACE = 3.0  # seconds between asking a replica to end and killing it
+
+Start = Callable[[], "subprocess.Popen[bytes]"]
+
+
+def starts(job: Job, network: Network, logs: Path) -> list[tuple[Pod, Start]]:
+    """Returns each pod of a job, with what starts its process as often as it is called.
+
+    Args:
+        job: The job.
+        network: Where its pods find each other.
+        logs: Directory for files of the run.
+
+    Raises:
+        InputError: The job needs something that this machine does not have.
+    """
+    return [
+        (pod, partial(_start, network, pod, command, variables))
+        for pod, command, variables in _processes(job, network, logs)
+    ]
+
+
+def _processes(
+    job: Job, network: Network, logs: Path
+) -> Iterator[tuple[Pod, list[str], dict[str, str]]]:
+    """Yields each pod with its command and environment."""
+    if job.kind is MPIJOB:
+        yield from mpi.processes(job, network, logs)
+        return
+    if job.kind is TFJOB:
+        injected, processes = tensorflow.injected, len(job.pods)
+    else:
+        injected, processes = pytorch.injected, len(job.pods) * pytorch.processes_per_pod(job)
+    image = environment.image(job, processes)
+    for pod in job.pods:
+        declared = environment.declared(job, pod, network.address(pod))
+        visible = declared | injected(job, pod, network)
+        yield pod, environment.command(pod, visible), environment.inside(image, visible)
+
+
+def _start(
+    network: Network, pod: Pod, command: list[str], variables: Mapping[str, str]
+) -> "subprocess.Popen[bytes]":
+    directory = str(Path(pod.container.get("workingDir") or ".").resolve())
+    return supervised(network.inside(pod, command, directory), GRACE, dict(variables), directory)

@@ -1,0 +1,189 @@
+"""One replica of a job: its process, what it prints, and how often it was started.
+
+Its state is changed by one thread, the runner's; another one only follows the output.
+"""
+
+import codecs
+import queue
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from components.errors import exit_in_words
+from components.training.blame import KEPT
+from components.training.local.manifest import Pod
+
+LINE_LIMIT = 64 * 1024  # bytes after which a line without an end is cut
+WIDTH = 2000  # characters of a line that are kept for showing it with a failure
+FIRST_DELAY, LAST_DELAY = 1.0, 10.0  # seconds before a restart; the delay doubles in between
+LONG = 600.0  # seconds after which an attempt counts as the first again, as in the kubelet
+
+
+class Ended(NamedTuple):
+    """An attempt of a replica has ended.
+
+    Attributes:
+        replica: The replica.
+        status: Its exit status.
+        at: When, by the monotonic clock.
+    """
+
+    replica: "Replica"
+    status: int
+    at: float
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An attempt of a replica that failed.
+
+    Attributes:
+        replica: The replica's name.
+        status: The exit status.
+        ended: When, by the monotonic clock.
+        lines: The last lines it had printed.
+    """
+
+    replica: str
+    status: int
+    ended: float
+    lines: list[str]
+
+
+class Replica:
+    """A replica, which runs, waits to be started again, or has ended.
+
+    Attributes:
+        pod: The pod that it stands for.
+        name: Type and index, as in ``worker-0``.
+        tail: The last lines that the present attempt printed.
+        spoke: When it last printed something, by the monotonic clock.
+        status: The exit status of the last attempt; ``None`` while one runs.
+        ended: When that was, by the monotonic clock.
+        restarts: How often it was started again.
+        due: When it is to be started again; ``None``: it is not.
+        failure: The last attempt that failed.
+        seconds: How long its attempts ran, together.
+    """
+
+    def __init__(
+        self,
+        pod: Pod,
+        start: Callable[[], subprocess.Popen[bytes]],
+        log: Path,
+        on_line: Callable[[str, str], None],
+        events: "queue.SimpleQueue[Ended | None]",
+        shown: Callable[[str], str] = str,
+    ) -> None:
+        """Describes a replica that has not been started.
+
+        Args:
+            pod: The pod that it stands for.
+            start: Starts its process, under a supervisor.
+            log: The file that what it prints goes to.
+            on_line: Called with its name and each line it prints, from a thread of its own.
+            events: Where it is reported that an attempt has ended, for ``has_ended``.
+            shown: What is to be shown of a line, and logged.
+        """
+        self.pod, self.name = pod, pod.name
+        self._launch, self._log, self._on_line, self._events = start, log, on_line, events
+        self._shown = shown
+        self._process: subprocess.Popen[bytes] | None = None
+        self._started = 0.0
+        self._delay = FIRST_DELAY
+        self.tail: deque[str] = deque(maxlen=KEPT)
+        self.spoke = 0.0
+        self.status: int | None = None
+        self.ended = 0.0
+        self.restarts = 0
+        self.due: float | None = None
+        self.failure: Failure | None = None
+        self.seconds = 0.0
+
+    @property
+    def running(self) -> bool:
+        """Whether an attempt runs."""
+        return self._process is not None and self.status is None
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has ended and is not to be started again."""
+        return self.status is not None and self.due is None
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it has ended well and is not to be started again."""
+        return self.finished and self.status == 0
+
+    def start(self) -> None:
+        """Starts an attempt."""
+        if self.status is not None:
+            self.restarts += 1
+        self.tail.clear()
+        self.status, self.due = None, None
+        self.spoke = self._started = time.monotonic()
+        self._process = self._launch()
+        threading.Thread(target=self._follow, args=(self._process,), daemon=True).start()
+
+    def has_ended(self, status: int, at: float) -> None:
+        """Takes note that the running attempt has ended.
+
+        Args:
+            status: Its exit status.
+            at: When, by the monotonic clock.
+        """
+        self.status, self.ended = status, at
+        self.seconds += at - self._started
+        if status:
+            self.failure = Failure(self.name, status, at, list(self.tail))
+
+    def start_later(self) -> None:
+        """Has another attempt started after a delay that grows with each of them."""
+        if self.ended - self._started > LONG:
+            self._delay = FIRST_DELAY
+        self.due = self.ended + self._delay
+        self._delay = min(2 * self._delay, LAST_DELAY)
+
+    def terminate(self) -> None:
+        """Asks the running attempt to end, and has it killed if it does not."""
+        if self._process and self.status is None:
+            self._process.terminate()
+
+    def _follow(self, process: subprocess.Popen[bytes]) -> None:
+        """Passes the lines of an attempt on until it has ended, then reports that."""
+        try:
+            self._pass_on(process)
+        except (OSError, ValueError) as error:
+            # A log that cannot be kept, on a full disk for instance, is no reason to stop training.
+            self.tail.append(f"(the rest is not in the log: {error})")
+            assert process.stdout is not None
+            while process.stdout.read(LINE_LIMIT):
+                pass
+        self._events.put(Ended(self, process.wait(), time.monotonic()))
+
+    def _pass_on(self, process: subprocess.Popen[bytes]) -> None:
+        stream = process.stdout
+        assert stream is not None
+        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        mode = "a" if self.restarts else "w"
+        with self._log.open(mode, encoding="utf-8", errors="replace") as log:
+
+            def show(line: str) -> None:
+                log.write(line + "\n")
+                log.flush()
+                self._on_line(self.name, line)
+
+            if self.failure:
+                ended = exit_in_words(self.failure.status)
+                show(f"(it {ended} and is started again: restart {self.restarts})")
+            while raw := stream.readline(LINE_LIMIT):
+                # A progress bar rewrites its line: what a person would see is the end of it.
+                line = decoder.decode(raw).rstrip("\r\n").rpartition("\r")[2]
+                self.tail.append(line[:WIDTH])
+                self.spoke = time.monotonic()
+                show(self._shown(line))

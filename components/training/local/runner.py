@@ -1,0 +1,224 @@
+"""The embedded runner: run a training job's manifest as processes on this machine.
+
+It takes the PyTorchJob, TFJob or MPIJob that an operator takes and gives every replica the
+environment that the operator would give its pod, so that what runs here runs there.
+"""
+
+import queue
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from components.errors import JobFailed
+from components.training.blame import Cancelled, last_lines
+from components.training.kinds import MPIJOB, PYTORCHJOB
+from components.training.local import cause, mpi, policy
+from components.training.local.isolation import Isolated
+from components.training.local.manifest import Job, read
+from components.training.local.network import Loopback, Network
+from components.training.local.pod import starts
+from components.training.local.replica import Ended, Replica
+
+__all__ = ["Cancelled", "run", "run_in"]
+
+SETTLE = 5.0  # seconds that replicas get to end by themselves after one has failed
+EXIT_LIMIT = 600.0  # seconds a replica may stay silent after another one has succeeded
+# Seconds that the others get to end by themselves when the job has succeeded, by cleanPodPolicy:
+# None would leave them running, but nothing outlives this runner.
+LINGER = {"Running": 5.0, "All": 5.0, "None": 30.0}
+
+
+def run(
+    manifest: Mapping[str, Any],
+    logs: Path,
+    on_line: Callable[[str, str], None],
+    *,
+    isolated: bool = False,
+) -> dict[str, float]:
+    """Runs a job to its end; afterwards no process of it is left.
+
+    Args:
+        manifest: A PyTorchJob, TFJob or MPIJob, as its operator takes it.
+        logs: Directory for one log file per replica.
+        on_line: Called with a replica's name and each line it prints, from several threads.
+        isolated: Whether every replica gets a network namespace with an address and host name
+            of its own, as a pod has; needs root.
+
+    Returns:
+        Seconds that each replica ran, restarts included, by name.
+
+    Raises:
+        InputError: The manifest asks for something that this runner does not do.
+        JobFailed: The job did not succeed; the message names the replica that caused it.
+        Cancelled: This process was told to end (SIGTERM or SIGINT).
+    """
+    job = read(manifest)
+    with Isolated(job) if isolated else Loopback() as network:
+        return run_in(network, job, logs, on_line)
+
+
+def run_in(
+    network: Network, job: Job, logs: Path, on_line: Callable[[str, str], None]
+) -> dict[str, float]:
+    """Runs a job in a network that is there already, as ``run`` does.
+
+    Args:
+        network: Where its pods find each other.
+        job: The job.
+        logs: As in ``run``.
+        on_line: As in ``run``.
+    """
+    events: queue.SimpleQueue[Ended | None] = queue.SimpleQueue()
+    logs.mkdir(parents=True, exist_ok=True)
+    shown = mpi.untagged if job.kind is MPIJOB else str
+    replicas = [
+        Replica(pod, start, logs / f"{pod.name}.log", on_line, events, shown)
+        for pod, start in starts(job, network, logs)
+    ]
+    life = _Life(job, replicas, events)
+    with _told_to_end(lambda: events.put(None)):
+        try:
+            life.live()
+        finally:
+            life.stop()
+    return {replica.name: replica.seconds for replica in replicas}
+
+
+class _Life:
+    """The life of a job, from the start of its replicas to the end of the last."""
+
+    def __init__(
+        self, job: Job, replicas: Sequence[Replica], events: "queue.SimpleQueue[Ended | None]"
+    ) -> None:
+        self.job, self.replicas, self.events = job, replicas, events
+        limit = job.policy.get("activeDeadlineSeconds")
+        self.deadline = time.monotonic() + limit if limit else float("inf")
+
+    def live(self) -> None:
+        """Returns when the job has succeeded and the others have had their time to end.
+
+        Raises:
+            JobFailed: It has not.
+        """
+        for replica in self.replicas:
+            replica.start()
+        while not policy.succeeded(self.job, self.replicas):
+            ended = self._next(min(self._due(), time.monotonic() + 1))
+            if ended:
+                self._after(ended)
+            elif time.monotonic() >= self.deadline:
+                first = policy.deciding(self.job, self.replicas)[0]
+                raise JobFailed(
+                    "the job ran into its time limit", last_lines(first.name, first.tail)
+                )
+            self._start_due()
+            self._look_for_hung()
+        self._linger()
+
+    def stop(self) -> None:
+        """Ends what still runs, and waits for it."""
+        for replica in self.replicas:
+            replica.terminate()
+        while any(replica.running for replica in self.replicas):
+            event = self.events.get()
+            if event:
+                event.replica.has_ended(event.status, event.at)
+
+    def _next(self, limit: float) -> Replica | None:
+        """Waits for a replica to end, until a point of time; returns it.
+
+        Raises:
+            Cancelled: This process was told to end.
+        """
+        try:
+            event = self.events.get(timeout=max(0.0, limit - time.monotonic()))
+        except queue.Empty:
+            return None
+        if event is None:
+            raise Cancelled("the job was cancelled")
+        event.replica.has_ended(event.status, event.at)
+        return event.replica
+
+    def _due(self) -> float:
+        """Returns when there is something to do even if no replica ends."""
+        return min(
+            [self.deadline, *(replica.due for replica in self.replicas if replica.due is not None)]
+        )
+
+    def _after(self, replica: Replica) -> None:
+        """Does what a replica's end calls for.
+
+        Raises:
+            JobFailed: It ends the job.
+        """
+        if policy.restarts(self.job, replica):
+            if policy.past_backoff_limit(self.job, self.replicas, replica):
+                restarted = any(other.restarts for other in self.replicas)
+                self._fail(": the job has reached its backoffLimit" if restarted else "")
+            replica.start_later()
+        elif policy.fatal(self.job, replica):
+            self._fail()
+        elif not policy.succeeded(self.job, self.replicas) and all(
+            other.finished for other in policy.deciding(self.job, self.replicas)
+        ):
+            self._fail(": no replica is left that the job could succeed by")
+
+    def _fail(self, why: str = "") -> NoReturn:
+        """Waits a moment for others to end, then blames the one that dragged them down.
+
+        Raises:
+            JobFailed: Always.
+        """
+        limit = time.monotonic() + SETTLE
+        while time.monotonic() < limit and any(
+            replica.running and not policy.serves(self.job, replica) for replica in self.replicas
+        ):
+            self._next(limit)
+        raise cause.failed(self.replicas, why)
+
+    def _start_due(self) -> None:
+        for replica in self.replicas:
+            if replica.due is not None and replica.due <= time.monotonic():
+                replica.start()
+
+    def _linger(self) -> None:
+        """Gives the others the time to end that ``cleanPodPolicy`` leaves them."""
+        limit = time.monotonic() + LINGER[self.job.policy.get("cleanPodPolicy") or "None"]
+        while time.monotonic() < min(limit, self.deadline) and any(
+            replica.running and not policy.serves(self.job, replica) for replica in self.replicas
+        ):
+            self._next(limit)
+
+    def _look_for_hung(self) -> None:
+        """In a PyTorchJob all replicas do the same, and end together."""
+        finished = [replica for replica in self.replicas if replica.succeeded]
+        if self.job.kind is not PYTORCHJOB or not finished:
+            return
+        for replica in self.replicas:
+            silent = time.monotonic() - max(replica.spoke, finished[0].ended)
+            if replica.running and silent > EXIT_LIMIT:
+                raise JobFailed(
+                    f"replica {replica.name} has printed nothing for {EXIT_LIMIT:.0f} s since "
+                    f"{finished[0].name} finished; it seems to hang at its exit",
+                    last_lines(replica.name, replica.tail),
+                )
+
+
+@contextmanager
+def _told_to_end(then: Callable[[], None]) -> Iterator[None]:
+    """Calls ``then`` when this process is sent SIGTERM or SIGINT; nothing else happens."""
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        then()
+
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(number, handler) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, previous in zip(numbers, before, strict=True):
+            signal.signal(number, previous)

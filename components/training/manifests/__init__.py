@@ -1,0 +1,44 @@
+"""Manifests: a training job as the Kubernetes object that an operator takes."""
+
+from typing import Any
+
+import yaml
+
+from components.errors import InputError
+from components.training.description.job import TrainingJob
+from components.training.manifests.mpijob import mpijob
+from components.training.manifests.pytorchjob import pytorchjob
+from components.training.manifests.tfjob import tfjob
+from components.training.manifests.trainjob import trainjob
+
+OPERATORS = ("training-operator", "trainer")
+"""The operators that manifests are made for: v1 (with MPIJob from the MPI operator) and v2."""
+
+_KINDS = {"pytorch": pytorchjob, "custom": pytorchjob, "tensorflow": tfjob, "mpi": mpijob}
+
+
+def render(job: TrainingJob, operator: str = "training-operator") -> dict[str, Any]:
+    """Returns the manifest of a training job.
+
+    Args:
+        job: The job.
+        operator: One of ``OPERATORS``: ``training-operator`` for a PyTorchJob or TFJob (training
+            operator v1.9) or an MPIJob (MPI operator v2beta1), ``trainer`` for a TrainJob
+            (Kubeflow Trainer v2).
+
+    Raises:
+        InputError: The operator has nothing for what the job asks for.
+    """
+    if operator not in OPERATORS:
+        raise InputError(f"operator {operator!r}: must be one of {', '.join(OPERATORS)}")
+    return trainjob(job) if operator == "trainer" else _KINDS[job.framework](job)
+
+
+def to_yaml(manifest: dict[str, Any]) -> str:
+    """Returns a manifest as YAML that a person can read: fields in their order, no anchors."""
+    return yaml.dump(manifest, Dumper=_Plain, sort_keys=False, width=1000)
+
+
+class _Plain(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        return True

@@ -1,0 +1,240 @@
+"""The pods of a training job: what their spec has in common, whatever the kind of the job."""
+
+import re
+from typing import Any
+
+from components.errors import InputError
+from components.images import BASE
+from components.training.description.fields import Replica
+from components.training.description.job import TrainingJob
+from components.training.description.rules import GPU, MANAGED_BY
+from components.training.manifests import storage
+from components.training.manifests.command import literal
+
+_REMOTE = re.compile(r"(https?|ssh|git)://|[\w.-]+@")
+
+SPOT: dict[str, tuple[dict[str, str], dict[str, str] | None]] = {
+    # https://learn.microsoft.com/azure/aks/spot-node-pool
+    "aks": (
+        {"kubernetes.azure.com/scalesetpriority": "spot"},
+        {"key": "kubernetes.azure.com/scalesetpriority", "value": "spot", "effect": "NoSchedule"},
+    ),
+    # https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html
+    "eks": ({"eks.amazonaws.com/capacityType": "SPOT"}, None),
+    # https://cloud.google.com/kubernetes-engine/docs/concepts/spot-vms
+    "gke": (
+        {"cloud.google.com/gke-spot": "true"},
+        {"key": "cloud.google.com/gke-spot", "value": "true", "effect": "NoSchedule"},
+    ),
+    # https://karpenter.sh/docs/concepts/scheduling/
+    "karpenter": ({"karpenter.sh/capacity-type": "spot"}, None),
+}
+"""Label and, where there is one, taint of the nodes that each provider may reclaim."""
+
+
+def metadata(job: TrainingJob) -> dict[str, Any]:
+    """Returns the metadata of the job's object."""
+    labels = MANAGED_BY | job.labels
+    if job.scheduling.queue and not job.scheduling.gang:
+        # https://kueue.sigs.k8s.io/docs/tasks/run/kubeflow/
+        labels["kueue.x-k8s.io/queue-name"] = job.scheduling.queue
+    made: dict[str, Any] = {"name": job.name, "labels": labels}
+    if job.annotations:
+        made["annotations"] = dict(job.annotations)
+    return made
+
+
+def run_policy(job: TrainingJob) -> dict[str, Any]:
+    """Returns the ``runPolicy`` of the kinds that have one."""
+    policy: dict[str, Any] = {"cleanPodPolicy": job.clean_up}
+    limit = job.restart_limit
+    if limit is not None:
+        # The training operator fails a job *at* this number of restarts of a container, and at
+        # the first where it is zero (PastBackoffLimit in pkg/core/job.go).
+        counted = limit and job.framework != "mpi" and job.restarts != "ExitCode"
+        policy["backoffLimit"] = limit + 1 if counted else limit
+    if job.time_limit:
+        policy["activeDeadlineSeconds"] = job.time_limit
+    if job.time_to_live is not None:
+        policy["ttlSecondsAfterFinished"] = job.time_to_live
+    if job.suspend:
+        policy["suspend"] = True
+    if job.scheduling.gang:
+        policy["schedulingPolicy"] = _gang(job)
+    return policy
+
+
+def replica_spec(
+    job: TrainingJob, replica: Replica, container: str, command: tuple[list[str], list[str]]
+) -> dict[str, Any]:
+    """Returns a value of ``pytorchReplicaSpecs``, ``tfReplicaSpecs`` or ``mpiReplicaSpecs``.
+
+    Args:
+        job: The job.
+        replica: The replicas of one role, complete.
+        container: The name that the operator looks for.
+        command: Command and arguments.
+    """
+    return {
+        "replicas": replica.count,
+        "restartPolicy": replica.restart_policy,
+        "template": {
+            "metadata": pod_metadata(job),
+            "spec": _pod(job, replica, container, command),
+        },
+    }
+
+
+def pod_metadata(job: TrainingJob) -> dict[str, Any]:
+    """Returns labels and annotations of the pods."""
+    # A sidecar that never ends would keep the job from ending.
+    annotations = {"sidecar.istio.io/inject": "false"} | job.annotations
+    return {"labels": MANAGED_BY | job.labels, "annotations": annotations}
+
+
+def environment(job: TrainingJob) -> list[dict[str, Any]]:
+    """Returns the environment of every replica, without what the operator injects."""
+    values = {
+        "CODE_DIR": job.code_dir,
+        "DATA_DIR": job.data_dir,
+        "CHECKPOINT_DIR": job.checkpoint_dir,
+        "MODEL_DIR": job.model_dir,
+        # Python itself puts only the program's own folder on its path.
+        "PYTHONPATH": job.code_dir,
+        "PYTHONUNBUFFERED": "1",
+    }
+    if job.framework == "tensorflow":
+        values["TF_CPP_MIN_LOG_LEVEL"] = "2"  # errors only, not the pages it says as it starts
+    if job.tracking:
+        values["MLFLOW_TRACKING_URI"] = job.tracking.uri
+        if job.tracking.experiment:
+            values["MLFLOW_EXPERIMENT_NAME"] = job.tracking.experiment
+    if job.network.interface:
+        values["NCCL_SOCKET_IFNAME"] = values["GLOO_SOCKET_IFNAME"] = job.network.interface
+    values |= job.network.nccl | job.env
+    entries = {name: {"name": name, "value": literal(value)} for name, value in values.items()}
+    # A name that is there twice would be refused.
+    entries |= {name: _from_secret(name, key) for name, key in job.secret_env.items()}
+    return list(entries.values())
+
+
+def resources(replica: Replica) -> dict[str, Any]:
+    """Returns requests and limits of a container."""
+    amounts: dict[str, Any] = {"cpu": replica.cpu, "memory": replica.memory}
+    if replica.gpu:
+        amounts[GPU] = replica.gpu
+    amounts |= {name: count for name, count in (replica.devices or {}).items() if count}
+    return {"requests": dict(amounts), "limits": dict(amounts)}
+
+
+def container_security(job: TrainingJob, replica: Replica) -> dict[str, Any]:
+    """Returns the security context of a container."""
+    context: dict[str, Any] = {"allowPrivilegeEscalation": False}
+    if job.network.rdma in (replica.devices or {}):
+        # To register memory with the network card.
+        context["capabilities"] = {"add": ["IPC_LOCK"]}
+    return context
+
+
+def pod_security(job: TrainingJob) -> dict[str, Any]:
+    """Returns the security context of a pod."""
+    context: dict[str, Any] = {"seccompProfile": {"type": "RuntimeDefault"}}
+    if job.run_as_user:
+        context |= {"runAsNonRoot": True, "runAsUser": job.run_as_user, "fsGroup": job.run_as_user}
+    return context
+
+
+def image_pull_secrets(job: TrainingJob) -> list[dict[str, str]]:
+    """Returns the references to the secrets that images are pulled with, each once."""
+    return [{"name": name} for name in dict.fromkeys(job.image_pull_secrets)]
+
+
+def placement(job: TrainingJob) -> dict[str, Any]:
+    """Returns the fields of a pod's spec that say which nodes it may run on."""
+    selector: dict[str, str] = dict(job.scheduling.node_selector)
+    tolerations = [part.model_dump(exclude_none=True) for part in job.scheduling.tolerations]
+    if job.scheduling.spot:
+        labels, taint = SPOT[job.scheduling.spot]
+        selector |= labels
+        tolerations += [{"operator": "Equal"} | taint] if taint else []
+    fields = {
+        "nodeSelector": selector,
+        "tolerations": tolerations,
+        "affinity": job.scheduling.affinity,
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def _pod(
+    job: TrainingJob, replica: Replica, container: str, command: tuple[list[str], list[str]]
+) -> dict[str, Any]:
+    sources, mounts = storage.volumes(job, replica)
+    main = {
+        "name": container,
+        "image": replica.image,
+        "workingDir": job.code_dir,
+        "command": command[0],
+        "args": command[1],
+        "env": environment(job),
+        "resources": resources(replica),
+        "volumeMounts": mounts,
+        "securityContext": container_security(job, replica),
+    }
+    spec: dict[str, Any] = {
+        "automountServiceAccountToken": bool(job.service_account),
+        "serviceAccountName": job.service_account,
+        "imagePullSecrets": image_pull_secrets(job),
+        "priorityClassName": job.scheduling.priority,
+        "securityContext": pod_security(job),
+        **placement(job),
+        "initContainers": _init_containers(job),
+        "containers": [{name: value for name, value in main.items() if value}],
+        "volumes": sources,
+    }
+    return {name: value for name, value in spec.items() if value not in (None, [])}
+
+
+def _init_containers(job: TrainingJob) -> list[dict[str, Any]]:
+    """Returns the containers that fetch code and data before the program starts."""
+    commands = {}
+    if job.code:
+        if job.code.url and not _REMOTE.match(job.code.url):
+            raise InputError(
+                f"code.url {job.code.url!r}: on a cluster it must be an https, ssh or git URL"
+            )
+        commands["code"] = ["components.checkout", job.code.url, job.code.revision]
+    if job.dataset and job.dataset.startswith("builtin://"):
+        commands["dataset"] = ["components.dataset", job.dataset]
+    return [
+        {
+            "name": f"fetch-{volume}",
+            "image": BASE,
+            "command": ["python3", "-m", module],
+            # What is fetched appears whole, by a rename: it cannot be the mount itself.
+            "args": [literal(argument) for argument in (*arguments, f"/fetch/{storage.FETCHED}")],
+            "resources": {
+                amount: {"cpu": "1", "memory": "1Gi"} for amount in ("requests", "limits")
+            },
+            "volumeMounts": [{"name": volume, "mountPath": "/fetch"}],
+            "securityContext": {"allowPrivilegeEscalation": False},
+        }
+        for volume, (module, *arguments) in commands.items()
+    ]
+
+
+def _gang(job: TrainingJob) -> dict[str, Any]:
+    # A launcher is only made when the workers are there: they must not wait for it.
+    together = [replica.count for role, replica in job.roles.items() if role != "launcher"]
+    policy: dict[str, Any] = {"minAvailable": sum(together)}
+    if job.elastic:
+        policy["minAvailable"] = job.elastic.min
+    if job.scheduling.queue:
+        policy["queue"] = job.scheduling.queue
+    if job.scheduling.priority:
+        policy["priorityClass"] = job.scheduling.priority
+    return policy
+
+
+def _from_secret(name: str, key: str) -> dict[str, Any]:
+    secret, _, entry = key.partition("/")
+    return {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": entry}}}

@@ -1,0 +1,144 @@
+"""Render a training job as a TrainJob of Kubeflow Trainer v2."""
+
+from typing import Any
+
+from components.errors import InputError
+from components.training.description.fields import Replica
+from components.training.description.job import TrainingJob
+from components.training.kinds import TRAINJOB
+from components.training.manifests import command, pod, storage
+
+RUNTIMES = {"pytorch": "torch-distributed", "mpi": "deepspeed-distributed"}
+"""The runtimes that Trainer brings: torchrun on every node, and OpenMPI."""
+
+MOST = 128
+"""Items that a list of a TrainJob can have."""
+
+LONGEST_IMAGE = 500
+"""Characters that the name of a TrainJob's image can have."""
+
+MANAGER = "trireme.dev/job"
+"""Whose the patches of the runtime are."""
+
+
+def trainjob(job: TrainingJob) -> dict[str, Any]:
+    """Returns the TrainJob (``trainer.kubeflow.org/v1alpha1``, Trainer v2.2 and newer) of a job.
+
+    The nodes are the workers and, with PyTorch, the master; all are alike. Of an MPI job the
+    first node is the launcher, and the others run the image of the runtime. Whether the pods get
+    a token of their service account is the runtime's to say.
+
+    Fields: https://github.com/kubeflow/trainer/blob/v2.3.0/pkg/apis/trainer/v1alpha1/trainjob_types.go
+
+    Args:
+        job: A ``pytorch`` or ``mpi`` job.
+
+    Raises:
+        InputError: The job asks for something that only the runtime can say, or nobody.
+    """
+    _check(job)
+    if job.framework == "pytorch":
+        node = job.roles["master"]
+        start, arguments = command.torchrun(job, node)
+    else:
+        node = job.roles["worker"]
+        variables = [entry["name"] for entry in pod.environment(job)]
+        start, arguments = command.mpirun(job, job.roles["launcher"], variables)
+    nodes = sum(replica.count for role, replica in job.roles.items() if role != "launcher")
+    trainer = {
+        "image": node.image,
+        "numNodes": nodes,
+        "numProcPerNode": job.processes_per_worker,
+        # A TrainJob has no working directory.
+        "command": ["sh", "-c", 'cd "$0" && exec "$@"', command.literal(job.code_dir), *start],
+        "args": arguments,
+        "env": pod.environment(job),
+        "resourcesPerNode": pod.resources(node),
+    }
+    _check_size(job, trainer, node)
+    spec: dict[str, Any] = {
+        "runtimeRef": {"name": job.runtime or RUNTIMES[job.framework]},
+        "trainer": trainer,
+        "runtimePatches": [_patch(job, node)],
+    }
+    if job.time_limit:
+        spec["activeDeadlineSeconds"] = job.time_limit
+    if job.suspend:
+        spec["suspend"] = True
+    return {
+        "apiVersion": TRAINJOB.api_version,
+        "kind": TRAINJOB.name,
+        "metadata": pod.metadata(job),
+        "spec": spec,
+    }
+
+
+def _check(job: TrainingJob) -> None:
+    """Refuses what the field of a TrainJob's runtime would have to say."""
+    if job.framework not in RUNTIMES:
+        raise InputError(f"framework {job.framework}: Trainer has no runtime for it")
+    asked = {
+        "replicas": job.replicas,
+        "elastic": job.elastic,
+        "retries": job.retries,
+        "restart_policy": job.restart_policy,
+        "time_to_live": job.time_to_live is not None,
+        "clean_up": job.clean_up != "Running",
+        "code": job.code,
+        "dataset": job.dataset and job.dataset.startswith("builtin://"),
+        "scheduling.priority": job.scheduling.priority,
+        "scheduling.gang": job.scheduling.gang,
+        "scheduling.spot": job.scheduling.spot,
+    }
+    for field, value in asked.items():
+        if value:
+            raise InputError(f"{field}: a TrainJob cannot say this, only its runtime can")
+
+
+def _check_size(job: TrainingJob, trainer: dict[str, Any], node: Replica) -> None:
+    """Refuses what is longer than the schema of a TrainJob allows."""
+    image = trainer["image"]
+    if len(image) > LONGEST_IMAGE:
+        raise InputError(
+            f"image: {len(image)} characters are more than the {LONGEST_IMAGE} that a TrainJob "
+            "takes"
+        )
+    lists = {
+        "command": trainer["command"],
+        "args": trainer["args"],
+        "env": trainer["env"],
+        "volumes": storage.volumes(job, node)[0],
+        "scheduling.tolerations": job.scheduling.tolerations,
+    }
+    for field, items in lists.items():
+        if len(items) > MOST:
+            raise InputError(
+                f"{field}: {len(items)} are more than the {MOST} that a TrainJob takes"
+            )
+
+
+def _patch(job: TrainingJob, node: Replica) -> dict[str, Any]:
+    """Returns what the runtime's pods get besides."""
+    sources, mounts = storage.volumes(job, node)
+    container = {
+        "name": TRAINJOB.container,
+        "volumeMounts": mounts,
+        "securityContext": pod.container_security(job, node),
+    }
+    spec: dict[str, Any] = {
+        "securityContext": pod.pod_security(job),
+        **pod.placement(job),
+        "containers": [container],
+        "volumes": sources,
+    }
+    if job.service_account:
+        spec["serviceAccountName"] = job.service_account
+    if job.image_pull_secrets:
+        spec["imagePullSecrets"] = pod.image_pull_secrets(job)
+    template = {"template": {"metadata": pod.pod_metadata(job), "spec": spec}}
+    names = ["node", "launcher"] if job.framework == "mpi" else ["node"]
+    jobs = [{"name": name, "template": {"spec": template}} for name in names]
+    return {
+        "manager": MANAGER,
+        "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}},
+    }

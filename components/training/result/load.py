@@ -1,0 +1,79 @@
+"""What a training program leaves in MODEL_DIR, and how it becomes a model again."""
+
+import re
+from pathlib import Path
+
+from components.errors import InputError
+from components.training.result import pytorch, tensorflow
+from components.training.result.trained import NotLoadable, TrainedModel
+
+SAVED_MODEL = "saved_model.pb"  # the file that makes a folder a SavedModel
+
+
+def check(factory: str) -> None:
+    """Refuses what cannot name a factory.
+
+    Args:
+        factory: As for ``load_model``.
+
+    Raises:
+        InputError: It is neither empty nor of the form ``module:callable``.
+    """
+    if factory and not re.fullmatch(r"[\w.]+:\w+", factory):
+        raise InputError(f"model_factory {factory!r}: must be module:callable, as in train:Net")
+
+
+def load_model(directory: Path, code: Path, entrypoint: str, factory: str = "") -> TrainedModel:
+    """Loads the model that a training program left.
+
+    Accepted, in this order; of several in one form, the one that is called model:
+
+    - a SavedModel, which is a folder with ``saved_model.pb``;
+    - ``*.keras``: a Keras model, as ``model.save`` writes it;
+    - ``*.pt2``: a program saved with ``torch.export.save``, which needs no training code;
+    - ``*.pt``, ``*.pth`` or ``*.bin``: a ``torch.save`` of a dictionary with ``factory``
+      (``"module:callable"``), ``arguments`` (a dictionary, optional) and ``state_dict``; or a
+      bare state dictionary, together with ``factory`` given here. The factory is imported from
+      the training code and called.
+
+    No pickle and no code in a file is executed. A SavedModel and a ``.pt2`` are programs, of
+    their framework's operations; they run when the model answers.
+
+    Args:
+        directory: What was MODEL_DIR.
+        code: The training code's repository.
+        entrypoint: The training program in it; modules beside it can be imported.
+        factory: ``module:callable`` that builds the network for a bare state dictionary.
+
+    Raises:
+        NotLoadable: One sentence on what is there and what would be accepted.
+    """
+    path = _find(directory)
+    if path.is_dir():
+        return tensorflow.load_saved_model(path)
+    if path.suffix == ".keras":
+        return tensorflow.load_keras(path)
+    if path.suffix == ".pt2":
+        return pytorch.load_program(path)
+    return pytorch.load_weights(path, code, entrypoint, factory)
+
+
+def _find(directory: Path) -> Path:
+    files = sorted(path for path in directory.rglob("*") if path.is_file())
+    forms = [
+        [path.parent for path in files if path.name == SAVED_MODEL],
+        [path for path in files if path.suffix == ".keras"],
+        [path for path in files if path.suffix == ".pt2"],
+        [path for path in files if path.suffix in (".pt", ".pth", ".bin")],
+    ]
+    for found in forms:
+        named = [path for path in found if path.stem == "model"]
+        for candidates in (named, found):
+            if len(candidates) == 1:
+                return candidates[0]
+    left = ", ".join(path.name for path in files[:5]) or "nothing"
+    raise NotLoadable(
+        f"the training program left {left} in MODEL_DIR; a model to evaluate is one .pt2 file of "
+        "torch.export.save or one .pt file of weights for PyTorch, one SavedModel folder or one "
+        ".keras file for TensorFlow"
+    )

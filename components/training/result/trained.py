@@ -1,0 +1,53 @@
+"""A trained model as the later steps see it, whatever framework it is of."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from components.errors import TriremeError
+
+Answer = Callable[[np.ndarray], np.ndarray]  # outputs for inputs, samples along the first axis
+
+
+class NotLoadable(TriremeError):
+    """The directory holds no model that can be loaded without more being said."""
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A trained model on the CPU, in evaluation mode.
+
+    Attributes:
+        framework: ``pytorch`` or ``tensorflow``.
+        network: A ``torch.nn.Module``, or a ``tf.Module`` with the function ``call``.
+        answer: Calls the network with arrays.
+    """
+
+    framework: str
+    network: Any
+    answer: Answer
+
+
+def first_line(error: Exception) -> str:
+    """Returns the first line of what an error says, or its type where it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def read(path: Path, expected: str, load: Callable[[Path], Any]) -> Any:
+    """Reads what a training program left.
+
+    Args:
+        path: The file or folder.
+        expected: What it should be, for the message.
+        load: The framework's function that reads it.
+
+    Raises:
+        NotLoadable: It is something else; one sentence with the first line of the reason.
+    """
+    try:
+        return load(path)
+    except Exception as error:
+        raise NotLoadable(f"{path.name} is not {expected}: {first_line(error)}") from None

@@ -1,0 +1,341 @@
+"""The command line of training jobs without a pipeline: ``trireme job``."""
+
+import json
+import secrets
+import shlex
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from components.errors import InputError
+
+if TYPE_CHECKING:
+    from components.training.cluster.connection import Cluster
+    from components.training.description.job import TrainingJob
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="One training job, with no pipeline around it: here or on a cluster.",
+)
+
+File = Annotated[
+    Path | None, typer.Argument(metavar="[FILE]", help="YAML, as 'trireme job schema' says.")
+]
+JobName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the job.")]
+Local = Annotated[bool, typer.Option("--local", help="On this machine, not on a cluster.")]
+Namespace = Annotated[
+    str, typer.Option("--namespace", "-n", help="Default: the one that KUBECONFIG names.")
+]
+Context = Annotated[str, typer.Option(help="A context of the KUBECONFIG; default: its current.")]
+Operator = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="training-operator: PyTorchJob, TFJob, MPIJob. trainer: TrainJob (Kubeflow Trainer).",
+    ),
+]
+
+
+@app.command()
+def submit(
+    file: File = None,
+    name: Annotated[str, typer.Option(help="Name of the job.")] = "",
+    framework: Annotated[str, typer.Option(help="pytorch, tensorflow, mpi or custom.")] = "",
+    image: Annotated[str, typer.Option(help="Container image.")] = "",
+    entrypoint: Annotated[str, typer.Option(help="Training program, a .py file.")] = "",
+    command: Annotated[str, typer.Option(help="Command, instead of an entrypoint.")] = "",
+    workers: Annotated[int | None, typer.Option(help="Replicas of the role worker.")] = None,
+    gpus: Annotated[int | None, typer.Option(help="GPUs of each replica.")] = None,
+    env: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Variable; repeatable.")
+    ] = None,
+    local: Local = False,
+    isolated: Annotated[
+        bool, typer.Option("--isolated", help="With --local: a network for each replica (root).")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check it, show the manifest, create nothing.")
+    ] = False,
+    wait: Annotated[
+        bool,
+        typer.Option("--wait", help="Follow it to its end; Ctrl-C then deletes it."),
+    ] = False,
+    queued_limit: Annotated[
+        float | None, typer.Option(help="With --wait: seconds it may be queued.")
+    ] = None,
+    starting_limit: Annotated[
+        float | None, typer.Option(help="With --wait: seconds its pods may take to start.")
+    ] = None,
+    operator: Operator = "training-operator",
+    namespace: Namespace = "",
+    context: Context = "",
+) -> None:
+    """Run a training job on a cluster or, with --local, on this machine."""
+    job = _described(
+        file,
+        name=name,
+        framework=framework,
+        image=image,
+        entrypoint=entrypoint,
+        command=shlex.split(command),
+        workers=workers,
+        gpu=gpus,
+        env=_variables(env or []),
+    )
+    if local:
+        _run_here(job, isolated, dry_run)
+        return
+    if isolated:
+        raise InputError("--isolated goes with --local")
+
+    from components.training.cluster import launcher, preflight, submission
+    from components.training.cluster.following import Limits
+    from components.training.manifests import render, to_yaml
+
+    manifest = render(job, operator)
+    cluster = _cluster(namespace, context)
+    preflight.check(cluster, manifest, cluster.namespace)
+    if dry_run:
+        typer.echo(to_yaml(manifest), nl=False)
+        return
+    for note in job.notes:
+        typer.echo(f"note: {note}", err=True)
+    if wait:
+        limits = Limits(queued=queued_limit, starting=starting_limit)
+        launcher.launch(manifest, cluster, limits=limits, on_line=_show_line, on_state=_show_state)
+        return
+    submission.submit(cluster, manifest)
+    typer.echo(
+        f"{manifest['kind']} {job.name} is in namespace {cluster.namespace}; "
+        f"follow it with: trireme job logs -f {job.name}"
+    )
+
+
+@app.command()
+def render(file: File = None, operator: Operator = "training-operator") -> None:
+    """Show the manifest of a job, for kubectl or a repository."""
+    from components.training import manifests
+
+    typer.echo(manifests.to_yaml(manifests.render(_described(file), operator)), nl=False)
+
+
+@app.command()
+def schema() -> None:
+    """Show the JSON schema of a job's YAML, with which editors complete it."""
+    from components.training.description.job import TrainingJob
+
+    typer.echo(json.dumps(TrainingJob.model_json_schema(), indent=2))
+
+
+@app.command(name="list")
+def list_jobs(local: Local = False, namespace: Namespace = "", context: Context = "") -> None:
+    """List the jobs there are."""
+    if local:
+        from components.training.local import jobs
+
+        here = jobs.all_jobs(_home())
+        _table(
+            ["NAME", "KIND", "STATE", "REPLICAS", "AGE", "REASON"],
+            [
+                [job.name, job.kind, job.state, len(job.replicas), _age(job.started), job.reason]
+                for job in here
+            ],
+        )
+        return
+    from components.training.cluster import jobs as there
+
+    _table(
+        ["NAME", "KIND", "STATE", "REPLICAS", "AGE", "REASON"],
+        [
+            [
+                row.name,
+                row.kind,
+                row.state,
+                f"{row.running}/{row.replicas}",
+                _age(time.time() - row.age),
+                row.reason,
+            ]
+            for row in there.list_jobs(_cluster(namespace, context))
+        ],
+    )
+
+
+@app.command()
+def status(
+    name: JobName, local: Local = False, namespace: Namespace = "", context: Context = ""
+) -> None:
+    """Show a job, its replicas, and why they are as they are."""
+    if local:
+        from components.training.local import jobs
+
+        job = jobs.find(_home(), name)
+        typer.echo(f"{job.kind} {job.name}: {job.state}, {job.seconds:.0f} s")
+        if job.reason:
+            typer.echo(job.reason)
+        typer.echo(f"replicas: {', '.join(job.replicas) or 'none yet'}")
+        typer.echo(str(job.directory))
+        return
+    from components.training.cluster import jobs as there
+
+    details = there.status(_cluster(namespace, context), name)
+    row = details.row
+    typer.echo(f"{row.kind} {row.name}: {row.state}, {row.running} of {row.replicas} running")
+    if row.reason:
+        typer.echo(row.reason)
+    _table(
+        ["REPLICA", "STATE", "RESTARTS", "NODE", "POD", "REASON"],
+        [
+            [one.name, one.state, one.restarts, one.node, one.pod, one.reason]
+            for one in details.replicas
+        ],
+    )
+    _table(
+        ["CONDITION", "STATUS", "REASON", "MESSAGE"],
+        [
+            [one.get(key, "") for key in ("type", "status", "reason", "message")]
+            for one in details.conditions
+        ],
+    )
+    _table(
+        ["TIME", "REASON", "EVENT"],
+        [[one["time"], one["reason"], one["message"]] for one in details.events],
+    )
+
+
+@app.command()
+def logs(
+    name: JobName,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Until the job ends.")] = False,
+    replica: Annotated[str, typer.Option(help="Only this one, as in worker-0.")] = "",
+    local: Local = False,
+    namespace: Namespace = "",
+    context: Context = "",
+) -> None:
+    """Show what the replicas print, each line with its replica."""
+    if local:
+        from components.training.local import jobs
+
+        jobs.logs(_home(), name, follow, replica, _show_line)
+        return
+    from components.training.cluster import jobs as there
+
+    cluster = _cluster(namespace, context)
+    there.logs(cluster, name, follow=follow, replica=replica, on_line=_show_line)
+
+
+@app.command()
+def cancel(
+    name: JobName, local: Local = False, namespace: Namespace = "", context: Context = ""
+) -> None:
+    """End a job; its record stays."""
+    if local:
+        from components.training.local import jobs
+
+        jobs.cancel(_home(), name)
+    else:
+        from components.training.cluster import jobs as there
+
+        there.cancel(_cluster(namespace, context), name)
+    typer.echo(f"{name} cancelled")
+
+
+@app.command()
+def delete(
+    name: JobName, local: Local = False, namespace: Namespace = "", context: Context = ""
+) -> None:
+    """Remove a job and all that is left of it; end it if it runs."""
+    if local:
+        from components.training.local import jobs
+
+        jobs.delete(_home(), name)
+    else:
+        from components.training.cluster import jobs as there
+
+        there.delete(_cluster(namespace, context), name)
+    typer.echo(f"{name} deleted")
+
+
+def _described(file: Path | None, **flags: Any) -> "TrainingJob":
+    """Returns the job of a file and flags, which win."""
+    from components.training.description.job import TrainingJob
+
+    given = {field: value for field, value in flags.items() if value not in (None, "", [], {})}
+    text = _read(file) if file else ""
+    job = TrainingJob.from_yaml(text, given)
+    if "name" in job.model_fields_set:
+        return job
+    # Two jobs that nobody named are two jobs.
+    return job.model_copy(update={"name": f"{job.name}-{secrets.token_hex(2)}"})
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{file}: cannot be read: {reason}") from None
+
+
+def _variables(pairs: list[str]) -> dict[str, str]:
+    for pair in pairs:
+        if "=" not in pair:
+            raise InputError(f"--env {pair!r}: must be NAME=VALUE")
+    return dict(pair.split("=", 1) for pair in pairs)
+
+
+def _run_here(job: "TrainingJob", isolated: bool, dry_run: bool) -> None:
+    from components.training.local import jobs
+    from components.training.manifests import render, to_yaml
+
+    if dry_run:
+        typer.echo(to_yaml(render(job)), nl=False)
+        return
+    directory = jobs.make_directory(_home(), job.name)
+    jobs.run(job, directory, _show_line, isolated)
+    typer.echo(f"{job.name} succeeded; all of it is in {directory}")
+
+
+def _home() -> Path:
+    from pipelines.targets.local import home
+
+    return home() / "jobs"
+
+
+def _cluster(namespace: str, context: str) -> "Cluster":
+    from components.training.cluster.connection import Cluster
+
+    return Cluster(namespace, context=context or None)
+
+
+def _show_line(replica: str, line: str) -> None:
+    from pipelines.console import plain
+
+    print(f"[{replica}] {plain(line)}", flush=True)
+
+
+def _show_state(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)
+
+
+def _age(since: float) -> str:
+    seconds = max(0.0, time.time() - since)
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{seconds:.0f}s"
+
+
+def _table(head: list[str], rows: Iterable[list[Any]]) -> None:
+    """Prints columns, as wide as they need to be; nothing where there are no rows."""
+    cells = [[str(cell) for cell in row] for row in rows]
+    if not cells:
+        return
+    widths = [max(len(row[column]) for row in [head, *cells]) for column in range(len(head))]
+    for row in [head, *cells]:
+        line = "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+        typer.echo(line.rstrip())

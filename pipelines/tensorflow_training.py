@@ -1,0 +1,57 @@
+"""The TensorFlow training pipeline."""
+
+from functools import partial
+
+from kfp import dsl
+
+from components.images import TENSORFLOW
+from pipelines import training
+
+check = partial(training.check, "tensorflow")
+
+
+@dsl.pipeline(
+    name="tensorflow-training",
+    display_name="TensorFlow training",
+    pipeline_config=training.CONFIG,
+)
+def tensorflow_training(
+    code_url: str = "",
+    code_revision: str = "",
+    entrypoint: str = "components/trainers/tensorflow/classifier.py",
+    args: list = [],  # noqa: B006 - kfp reads the default, nothing changes it
+    dataset_uri: str = "builtin://digits",
+    workers: int = 2,
+    parameter_servers: int = 0,
+    min_accuracy: float = 0.9,
+    model_name: str = "classifier",
+    experiment: str = "",
+    seed: int = 0,
+    time_limit: int = 0,
+    image: str = TENSORFLOW,
+    job: dict = {},  # noqa: B006
+) -> None:
+    """Trains a TensorFlow model by AllReduce or with parameter servers, and keeps a good one.
+
+    Args:
+        code_url: Git repository of the training code: an https, ssh, git or file URL, or a
+            directory. Empty: Trireme's own, which holds the reference trainers.
+        code_revision: Branch, tag or commit. Empty: the repository's default branch; for a
+            directory, the commit checked out in it.
+        entrypoint: The training program, a .py file in the repository.
+        args: Its arguments, a JSON list of strings, passed through untouched.
+        dataset_uri: builtin://digits, a file:// URI, or a path to a file or directory.
+        workers: Replicas of the role worker, at most 999.
+        parameter_servers: 0: the workers train by AllReduce. 1 or more: PS/Worker mode, with a
+            chief that coordinates.
+        min_accuracy: The least held-out accuracy, 0 to 1, with which the model is exported.
+        model_name: The registered model in MLflow that an exported model becomes a version of.
+        experiment: The MLflow experiment. Empty: the one that MLFLOW_EXPERIMENT_ID names, or
+            else one called like the pipeline.
+        seed: What the training program finds in SEED.
+        time_limit: Seconds that training may take; 0 for no limit.
+        image: Container image of the training replicas, used where the job runs in containers.
+        job: Further fields of the training job, a JSON object, such as {"gpu": 1} or
+            {"retries": 3}; 'trireme job schema' lists them.
+    """
+    training.steps("tensorflow", TENSORFLOW, locals())

@@ -1,0 +1,120 @@
+"""What the training pipelines have in common: checkout, dataset, train, evaluate, export."""
+
+from pathlib import Path
+from typing import Any
+
+from kfp import dsl
+
+from components.checkout import git
+from components.checkout.component import checkout
+from components.dataset import staging
+from components.dataset.component import dataset
+from components.evaluation import evaluate as evaluation
+from components.evaluation.component import evaluate
+from components.export import export as exporting
+from components.export.component import export
+from components.tracking import pipeline_run
+from components.training import launch
+from components.training.component import train
+from components.training.result import load
+
+CONFIG = dsl.PipelineConfig(
+    workspace=dsl.WorkspaceConfig(
+        size="10Gi",
+        kubernetes=dsl.KubernetesWorkspaceConfig(pvcSpecPatch={"accessModes": ["ReadWriteMany"]}),
+    )
+)
+"""One volume for all pods of a run, those of the training job included."""
+
+
+NOT_EVERYWHERE = {"parameter_servers": 0, "processes_per_worker": 1, "model_factory": ""}
+"""Parameters that some of the pipelines do not have, and what they are there."""
+
+OF_THE_JOB = (
+    "image",
+    "entrypoint",
+    "args",
+    "workers",
+    "parameter_servers",
+    "processes_per_worker",
+    "seed",
+    "time_limit",
+)
+"""Parameters that describe the training job."""
+
+
+def steps(framework: str, framework_image: str, parameters: dict[str, Any]) -> None:
+    """Adds the steps to the pipeline that is being built.
+
+    Args:
+        framework: What the training program is written in.
+        framework_image: The image that evaluates and exports its models.
+        parameters: The pipeline's parameters by name.
+    """
+    given: dict[str, Any] = NOT_EVERYWHERE | parameters
+    workspace = dsl.WORKSPACE_PATH_PLACEHOLDER
+    code = checkout(url=given["code_url"], revision=given["code_revision"], workspace=workspace)
+    data = dataset(uri=given["dataset_uri"], workspace=workspace)
+    trained = train(
+        framework=framework,
+        **{name: given[name] for name in OF_THE_JOB},
+        job=given["job"],
+        code=code.outputs["path"],
+        data=data.outputs["path"],
+        run=dsl.PIPELINE_JOB_ID_PLACEHOLDER,
+        workspace=workspace,
+    )
+    evaluated = evaluate(
+        model=trained.outputs["model"],
+        data=data.outputs["path"],
+        code=code.outputs["path"],
+        entrypoint=given["entrypoint"],
+        model_factory=given["model_factory"],
+        min_accuracy=given["min_accuracy"],
+        commit=code.outputs["commit"],
+        fingerprint=data.outputs["fingerprint"],
+        workspace=workspace,
+    )
+    with dsl.If(evaluated.outputs["passed"] == True, name="good-enough"):  # noqa: E712
+        exported = export(
+            model=trained.outputs["model"],
+            data=data.outputs["path"],
+            code=code.outputs["path"],
+            entrypoint=given["entrypoint"],
+            model_factory=given["model_factory"],
+            model_name=given["model_name"],
+            workspace=workspace,
+        )
+    for step in [evaluated, exported]:
+        step.set_container_image(framework_image)
+    for step in [code, data, trained, evaluated, exported]:
+        # What a step leaves is in the workspace of its run, where no other run would find it.
+        step.set_caching_options(enable_caching=False)
+
+
+def check(framework: str, parameters: dict[str, Any]) -> None:
+    """Refuses parameters that could not work, before anything is created.
+
+    Args:
+        framework: What the training program is written in.
+        parameters: A value for every parameter of the pipeline.
+
+    Raises:
+        InputError: One sentence on the first that is wrong.
+    """
+    git.check(parameters["code_url"], parameters["code_revision"])
+    staging.check(parameters["dataset_uri"])
+    given: dict[str, Any] = NOT_EVERYWHERE | parameters
+    launch.prepare(
+        Path("/"),
+        run="",
+        framework=framework,
+        code="/code",
+        data="/data",
+        more=given["job"],
+        **{name: given[name] for name in OF_THE_JOB},
+    )
+    evaluation.check(parameters["min_accuracy"])
+    load.check(given["model_factory"])
+    exporting.check(parameters["model_name"])
+    pipeline_run.check(parameters["experiment"])

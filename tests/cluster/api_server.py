@@ -1,0 +1,361 @@
+"""A small Kubernetes API server for tests, which also fails in the ways that real ones do."""
+
+import json
+import re
+import socket
+import threading
+import time
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+from kubelet import Logs, serve_chunks
+
+PLURALS = {
+    "pytorchjobs": "PyTorchJob",
+    "tfjobs": "TFJob",
+    "mpijobs": "MPIJob",
+    "trainjobs": "TrainJob",
+    "pods": "Pod",
+    "events": "Event",
+}
+"""What is there from the beginning; more can be installed."""
+_PATH = re.compile(
+    r"/(?:api|apis/(?P<group>[^/]+))/(?P<version>[^/]+)(?:/namespaces/(?P<namespace>[^/]+))?"
+    r"/(?P<plural>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<sub>[^/]+))?"
+)
+SUBRESOURCES = ("status", "log")
+
+
+class Answer(Exception):
+    """An answer other than 200 with an object."""
+
+    def __init__(self, code, message, reason="", details=None, headers=None):
+        self.code = code
+        self.headers = headers or {}
+        self.status = {
+            "kind": "Status",
+            "code": code,
+            "message": message,
+            "reason": reason,
+            "details": details or {},
+        }
+
+
+@dataclass
+class Fault:
+    """What is to go wrong with requests of a method whose path matches a pattern."""
+
+    method: str
+    part: str
+    times: int
+    code: int = 0  # the answer; with 0 there is none, and the connection is closed
+    late: float = 0.0  # seconds until the answer
+    after: bool = False  # the request is carried out all the same
+    headers: dict | None = None
+    message: str = "something is wrong"
+    details: dict | None = None
+
+
+class ApiServer:
+    """Keeps objects as a Kubernetes API server does."""
+
+    def __init__(self, logs: Logs):
+        self.logs = logs
+        self.plurals = dict(PLURALS)
+        self.token = "first"
+        self.faults = []
+        self.denied = set()
+        self.requests = []
+        self.watches = 0
+        self._changed = threading.Condition()
+        self._objects = {}
+        self._history = []
+        self._version = 100
+        self._oldest = 0
+        self._drops = 0
+        self._port = 0
+        self._connections = set()
+        self.up()
+
+    # What goes wrong.
+
+    def fail(self, method, part, times=1, code=0, **more):
+        self.faults.append(Fault(method, part, times, code, **more))
+
+    def drop_watches(self):
+        with self._changed:
+            self._drops += 1
+            self._changed.notify_all()
+
+    def compact(self):
+        """Forgets all versions up to now, as etcd does after some minutes."""
+        with self._changed:
+            self._version += 1
+            self._oldest = self._version
+
+    def down(self):
+        self._server.shutdown()
+        self._server.server_close()
+        for connection in list(self._connections):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def up(self):
+        api = self
+
+        class Handler(_Handler):
+            server_api = api
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+            request_queue_size = 64
+
+        self._server = Server(("127.0.0.1", self._port), Handler)
+        self._port = self._server.server_address[1]
+        self.url = f"http://127.0.0.1:{self._port}"
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+
+    # What is asked for.
+
+    def create(self, place, body, dry):
+        if place["plural"] == "selfsubjectaccessreviews":
+            asked = body["spec"]["resourceAttributes"]
+            part = f"/{asked['subresource']}" if asked["subresource"] else ""
+            allowed = f"{asked['verb']} {asked['resource']}{part}" not in self.denied
+            return body | {"status": {"allowed": allowed}}
+        metadata = body["metadata"]
+        key = (place["plural"], place["namespace"], metadata["name"])
+        with self._changed:
+            if key in self._objects:
+                what = {"name": metadata["name"], "kind": place["plural"]}
+                message = f'{place["plural"]} "{metadata["name"]}" already exists'
+                raise Answer(409, message, "AlreadyExists", what)
+            if not body.get("spec") and place["plural"] != "events":
+                raise Answer(422, f"{body['kind']} is invalid: spec: Required value", "Invalid")
+            if dry:
+                return body
+            metadata |= {
+                "namespace": place["namespace"],
+                "uid": str(uuid.uuid4()),
+                "creationTimestamp": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+            }
+            return self._store("ADDED", key, body)
+
+    def get(self, place):
+        with self._changed:
+            return self._objects[self._key(place)]
+
+    def list(self, place, query):
+        with self._changed:
+            items = [
+                thing
+                for key, thing in self._objects.items()
+                if key[:2] == (place["plural"], place["namespace"]) and _selected(thing, query)
+            ]
+            version = {"resourceVersion": str(self._version)}
+            return {"kind": "List", "metadata": version, "items": items}
+
+    def patch(self, place, body):
+        with self._changed:
+            key = self._key(place)
+            if place["sub"] == "status":
+                body = {"status": body["status"]}
+            return self._store("MODIFIED", key, _merged(self._objects[key], body))
+
+    def delete(self, place, options):
+        with self._changed:
+            key = self._key(place)
+            thing = self._objects[key]
+            uid = (options.get("preconditions") or {}).get("uid", thing["metadata"]["uid"])
+            if uid != thing["metadata"]["uid"]:
+                raise Answer(409, "the UID in the precondition does not match", "Conflict")
+            if options.get("propagationPolicy") == "Foreground":
+                going = {"deletionTimestamp": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}
+                self._store("MODIFIED", key, _merged(thing, {"metadata": going}))
+            for other, owned in list(self._objects.items()):
+                owners = owned["metadata"].get("ownerReferences", [])
+                if any(owner["uid"] == uid for owner in owners):
+                    self._remove(other)
+            self._remove(key)
+            return {"kind": "Status", "status": "Success"}
+
+    def watch(self, place, query):
+        version = int(query["resourceVersion"])
+        limit = time.monotonic() + float(query["timeoutSeconds"])
+        drops = self._drops
+        self.watches += 1
+        while time.monotonic() < limit:
+            with self._changed:
+                if version < self._oldest:
+                    status = {"kind": "Status", "code": 410, "message": "too old resource version"}
+                    yield json.dumps({"type": "ERROR", "object": status}).encode() + b"\n"
+                    return
+                fresh = [entry for entry in self._history if entry[0] > version]
+                if not fresh:
+                    self._changed.wait(0.2)
+                if self._drops != drops:
+                    raise ConnectionError
+            for version, kind, key, thing in fresh:  # noqa: B007
+                if key[:2] == (place["plural"], place["namespace"]) and _selected(thing, query):
+                    yield json.dumps({"type": kind, "object": thing}).encode() + b"\n"
+
+    def _key(self, place):
+        key = (place["plural"], place["namespace"], place["name"])
+        if key not in self._objects:
+            what = {"name": place["name"], "kind": place["plural"]}
+            message = f'{place["plural"]}.{place["group"]} "{place["name"]}" not found'
+            raise Answer(404, message, "NotFound", what)
+        return key
+
+    def _store(self, kind, key, thing):
+        self._version += 1
+        thing = json.loads(json.dumps(thing))
+        thing["metadata"]["resourceVersion"] = str(self._version)
+        self._objects[key] = thing
+        self._history.append((self._version, kind, key, thing))
+        self._changed.notify_all()
+        return thing
+
+    def _remove(self, key):
+        thing = self._objects[key]
+        self._store("DELETED", key, thing)
+        del self._objects[key]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server_api: ApiServer
+
+    def setup(self):
+        super().setup()
+        self.server_api._connections.add(self.connection)
+
+    def finish(self):
+        self.server_api._connections.discard(self.connection)
+        super().finish()
+
+    def _do(self):
+        api, url = self.server_api, urlsplit(self.path)
+        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
+        api.requests.append((self.command, self.path))
+        fault = self._fault()
+        if fault and fault.late and not fault.after:
+            time.sleep(fault.late)
+            fault = None
+        if fault and not fault.after:
+            if not fault.code:
+                self.close_connection = True
+                return
+            status = {"message": fault.message, "details": fault.details or {}}
+            self._send(fault.code, status, fault.headers)
+            return
+        try:
+            if self.headers.get("Authorization") != f"Bearer {api.token}":
+                raise Answer(401, "Unauthorized", "Unauthorized")
+            query = {name: values[0] for name, values in parse_qs(url.query).items()}
+            answer = self._carry_out(url.path, query, body)
+        except Answer as no:
+            self._send(no.code, no.status, no.headers)
+            return
+        if fault:
+            time.sleep(fault.late)
+            self.close_connection = True
+        elif answer is not None:
+            self._send(200, answer)
+
+    do_GET = do_POST = do_PATCH = do_DELETE = _do  # noqa: N815
+
+    def _fault(self):
+        for fault in self.server_api.faults:
+            if fault.times and fault.method == self.command and re.search(fault.part, self.path):
+                fault.times -= 1
+                return fault
+        return None
+
+    def _carry_out(self, path, query, body):
+        api, match = self.server_api, _PATH.fullmatch(path)
+        place = match and match.groupdict(default="")
+        known = {*api.plurals, "selfsubjectaccessreviews"}
+        if not place or place["plural"] not in known:
+            self._send_text(404, "404 page not found\n")
+            return None
+        if self.command == "POST":
+            return api.create(place, body, "dryRun" in query)
+        if self.command == "PATCH":
+            return api.patch(place, body)
+        if self.command == "DELETE":
+            return api.delete(place, body)
+        if place["sub"] == "log":
+            api.get(place)
+            try:
+                serve_chunks(self, _prefetched(api.logs.serve(place["name"], query)))
+            except LookupError as error:
+                raise Answer(400, str(error), "BadRequest") from None
+            return None
+        if place["name"]:
+            return api.get(place)
+        if "watch" in query:
+            serve_chunks(self, api.watch(place, query))
+            return None
+        return api.list(place, query)
+
+    def _send(self, code, thing, headers=None):
+        self._send_bytes(code, json.dumps(thing).encode(), "application/json", headers)
+
+    def _send_text(self, code, text):
+        self._send_bytes(code, text.encode(), "text/plain", None)
+
+    def _send_bytes(self, code, data, kind, headers):
+        self.send_response(code)
+        for name, value in ({"Content-Type": kind} | (headers or {})).items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *args):
+        pass
+
+
+def _prefetched(chunks):
+    """Has what is wrong with the first chunk raised now."""
+    first = next(chunks, b"")
+
+    def again():
+        yield first
+        yield from chunks
+
+    return again()
+
+
+def _selected(thing, query):
+    labels = thing["metadata"].get("labels", {})
+    for selector in filter(None, query.get("labelSelector", "").split(",")):
+        name, _, value = selector.partition("=")
+        if labels.get(name) != value:
+            return False
+    for selector in filter(None, query.get("fieldSelector", "").split(",")):
+        path, _, value = selector.partition("=")
+        at = thing
+        for part in path.split("."):
+            at = at.get(part, {})
+        if at != value:
+            return False
+    return True
+
+
+def _merged(thing, patch):
+    if not isinstance(patch, dict) or not isinstance(thing, dict):
+        return patch
+    merged = dict(thing)
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = _merged(merged.get(name, {}), value)
+    return merged

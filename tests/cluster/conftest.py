@@ -1,0 +1,196 @@
+"""Clusters for tests: a stand-in for an API server, and the one that KUBECONFIG names."""
+
+import os
+import threading
+import uuid
+from types import SimpleNamespace
+
+import pytest
+import yaml
+from api_server import ApiServer
+from kubelet import Kubelet, Logs
+from player import (
+    ROLES,
+    Player,
+    make_namespace,
+    make_node,
+    manifests,
+    remove_namespace,
+    remove_node,
+)
+
+from components.errors import TriremeError
+from components.training.cluster import connection, following, logs, submission, watching
+from components.training.cluster.connection import Cluster
+from components.training.cluster.following import Limits
+from components.training.cluster.launcher import launch
+from components.training.cluster.reasons import QUEUE
+from components.training.cluster.resources import PODS
+
+REAL = os.environ.get("TRIREME_TEST_KUBECONFIG") or os.environ.get("KUBECONFIG")
+"""Taken before any test changes it."""
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    """Shortens every wait."""
+    for module in (connection, watching, logs):
+        monkeypatch.setattr(module, "FIRST_PAUSE", 0.02)
+        monkeypatch.setattr(module, "LONGEST_PAUSE", 0.2)
+    monkeypatch.setattr(following, "TICK", 0.05)
+    monkeypatch.setattr(following, "REASON_EVERY", 0.1)
+    monkeypatch.setattr(submission, "POLL", 0.05)
+
+
+@pytest.fixture
+def write_kubeconfig(monkeypatch, tmp_path):
+    """Writes a kubeconfig for a stand-in and makes it the one that is used."""
+    file = tmp_path / "kubeconfig"
+
+    def write(url, token="first", namespace="team"):
+        context = {"cluster": "here", "user": "me", "namespace": namespace}
+        file.write_text(
+            yaml.safe_dump(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Config",
+                    "clusters": [{"name": "here", "cluster": {"server": url}}],
+                    "users": [{"name": "me", "user": {"token": token}}],
+                    "contexts": [{"name": "here", "context": context}],
+                    "current-context": "here",
+                }
+            )
+        )
+        monkeypatch.setenv("KUBECONFIG", str(file))
+        return file
+
+    return write
+
+
+@pytest.fixture
+def container_logs():
+    return Logs()
+
+
+@pytest.fixture
+def server(container_logs, write_kubeconfig):
+    """A stand-in for an API server, which KUBECONFIG leads to."""
+    server = ApiServer(container_logs)
+    write_kubeconfig(server.url)
+    yield server
+    server.down()
+
+
+@pytest.fixture(params=["stand-in", pytest.param("real", marks=pytest.mark.cluster)])
+def cluster(request):
+    """A cluster with a namespace for the test alone: the stand-in, then the real one."""
+    return request.getfixturevalue("standing_in" if request.param == "stand-in" else "real")
+
+
+@pytest.fixture
+def standing_in(server):
+    return Cluster(patience=20)
+
+
+@pytest.fixture
+def real(monkeypatch):
+    if not REAL:
+        pytest.skip("neither TRIREME_TEST_KUBECONFIG nor KUBECONFIG names a cluster")
+    monkeypatch.setenv("KUBECONFIG", REAL)
+    cluster = Cluster(f"trireme-test-{uuid.uuid4().hex[:8]}", patience=20)
+    make_namespace(cluster)
+    yield cluster
+    remove_namespace(cluster)
+
+
+@pytest.fixture
+def player(cluster, container_logs):
+    """Plays operator and kubelet; pods belong to no node, so their logs cannot be read."""
+    return Player(cluster, container_logs)
+
+
+@pytest.fixture
+def talkative(request, cluster, container_logs, tmp_path):
+    """Plays operator and kubelet, on a node whose kubelet serves the pods' logs."""
+    if "real" not in request.node.callspec.id:
+        yield Player(cluster, container_logs)
+        return
+    kubelet = Kubelet(container_logs, tmp_path)
+    node = f"node-{cluster.namespace}"
+    make_node(cluster, node, kubelet.port)
+    player = Player(cluster, container_logs, node)
+    yield player
+    for pod in cluster.list(PODS, cluster.namespace)["items"]:
+        player.remove(pod["metadata"]["name"])
+    remove_node(cluster, node)
+    kubelet.close()
+
+
+@pytest.fixture(params=list(ROLES))
+def manifest(request):
+    """A job with two replicas, of each kind in turn."""
+    return manifests()[request.param]
+
+
+@pytest.fixture
+def pytorch():
+    """A PyTorchJob with a master and a worker."""
+    return manifests()["PyTorchJob"]
+
+
+@pytest.fixture
+def queued(pytorch):
+    """A job that asks Kueue for a place in a queue."""
+    pytorch["metadata"]["labels"][QUEUE] = "gpus"
+    pytorch["spec"]["runPolicy"]["suspend"] = True
+    return pytorch
+
+
+@pytest.fixture
+def gang():
+    """A job that asks for all its pods at once."""
+    manifest = manifests()["PyTorchJob"]
+    manifest["spec"]["runPolicy"]["schedulingPolicy"] = {"minAvailable": 2}
+    return manifest
+
+
+@pytest.fixture
+def launched(cluster, monkeypatch, eventually):
+    """Launches a job in another thread; what came of it can be waited for."""
+    threads = []
+    # Only the main thread can be told of signals.
+    monkeypatch.setattr("components.training.cluster.launcher._SIGNALS", ())
+
+    def start(manifest, **limits):
+        run = SimpleNamespace(lines=[], states=[], seconds=None, error=None)
+
+        def work():
+            try:
+                run.seconds = launch(
+                    manifest,
+                    cluster,
+                    limits=Limits(**limits),
+                    on_line=lambda replica, line: run.lines.append((replica, line)),
+                    on_state=run.states.append,
+                )
+            except TriremeError as error:
+                run.error = error
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        threads.append(thread)
+
+        def end():
+            thread.join(60)
+            assert not thread.is_alive(), f"it does not end; its states were {run.states}"
+            return run
+
+        def says(text):
+            assert eventually(lambda: any(text in state for state in run.states)), run.states
+
+        run.end, run.says = end, says
+        return run
+
+    yield start
+    for thread in threads:
+        thread.join(1)  # only one that a failed test has left needs longer

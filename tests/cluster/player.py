@@ -1,0 +1,294 @@
+"""Plays the operator and the kubelet of a cluster that has none: makes pods, tells how they do."""
+
+import copy
+import time
+from contextlib import suppress
+
+from components.training.cluster.refusals import AlreadyThere, NotFound
+from components.training.cluster.resources import PODS, Resource, kind_of, resource_of
+
+NAMESPACES = Resource("", "v1", "namespaces")
+SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts")
+NODES = Resource("", "v1", "nodes")
+EVENTS = Resource("", "v1", "events")
+
+
+class Player:
+    """What happens on a cluster, one thing at a time.
+
+    Its clock goes on by ten seconds with every use.
+    """
+
+    def __init__(self, cluster, logs, node=""):
+        self.cluster = cluster
+        self.logs = logs
+        self._node = node
+
+    def now(self):
+        return f"{self.logs.now():%Y-%m-%dT%H:%M:%SZ}"
+
+    # The operator.
+
+    def wait_for(self, manifest):
+        """Returns the job as soon as it is there."""
+        jobs, name = resource_of(kind_of(manifest)), manifest["metadata"]["name"]
+        while True:
+            try:
+                return self.cluster.get(jobs, name, self.cluster.namespace)
+            except NotFound:
+                time.sleep(0.02)
+
+    def condition(self, job, kind, *, status="True", reason="", message=""):
+        """Adds a condition to a job, or changes it."""
+        jobs, metadata = resource_of(kind_of(job)), job["metadata"]
+        now = self.cluster.get(jobs, metadata["name"], metadata["namespace"])
+        conditions = [
+            condition
+            for condition in now.get("status", {}).get("conditions") or []
+            if condition["type"] != kind
+        ]
+        new = {
+            "type": kind,
+            "status": status,
+            "reason": reason or kind,
+            "message": message,
+            "lastTransitionTime": self.now(),
+        }
+        # Terminal ones first in the list: their place must not matter.
+        body = {"status": {"conditions": [new, *conditions]}}
+        if job["kind"] not in ("TrainJob",):
+            body["status"]["replicaStatuses"] = {}
+        path = jobs.path(metadata["namespace"], metadata["name"], "status")
+        return self.cluster.request("PATCH", jobs, path, body=body)
+
+    def pod(self, job, role, index=0, *, restart="Never", memory=""):
+        """Makes a pod of a job; returns its name."""
+        metadata, kind = job["metadata"], kind_of(job)
+        labels = {kind.job_label: metadata["name"]}
+        if kind.replicas:
+            labels["training.kubeflow.org/replica-type"] = role
+            labels["training.kubeflow.org/replica-index"] = str(index)
+        else:
+            labels["jobset.sigs.k8s.io/replicatedjob-name"] = role
+            labels["batch.kubernetes.io/job-completion-index"] = str(index)
+        name = f"{metadata['name']}-{role}-{index}"
+        container = {"name": kind.container, "image": "example.org/train"}
+        if memory:
+            container["resources"] = {"limits": {"memory": memory}}
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": name,
+                "labels": labels,
+                "ownerReferences": [
+                    {
+                        "apiVersion": job["apiVersion"],
+                        "kind": job["kind"],
+                        "name": metadata["name"],
+                        "uid": metadata["uid"],
+                        "controller": True,
+                        "blockOwnerDeletion": True,
+                    }
+                ],
+            },
+            "spec": {
+                "restartPolicy": restart,
+                "automountServiceAccountToken": False,
+                "containers": [container],
+            },
+        }
+        if self._node:
+            pod["spec"]["nodeName"] = self._node
+        self.cluster.create(PODS, pod, metadata["namespace"])
+        return name
+
+    def event(self, thing, reason, message, *, kind="Warning"):
+        """Records an Event about an object."""
+        metadata = thing["metadata"]
+        event = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{metadata['name']}.{time.monotonic_ns()}"},
+            "involvedObject": {
+                "kind": thing.get("kind", "Pod"),
+                "name": metadata["name"],
+                "namespace": metadata["namespace"],
+                "uid": metadata["uid"],
+            },
+            "type": kind,
+            "reason": reason,
+            "message": message,
+            "lastTimestamp": self.now(),
+        }
+        self.cluster.create(EVENTS, event, metadata["namespace"])
+
+    # The kubelet.
+
+    def get(self, pod):
+        return self.cluster.get(PODS, pod, self.cluster.namespace)
+
+    def set(self, pod, **status):
+        """Sets fields of a pod's status."""
+        path = PODS.path(self.cluster.namespace, pod, "status")
+        self.cluster.request("PATCH", PODS, path, body={"status": status})
+
+    def run(self, pod):
+        """Has a pod run."""
+        self._container(pod, "Running", {"running": {"startedAt": self.now()}})
+
+    def exit(self, pod, code, *, reason="", message="", phase="", at=""):
+        """Has a pod's container end, and with it the pod."""
+        self.logs.end(pod)
+        ended = self._ended(pod, code, reason, message, at)
+        phase = phase or ("Failed" if code else "Succeeded")
+        self._container(pod, phase, {"terminated": ended})
+
+    def restart(self, pod, code, meanwhile=lambda: None):
+        """Has a pod's container end and start anew."""
+        status = self.get(pod)["status"]["containerStatuses"][0]
+        ended = self._ended(pod, code)
+        self.logs.restart(pod)
+        state = {"running": {"startedAt": self.now()}}
+        meanwhile()  # it takes the kubelet some time to tell
+        count = status["restartCount"] + 1
+        last = {"terminated": ended}
+        self._container(pod, "Running", state, restartCount=count, lastState=last)
+
+    def remove(self, pod):
+        """Has a pod gone, at once."""
+        self.logs.end(pod)
+        options = {"gracePeriodSeconds": 0}
+        path = PODS.path(self.cluster.namespace, pod)
+        self.cluster.request("DELETE", PODS, path, body=options)
+
+    def _ended(self, pod, code, reason="", message="", at=""):
+        state = self.get(pod)["status"]["containerStatuses"][0]["state"]
+        started = state.get("running", {}).get("startedAt") or self.now()
+        return {
+            "exitCode": code,
+            "reason": reason or ("Error" if code else "Completed"),
+            "message": message,
+            "startedAt": started,
+            "finishedAt": at or self.now(),
+        }
+
+    def _container(self, pod, phase, state, **more):
+        known = self.get(pod)
+        before = (known.get("status", {}).get("containerStatuses") or [{}])[0]
+        container = {
+            "name": known["spec"]["containers"][0]["name"],
+            "image": "example.org/train",
+            "imageID": "",
+            "ready": "running" in state,
+            "restartCount": before.get("restartCount", 0),
+            "lastState": before.get("lastState", {}),
+            "state": state,
+        } | more
+        self.set(pod, phase=phase, containerStatuses=[container])
+
+
+def manifests():
+    """Returns a job of every kind, with two replicas."""
+    template = {
+        "spec": {
+            "containers": [
+                {"name": "CONTAINER", "image": "example.org/train", "command": ["train"]}
+            ]
+        }
+    }
+
+    def replicas(container, *roles):
+        made = {}
+        for role in roles:
+            filled = copy.deepcopy(template)
+            filled["spec"]["containers"][0]["name"] = container
+            made[role] = {"replicas": 1, "restartPolicy": "Never", "template": filled}
+        return made
+
+    # Where a cluster has operators they are to leave these jobs to the tests.
+    policy = {"managedBy": "kueue.x-k8s.io/multikueue"}
+    v1 = {"apiVersion": "kubeflow.org/v1"}
+    made = {
+        "PyTorchJob": v1
+        | {
+            "kind": "PyTorchJob",
+            "spec": {
+                "runPolicy": dict(policy),
+                "pytorchReplicaSpecs": replicas("pytorch", "Master", "Worker"),
+            },
+        },
+        "TFJob": v1
+        | {
+            "kind": "TFJob",
+            "spec": {
+                "runPolicy": dict(policy),
+                "tfReplicaSpecs": replicas("tensorflow", "Chief", "Worker"),
+            },
+        },
+        "MPIJob": {
+            "apiVersion": "kubeflow.org/v2beta1",
+            "kind": "MPIJob",
+            "spec": {
+                "runPolicy": dict(policy),
+                "mpiReplicaSpecs": replicas("mpi", "Launcher", "Worker"),
+            },
+        },
+        "TrainJob": {
+            "apiVersion": "trainer.kubeflow.org/v1alpha1",
+            "kind": "TrainJob",
+            "spec": policy
+            | {
+                "runtimeRef": {"name": "torch-distributed"},
+                "trainer": {"numNodes": 2, "image": "example.org/train"},
+            },
+        },
+    }
+    for manifest in made.values():
+        manifest["metadata"] = {
+            "name": "digits",
+            "labels": {"app.kubernetes.io/managed-by": "trireme"},
+        }
+    return made
+
+
+ROLES = {
+    "PyTorchJob": ("master", "worker"),
+    "TFJob": ("chief", "worker"),
+    "MPIJob": ("launcher", "worker"),
+    "TrainJob": ("node", "node"),
+}
+"""The roles of the two replicas of each of these jobs; those of a TrainJob differ by index."""
+
+
+def make_namespace(cluster):
+    """Makes the cluster's namespace, ready for pods."""
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": cluster.namespace}}
+    cluster.create(NAMESPACES, body)
+    account = {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": "default"},
+    }
+    with suppress(AlreadyThere):  # a controller was faster
+        cluster.create(SERVICE_ACCOUNTS, account, cluster.namespace)
+
+
+def remove_namespace(cluster):
+    cluster.request("DELETE", NAMESPACES, NAMESPACES.path(name=cluster.namespace))
+
+
+def make_node(cluster, name, port):
+    """Makes a node whose kubelet listens on a port of this machine."""
+    body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {}}
+    cluster.create(NODES, body)
+    status = {
+        "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+    }
+    path = NODES.path(name=name, subresource="status")
+    cluster.request("PATCH", NODES, path, body={"status": status})
+
+
+def remove_node(cluster, name):
+    cluster.request("DELETE", NODES, NODES.path(name=name))

@@ -1,0 +1,166 @@
+"""What a person does with jobs: list, look, read logs, cancel, delete."""
+
+import threading
+
+import pytest
+from player import ROLES, manifests
+
+from components.errors import InputError
+from components.training.cluster import jobs, submission
+from components.training.cluster.refusals import KindMissing
+from components.training.cluster.resources import PODS, kind_of, resource_of
+from components.training.cluster.status import status_of
+
+
+@pytest.fixture
+def submitted(cluster, player):
+    """Brings a job to the cluster; returns it."""
+
+    def submit(manifest, **metadata):
+        return submission.submit(cluster, manifest | {"metadata": manifest["metadata"] | metadata})
+
+    return submit
+
+
+def test_jobs_of_all_kinds_are_listed(cluster, player, submitted):
+    for name, manifest in manifests().items():
+        submitted(manifest, name=name.lower())
+    submitted(manifests()["PyTorchJob"], name="not-ours", labels={})
+    job = player.wait_for(manifests()["TFJob"] | {"metadata": {"name": "tfjob"}})
+    player.run(player.pod(job, "chief"))
+    worker = player.pod(job, "worker")
+    waiting = {"reason": "ErrImagePull", "message": "no such image"}
+    player._container(worker, "Pending", {"waiting": waiting})
+    player.condition(job, "Running")
+    rows = {row.name: row for row in jobs.list_jobs(cluster)}
+    assert rows.keys() == {"pytorchjob", "tfjob", "mpijob", "trainjob"}
+    row = rows["tfjob"]
+    assert (row.kind, row.state, row.running, row.replicas) == ("TFJob", "running", 1, 2)
+    assert row.reason == "worker-0: ErrImagePull: no such image"
+    assert row.age >= 0
+    assert (rows["mpijob"].state, rows["mpijob"].running) == ("created", 0)
+
+
+def test_a_job_is_found_whatever_its_kind(cluster, submitted, manifest):
+    submitted(manifest)
+    assert jobs.find(cluster, "digits")["kind"] == manifest["kind"]
+
+
+def test_a_name_that_is_not_there_brings_close_ones(cluster, submitted, pytorch):
+    submitted(pytorch)
+    with pytest.raises(InputError) as caught:
+        jobs.find(cluster, "digit")
+    assert str(caught.value) == (
+        f"job 'digit': there is none of that name in namespace {cluster.namespace}; is it digits?"
+    )
+
+
+def test_a_name_that_two_jobs_have_is_refused(cluster, submitted):
+    for kind in ("PyTorchJob", "TFJob"):
+        submitted(manifests()[kind])
+    with pytest.raises(InputError, match="there is a PyTorchJob and a TFJob of that name"):
+        jobs.find(cluster, "digits")
+
+
+def test_all_there_is_to_see_of_a_job_is_seen(cluster, player, submitted, pytorch):
+    job = submitted(pytorch)
+    player.event(job, "JobCreated", "it is there", kind="Normal")
+    master = player.pod(job, "master", restart="OnFailure")
+    worker = player.pod(job, "worker")
+    for pod in (master, worker):
+        player.run(pod)
+    player.restart(master, 1)
+    player.exit(worker, 3)
+    player.event(player.get(worker), "BackOff", "it will not stay up")
+    player.condition(job, "Restarting", message="a replica failed")
+    details = jobs.status(cluster, "digits")
+    assert (details.row.state, details.row.reason) == ("restarting", "a replica failed")
+    assert [condition["type"] for condition in details.conditions] == ["Restarting"]
+    first, second = details.replicas
+    assert (first.name, first.pod, first.state) == ("master-0", master, "running")
+    assert first.restarts == 1
+    assert (second.name, second.state) == ("worker-0", "failed")
+    assert second.reason == "exited with status 3"
+    assert [event["reason"] for event in details.events] == ["JobCreated", "BackOff"]
+
+
+def test_cancelling_keeps_the_record(cluster, submitted, manifest):
+    job = submitted(manifest)
+    jobs.cancel(cluster, "digits")
+    now = cluster.get(resource_of(kind_of(job)), "digits", cluster.namespace)
+    assert now["metadata"]["uid"] == job["metadata"]["uid"]
+    assert status_of(now).state == "cancelled"
+    suspended = now["spec"] if manifest["kind"] == "TrainJob" else now["spec"]["runPolicy"]
+    assert suspended["suspend"] is True
+
+
+def test_what_has_ended_cannot_be_cancelled(cluster, player, submitted, pytorch):
+    player.condition(submitted(pytorch), "Succeeded")
+    with pytest.raises(InputError, match="job 'digits' has succeeded already"):
+        jobs.cancel(cluster, "digits")
+
+
+def test_deleting_takes_the_pods_too(cluster, player, submitted, manifest):
+    job = submitted(manifest)
+    player.run(player.pod(job, ROLES[job["kind"]][0]))
+    jobs.delete(cluster, "digits")
+    assert not cluster.list(PODS, cluster.namespace)["items"]
+    with pytest.raises(InputError, match="there is none of that name"):
+        jobs.find(cluster, "digits")
+
+
+def heard(cluster, **how):
+    lines = []
+    jobs.logs(cluster, "digits", on_line=lambda *line: lines.append(line), **how)
+    return lines
+
+
+def test_logs_that_there_are_can_be_read(cluster, talkative, pytorch):
+    job = submission.submit(cluster, pytorch)
+    pods = [talkative.pod(job, role, restart="OnFailure") for role in ("master", "worker")]
+    for pod in pods:
+        talkative.run(pod)
+    talkative.logs.write(pods[0], "before")
+    talkative.restart(pods[0], 1)
+    talkative.logs.write(pods[0], "after")
+    talkative.logs.write(pods[1], "hello")
+    everything = [("master-0", "before"), ("master-0", "after"), ("worker-0", "hello")]
+    assert sorted(heard(cluster, follow=False, replica="")) == sorted(everything)
+    assert heard(cluster, follow=False, replica="worker-0") == [("worker-0", "hello")]
+    with pytest.raises(InputError) as caught:
+        heard(cluster, follow=False, replica="worker-7")
+    said = "replica 'worker-7': job 'digits' has no pod of that name; it has master-0, worker-0"
+    assert str(caught.value) == said
+
+
+def test_logs_can_be_followed_to_the_end(cluster, talkative, pytorch):
+    job = submission.submit(cluster, pytorch)
+    pod = talkative.pod(job, "master")
+    talkative.run(pod)
+    talkative.condition(job, "Running")
+    talkative.logs.write(pod, "hello")
+
+    def go_on():
+        talkative.logs.write(pod, "goodbye")
+        talkative.exit(pod, 1)
+        talkative.condition(job, "Failed")
+
+    later = threading.Timer(0.5, go_on)
+    later.start()
+    lines = heard(cluster, follow=True, replica="master-0")
+    later.join()
+    assert lines == [("master-0", "hello"), ("master-0", "goodbye")]
+
+
+def test_a_cluster_without_operators_says_so(standing_in, server):
+    for plural in ("pytorchjobs", "tfjobs", "mpijobs", "trainjobs"):
+        del server.plurals[plural]
+    with pytest.raises(KindMissing, match="the cluster has no PyTorchJob"):
+        jobs.list_jobs(standing_in)
+
+
+def test_one_operator_is_enough(standing_in, server, pytorch):
+    for plural in ("tfjobs", "mpijobs", "trainjobs"):
+        del server.plurals[plural]
+    submission.submit(standing_in, pytorch)
+    assert [row.name for row in jobs.list_jobs(standing_in)] == ["digits"]

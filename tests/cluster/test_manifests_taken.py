@@ -1,0 +1,89 @@
+"""A real API server takes every manifest, and every pod that an operator would make of one."""
+
+import copy
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from shapes import SHAPES, TRAINJOBS, descriptions
+
+from components.errors import InputError
+from components.training.cluster.resources import PODS, kind_of, resource_of
+from components.training.description.job import TrainingJob
+from components.training.manifests import render
+
+pytestmark = pytest.mark.cluster
+
+OPERATOR = dict.fromkeys(SHAPES, "training-operator") | dict.fromkeys(TRAINJOBS, "trainer")
+
+
+def try_out(cluster, resource, body):
+    """Has the server check an object as strictly as it can, and create nothing."""
+    return cluster.create(resource, body, cluster.namespace, dryRun="All", fieldValidation="Strict")
+
+
+def pods_of(manifest):
+    """Returns the pods that an operator would make, one for each role."""
+    spec = manifest["spec"]
+    if manifest["kind"] == "TrainJob":
+        (patch,) = spec["runtimePatches"]
+        jobs = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+        roles = {job["name"]: job["template"]["spec"] for job in jobs}
+        trainer = {name: spec["trainer"][name] for name in ("image", "command", "args", "env")}
+        trainer["resources"] = spec["trainer"]["resourcesPerNode"]
+    else:
+        roles = spec[kind_of(manifest).replicas]
+        trainer = {}
+    for role, of_role in roles.items():
+        pod = copy.deepcopy(of_role["template"])
+        pod["metadata"]["name"] = f"{manifest['metadata']['name']}-{role.lower()}-0"
+        pod["spec"]["containers"][0] |= trainer
+        # These would have to be there.
+        for field in ("serviceAccountName", "priorityClassName"):
+            pod["spec"].pop(field, None)
+        yield {"apiVersion": "v1", "kind": "Pod"} | pod
+
+
+@pytest.mark.parametrize("name", OPERATOR)
+def test_the_api_server_takes_every_shape_and_keeps_all_of_it(name, real):
+    manifest = render(TrainingJob.create(**(SHAPES | TRAINJOBS)[name]), OPERATOR[name])
+    taken = try_out(real, resource_of(kind_of(manifest)), manifest)
+    assert missing(manifest["spec"], taken["spec"]) == []
+    for pod in pods_of(manifest):
+        try_out(real, PODS, pod)
+
+
+def missing(given, taken, place="spec"):
+    """Returns the places where something given is not there any more."""
+    if isinstance(given, dict):
+        return [
+            gone
+            for name, part in given.items()
+            for gone in (
+                missing(part, taken[name], f"{place}.{name}")
+                if name in taken
+                else [f"{place}.{name}"]
+            )
+        ]
+    if isinstance(given, list):
+        assert len(given) == len(taken), place
+        pairs = zip(given, taken, strict=True)
+        return [gone for part, kept in pairs for gone in missing(part, kept, place)]
+    return [] if given == taken else [f"{place}: {given!r} became {taken!r}"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operator", ["training-operator", "trainer"])
+def test_the_api_server_takes_whatever_is_not_refused(operator, real):
+    @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+    @given(data=st.data())
+    def check(data):
+        try:
+            manifest = render(TrainingJob.create(**data.draw(descriptions(operator))), operator)
+        except InputError:
+            assume(False)
+        try_out(real, resource_of(kind_of(manifest)), manifest)
+        for pod in pods_of(manifest):
+            try_out(real, PODS, pod)
+
+    check()

@@ -1,0 +1,167 @@
+"""What the launcher reads out of jobs and pods."""
+
+import itertools
+
+import pytest
+from player import manifests
+
+from components.training import blame
+from components.training.cluster import pods, submission
+from components.training.cluster.status import expected_replicas, status_of
+
+
+def job(*conditions, **metadata):
+    return manifests()["PyTorchJob"] | {
+        "metadata": {"name": "digits"} | metadata,
+        "status": {"conditions": [{"type": name, "status": how} for name, how in conditions]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("conditions", "state"),
+    [
+        ([], "created"),
+        ([("Created", "True")], "created"),
+        ([("Created", "True"), ("Running", "True")], "running"),
+        ([("Created", "True"), ("Running", "False"), ("Restarting", "True")], "restarting"),
+        ([("Created", "True"), ("Running", "True"), ("Succeeded", "True")], "succeeded"),
+        ([("Created", "True"), ("Running", "False"), ("Complete", "True")], "succeeded"),
+        ([("Created", "True"), ("Running", "True"), ("Failed", "True")], "failed"),
+        ([("Running", "True"), ("Failed", "False")], "running"),
+        ([("Suspended", "False"), ("Running", "True")], "running"),
+        ([("Created", "True"), ("Suspended", "True")], "suspended"),
+    ],
+)
+def test_the_order_of_conditions_does_not_matter(conditions, state):
+    for order in itertools.permutations(conditions):
+        assert status_of(job(*order)).state == state
+
+
+def test_a_job_that_is_being_deleted_has_ended_if_it_has():
+    going = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+    assert status_of(job(("Running", "True"), **going)).state == "deleting"
+    assert status_of(job(("Succeeded", "True"), **going)).state == "succeeded"
+
+
+def test_replicas_are_counted():
+    made = manifests()
+    made["TFJob"]["spec"]["tfReplicaSpecs"]["PS"] = {"replicas": 3}
+    assert expected_replicas(made["TFJob"]) == 5
+    assert expected_replicas(made["TrainJob"]) == 2
+    del made["TrainJob"]["spec"]["trainer"]["numNodes"]
+    assert expected_replicas(made["TrainJob"]) == 0
+
+
+OPERATOR = "training.kubeflow.org"
+
+
+@pytest.mark.parametrize(
+    ("labels", "name"),
+    [
+        # As the operators label their pods.
+        (
+            {
+                f"{OPERATOR}/replica-type": "master",
+                f"{OPERATOR}/replica-index": "0",
+                f"{OPERATOR}/job-role": "master",
+            },
+            "master-0",
+        ),
+        ({f"{OPERATOR}/replica-type": "ps", f"{OPERATOR}/replica-index": "12"}, "ps-12"),
+        ({f"{OPERATOR}/job-role": "worker", f"{OPERATOR}/replica-index": "3"}, "worker-3"),
+        ({f"{OPERATOR}/job-role": "launcher"}, "launcher-0"),
+        (
+            {
+                "jobset.sigs.k8s.io/replicatedjob-name": "node",
+                "batch.kubernetes.io/job-completion-index": "1",
+            },
+            "node-1",
+        ),
+        ({}, "some-pod"),
+    ],
+)
+def test_replicas_are_named_after_their_labels(labels, name):
+    assert pods.replica_name({"metadata": {"name": "some-pod", "labels": labels}}) == name
+
+
+def pod(phase="Failed", **status):
+    return {
+        "metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"containers": [{"name": "pytorch"}]},
+        "status": {"phase": phase} | status,
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (
+            {"reason": "DeadlineExceeded", "message": "too long"},
+            "ran into its pod's time limit (DeadlineExceeded): too long",
+        ),
+        (
+            {
+                "conditions": [
+                    {
+                        "type": "DisruptionTarget",
+                        "status": "True",
+                        "reason": "PreemptionByScheduler",
+                        "message": "a more important pod came",
+                    }
+                ]
+            },
+            "was taken off its node (PreemptionByScheduler): a more important pod came",
+        ),
+        (
+            {
+                "initContainerStatuses": [
+                    {"name": "fetch", "state": {"terminated": {"exitCode": 1}}}
+                ]
+            },
+            "was not started: its init container fetch exited with status 1",
+        ),
+        ({"reason": "NodeLost"}, "failed (NodeLost)"),
+        ({}, "failed for a reason that its pod does not tell"),
+    ],
+)
+def test_how_a_pod_failed_is_said_in_words(status, words):
+    assert pods.failure(pod(**status), "pytorch").words == words
+
+
+def test_a_pod_that_has_succeeded_after_a_restart_has_not_failed():
+    states = {
+        "name": "pytorch",
+        "restartCount": 1,
+        "lastState": {"terminated": {"exitCode": 1}},
+        "state": {"terminated": {"exitCode": 0}},
+    }
+    assert pods.failure(pod("Succeeded", containerStatuses=[states]), "pytorch") is None
+
+
+def test_the_same_specification_is_known_whatever_the_metadata():
+    one, other = manifests()["PyTorchJob"], manifests()["PyTorchJob"]
+    other["metadata"] |= {"labels": {"run": "2"}, "ownerReferences": [{"uid": "1"}]}
+    assert submission.spec_hash(one) == submission.spec_hash(other)
+    other["spec"]["nprocPerNode"] = "2"
+    assert submission.spec_hash(one) != submission.spec_hash(other)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:3",
+        "torch.distributed.DistBackendError: NCCL communicator was aborted",
+        "tensorflow.python.framework.errors_impl.UnavailableError: no connection",
+        "ORTE has lost communication with a remote daemon.",
+    ],
+)
+def test_a_replica_whose_peer_is_gone_was_dragged_down(line):
+    assert blame.dragged_down(["Traceback (most recent call last):", line])
+    assert not blame.dragged_down(["ValueError: the cause"])
+
+
+def test_what_torchrun_reports_is_not_shown():
+    lines = [f"line {number}" for number in range(30)]
+    report = "E0101 00:00:00.000000 1 torch/distributed/elastic/multiprocessing/api.py:1] failed"
+    shown = blame.last_lines("worker-0", [*lines, report, "more of it"])
+    assert shown.splitlines() == [f"[worker-0] line {number}" for number in range(10, 30)]

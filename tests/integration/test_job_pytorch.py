@@ -1,0 +1,144 @@
+"""PyTorchJobs of several replicas for real, here and on isolated hosts."""
+
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from components.dataset.staging import stage
+from components.errors import JobFailed
+from components.training.local import runner
+from components.training.local.isolation import Isolated
+from components.training.local.manifest import read
+
+TRAINER = (
+    Path(__file__).resolve().parents[2] / "components" / "trainers" / "pytorch" / "classifier.py"
+)
+
+SUM = """
+import datetime, os, time
+import torch
+import torch.distributed as dist
+
+limit = datetime.timedelta(seconds=float(os.environ["LIMIT"]))
+dist.init_process_group("gloo", timeout=limit)
+rank = dist.get_rank()
+number = torch.tensor([float(rank + 1)])
+dist.all_reduce(number)
+# One write a line: both processes of a replica share its output.
+os.write(1, f"rank {rank} of {dist.get_world_size()}: {number.item():.0f}\\n".encode())
+for _ in range(int(os.environ["STEPS"])):
+    dist.all_reduce(number)
+    time.sleep(0.1)
+dist.destroy_process_group()
+"""
+
+pytestmark = pytest.mark.slow
+
+isolating = pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("ip"), reason="needs root and iproute2"
+)
+
+
+@pytest.fixture
+def allreduce(job, replicas, tmp_path):
+    """Makes a job of three replicas that add up their ranks, then go on for some steps."""
+    program = tmp_path / "sum.py"
+    program.write_text(SUM)
+
+    def make(processes, limit=60, steps=1):
+        env = {"LIMIT": str(limit), "STEPS": str(steps)}
+        start = ["torchrun"] if processes > 1 else ["python3"]
+        role = {"command": [*start, str(program)], "env": env}
+        return job(
+            "PyTorchJob",
+            spec={"nprocPerNode": str(processes)},
+            Master=replicas(**role),
+            Worker=replicas(**role, count=2),
+        )
+
+    return make
+
+
+@pytest.mark.parametrize("isolated", [False, pytest.param(True, marks=isolating)])
+def test_six_processes_in_three_replicas_add_up_their_ranks(allreduce, tmp_path, isolated):
+    said: list[str] = []
+    runner.run(
+        allreduce(processes=2),
+        tmp_path / "logs",
+        lambda name, line: said.append(line),
+        isolated=isolated,
+    )
+    results = sorted(line for line in said if line.startswith("rank"))
+    assert results == [f"rank {rank} of 6: 21" for rank in range(6)]
+
+
+@isolating
+def test_a_cut_link_ends_the_job_and_a_replica_is_named(allreduce, tmp_path):
+    job = read(allreduce(processes=1, limit=5, steps=10_000))
+    with Isolated(job) as network:
+
+        def listen(name: str, line: str) -> None:
+            if line.startswith("rank 0"):
+                network.cut("worker-1")
+
+        with pytest.raises(JobFailed, match=r"^replica \S+ exited with status 1$") as caught:
+            runner.run_in(network, job, tmp_path / "logs", listen)
+    assert "Timed out waiting" in caught.value.detail
+
+
+def kill_replica(pod: str) -> None:
+    """Kills all processes of a replica, as the loss of its machine would."""
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (process / "environ").read_bytes().split(b"\0")
+            command = (process / "cmdline").read_bytes()
+            if f"POD={pod}".encode() in environment and b"supervisor.py" not in command:
+                os.kill(int(process.name), signal.SIGKILL)
+        except OSError:
+            continue  # it has ended meanwhile
+
+
+def test_an_elastic_job_outlives_the_loss_of_its_workers(job, replicas, tmp_path):
+    """First one that any other can do without, then worker-0, which holds the rendezvous.
+
+    Without worker-0 torchrun ends in the other replicas too, so that all of them are started
+    again: a job that is to outlive that needs a restartPolicy and a backoffLimit for it.
+    """
+    env = {
+        "DATA_DIR": stage("builtin://digits", tmp_path / "data").path,
+        "CHECKPOINT_DIR": str(tmp_path / "checkpoints"),
+        "MODEL_DIR": str(tmp_path / "model"),
+        # torchrun's surviving agents would look for the ranks' store in the one that was lost.
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+    }
+    worker = replicas(["torchrun", str(TRAINER)], 3, "OnFailure", env, args=["--epochs", "8"])
+    worker["template"]["spec"]["containers"][0]["env"].append(
+        {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    )
+    policy = {"minReplicas": 2, "maxReplicas": 3, "maxRestarts": 10}
+    made = job(
+        "PyTorchJob",
+        {"activeDeadlineSeconds": 280},
+        {"nprocPerNode": "1", "elasticPolicy": policy},
+        Worker=worker,
+    )
+    said: list[tuple[str, str]] = []
+    victims = {"epoch 3/8": "job-worker-2", "epoch 6/8": "job-worker-0"}
+
+    def listen(name: str, line: str) -> None:
+        said.append((name, line))
+        epoch = " ".join(line.split()[:2])
+        if epoch in victims:
+            kill_replica(victims.pop(epoch))
+
+    runner.run(made, tmp_path / "logs", listen)
+    lost = [(name, line) for name, line in said if "was ended by SIGKILL and is started" in line]
+    assert [name for name, _ in lost] == ["worker-2", "worker-0"]
+    lines = [line for _, line in said]
+    resumed = [int(line.split()[-1]) for line in lines if line.startswith("going on after epoch")]
+    assert len(resumed) >= 2 and min(resumed) >= 3 and max(resumed) >= 6
+    assert sum(line.startswith("epoch 1/8") for line in lines) == 1
+    assert (tmp_path / "model" / "model.pt").exists()

@@ -1,0 +1,113 @@
+"""What the embedded runner does with the output of replicas."""
+
+import subprocess
+import threading
+
+import pytest
+
+from components.training.local import runner
+
+LIMIT = 90  # seconds; far more than any of this takes
+
+WHO = "import os, sys, time\nname = {'0': 'master'}.get(os.environ['RANK'], 'worker')\n"
+"""Starts programs whose replicas do different things."""
+
+
+def test_output_is_complete_in_a_file_per_replica_and_line_by_line(manifest, logs):
+    heard: dict[str, list[str]] = {}
+    lock = threading.Lock()
+
+    def listen(name: str, line: str) -> None:
+        with lock:
+            heard.setdefault(name, []).append(line)
+
+    program = WHO + (
+        "for number in range(2000):\n"
+        "    print(name, 'line', number)\n"
+        "print('on stderr, ü', file=sys.stderr)\n"
+        "print('no end of line', end='')\n"
+    )
+    runner.run(manifest(program, workers=2), logs, listen)
+    assert {file.name for file in logs.iterdir()} == {
+        "master-0.log",
+        "worker-0.log",
+        "worker-1.log",
+    }
+    for replica, lines in heard.items():
+        role = replica.partition("-")[0]
+        expected = [f"{role} line {number}" for number in range(2000)]
+        assert lines == [*expected, "on stderr, ü", "no end of line"]
+        assert (logs / f"{replica}.log").read_text().splitlines() == lines
+
+
+def test_a_progress_bar_shows_what_a_person_would_see(manifest, logs):
+    said: list[str] = []
+    program = r"import sys; sys.stdout.write('10 %\r50 %\r100 %\nwindows\r\n')"
+    runner.run(manifest(program, workers=0), logs, lambda name, line: said.append(line))
+    assert said == ["100 %", "windows"]
+
+
+def test_bytes_that_are_no_text_do_not_disturb(manifest, logs):
+    said: list[str] = []
+    program = r"import sys; sys.stdout.buffer.write(b'\xff\xfe ok\n')"
+    runner.run(manifest(program, workers=0), logs, lambda name, line: said.append(line))
+    assert said == ["\ufffd\ufffd ok"]
+
+
+def test_a_listener_that_fails_does_not_hang_the_job(manifest, alone):
+    # As print() does on a full disk, or on a terminal that cannot show a letter.
+    process = alone(
+        manifest("print('hello')\nprint('again')", workers=0),
+        before="def fail(name, line): raise OSError('no space left on device')",
+        on_line="fail",
+    )
+    try:
+        process.wait(45)
+    except subprocess.TimeoutExpired:
+        pytest.fail("the job never ends")
+
+
+def test_a_letter_of_two_bytes_survives_where_a_long_line_is_cut(manifest, logs):
+    said: list[str] = []
+    program = "import sys\nsys.stdout.reconfigure(encoding='utf-8')\nprint('x' + 'ü' * 70_000)"
+    runner.run(manifest(program, workers=0), logs, lambda name, line: said.append(line))
+    assert len(said) > 1
+    assert "".join(said) == "x" + "ü" * 70_000
+
+
+def test_the_log_of_a_replica_that_is_started_again_goes_on(manifest, logs, impatient, tmp_path):
+    said: list[str] = []
+    program = """
+        import os, pathlib, sys
+        mark = pathlib.Path(os.environ["OUT"], "mark")
+        print("again" if mark.exists() else "first", flush=True)
+        if not mark.exists():
+            mark.touch()
+            sys.exit(3)
+    """
+    logs.mkdir()
+    (logs / "master-0.log").write_text("of another run")
+    job = manifest(program, workers=0, restart="OnFailure")
+    runner.run(job, logs, lambda name, line: said.append(line))
+    between = "(it exited with status 3 and is started again: restart 1)"
+    assert said == ["first", between, "again"]
+    assert (logs / "master-0.log").read_text().splitlines() == said
+
+
+@pytest.mark.parametrize("end", ["", "\\n"])
+def test_a_hundred_megabytes_do_not_fill_the_memory(manifest, alone, logs, end):
+    program = f"import sys\nfor _ in range(100):\n    sys.stdout.write('x' * 1_000_000 + '{end}')\n"
+    # Its own high-water mark, in KiB, before and after.
+    mark = "int(Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()[0])"
+    process = alone(
+        manifest(program, workers=0),
+        before=f"before = {mark}",
+        on_line="lambda name, line: None",
+        after=f"print({mark} - before)",
+    )
+    output, _ = process.communicate(timeout=LIMIT)
+    assert process.returncode == 0
+    assert int(output) < 30 * 1024
+    log = logs / "master-0.log"
+    assert log.stat().st_size > 100_000_000
+    assert log.read_text().replace("\n", "") == "x" * 100_000_000

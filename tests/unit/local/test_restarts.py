@@ -1,0 +1,139 @@
+"""Replicas that are started again, as real processes."""
+
+import pytest
+
+from components.errors import JobFailed
+from components.training.local import replica, runner
+
+COUNTED = """
+import os, pathlib, sys, time
+name = {"0": "master"}.get(os.environ["RANK"], "worker")
+out = pathlib.Path(os.environ["OUT"])
+count = len(list(out.glob(f"{name}.*")))
+(out / f"{name}.{count}").touch()
+
+def wait_for(file):
+    while not (out / file).exists():
+        time.sleep(0.01)
+
+"""
+"""Starts programs: ``count`` is how often this replica was started before."""
+
+
+@pytest.fixture
+def starts(tmp_path):
+    """Counts how often a replica was started."""
+    return lambda name: len(list(tmp_path.glob(f"{name}.*")))
+
+
+def test_a_replica_that_fails_is_started_again_while_the_others_go_on(
+    manifest, logs, quiet, impatient, starts
+):
+    program = COUNTED + (
+        "if name == 'worker' and count < 2: sys.exit(1)\n"
+        "if name == 'worker': (out / 'joined').touch()\n"
+        "wait_for('joined')\n"
+    )
+    seconds = runner.run(manifest(program, restart="OnFailure"), logs, quiet)
+    assert set(seconds) == {"master-0", "worker-0"}
+    assert (starts("master"), starts("worker")) == (1, 3)
+
+
+def test_what_a_signal_ended_is_started_again_by_exit_code(
+    manifest, logs, quiet, impatient, starts
+):
+    program = COUNTED + "if count == 0: os.kill(os.getpid(), 9)\n"
+    runner.run(manifest(program, workers=0, restart="ExitCode"), logs, quiet)
+    assert starts("master") == 2
+
+
+def test_a_permanent_exit_code_fails_the_job_at_once(manifest, logs, quiet, impatient, starts):
+    program = COUNTED + "if name == 'worker': sys.exit(127)\ntime.sleep(600)\n"
+    with pytest.raises(JobFailed, match=r"^replica worker-0 could not be started$"):
+        runner.run(manifest(program, restart="ExitCode"), logs, quiet)
+    assert (starts("master"), starts("worker")) == (1, 1)
+
+
+def test_always_means_also_after_success(manifest, logs, quiet, impatient, starts):
+    program = COUNTED + "if name == 'master': wait_for('worker.3')\n"
+    job = manifest(program)
+    job["spec"]["pytorchReplicaSpecs"]["Worker"]["restartPolicy"] = "Always"
+    runner.run(job, logs, quiet)
+    assert starts("worker") >= 4
+
+
+def test_the_job_fails_when_the_restarts_reach_the_limit(manifest, logs, quiet, impatient, starts):
+    program = COUNTED + "if name == 'worker': sys.exit(f'broken {count}')\ntime.sleep(600)\n"
+    job = manifest(program, restart="OnFailure", policy={"backoffLimit": 3})
+    sentence = "^replica worker-0 exited with status 1: the job has reached its backoffLimit"
+    with pytest.raises(JobFailed, match=sentence) as caught:
+        runner.run(job, logs, quiet)
+    assert starts("worker") == 3
+    assert caught.value.detail == "[worker-0] broken 2"
+
+
+def test_a_replica_that_drags_another_one_down_over_and_over_is_named(
+    manifest, logs, quiet, impatient
+):
+    program = COUNTED + (
+        "if name == 'worker':\n"
+        "    time.sleep(0.2)\n"
+        "    (out / f'gone{count}').touch()\n"
+        "    raise ValueError('the cause')\n"
+        "wait_for(f'gone{count}')\n"
+        "sys.exit('Connection reset by peer')\n"
+    )
+    job = manifest(program, restart="OnFailure", policy={"backoffLimit": 4})
+    with pytest.raises(JobFailed, match=r"^replica worker-0 exited with status 1") as caught:
+        runner.run(job, logs, quiet)
+    assert "ValueError: the cause" in caught.value.detail
+
+
+def test_a_replica_that_waits_to_be_started_does_not_outlast_the_time_limit(
+    manifest, logs, quiet, monkeypatch
+):
+    monkeypatch.setattr(replica, "FIRST_DELAY", 600.0)
+    job = manifest(
+        "raise SystemExit(1)",
+        workers=0,
+        restart="OnFailure",
+        policy={"activeDeadlineSeconds": 2},
+    )
+    with pytest.raises(JobFailed, match=r"^the job ran into its time limit$"):
+        runner.run(job, logs, quiet)
+
+
+def test_an_elastic_job_ends_well_with_any_of_its_workers(
+    job, replicas, logs, quiet, monkeypatch, tmp_path
+):
+    program = (
+        "import os, pathlib, sys, time\n"
+        "mark = pathlib.Path(os.environ['OUT'], 'mark')\n"
+        "if os.environ['POD'] == 'job-worker-1': mark.touch(); sys.exit(0)\n"
+        "while not mark.exists(): time.sleep(0.01)\n"
+        "time.sleep(600)\n"
+    )
+    worker = replicas(["python3", "-c", program], 2, "OnFailure", {"OUT": str(tmp_path)})
+    worker["template"]["spec"]["containers"][0]["env"].append(
+        {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    )
+    made = job("PyTorchJob", spec={"elasticPolicy": {"minReplicas": 1}}, Worker=worker)
+    monkeypatch.setitem(runner.LINGER, "Running", 1.0)
+    assert set(runner.run(made, logs, quiet)) == {"worker-0", "worker-1"}
+
+
+def test_a_job_whose_dynamic_workers_are_all_lost_ends(job, replicas, logs, quiet, impatient):
+    made = job(
+        "TFJob",
+        spec={"enableDynamicWorker": True},
+        Worker=replicas(["false"], 2),
+        PS=replicas(["sleep", "600"]),
+    )
+    with pytest.raises(JobFailed, match=r"worker-. exited with status 1: no replica is left"):
+        runner.run(made, logs, quiet)
+
+
+def test_a_parameter_server_is_not_waited_for(job, replicas, logs, quiet, monkeypatch):
+    monkeypatch.setitem(runner.LINGER, "Running", 600.0)
+    made = job("TFJob", Worker=replicas(["true"]), PS=replicas(["sleep", "600"]))
+    assert set(runner.run(made, logs, quiet)) == {"worker-0", "ps-0"}

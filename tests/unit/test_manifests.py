@@ -1,0 +1,378 @@
+"""components/training/manifests: what an operator is given for a training job."""
+
+from string import Template
+
+import pytest
+import yaml
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+from operators import refusals
+from shapes import IMAGE, SHAPES, TEXT, TRAINJOBS, descriptions
+from typed import through
+
+from components.errors import InputError
+from components.training.description.job import TrainingJob
+from components.training.local.environment import expand
+from components.training.manifests import render, to_yaml
+
+OPERATOR = dict.fromkeys(SHAPES, "training-operator") | dict.fromkeys(TRAINJOBS, "trainer")
+DOLLARS = st.text(st.sampled_from("$(){}AZ_.-1 "))
+PYTORCH = {"image": IMAGE, "entrypoint": "train.py"}
+MPI = PYTORCH | {"framework": "mpi"}
+
+
+def rendered(operator="training-operator", **fields):
+    return render(TrainingJob.create(**fields), operator)
+
+
+def shape(name):
+    return rendered(OPERATOR[name], **(SHAPES | TRAINJOBS)[name])
+
+
+def pods(manifest):
+    """Returns the pods' specs by role."""
+    spec = manifest["spec"]
+    roles = next(value for name, value in spec.items() if name.endswith("ReplicaSpecs"))
+    return {role: replicas["template"]["spec"] for role, replicas in roles.items()}
+
+
+def main(manifest, role):
+    return pods(manifest)[role]["containers"][0]
+
+
+def variables(container):
+    return {entry["name"]: entry.get("value") for entry in container["env"]}
+
+
+@pytest.mark.parametrize("name", OPERATOR)
+def test_the_manifest_is_the_golden_one(name, golden):
+    golden(f"job-{name}.yaml", to_yaml(shape(name)))
+
+
+def test_a_manifest_reads_back_as_it_was():
+    manifest = shape("pytorch-everything")
+    text = to_yaml(manifest)
+    assert yaml.safe_load(text) == manifest
+    assert "&" not in text.replace("&&", "")
+
+
+@pytest.mark.parametrize("name", OPERATOR)
+def test_the_operator_takes_every_shape(name):
+    assert refusals(shape(name)) == []
+
+
+def as_typed(manifest):
+    """Returns a manifest after its way through the typed models."""
+    spec = manifest["spec"]
+    if manifest["kind"] in ("PyTorchJob", "TFJob"):
+        return through(f"KubeflowOrgV1{manifest['kind']}", manifest)
+    typed = manifest | {"metadata": through("V1ObjectMeta", manifest["metadata"])}
+    if manifest["kind"] == "MPIJob":  # the models know its version 1 only, which has these too
+        replicas = through("dict(str, KubeflowOrgV1ReplicaSpec)", spec["mpiReplicaSpecs"])
+        policy = through("KubeflowOrgV1RunPolicy", spec["runPolicy"])
+        return typed | {"spec": spec | {"mpiReplicaSpecs": replicas, "runPolicy": policy}}
+    trainer = dict(spec["trainer"])
+    trainer["env"] = through("list[V1EnvVar]", trainer["env"])
+    trainer["resourcesPerNode"] = through("V1ResourceRequirements", trainer["resourcesPerNode"])
+    for job in spec["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"][
+        "replicatedJobs"
+    ]:
+        through("V1PodTemplateSpec", job["template"]["spec"]["template"])
+    return typed | {"spec": spec | {"trainer": trainer}}
+
+
+def with_texts(manifest):
+    """Returns a manifest whose amounts are all texts, as the models have them."""
+    if isinstance(manifest, list):
+        return [with_texts(part) for part in manifest]
+    if not isinstance(manifest, dict):
+        return manifest
+    return {
+        name: {key: str(amount) for key, amount in part.items()}
+        if name in ("limits", "requests")
+        else with_texts(part)
+        for name, part in manifest.items()
+    }
+
+
+@pytest.mark.parametrize("name", OPERATOR)
+def test_no_field_is_lost_on_the_way_through_the_typed_models(name):
+    manifest = with_texts(shape(name))
+    assert as_typed(manifest) == manifest
+
+
+@pytest.mark.parametrize("operator", ["training-operator", "trainer"])
+@settings(max_examples=200)
+@given(data=st.data())
+def test_whatever_is_not_refused_is_right(operator, data):
+    try:
+        manifest = rendered(operator, **data.draw(descriptions(operator)))
+    except InputError as error:
+        assert "\n" not in str(error)
+        assume(False)
+    assert refusals(manifest) == []
+    assert as_typed(with_texts(manifest)) == with_texts(manifest)
+
+
+def program(manifest, role, rank_template):
+    """Returns what a replica's program gets, after Kubernetes' and torchrun's expansion."""
+    container = main(manifest, role)
+    visible = variables(container) | dict.fromkeys(("X", "A", "RANK"), "wrong")
+    words = [expand(word, visible) for word in container["command"] + container["args"]]
+    return (
+        [Template(w).safe_substitute(local_rank="wrong") for w in words] if rank_template else words
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "role", "before"),
+    [
+        (PYTORCH, "Master", ["python3"]),
+        (PYTORCH | {"processes_per_worker": 2}, "Master", ["torchrun"]),
+        (PYTORCH | {"elastic": {"min": 1, "max": 2}}, "Worker", ["torchrun"]),
+        (PYTORCH | {"framework": "tensorflow"}, "Worker", ["python3"]),
+        (MPI, "Launcher", None),
+    ],
+)
+@given(text=TEXT | DOLLARS)
+@example(text="$(DATA_DIR)/train.npz")
+@example(text="$$(DATA_DIR)")
+@example(text="${local_rank}")
+@example(text="$local_rank")
+@example(text="$$$(X")
+@example(text="5$")
+def test_what_is_given_reaches_the_program_untouched(fields, role, before, text):
+    entrypoint = "of $(A) $$A ${local_rank}.py"
+    job = fields | {"entrypoint": entrypoint, "args": [text], "env": {"GIVEN": text}}
+    manifest = rendered(**job)
+    words = program(manifest, role, before == ["torchrun"])
+    assert words[-2:] == [entrypoint, text]
+    assert before is None or words[:-2] == before
+    assert expand(variables(main(manifest, role))["GIVEN"], {"A": "wrong"}) == text
+
+
+@given(text=TEXT | DOLLARS)
+def test_what_is_given_reaches_the_program_of_a_trainjob_untouched(text):
+    path = "/code $(A) $$"
+    trainer = rendered("trainer", **PYTORCH, args=[text], code_dir=path)["spec"]["trainer"]
+    words = [expand(word, {"A": "wrong", "X": "wrong"}) for word in trainer["command"]]
+    assert words == ["sh", "-c", 'cd "$0" && exec "$@"', path, "torchrun", "train.py"]
+    (word,) = [expand(word, {"A": "wrong"}) for word in trainer["args"]]
+    assert Template(word).safe_substitute(local_rank="wrong") == text
+
+
+def test_a_command_of_the_user_s_own_may_refer_to_variables():
+    container = main(shape("custom"), "Worker")
+    assert container["command"] == ["/bin/train", "--peers=$(WORLD_SIZE)", "$(RANK)"]
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_defaults_are_safe(name):
+    fields, manifest = SHAPES[name], shape(name)
+    assert manifest["spec"]["runPolicy"]["cleanPodPolicy"] == fields.get("clean_up", "Running")
+    roles = next(v for k, v in manifest["spec"].items() if k.endswith("ReplicaSpecs")).values()
+    for role in roles:
+        annotations = role["template"]["metadata"]["annotations"]
+        assert annotations["sidecar.istio.io/inject"] == "false"
+    for spec in pods(manifest).values():
+        assert spec["automountServiceAccountToken"] is ("service_account" in fields)
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in spec["containers"] + spec.get("initContainers", []):
+            assert container["securityContext"]["allowPrivilegeEscalation"] is False
+            limits = container["resources"]["limits"]
+            assert limits == container["resources"]["requests"]
+            assert {"cpu", "memory"} <= set(limits)
+
+
+def test_the_variables_of_a_replica():
+    found = variables(main(rendered(**PYTORCH), "Master"))
+    assert found == {
+        "CODE_DIR": "/root/code",
+        "DATA_DIR": "/workspace/data",
+        "CHECKPOINT_DIR": "/workspace/checkpoints",
+        "MODEL_DIR": "/workspace/model",
+        "PYTHONPATH": "/root/code",
+        "PYTHONUNBUFFERED": "1",
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+    }
+
+
+def test_what_is_given_wins_over_what_is_made_and_is_there_once():
+    tracking = {"uri": "https://a.example.org"}
+    secret = {"MLFLOW_TRACKING_URI": "mlflow/uri"}
+    manifest = rendered(
+        **PYTORCH, env={"PYTHONPATH": "/mine"}, secret_env=secret, tracking=tracking
+    )
+    env = main(manifest, "Master")["env"]
+    assert [e.get("value") for e in env if e["name"] == "PYTHONPATH"] == ["/mine"]
+    assert [e.get("value") for e in env if e["name"] == "MLFLOW_TRACKING_URI"] == [None]
+    env = main(rendered(**MPI, env={"OMPI_ALLOW_RUN_AS_ROOT": "0"}), "Launcher")["env"]
+    assert [e["value"] for e in env if e["name"] == "OMPI_ALLOW_RUN_AS_ROOT"] == ["0"]
+
+
+def test_every_rank_of_mpirun_gets_the_variables():
+    command = main(rendered(**MPI, env={"PATH": "/bin", "A": "1"}), "Launcher")["command"]
+    handed_on = [command[at + 1] for at, word in enumerate(command) if word == "-x"]
+    assert handed_on[:2] == ["PATH", "CODE_DIR"]
+    assert "A" in handed_on
+    assert len(set(handed_on)) == len(handed_on)
+
+
+@pytest.mark.parametrize(
+    ("retries", "policy", "limit"),
+    [(None, None, 0), (3, None, 4), (3, "ExitCode", 3), (0, "OnFailure", 0)],
+)
+def test_the_operator_is_told_a_limit_that_allows_so_many_retries(retries, policy, limit):
+    manifest = rendered(**PYTORCH, retries=retries, restart_policy=policy)
+    assert manifest["spec"]["runPolicy"]["backoffLimit"] == limit
+
+
+def test_the_batch_job_of_an_mpi_launcher_counts_as_people_do():
+    assert rendered(**MPI, retries=3)["spec"]["runPolicy"]["backoffLimit"] == 3
+
+
+@pytest.mark.parametrize(
+    ("fields", "together"),
+    [
+        (PYTORCH | {"workers": 3}, 4),
+        (PYTORCH | {"elastic": {"min": 2, "max": 5}}, 2),
+        (MPI | {"workers": 3}, 3),  # their launcher is made when they are there
+        (SHAPES["tensorflow-ps"], 8),
+    ],
+)
+def test_a_gang_starts_together(fields, together):
+    policy = rendered(**fields, scheduling={"gang": True, "queue": "q"})["spec"]["runPolicy"]
+    assert policy["schedulingPolicy"] == {"minAvailable": together, "queue": "q"}
+
+
+def test_an_rdma_interface_comes_with_what_it_needs_and_only_where_it_is():
+    manifest = shape("mpi-gpus")
+    worker, launcher = main(manifest, "Worker"), main(manifest, "Launcher")
+    assert worker["resources"]["limits"]["rdma/hca"] == 1
+    assert worker["securityContext"]["capabilities"] == {"add": ["IPC_LOCK"]}
+    assert "rdma/hca" not in launcher["resources"]["limits"]
+    assert "nvidia.com/gpu" not in launcher["resources"]["limits"]
+    assert "capabilities" not in launcher["securityContext"]
+
+
+def test_a_secret_that_is_named_twice_is_there_once():
+    secrets = pods(rendered(**PYTORCH, image_pull_secrets=["a", "b", "a"]))["Master"]
+    assert secrets["imagePullSecrets"] == [{"name": "a"}, {"name": "b"}]
+
+
+def test_more_rdma_interfaces_than_one():
+    manifest = rendered(**PYTORCH, network={"rdma": "rdma/hca"}, devices={"rdma/hca": 4})
+    assert main(manifest, "Master")["resources"]["limits"]["rdma/hca"] == 4
+
+
+def test_what_is_fetched_is_mounted_where_the_program_looks():
+    spec = pods(shape("pytorch-everything"))["Worker"]
+    mounts = {mount["mountPath"]: mount for mount in spec["containers"][0]["volumeMounts"]}
+    for container, place in (("fetch-code", "/root/code"), ("fetch-dataset", "/data")):
+        fetch = next(one for one in spec["initContainers"] if one["name"] == container)
+        (mount,) = fetch["volumeMounts"]
+        assert mount["name"] == mounts[place]["name"]
+        assert fetch["args"][-1] == f"{mount['mountPath']}/{mounts[place]['subPath']}"
+
+
+@pytest.mark.parametrize(
+    ("uri", "volume", "mount"),
+    [
+        (
+            "pvc://data",
+            {"persistentVolumeClaim": {"claimName": "data", "readOnly": True}},
+            {"readOnly": True},
+        ),
+        (
+            "pvc://data/a/b/",
+            {"persistentVolumeClaim": {"claimName": "data", "readOnly": True}},
+            {"readOnly": True, "subPath": "a/b"},
+        ),
+        (
+            "nfs://nas.example.org/export/a",
+            {"nfs": {"server": "nas.example.org", "path": "/export/a", "readOnly": True}},
+            {"readOnly": True},
+        ),
+        (
+            "nfs://nas.example.org",
+            {"nfs": {"server": "nas.example.org", "path": "/", "readOnly": True}},
+            {"readOnly": True},
+        ),
+    ],
+)
+def test_datasets_that_a_cluster_mounts(uri, volume, mount):
+    spec = pods(rendered(**PYTORCH, dataset=uri))["Master"]
+    assert {"name": "dataset"} | volume in spec["volumes"]
+    assert {"name": "dataset", "mountPath": "/workspace/data"} | mount in spec["containers"][0][
+        "volumeMounts"
+    ]
+    assert "initContainers" not in spec
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "/data",
+        "x",
+        "s3://bucket",
+        "file:///data",
+        "builtin://",
+        "builtin://faces",
+        "pvc://",
+        "pvc://Data",
+        "pvc://a/../b",
+        "pvc://a\nb",
+        "nfs://",
+        "nfs://[",
+        "nfs://a b/c",
+    ],
+)
+def test_a_dataset_that_no_cluster_mounts_is_refused(uri):
+    with pytest.raises(InputError) as caught:
+        rendered(**PYTORCH, dataset=uri)
+    assert str(caught.value) == (
+        f"dataset {uri!r}: on a cluster it must be builtin://digits, pvc://claim/path or "
+        "nfs://server/path"
+    )
+
+
+def test_a_repository_that_only_this_machine_has_is_refused(tmp_path):
+    for url in (str(tmp_path), f"file://{tmp_path}"):
+        with pytest.raises(InputError, match="on a cluster it must be an https, ssh or git URL"):
+            rendered(**PYTORCH, code={"url": url})
+
+
+def test_an_unknown_operator_is_refused():
+    with pytest.raises(
+        InputError, match="operator 'v3': must be one of training-operator, trainer"
+    ):
+        rendered("v3", **PYTORCH)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"framework": "tensorflow"}, "framework tensorflow: Trainer has no runtime for it"),
+        ({"framework": "custom"}, "framework custom: Trainer has no runtime for it"),
+        ({"elastic": {"min": 1, "max": 2}}, "elastic: a TrainJob cannot say this, only its"),
+        ({"replicas": {"master": {"cpu": "1"}}}, "replicas: a TrainJob cannot say this"),
+        ({"retries": 1}, "retries: a TrainJob cannot say this"),
+        ({"time_to_live": 0}, "time_to_live: a TrainJob cannot say this"),
+        ({"clean_up": "All"}, "clean_up: a TrainJob cannot say this"),
+        ({"code": {"url": "https://example.org"}}, "code: a TrainJob cannot say this"),
+        ({"dataset": "builtin://digits"}, "dataset: a TrainJob cannot say this"),
+        ({"scheduling": {"spot": "gke"}}, "scheduling.spot: a TrainJob cannot say this"),
+        ({"scheduling": {"gang": True}}, "scheduling.gang: a TrainJob cannot say this"),
+        ({"args": 129 * ["a"]}, "args: 129 are more than the 128 that a TrainJob takes"),
+        (
+            {"env": {f"A{n}": "" for n in range(128)}},
+            "env: 134 are more than the 128 that a TrainJob takes",
+        ),
+        ({"image": 501 * "a"}, "image: 501 characters are more than the 500"),
+    ],
+)
+def test_what_a_trainjob_cannot_say_is_refused(changes, said):
+    with pytest.raises(InputError) as caught:
+        rendered("trainer", **PYTORCH | changes)
+    assert str(caught.value).startswith(said)

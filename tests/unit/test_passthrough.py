@@ -1,0 +1,64 @@
+"""components/training/cluster/passthrough.py: what a pipeline's task hands on to a job's pods."""
+
+import pytest
+
+from components.errors import InputError
+from components.training.cluster.passthrough import hand_on
+from components.training.description.job import TrainingJob
+from components.training.manifests import render
+
+TASK = {
+    "volumes": [{"name": "kfp-workspace", "persistentVolumeClaim": {"claimName": "run-1"}}],
+    "volume_mounts": [{"name": "kfp-workspace", "mountPath": "/kfp-workspace"}],
+    "resources": {"limits": {"memory": "64Gi", "nvidia.com/gpu": "2"}, "requests": {"cpu": "8"}},
+    "env": [{"name": "TEAM", "value": "a"}, {"name": "CODE_DIR", "value": "/elsewhere"}],
+    "tolerations": [{"key": "gpu", "operator": "Exists"}],
+    "node_selector": {"pool": "gpu"},
+    "affinity": {"nodeAffinity": {}},
+}
+
+
+@pytest.fixture
+def pods():
+    """Hands a task on to a job; returns the pod specs by role."""
+
+    def make(task, **fields):
+        manifest = render(TrainingJob.create(entrypoint="train.py", **fields))
+        hand_on(manifest, task)
+        (replicas,) = (
+            value for key, value in manifest["spec"].items() if key.endswith("ReplicaSpecs")
+        )
+        return {role: spec["template"]["spec"] for role, spec in replicas.items()}
+
+    return make
+
+
+def test_every_pod_gets_volumes_variables_and_placement(pods):
+    for pod in pods(TASK, workers=1, scheduling={"node_selector": {"zone": "a"}}).values():
+        assert TASK["volumes"][0] in pod["volumes"]
+        (container,) = pod["containers"]
+        assert TASK["volume_mounts"][0] in container["volumeMounts"]
+        assert {"name": "TEAM", "value": "a"} in container["env"]
+        assert [e["value"] for e in container["env"] if e["name"] == "CODE_DIR"] == ["/root/code"]
+        assert pod["tolerations"] == TASK["tolerations"]
+        assert pod["nodeSelector"] == {"zone": "a", "pool": "gpu"}
+        assert pod["affinity"] == TASK["affinity"]
+
+
+def test_what_the_task_asks_for_wins_and_either_amount_is_the_others_default(pods):
+    container = pods(TASK, cpu="2", memory="4Gi")["Master"]["containers"][0]
+    assert container["resources"] == {
+        "limits": {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "2"},
+        "requests": {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "2"},
+    }
+
+
+def test_replicas_that_do_not_compute_keep_their_own_resources(pods):
+    made = pods(TASK, framework="tensorflow", replicas={"chief": {}, "ps": {}}, workers=1)
+    assert "nvidia.com/gpu" not in made["PS"]["containers"][0]["resources"]["limits"]
+    assert "nvidia.com/gpu" in made["Worker"]["containers"][0]["resources"]["limits"]
+
+
+def test_pods_without_the_workspace_are_refused(pods):
+    with pytest.raises(InputError, match="need the run workspace"):
+        pods({})

@@ -1,0 +1,258 @@
+"""Models that TensorFlow left: loaded, evaluated and exported as PyTorch's are."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from components.errors import StepFailed
+from components.evaluation.evaluate import evaluate
+from components.export import export as exporting
+from components.export.export import export
+from components.tracking import journal
+from components.training.result.load import load_model
+from components.training.result.trained import NotLoadable
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(exporting.__file__).parents[2]
+SHAPE = (1, 8, 8)
+
+
+@pytest.fixture(scope="module")
+def tf():
+    import tensorflow
+
+    return tensorflow
+
+
+@pytest.fixture(scope="module")
+def network(tf):
+    """A small network with a layer that answers otherwise in training."""
+    tf.keras.utils.set_random_seed(0)
+    layers = tf.keras.layers
+    return tf.keras.Sequential(
+        [
+            tf.keras.Input(SHAPE),
+            layers.Permute((2, 3, 1)),
+            layers.Conv2D(4, 3, activation="relu"),
+            layers.BatchNormalization(),
+            layers.Flatten(),
+            layers.Dropout(0.5),
+            layers.Dense(10),
+        ]
+    )
+
+
+@pytest.fixture
+def model(tmp_path):
+    directory = tmp_path / "model-dir"
+    directory.mkdir()
+    return directory
+
+
+@pytest.fixture
+def data(tmp_path, network):
+    """100 held-out samples, of which the network gets all but 10 right."""
+    directory = tmp_path / "data"
+    directory.mkdir()
+    labels = answers(network, images(100)).argmax(1)
+    labels[:10] = (labels[:10] + 1) % 10
+    np.savez(directory / "test.npz", x=images(100), y=labels)
+    return directory
+
+
+def images(samples: int) -> np.ndarray:
+    return np.random.default_rng(samples).uniform(size=(samples, *SHAPE)).astype(np.float32)
+
+
+def answers(network, inputs: np.ndarray) -> np.ndarray:
+    return network(inputs, training=False).numpy()
+
+
+def save(network, model: Path, form: str) -> None:
+    if form == "keras":
+        network.save(model / "model.keras")
+    else:
+        network.export(model / form, verbose=False)
+
+
+def load(model: Path):
+    return load_model(model, model / "no-code", "train.py")
+
+
+def refusal(model: Path) -> str:
+    with pytest.raises(NotLoadable) as caught:
+        load(model)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+@pytest.mark.parametrize("form", ["model", ".", "keras"])
+def test_a_model_is_loaded_and_answers(model, network, form):
+    save(network, model, form)
+    trained = load(model)
+    assert trained.framework == "tensorflow"
+    for samples in (1, 3, 17):
+        found = trained.answer(images(samples))
+        assert isinstance(found, np.ndarray)
+        assert np.allclose(found, answers(network, images(samples)), atol=1e-5)
+
+
+def test_a_saved_model_called_model_goes_before_others(model, network, tf):
+    tf.saved_model.save(tf.Module(), str(model / "checkpoint"))
+    save(network, model, "model")
+    (model / "weights.pt").write_bytes(b"of something else")
+    assert np.allclose(load(model).answer(images(2)), answers(network, images(2)), atol=1e-5)
+
+
+def test_of_two_saved_models_none_is_taken(model, network):
+    for name in ("first", "second"):
+        save(network, model, name)
+    assert "one SavedModel folder" in refusal(model)
+
+
+def test_a_saved_model_without_signature_is_refused(model, tf):
+    tf.saved_model.save(tf.Module(), str(model / "model"))
+    assert "has no signature serving_default; it has none" in refusal(model)
+
+
+def test_a_saved_model_of_two_inputs_is_refused(model, tf):
+    module = tf.Module()
+    spec = tf.TensorSpec([None, 2], tf.float32)
+    module.serve = tf.function(lambda image, mask: image * mask, input_signature=[spec, spec])
+    tf.saved_model.save(module, str(model / "model"), {"serving_default": module.serve})
+    assert "and returns output_0; a model to evaluate takes one tensor" in refusal(model)
+
+
+@pytest.mark.parametrize("name", ["model/saved_model.pb", "model.keras"])
+def test_what_is_no_model_is_refused(model, name):
+    (model / name).parent.mkdir(exist_ok=True)
+    (model / name).write_bytes(b"text")
+    assert "is not a " in refusal(model)
+
+
+def test_the_old_format_of_keras_is_refused(model, network):
+    network.save(model / "model.h5")
+    assert "left model.h5 in MODEL_DIR" in refusal(model)
+    assert ".keras file for TensorFlow" in refusal(model)
+
+
+def test_code_in_a_keras_file_is_not_executed(model, tf, tmp_path):
+    mark = tmp_path / "ran"
+    lines = compile(f"lambda x: (open({str(mark)!r}, 'w'), x)[1]", "code", "eval")
+    network = tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Lambda(eval(lines))])
+    network.save(model / "model.keras")
+    mark.unlink()  # saving or building may have called it
+    assert "is not a Keras model that loads without the training code" in refusal(model)
+    assert not mark.exists()
+
+
+def test_a_model_is_evaluated(model, data, network, tmp_path):
+    save(network, model, "model")
+    verdict, found = evaluate(model, data, tmp_path, "train.py", "", 0.85)
+    assert verdict.passed
+    assert verdict.accuracy == found.accuracy == 0.9
+
+
+def test_a_model_of_other_inputs_keeps_the_gate_shut(model, data, tf, tmp_path):
+    save(tf.keras.Sequential([tf.keras.Input((3,)), tf.keras.layers.Dense(2)]), model, "model")
+    verdict, found = evaluate(model, data, tmp_path, "train.py", "", 0.0)
+    assert found is None and not verdict.passed
+    assert "the model does not take the held-out samples" in verdict.reason
+
+
+@pytest.mark.parametrize("form", ["model", "keras"])
+def test_what_is_exported_takes_any_batch_size(model, data, network, tmp_path, tf, form):
+    save(network, model, form)
+    destination = tmp_path / "workspace" / "exported"
+    with journal.opened(tmp_path / "workspace", "export"):
+        result = export(model, data, tmp_path, "train.py", "", "digits", destination)
+    assert 0 <= result.difference <= exporting.TOLERANCE
+    assert {path.name for path in destination.iterdir()} == {
+        "saved_model",
+        "model.onnx",
+        "sample.npz",
+    }
+    serve = tf.saved_model.load(str(destination / "saved_model")).signatures["serving_default"]
+    session = onnxruntime.InferenceSession(
+        destination / "model.onnx", providers=["CPUExecutionProvider"]
+    )
+    for samples in (1, 2, 300):
+        expected = answers(network, images(samples))
+        served = serve(input=tf.constant(images(samples)))["output"]
+        assert np.allclose(served, expected, atol=1e-4)
+        found = session.run(["output"], {"input": images(samples)})[0]
+        assert np.allclose(found, expected, atol=1e-4)
+    records = journal.read(tmp_path / "workspace", "export")
+    (metrics,) = [record["metrics"] for record in records if "metrics" in record]
+    assert set(metrics) == {"difference_saved_model", "difference_onnx"}
+    (registered,) = [record["model"] for record in records if "model" in record]
+    assert registered["onnx"] == str(destination / "model.onnx")
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("random", "does not answer as the trained model does"),
+        ("bessel", "model.onnx does not run in ONNX Runtime: .*BesselJ0"),
+    ],
+)
+def test_what_cannot_be_exported_right_is_refused(model, data, tf, tmp_path, function, said):
+    functions = {
+        "random": lambda x: tf.reshape(x, [-1, 64]) + tf.random.uniform([64]),
+        "bessel": lambda x: tf.math.special.bessel_j0(tf.reshape(x, [-1, 64])),
+    }
+    module = tf.Module()
+    spec = tf.TensorSpec([None, *SHAPE], tf.float32)
+    module.serve = tf.function(functions[function], input_signature=[spec])
+    tf.saved_model.save(module, str(model / "model"), {"serving_default": module.serve})
+    destination = tmp_path / "workspace" / "exported"
+    with pytest.raises(StepFailed, match=said) as caught:
+        export(model, data, tmp_path, "train.py", "", "odd", destination)
+    assert "\n" not in str(caught.value)
+    assert list(destination.parent.iterdir()) == []
+
+
+STEPS = """
+import sys
+from pathlib import Path
+from components.evaluation.evaluate import evaluate
+from components.export.export import export
+
+directory, other = Path(sys.argv[1]), sys.argv[2]
+place = (directory / "model-dir", directory / "data", directory, "train.py", "")
+assert evaluate(*place, 0.5)[0].passed
+export(*place, "digits", directory / "workspace" / "exported")
+assert other not in sys.modules, other
+"""
+
+
+def run_steps(directory: Path, other: str) -> None:
+    """Evaluates and exports in a process of its own, which must not load the other framework."""
+    command = [sys.executable, "-c", STEPS, str(directory), other]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_a_tensorflow_model_needs_no_torch(model, data, network, tmp_path):
+    save(network, model, "model")
+    run_steps(tmp_path, "torch")
+
+
+def test_a_pytorch_model_needs_no_tensorflow(model, data, tmp_path):
+    import torch
+
+    labels = np.zeros(100, dtype=int)
+    np.savez(data / "test.npz", x=images(100), y=labels)
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 1)).eval()
+    batch = torch.export.Dim("batch", min=1)
+    program = torch.export.export(
+        network, (torch.from_numpy(images(2)),), dynamic_shapes=({0: batch},)
+    )
+    torch.export.save(program, model / "model.pt2")
+    run_steps(tmp_path, "tensorflow")
