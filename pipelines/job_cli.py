@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from components.errors import InputError
+from components.errors import InputError, JobFailed
 
 if TYPE_CHECKING:
     from components.training.cluster.connection import Cluster
     from components.training.description.job import TrainingJob
+    from components.training.lines import Lines
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -107,7 +108,7 @@ def submit(
         typer.echo(f"note: {note}", err=True)
     if wait:
         limits = Limits(queued=queued_limit, starting=starting_limit)
-        launcher.launch(manifest, cluster, limits=limits, on_line=_show_line, on_state=_show_state)
+        launcher.launch(manifest, cluster, limits=limits, on_line=_lines(), on_state=_show_state)
         return
     submission.submit(cluster, manifest)
     typer.echo(
@@ -220,12 +221,12 @@ def logs(
     if local:
         from components.training.local import jobs
 
-        jobs.logs(_home(), name, follow, replica, _show_line)
+        jobs.logs(_home(), name, follow, replica, _lines())
         return
     from components.training.cluster import jobs as there
 
     cluster = _cluster(namespace, context)
-    there.logs(cluster, name, follow=follow, replica=replica, on_line=_show_line)
+    there.logs(cluster, name, follow=follow, replica=replica, on_line=_lines())
 
 
 @app.command()
@@ -296,7 +297,11 @@ def _run_here(job: "TrainingJob", isolated: bool, dry_run: bool) -> None:
         typer.echo(to_yaml(render(job)), nl=False)
         return
     directory = jobs.make_directory(_home(), job.name)
-    jobs.run(job, directory, _show_line, isolated)
+    try:
+        jobs.run(job, directory, _lines(), isolated)
+    except JobFailed:
+        typer.echo(f"logs: {directory / 'logs'}", err=True)
+        raise
     typer.echo(f"{job.name} succeeded; all of it is in {directory}")
 
 
@@ -312,10 +317,11 @@ def _cluster(namespace: str, context: str) -> "Cluster":
     return Cluster(namespace, context=context or None)
 
 
-def _show_line(replica: str, line: str) -> None:
+def _lines() -> "Lines":
+    from components.training.lines import Lines
     from pipelines.console import plain
 
-    print(f"[{replica}] {plain(line)}", flush=True)
+    return Lines(plain)
 
 
 def _show_state(sentence: str) -> None:

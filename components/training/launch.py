@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ from components.tracking import journal
 from components.tracking.environment import TRACKER
 from components.training.description.job import TrainingJob
 from components.training.description.reading import merged
+from components.training.lines import Lines
 from components.training.manifests import render, to_yaml
 
 OWN = (
@@ -138,6 +138,8 @@ def train(job: TrainingJob, workspace: Path, passthrough: dict[str, Any] | None 
     logs.mkdir(parents=True, exist_ok=True)
     _record(job, logs)
     if _on_a_cluster():
+        for file in logs.glob("*.log"):
+            file.unlink()  # of an earlier attempt, whose lines come again
         lines = _Lines(job.deciding_role, logs)
         seconds = _train_there(job, passthrough or {}, logs, lines)
     else:
@@ -151,24 +153,23 @@ def train(job: TrainingJob, workspace: Path, passthrough: dict[str, Any] | None 
     return Trained(str(model), job.checkpoint_dir)
 
 
-class _Lines:
+class _Lines(Lines):
     """Prints what replicas say, and keeps the last line of the one that speaks for the job.
 
     With ``logs`` every line goes to a file of its replica there, too.
     """
 
     def __init__(self, role: str, logs: Path | None = None) -> None:
+        super().__init__()
         self.speaker, self.last, self.logs = f"{role}-0", "", logs
-        self.one_at_a_time = threading.Lock()
 
     def __call__(self, replica: str, line: str) -> None:
-        with self.one_at_a_time:
-            if replica == self.speaker and line.strip():
-                self.last = line.strip()[:SUMMARY]
-            print(f"[{replica}] {line}", flush=True)
-            if self.logs:
-                with (self.logs / f"{replica}.log").open("a", encoding="utf-8") as file:
-                    file.write(line + "\n")
+        super().__call__(replica, line)
+        if replica == self.speaker and line.strip():
+            self.last = line.strip()[:SUMMARY]
+        if self.logs:
+            with (self.logs / f"{replica}.log").open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
 
 
 def _on_a_cluster() -> bool:

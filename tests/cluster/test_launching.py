@@ -104,6 +104,7 @@ def test_an_evicted_replica_is_the_cause(launched, player, pytorch):
 
 
 def test_a_time_limit_is_named_also_where_pods_were_ended_for_it(launched, player, pytorch):
+    pytorch["spec"]["runPolicy"]["activeDeadlineSeconds"] = 600
     run = launched(pytorch)
     job, pods = running(player, pytorch)
     run.says("running")
@@ -111,7 +112,7 @@ def test_a_time_limit_is_named_also_where_pods_were_ended_for_it(launched, playe
         player.exit(pod, 143)
     message = "Job digits has failed because it was active longer than specified deadline"
     player.condition(job, "Failed", reason="PyTorchJobFailed", message=message)
-    assert str(run.end().error) == "the job ran into its time limit"
+    assert str(run.end().error) == "the job ran into its time limit of 600 s"
 
 
 def test_a_failure_without_pods_has_the_operators_words(launched, player, pytorch):

@@ -168,9 +168,12 @@ def test_a_replica_that_was_dragged_down_is_not_blamed(up, talkative, pytorch):
     assert error.detail == "[master-0] ValueError: the cause"
 
 
-def test_what_a_replica_said_that_was_removed_before_it_could_fail_is_shown(up, talkative, pytorch):
+def test_what_a_replica_said_that_was_removed_before_it_could_fail_is_shown(
+    up, talkative, pytorch, eventually
+):
     run, job, (master, worker) = up(pytorch)
     talkative.logs.write(worker, "no such luck")
+    eventually(lambda: of(run, "worker-0"))
     talkative.logs.write(master, "RuntimeError: Connection closed by peer [10.0.0.1]:23456")
     talkative.exit(master, 1)
     talkative.condition(job, "Failed")

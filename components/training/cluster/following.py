@@ -230,7 +230,10 @@ class Following:
             or "longer than specified deadline" in status.message
         ):
             first = next(iter(self._replicas), None)
-            return JobFailed("the job ran into its time limit", first.last_lines() if first else "")
+            spec = self.job["spec"]
+            limit = spec.get("runPolicy", spec).get("activeDeadlineSeconds")
+            words = f"the job ran into its time limit of {limit} s"
+            return JobFailed(words, first.last_lines() if first else "")
         culprit = self._replicas.culprit
         if culprit:
             words, detail = culprit.last_failure.words, culprit.last_lines()

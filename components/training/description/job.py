@@ -64,7 +64,8 @@ class TrainingJob(Resources):
     """The command of every replica (of an MPI job: of its launcher), instead of entrypoint."""
 
     args: list[Text] = []
-    """Arguments of the program, passed on untouched; $(NAME) stands for nothing in them."""
+    """Arguments of the program, passed on untouched. After a command of your own, $(NAME) in them
+    stands for a variable, as in Kubernetes."""
 
     env: dict[VariableName, Text] = {}
     """More environment variables for every replica."""

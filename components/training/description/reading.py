@@ -38,6 +38,11 @@ def from_yaml(text: str) -> dict[str, Any]:
         return {}
     if not isinstance(fields, dict) or not all(isinstance(name, str) for name in fields):
         raise InputError("the job must map the names of fields to values")
+    if "apiVersion" in fields:
+        raise InputError(
+            f"this is the manifest of a {fields.get('kind', 'Kubernetes object')}, which kubectl "
+            "takes; describe the job by the fields of 'trireme job schema' instead"
+        )
     return fields
 
 

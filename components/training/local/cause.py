@@ -28,4 +28,6 @@ def failed(replicas: Iterable[Replica], why: str = "") -> JobFailed:
     launcher = cause.replica.startswith("launcher")
     rank, lines = mpi.failed_rank(cause.lines) if launcher else (None, cause.lines)
     what = f"replica {cause.replica}" if rank is None else f"rank {rank} of {cause.replica}"
-    return JobFailed(f"{what} {exit_in_words(cause.status)}{why}", last_lines(cause.replica, lines))
+    # mpirun has exit statuses of its own above 128, which stand for no signal.
+    ended = f"exited with status {cause.status}" if launcher else exit_in_words(cause.status)
+    return JobFailed(f"{what} {ended}{why}", last_lines(cause.replica, lines))

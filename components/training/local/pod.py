@@ -1,5 +1,6 @@
 """What each pod of a job runs on this machine: command, environment, directory, host."""
 
+import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -16,19 +17,20 @@ GRACE = 3.0  # seconds between asking a replica to end and killing it
 Start = Callable[[], "subprocess.Popen[bytes]"]
 
 
-def starts(job: Job, network: Network, logs: Path) -> list[tuple[Pod, Start]]:
+def starts(job: Job, network: Network, logs: Path, temporary: Path) -> list[tuple[Pod, Start]]:
     """Returns each pod of a job, with what starts its process as often as it is called.
 
     Args:
         job: The job.
         network: Where its pods find each other.
         logs: Directory for files of the run.
+        temporary: Directory for temporary files of the pods, which go with them.
 
     Raises:
         InputError: The job needs something that this machine does not have.
     """
     return [
-        (pod, partial(_start, network, pod, command, variables))
+        (pod, partial(_start, network, pod, command, _own_tmp(pod, variables, temporary)))
         for pod, command, variables in _processes(job, network, logs)
     ]
 
@@ -49,6 +51,15 @@ def _processes(
         declared = environment.declared(job, pod, network.address(pod))
         visible = declared | injected(job, pod, network)
         yield pod, environment.command(pod, visible), environment.inside(image, visible)
+
+
+def _own_tmp(pod: Pod, variables: dict[str, str], temporary: Path) -> dict[str, str]:
+    """Returns variables that lead to a place for temporary files, unless the manifest has one."""
+    if variables.get("TMPDIR") != os.environ.get("TMPDIR"):
+        return variables
+    own = temporary / pod.name
+    own.mkdir()
+    return variables | {"TMPDIR": str(own)}
 
 
 def _start(

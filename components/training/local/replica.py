@@ -4,12 +4,13 @@ Its state is changed by one thread, the runner's; another one only follows the o
 """
 
 import codecs
+import contextlib
 import queue
 import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -155,35 +156,36 @@ class Replica:
             self._process.terminate()
 
     def _follow(self, process: subprocess.Popen[bytes]) -> None:
-        """Passes the lines of an attempt on until it has ended, then reports that."""
+        """Shows and logs the lines of an attempt until it has ended, then reports that."""
+        lines = self._lines(process)
         try:
-            self._pass_on(process)
-        except (OSError, ValueError) as error:
+            with self._log.open("ab" if self.restarts else "wb", buffering=0) as log:
+                for line in lines:
+                    self._show(line)
+                    log.write(line.encode(errors="replace") + b"\n")
+        except OSError as error:
             # A log that cannot be kept, on a full disk for instance, is no reason to stop training.
-            self.tail.append(f"(the rest is not in the log: {error})")
-            assert process.stdout is not None
-            while process.stdout.read(LINE_LIMIT):
-                pass
+            self._show(f"(what follows is not in its log: {error})")
+        for line in lines:
+            self._show(line)
         self._events.put(Ended(self, process.wait(), time.monotonic()))
 
-    def _pass_on(self, process: subprocess.Popen[bytes]) -> None:
+    def _show(self, line: str) -> None:
+        # Nor is a terminal that has gone, or that cannot show a letter.
+        with contextlib.suppress(OSError, ValueError):
+            self._on_line(self.name, line)
+
+    def _lines(self, process: subprocess.Popen[bytes]) -> Iterator[str]:
+        """Yields what there is to show of an attempt, and keeps the last of it."""
         stream = process.stdout
         assert stream is not None
         decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        mode = "a" if self.restarts else "w"
-        with self._log.open(mode, encoding="utf-8", errors="replace") as log:
-
-            def show(line: str) -> None:
-                log.write(line + "\n")
-                log.flush()
-                self._on_line(self.name, line)
-
-            if self.failure:
-                ended = exit_in_words(self.failure.status)
-                show(f"(it {ended} and is started again: restart {self.restarts})")
-            while raw := stream.readline(LINE_LIMIT):
-                # A progress bar rewrites its line: what a person would see is the end of it.
-                line = decoder.decode(raw).rstrip("\r\n").rpartition("\r")[2]
-                self.tail.append(line[:WIDTH])
-                self.spoke = time.monotonic()
-                show(self._shown(line))
+        if self.failure:
+            ended = exit_in_words(self.failure.status)
+            yield f"(it {ended} and is started again: restart {self.restarts})"
+        while raw := stream.readline(LINE_LIMIT):
+            # A progress bar rewrites its line: what a person would see is the end of it.
+            line = decoder.decode(raw).rstrip("\r\n").rpartition("\r")[2]
+            self.tail.append(line[:WIDTH])
+            self.spoke = time.monotonic()
+            yield self._shown(line)

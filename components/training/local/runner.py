@@ -6,6 +6,7 @@ environment that the operator would give its pod, so that what runs here runs th
 
 import queue
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -75,16 +76,17 @@ def run_in(
     events: queue.SimpleQueue[Ended | None] = queue.SimpleQueue()
     logs.mkdir(parents=True, exist_ok=True)
     shown = mpi.untagged if job.kind is MPIJOB else str
-    replicas = [
-        Replica(pod, start, logs / f"{pod.name}.log", on_line, events, shown)
-        for pod, start in starts(job, network, logs)
-    ]
-    life = _Life(job, replicas, events)
-    with _told_to_end(lambda: events.put(None)):
-        try:
-            life.live()
-        finally:
-            life.stop()
+    with tempfile.TemporaryDirectory(prefix="trireme-", ignore_cleanup_errors=True) as temporary:
+        replicas = [
+            Replica(pod, start, logs / f"{pod.name}.log", on_line, events, shown)
+            for pod, start in starts(job, network, logs, Path(temporary))
+        ]
+        life = _Life(job, replicas, events)
+        with _told_to_end(lambda: events.put(None)):
+            try:
+                life.live()
+            finally:
+                life.stop()
     return {replica.name: replica.seconds for replica in replicas}
 
 
@@ -95,8 +97,8 @@ class _Life:
         self, job: Job, replicas: Sequence[Replica], events: "queue.SimpleQueue[Ended | None]"
     ) -> None:
         self.job, self.replicas, self.events = job, replicas, events
-        limit = job.policy.get("activeDeadlineSeconds")
-        self.deadline = time.monotonic() + limit if limit else float("inf")
+        self.limit = job.policy.get("activeDeadlineSeconds") or float("inf")
+        self.deadline = time.monotonic() + self.limit
 
     def live(self) -> None:
         """Returns when the job has succeeded and the others have had their time to end.
@@ -113,7 +115,8 @@ class _Life:
             elif time.monotonic() >= self.deadline:
                 first = policy.deciding(self.job, self.replicas)[0]
                 raise JobFailed(
-                    "the job ran into its time limit", last_lines(first.name, first.tail)
+                    f"the job ran into its time limit of {self.limit:g} s",
+                    last_lines(first.name, first.tail),
                 )
             self._start_due()
             self._look_for_hung()

@@ -99,7 +99,7 @@ def test_a_replica_that_waits_to_be_started_does_not_outlast_the_time_limit(
         restart="OnFailure",
         policy={"activeDeadlineSeconds": 2},
     )
-    with pytest.raises(JobFailed, match=r"^the job ran into its time limit$"):
+    with pytest.raises(JobFailed, match=r"^the job ran into its time limit of \d s$"):
         runner.run(job, logs, quiet)
 
 

@@ -114,7 +114,7 @@ def test_a_job_that_runs_too_long_is_ended(manifest, logs, quiet, tmp_path, runs
         "time.sleep(600)\n"
     )
     # Long enough for both to have started also where the machine is busy.
-    with pytest.raises(JobFailed, match=r"^the job ran into its time limit$") as caught:
+    with pytest.raises(JobFailed, match=r"^the job ran into its time limit of \d s$") as caught:
         runner.run(manifest(program, policy={"activeDeadlineSeconds": 5}), logs, quiet)
     assert caught.value.detail == "[master-0] working"
     pids = [int(file.read_text()) for file in tmp_path.glob("pid*")]
