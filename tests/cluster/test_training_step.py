@@ -1,0 +1,177 @@
+"""The training step of a pipeline, in a pod of a cluster."""
+
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from components.errors import JobFailed, TriremeError
+from components.training import launch
+from components.training.cluster import connection, following, launcher, owner, submission
+from components.training.cluster.resources import PODS
+from components.training.manifests import render
+
+CLAIM = {"name": "workspace", "persistentVolumeClaim": {"claimName": "run-7"}}
+
+
+@pytest.fixture
+def step_pod(cluster):
+    """Makes the pod that the step runs in, and says what its name is; with an owner or without."""
+    container = {"name": "main", "image": "example.org/trireme"}
+
+    def make(name, **metadata):
+        spec = {"containers": [container], "automountServiceAccountToken": False}
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+        body["metadata"] |= metadata
+        return cluster.create(PODS, body, cluster.namespace)["metadata"]
+
+    return make
+
+
+@pytest.fixture
+def workflow(step_pod):
+    """What stands for the Workflow of a run, which the step's pod belongs to."""
+    run = step_pod("workflow")
+    reference = {"apiVersion": "v1", "kind": "Pod", "name": "workflow", "uid": run["uid"]}
+    step_pod("workflow-train-1", ownerReferences=[reference | {"controller": True}])
+    return reference
+
+
+@pytest.fixture
+def training(cluster, monkeypatch, tmp_path, untracked, workflow):
+    """Starts the step in another thread; what came of it can be waited for."""
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("POD_NAME", "workflow-train-1")
+    monkeypatch.setattr(connection, "Cluster", lambda: cluster)
+    monkeypatch.setattr(launcher, "_SIGNALS", ())  # only the main thread can be told of them
+    monkeypatch.setattr(following, "DRAIN", 1.0)
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "train.py").touch()
+    threads = []
+
+    def start(job):
+        run = SimpleNamespace(trained=None, error=None)
+
+        def work():
+            mount = {"name": "workspace", "mountPath": str(tmp_path)}
+            task = {"volumes": [CLAIM], "volume_mounts": [mount]}
+            try:
+                run.trained = launch.train(job, tmp_path, task)
+            except TriremeError as error:
+                run.error = error
+
+        thread = threading.Thread(target=work, daemon=True)
+        threads.append(thread)
+        thread.start()
+
+        def end():
+            thread.join(60)
+            assert not thread.is_alive()
+            return run
+
+        run.end = end
+        return run
+
+    yield start
+    for thread in threads:
+        thread.join(1)
+
+
+@pytest.fixture
+def described(tmp_path):
+    return launch.prepare(
+        tmp_path,
+        run="0f3c",
+        framework="pytorch",
+        code=str(tmp_path / "code"),
+        data=str(tmp_path / "data"),
+        image="example.org/trainer:1",
+        entrypoint="train.py",
+        args=[],
+        workers=1,
+        parameter_servers=0,
+        processes_per_worker=1,
+        seed=0,
+        time_limit=0,
+        more={"suspend": True},  # where there is an operator it leaves the job to the test
+    )
+
+
+def up(player, job):
+    pods = [player.pod(job, role) for role in ("master", "worker")]
+    for pod in pods:
+        player.run(pod)
+    player.condition(job, "Running")
+    return pods
+
+
+def test_the_result_of_the_job_is_the_steps(training, described, talkative, workflow, tmp_path):
+    run = training(described)
+    job = talkative.wait_for(render(described))
+    assert job["metadata"]["ownerReferences"] == [workflow]
+    pod = job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]
+    assert CLAIM in pod["volumes"]
+    master, worker = up(talkative, job)
+    # The job's image may run as another user.
+    assert (tmp_path / "model.partial").stat().st_mode & 0o777 == 0o777
+    (tmp_path / "model.partial" / "weights").write_text("good")
+    talkative.logs.write(master, "epoch 1/1 loss 0.5")
+    talkative.logs.write(worker, "I help")
+    for pod in (master, worker):
+        talkative.exit(pod, 0)
+    talkative.condition(job, "Succeeded")
+    run.end()
+    assert run.error is None
+    assert (tmp_path / "model" / "weights").read_text() == "good"
+    steps = tmp_path / "steps" / "train"
+    assert (steps / "master-0.log").read_text() == "epoch 1/1 loss 0.5\n"
+    assert (steps / "worker-0.log").read_text() == "I help\n"
+
+
+def test_a_step_that_is_started_again_finds_its_job(
+    training, described, talkative, monkeypatch, tmp_path
+):
+    def is_killed(manifest, cluster, **_):
+        submission.submit(cluster, manifest)
+        raise TriremeError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(launcher, "launch", is_killed)
+        assert str(training(described).end().error) == "killed"
+    job = talkative.wait_for(render(described))
+    master, worker = up(talkative, job)
+    (tmp_path / "model.partial" / "half").write_text("of the model")
+    log = tmp_path / "steps" / "train" / "master-0.log"
+    log.write_text("epoch 1/2\n")
+    talkative.logs.write(master, "epoch 1/2", "epoch 2/2")
+
+    run = training(described)
+    for pod in (master, worker):
+        talkative.exit(pod, 0)
+    talkative.condition(job, "Succeeded")
+    run.end()
+    assert run.error is None
+    assert (tmp_path / "model" / "half").exists()
+    assert log.read_text() == "epoch 1/2\nepoch 2/2\n"
+
+
+def test_a_job_that_fails_fails_the_step(training, described, talkative, tmp_path):
+    run = training(described)
+    job = talkative.wait_for(render(described))
+    _, worker = up(talkative, job)
+    talkative.logs.write(worker, "no such luck")
+    talkative.exit(worker, 3)
+    talkative.condition(job, "Failed")
+    error = run.end().error
+    assert isinstance(error, JobFailed)
+    assert str(error) == "replica worker-0 exited with status 3"
+    assert error.detail == "[worker-0] no such luck"
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_job_belongs_to_its_pod_where_that_belongs_to_nobody(cluster, step_pod, monkeypatch):
+    uid = step_pod("alone")["uid"]
+    monkeypatch.setenv("POD_NAME", "alone")
+    assert owner.owners(cluster) == [
+        {"apiVersion": "v1", "kind": "Pod", "name": "alone", "uid": uid}
+    ]
