@@ -13,7 +13,7 @@ run: .venv/$(PIPELINE:-training=).stamp  ## a whole pipeline on real data; PIPEL
 	$(BIN)/trireme run $(PIPELINE)
 
 test: lint test-system  ## every check and test
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 lint: .venv/dev.stamp  ## format, style and types
 	$(BIN)/ruff format --check .
