@@ -102,8 +102,8 @@ def ui(
     ] = None,
 ) -> None:
     """Open MLflow's UI on the runs recorded here."""
+    from components.home import home
     from components.tracking.pipeline_run import UI_PORT, default_uri, public
-    from pipelines.targets.local import home
 
     uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(home())
     if uri.startswith(("http://", "https://")):

@@ -306,7 +306,7 @@ def _run_here(job: "TrainingJob", isolated: bool, dry_run: bool) -> None:
 
 
 def _home() -> Path:
-    from pipelines.targets.local import home
+    from components.home import home
 
     return home() / "jobs"
 

@@ -24,6 +24,7 @@ from kfp.local import graph_utils, pipeline_orchestrator, status, subprocess_tas
 from kfp.local.orchestrator.enhanced_dag_orchestrator import ConditionEvaluator
 
 from components.errors import InputError, TriremeError, exit_in_words
+from components.home import home
 from components.tracking import journal, sync
 from components.tracking.pipeline_run import PipelineRun
 from components.training.local.supervised import supervised
@@ -82,18 +83,6 @@ class Result:
         """Makes this the result of a run that failed; the first failure counts."""
         if self.error is None:
             self.error, self.status, self.exit_status = error, "FAILED", error.exit_status
-
-
-def home() -> Path:
-    """Returns Trireme's data directory: TRIREME_HOME, by default ``~/.trireme``.
-
-    Raises:
-        InputError: It cannot be used.
-    """
-    directory = Path(os.environ.get("TRIREME_HOME") or "~/.trireme").expanduser().absolute()
-    if set("?%") & set(str(directory)):
-        raise InputError(f"TRIREME_HOME {directory}: cannot hold ? or %, which SQLite's URLs use")
-    return directory
 
 
 def run(pipeline: Pipeline, arguments: dict[str, Any], console: Console) -> Result:

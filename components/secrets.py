@@ -1,0 +1,74 @@
+"""Passwords, tokens and keys, known by the name of the Secret that holds them.
+
+On a cluster a name is that of a Kubernetes Secret, which is mounted into the step's pod. Here the
+same name is that of a directory, ``~/.trireme/secrets/NAME`` with a file for each key, or of
+environment variables ``NAME_KEY``, such as ``TRIREME_CODE_PASSWORD`` for the key ``password`` of
+``trireme-code``.
+"""
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from components.errors import InputError
+from components.home import home
+
+MOUNTS = Path("/var/run/secrets/trireme")
+"""Where pods have their Secrets, in a directory for each purpose."""
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+
+
+class Secret(dict[str, str]):
+    """The keys of a Secret and their values, which do not show when it is printed."""
+
+    def __repr__(self) -> str:
+        """Returns the names of the keys alone."""
+        return f"Secret({', '.join(self)})"
+
+
+def check(field: str, name: str) -> None:
+    """Refuses what cannot be the name of a Secret.
+
+    Args:
+        field: What the name is given as.
+        name: The name; empty for none.
+
+    Raises:
+        InputError: One sentence that says what is wrong.
+    """
+    if name and (len(name) > 253 or not _NAME.fullmatch(name)):
+        raise InputError(
+            f"{field} {name!r}: must be the name of a Secret, in small letters, digits, - and ."
+        )
+
+
+def read(name: str, purpose: str, keys: Iterable[str]) -> Secret:
+    """Returns what there is of a Secret.
+
+    Args:
+        name: The Secret's name; empty for none.
+        purpose: What it is for, ``code`` or ``dataset``: where a pod has it mounted.
+        keys: The keys that are looked for.
+
+    Raises:
+        InputError: A file of it cannot be read.
+    """
+    mounted = MOUNTS / purpose
+    if mounted.is_dir():
+        return _in(mounted, keys)
+    if not name:
+        return Secret()
+    prefix = re.sub(r"\W", "_", name).upper()
+    variables = {key: f"{prefix}_{re.sub(r'[^0-9A-Za-z]', '_', key).upper()}" for key in keys}
+    found = {key: os.environ[name] for key, name in variables.items() if name in os.environ}
+    return Secret(_in(home() / "secrets" / name, keys) | found)
+
+
+def _in(directory: Path, keys: Iterable[str]) -> Secret:
+    try:
+        found = {key: directory / key for key in keys if (directory / key).is_file()}
+        return Secret({key: file.read_text().rstrip("\r\n") for key, file in found.items()})
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"the secret in {directory} cannot be read: {error}") from None

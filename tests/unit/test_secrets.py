@@ -1,0 +1,65 @@
+"""Secrets by name: where they are found, and that they do not show."""
+
+import pytest
+
+from components import secrets
+from components.errors import InputError
+
+KEYS = ("username", "password", "ssh-privatekey")
+
+
+@pytest.fixture
+def here(untracked, monkeypatch, tmp_path):
+    """A machine with no secrets; returns the directory for some."""
+    monkeypatch.setattr(secrets, "MOUNTS", tmp_path / "mounts")
+    return untracked / "secrets"
+
+
+@pytest.fixture
+def kept(here):
+    """Two keys of a secret, in files."""
+    (here / "team").mkdir(parents=True)
+    (here / "team" / "username").write_text("ada\n")
+    (here / "team" / "password").write_text("hunter2\n")
+
+
+def test_there_may_be_none(here):
+    assert secrets.read("team", "code", KEYS) == secrets.read("", "code", KEYS) == {}
+
+
+def test_keys_are_files_of_a_directory(kept):
+    assert secrets.read("team", "code", KEYS) == {"username": "ada", "password": "hunter2"}
+
+
+def test_variables_win(kept, monkeypatch):
+    monkeypatch.setenv("TEAM_PASSWORD", "correct horse")
+    monkeypatch.setenv("TEAM_SSH_PRIVATEKEY", "key")
+    found = secrets.read("team", "code", KEYS)
+    assert found == {"username": "ada", "password": "correct horse", "ssh-privatekey": "key"}
+
+
+def test_in_a_pod_it_is_what_is_mounted_for_the_purpose(kept, tmp_path):
+    (tmp_path / "mounts" / "dataset").mkdir(parents=True)
+    (tmp_path / "mounts" / "dataset" / "password").write_text("mounted")
+    assert secrets.read("team", "dataset", KEYS) == {"password": "mounted"}
+    assert secrets.read("team", "code", KEYS)["password"] == "hunter2"
+
+
+def test_values_do_not_show(kept):
+    assert repr(secrets.read("team", "code", KEYS)) == "Secret(username, password)"
+    assert "hunter2" not in f"{secrets.read('team', 'code', KEYS)}"
+
+
+@pytest.mark.parametrize("name", ["../team", "Team", "-x", "a" * 254, "a/b"])
+def test_a_name_that_kubernetes_does_not_take_is_refused(name):
+    with pytest.raises(InputError, match=r"^code_secret .*: must be the name of a Secret"):
+        secrets.check("code_secret", name)
+    secrets.check("code_secret", "trireme-code")
+    secrets.check("code_secret", "")
+
+
+def test_a_file_that_is_no_text_is_said(here):
+    (here / "team").mkdir(parents=True)
+    (here / "team" / "password").write_bytes(b"\xff")
+    with pytest.raises(InputError, match="cannot be read"):
+        secrets.read("team", "code", KEYS)
