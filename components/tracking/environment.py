@@ -7,7 +7,6 @@ them.
 
 import json
 import os
-import re
 import time
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -56,6 +55,6 @@ def announce(file: Path, content: dict[str, str]) -> None:
 
 
 def _public(variables: dict[str, str]) -> dict[str, str]:
-    if re.search(r":.*@", urlsplit(variables.get("MLFLOW_TRACKING_URI", "")).netloc):
+    if "@" in urlsplit(variables.get("MLFLOW_TRACKING_URI", "")).netloc:
         return {name: value for name, value in variables.items() if name != "MLFLOW_TRACKING_URI"}
     return variables

@@ -1,11 +1,13 @@
 """Run the training job of a pipeline and keep its result."""
 
+import contextlib
 import os
 import shutil
+import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
-from components.errors import InputError
+from components.errors import InputError, JobFailed
 from components.tracking import journal
 from components.tracking.environment import TRACKER
 from components.training.description.job import TrainingJob
@@ -110,7 +112,8 @@ def prepare(
         fields["replicas"] = {"chief": {}, "ps": {"count": parameter_servers}}
     both = merged(fields, more)
     replicas = both.get("replicas")
-    if isinstance(replicas, dict) and "worker" in replicas and "workers" not in more:
+    worker = replicas.get("worker") if isinstance(replicas, dict) else None
+    if isinstance(worker, dict) and "count" in worker and "workers" not in more:
         both["workers"] = None  # it says how many there are
     return TrainingJob.create(**both)
 
@@ -141,7 +144,8 @@ def train(job: TrainingJob, workspace: Path, passthrough: dict[str, Any] | None 
         for file in logs.glob("*.log"):
             file.unlink()  # of an earlier attempt, whose lines come again
         lines = _Lines(job.deciding_role, logs)
-        seconds = _train_there(job, passthrough or {}, logs, lines)
+        with contextlib.closing(lines):
+            seconds = _train_there(job, passthrough or {}, logs, lines)
     else:
         lines = _Lines(job.deciding_role)
         seconds = _train_here(job, logs, lines)
@@ -162,14 +166,30 @@ class _Lines(Lines):
     def __init__(self, role: str, logs: Path | None = None) -> None:
         super().__init__()
         self.speaker, self.last, self.logs = f"{role}-0", "", logs
+        self._files: dict[str, TextIO] = {}
 
     def __call__(self, replica: str, line: str) -> None:
         super().__call__(replica, line)
         if replica == self.speaker and line.strip():
             self.last = line.strip()[:SUMMARY]
         if self.logs:
-            with (self.logs / f"{replica}.log").open("a", encoding="utf-8") as file:
-                file.write(line + "\n")
+            # A full disk is no reason to stop training.
+            with contextlib.suppress(OSError):
+                self._file(self.logs, replica).write(line + "\n")
+
+    def close(self) -> None:
+        """Ends the files."""
+        for file in self._files.values():
+            with contextlib.suppress(OSError):
+                file.close()
+
+    def _file(self, logs: Path, replica: str) -> TextIO:
+        if replica not in self._files:
+            # Each is written to by the one thread that follows its replica.
+            self._files[replica] = (logs / f"{replica}.log").open(
+                "a", buffering=1, encoding="utf-8", errors="replace"
+            )
+        return self._files[replica]
 
 
 def _on_a_cluster() -> bool:
@@ -210,15 +230,22 @@ def _train_there(
 
 def _make_room(job: TrainingJob) -> None:
     """Makes the directories that the program writes to, its result's empty."""
-    shutil.rmtree(job.model_dir, ignore_errors=True)
+    left = Path(job.model_dir)
+    if left.exists():
+        # Removing may fail where another user has written; moving away does not.
+        aside = left.with_name(f"{left.name}.{time.time_ns()}")
+        left.rename(aside)
+        shutil.rmtree(aside, ignore_errors=True)
     for directory in (job.model_dir, job.checkpoint_dir):
         Path(directory).mkdir(parents=True, exist_ok=True)
 
 
 def _keep(left: Path, model: Path) -> None:
     """Makes what a successful program left the run's model."""
-    if model.exists() and not left.exists():
-        return  # an earlier attempt of this step has done it
+    if not left.exists():
+        if model.exists():
+            return  # an earlier attempt of this step has done it
+        raise JobFailed("the program removed its MODEL_DIR, so there is no model")
     shutil.rmtree(model, ignore_errors=True)
     left.rename(model)
     _mend_links(model, left)

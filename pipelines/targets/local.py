@@ -5,7 +5,6 @@ import json
 import os
 import secrets
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from kfp.local.orchestrator.enhanced_dag_orchestrator import ConditionEvaluator
 
 from components.errors import InputError, TriremeError, exit_in_words
 from components.home import home
+from components.signals import from_a_terminal, handled
 from components.tracking import journal, sync
 from components.tracking.pipeline_run import PipelineRun
 from components.training.local.supervised import supervised
@@ -110,7 +110,7 @@ def run(pipeline: Pipeline, arguments: dict[str, Any], console: Console) -> Resu
     started = time.monotonic()
     with _quiet(result):
         try:
-            with _signals(_interrupt), console.showing(_step_names(pipeline)):
+            with handled(_interrupt, from_a_terminal()), console.showing(_step_names(pipeline)):
                 _run_steps(pipeline, arguments, result, record, console)
         except Interrupted as interruption:
             result.status, result.exit_status = "KILLED", 128 + interruption.number
@@ -119,7 +119,7 @@ def run(pipeline: Pipeline, arguments: dict[str, Any], console: Console) -> Resu
             result.status = "FAILED"
             raise
         finally:
-            with _signals(lambda number, frame: sync.hurry()):
+            with handled(lambda number, frame: sync.hurry(), from_a_terminal()):
                 _close(record, result, {"duration_seconds": time.monotonic() - started})
             shutil.rmtree(result.temporary, ignore_errors=True)
     result.mlflow_page, result.needs_ui = record.page, not record.is_on_a_server
@@ -232,7 +232,7 @@ def _run_step(
         exit_status, resources = _reap(process)
         state = "FAILED" if exit_status else "FINISHED"
     except BaseException:
-        with _signals(lambda number, frame: None):  # once is enough
+        with handled(lambda number, frame: None, from_a_terminal()):  # once is enough
             if process:
                 process.terminate()
                 with contextlib.suppress(ChildProcessError):  # it had ended just before
@@ -322,17 +322,3 @@ def _step_names(pipeline: Pipeline) -> list[str]:
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     raise Interrupted(number)
-
-
-@contextlib.contextmanager
-def _signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Handles Ctrl-C, SIGTERM and the end of the terminal, unless nohup has us ignore that."""
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-        numbers.append(signal.SIGHUP)
-    before = [signal.signal(number, handler) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, previous in zip(numbers, before, strict=True):
-            signal.signal(number, previous)

@@ -167,26 +167,26 @@ def test_a_wrong_value_is_refused_in_one_sentence(field, value, said):
         ),
         (
             {"scheduling": {"affinity": {"node": {}}}},
-            "scheduling.affinity: affinity.node: there is no such field; there are nodeAffinity, ",
+            "scheduling.affinity: node: there is no such field; there are nodeAffinity, ",
         ),
         (
             {"scheduling": {"affinity": {"nodeAffinity": 3}}},
-            "scheduling.affinity: affinity.nodeAffinity 3: must be an object",
+            "scheduling.affinity: nodeAffinity 3: must be an object",
         ),
         (
             affinity({"weight": 1.5, "podAffinityTerm": {"topologyKey": "zone"}}),
-            "scheduling.affinity: affinity.podAffinity.preferredDuringSchedulingIgnoredDuring"
+            "scheduling.affinity: podAffinity.preferredDuringSchedulingIgnoredDuring"
             "Execution.0.weight 1.5: must be a whole number",
         ),
         (
             affinity({"weight": 1, "podAffinityTerm": {"topology": "zone"}}),
-            "scheduling.affinity: affinity.podAffinity.preferredDuringSchedulingIgnoredDuring"
+            "scheduling.affinity: podAffinity.preferredDuringSchedulingIgnoredDuring"
             "Execution.0.podAffinityTerm.topology: there is no such field; there are labelSel",
         ),
         (
             affinity({"weight": 1, "podAffinityTerm": {}}),
-            "scheduling.affinity: affinity.podAffinity.preferredDuringSchedulingIgnoredDuring"
-            "Execution.0.podAffinityTerm: Invalid value for `topology_key`, must not be `None`",
+            "scheduling.affinity: podAffinity.preferredDuringSchedulingIgnoredDuring"
+            "Execution.0.podAffinityTerm.topologyKey: is missing",
         ),
         ({"secret_env": {"A": "name/..key"}}, "secret_env.A: must be a Secret's name and one of"),
         ({"annotations": {"a": 300_000 * "x"}}, "annotations: 300001 bytes are more than the"),
@@ -275,8 +275,8 @@ def test_an_unknown_field_is_refused_at_any_depth(path):
             "replicas.master.count 2: there is one master",
         ),
         (
-            PYTORCH | {"workers": 2, "replicas": {"worker": {}}},
-            "workers 2 and replicas.worker.count 1: give workers or replicas.worker, not both",
+            PYTORCH | {"workers": 2, "replicas": {"worker": {"count": 1}}},
+            "workers 2 and replicas.worker.count 1: give one of them",
         ),
         (
             TENSORFLOW | {"workers": 0, "replicas": {"ps": {}}},
@@ -604,6 +604,7 @@ def test_anchors_and_merged_mappings_in_yaml():
         ("image: !!binary aGFsbG8=", "the job is not YAML: "),
         ("image: !!timestamp never", "the job is not YAML: "),
         ("args: " + 1000 * "[", "the job is not YAML that can be read: it is nested too deep"),
+        ("image: a\nworkers: 1\nworkers: 2", "the job is not YAML: workers is given twice"),
         ("args: &a [*a]", "job: must hold nothing but JSON's values: Circular reference"),
         ("", "needs an entrypoint, a module or a command"),
     ],

@@ -67,6 +67,14 @@ def test_a_run_that_has_no_id_yet_can_be_checked():
             {"parameter_servers": 1, "more": {"replicas": {"evaluator": {}}}},
             {"chief": 1, "ps": 1, "worker": 1, "evaluator": 1},
         ),
+        (
+            {
+                "workers": 3,
+                "parameter_servers": 2,
+                "more": {"replicas": {"worker": {"memory": "8Gi"}, "ps": {"cpu": "1"}}},
+            },
+            {"chief": 1, "ps": 2, "worker": 3},
+        ),
     ],
 )
 def test_tensorflow_trains_by_allreduce_or_with_parameter_servers(changes, roles):
@@ -101,8 +109,8 @@ def test_an_elastic_job_has_no_master():
         ({"more": {"replicas": None}}, "replicas None: must be an object"),
         ({"more": {"command": ["a"]}}, "give only one of entrypoint and command"),
         (
-            {"more": {"workers": 2, "replicas": {"worker": {}}}},
-            "workers 2 and replicas.worker.count 1: give workers or replicas.worker, not both",
+            {"more": {"workers": 2, "replicas": {"worker": {"count": 1}}}},
+            "workers 2 and replicas.worker.count 1: give one of them",
         ),
         *(
             ({"more": {name: "x"}}, f"job.{name}: the pipeline sees to this itself")
@@ -177,6 +185,11 @@ def test_a_failed_program_leaves_no_model_and_keeps_that_of_before(train, worksp
     with pytest.raises(JobFailed):
         train("import os, sys; open(os.environ['MODEL_DIR'] + '/bad', 'w').close(); sys.exit(3)")
     assert [file.name for file in (workspace / "model").iterdir()] == ["good"]
+
+
+def test_a_program_that_removes_its_model_has_failed(train):
+    with pytest.raises(JobFailed, match="removed its MODEL_DIR"):
+        train("import os; os.rmdir(os.environ['MODEL_DIR'])")
 
 
 def test_links_inside_the_model_still_lead_somewhere(train):

@@ -220,16 +220,33 @@ def test_every_rank_of_mpirun_gets_the_variables():
 
 
 @pytest.mark.parametrize(
-    ("retries", "policy", "limit"),
-    [(None, None, 0), (3, None, 4), (3, "ExitCode", 3), (0, "OnFailure", 0)],
+    ("framework", "retries", "policy", "limit"),
+    [
+        (PYTORCH, None, None, 0),
+        (PYTORCH, 3, None, 4),
+        (PYTORCH, 3, "ExitCode", 3),
+        (PYTORCH, 0, "OnFailure", 0),
+        (MPI, 3, None, 4),
+        (MPI, 0, "OnFailure", 0),
+    ],
 )
-def test_the_operator_is_told_a_limit_that_allows_so_many_retries(retries, policy, limit):
-    manifest = rendered(**PYTORCH, retries=retries, restart_policy=policy)
+def test_the_operator_is_told_a_limit_that_allows_so_many_retries(
+    framework, retries, policy, limit
+):
+    manifest = rendered(**framework, retries=retries, restart_policy=policy)
     assert manifest["spec"]["runPolicy"]["backoffLimit"] == limit
 
 
-def test_the_batch_job_of_an_mpi_launcher_counts_as_people_do():
-    assert rendered(**MPI, retries=3)["spec"]["runPolicy"]["backoffLimit"] == 3
+def test_a_role_that_is_started_again_is_not_limited_by_the_others_policy():
+    manifest = rendered(**PYTORCH, replicas={"worker": {"restart_policy": "OnFailure"}})
+    assert "backoffLimit" not in manifest["spec"]["runPolicy"]
+
+
+def test_a_variable_that_an_elastic_job_sets_itself_is_there_once():
+    name = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
+    elastic = {"elastic": {"min": 1, "max": 2}, "env": {name: "0"}}
+    variables = main(rendered(**PYTORCH, **elastic), "Worker")["env"]
+    assert [entry for entry in variables if entry["name"] == name] == [{"name": name, "value": "0"}]
 
 
 @pytest.mark.parametrize(
@@ -321,6 +338,9 @@ def test_datasets_that_a_cluster_mounts(uri, volume, mount):
         "builtin://faces",
         "pvc://",
         "pvc://Data",
+        "pvc://data-/a",
+        "pvc://a..b",
+        "nfs://-host/a",
         "pvc://a/../b",
         "pvc://a\nb",
         "nfs://",
@@ -358,9 +378,10 @@ def test_an_unknown_operator_is_refused():
         ({"elastic": {"min": 1, "max": 2}}, "elastic: a TrainJob cannot say this, only its"),
         ({"replicas": {"master": {"cpu": "1"}}}, "replicas: a TrainJob cannot say this"),
         ({"retries": 1}, "retries: a TrainJob cannot say this"),
+        ({"retries": 0}, "retries: a TrainJob cannot say this"),
         ({"time_to_live": 0}, "time_to_live: a TrainJob cannot say this"),
         ({"clean_up": "All"}, "clean_up: a TrainJob cannot say this"),
-        ({"code": {"url": "https://example.org"}}, "code: a TrainJob cannot say this"),
+        ({"code": {"url": "https://example.org/a.git"}}, "code: a TrainJob cannot say this"),
         ({"dataset": "builtin://digits"}, "dataset: a TrainJob cannot say this"),
         ({"scheduling": {"spot": "gke"}}, "scheduling.spot: a TrainJob cannot say this"),
         ({"scheduling": {"gang": True}}, "scheduling.gang: a TrainJob cannot say this"),

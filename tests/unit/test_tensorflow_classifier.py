@@ -32,8 +32,7 @@ def classifier():
         (None, SERVED, "parameter_server"),
         ("multi_worker", ALONE, "mirrored"),
         ("multi_worker", {}, "mirrored"),
-        ("single", WORKERS, "single"),
-        ("mirrored", WORKERS, "mirrored"),
+        ("single", ALONE, "single"),
     ],
 )
 def test_the_strategy_suits_the_cluster(classifier, name, cluster, chosen):
@@ -47,6 +46,8 @@ def test_the_strategy_suits_the_cluster(classifier, name, cluster, chosen):
         ("parameter_server", {}, "needs a chief.*TF_CONFIG has none of them"),
         ("parameter_server", CHIEF_AND_WORKER, "TF_CONFIG has chief, worker"),
         ("multi_worker", SERVED, "multi_worker has no use for the ps"),
+        ("single", WORKERS, "single: each of the 2 replicas in TF_CONFIG would train alone"),
+        ("mirrored", WORKERS, "mirrored: each of the 2 replicas"),
     ],
 )
 def test_a_strategy_that_the_cluster_cannot_have_is_refused(classifier, name, cluster, said):

@@ -132,6 +132,8 @@ def choose(name: str | None, cluster: dict[str, list[str]]) -> str:
         )
     if name != "parameter_server" and "ps" in cluster:
         raise SystemExit(f"{name} has no use for the ps in TF_CONFIG; it is for parameter_server")
+    if name in ("mirrored", "single") and workers > 1:
+        raise SystemExit(f"{name}: each of the {workers} replicas in TF_CONFIG would train alone")
     return "mirrored" if name == "multi_worker" and workers < 2 else name
 
 

@@ -16,7 +16,7 @@ def checked(affinity: dict[str, Any]) -> dict[str, Any]:
     Raises:
         ValueError: It has an unknown field, lacks one, or holds a value of another type.
     """
-    _check("V1Affinity", affinity, "affinity")
+    _check("V1Affinity", affinity, "")
     return affinity
 
 
@@ -44,14 +44,19 @@ def _check_fields(kind: str, fields: dict[str, Any], place: str) -> None:
     for field, value in fields.items():
         if field not in types:
             raise ValueError(
-                f"{place}.{field}: there is no such field; there are {', '.join(types)}"
+                f"{_inside(place, field)}: there is no such field; there are {', '.join(types)}"
             )
-        _check(types[field], value, f"{place}.{field}")
+        _check(types[field], value, _inside(place, field))
     given = {name: fields.get(field) for name, field in model.attribute_map.items()}
     try:
         model(**given)
-    except ValueError as error:  # one that is missing, in the client's own words
-        raise ValueError(f"{place}: {error}") from None
+    except ValueError as error:  # of the client, which has a name of its own for the field
+        names = (field for name, field in model.attribute_map.items() if f"`{name}`" in str(error))
+        raise ValueError(f"{_inside(place, next(names))}: is missing") from None
+
+
+def _inside(place: str, field: str) -> str:
+    return f"{place}.{field}" if place else field
 
 
 def _of_type(expected: type, value: Any, place: str) -> Any:

@@ -19,6 +19,7 @@ from components.errors import InputError
 from components.training.description.affinity import checked
 from components.training.description.values import (
     AbsolutePath,
+    Argument,
     Bytes,
     Count,
     Cpu,
@@ -31,7 +32,6 @@ from components.training.description.values import (
     ObjectName,
     QueueName,
     RestartPolicy,
-    Text,
     TrackingUri,
 )
 
@@ -81,10 +81,10 @@ class Replica(Resources):
     image: Image | None = None
     """Their container image."""
 
-    command: list[Text] | None = None
+    command: list[Argument] | None = None
     """What they run instead of the job's program."""
 
-    args: list[Text] | None = None
+    args: list[Argument] | None = None
     """Arguments instead of the job's."""
 
     restart_policy: RestartPolicy | None = None
@@ -235,7 +235,7 @@ class Network(Part):
     interface: Interfaces | None = None
     """Network interface for NCCL and gloo; without one they find it themselves."""
 
-    nccl: dict[NcclName, Text] = {}
+    nccl: dict[NcclName, Argument] = {}
     """Settings of NCCL, as in {"NCCL_DEBUG": "INFO"}."""
 
     rdma: DeviceName | None = None

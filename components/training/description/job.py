@@ -20,6 +20,7 @@ from components.training.description.fields import (
 )
 from components.training.description.values import (
     AbsolutePath,
+    Argument,
     Bytes,
     Cpu,
     Image,
@@ -60,14 +61,14 @@ class TrainingJob(Resources):
     module: ModuleName | None = None
     """The training program as a Python module, instead of entrypoint."""
 
-    command: list[Text] | None = None
+    command: list[Argument] | None = None
     """The command of every replica (of an MPI job: of its launcher), instead of entrypoint."""
 
-    args: list[Text] = []
+    args: list[Argument] = []
     """Arguments of the program, passed on untouched. After a command of your own, $(NAME) in them
     stands for a variable, as in Kubernetes."""
 
-    env: dict[VariableName, Text] = {}
+    env: dict[VariableName, Argument] = {}
     """More environment variables for every replica."""
 
     secret_env: dict[VariableName, SecretKey] = {}
@@ -205,7 +206,11 @@ class TrainingJob(Resources):
         default = 1 if self.framework in ("tensorflow", "mpi") and "chief" not in counts else 0
         if self.elastic:
             default = self.elastic.max
-        counts.setdefault("worker", default if self.workers is None else self.workers)
+        worker = self.replicas.get("worker")
+        if worker is None or (self.elastic and "count" not in worker.model_fields_set):
+            counts["worker"] = default
+        if self.workers is not None:
+            counts["worker"] = self.workers
         return {
             role: self._complete(role, counts[role])
             for role in rules.ROLES[self.framework]
@@ -243,13 +248,18 @@ class TrainingJob(Resources):
     @property
     def restart_limit(self) -> int | None:
         """Restarts of replicas that the job survives; ``None``: any number."""
-        if self.retries is not None or self.restarts == "Never":
+        if self.retries is not None or self.restart_policies == {"Never"}:
             return self.retries or 0
         return self.elastic.max_restarts * self.elastic.max if self.elastic else None
 
     @property
-    def restarts(self) -> RestartPolicy:
-        """The restart policy, its default worked out."""
+    def restart_policies(self) -> set[RestartPolicy | None]:
+        """The restart policies of all roles."""
+        return {replica.restart_policy for replica in self.roles.values()}
+
+    @property
+    def _default_restart_policy(self) -> RestartPolicy:
+        """The policy of the roles that say nothing of their own."""
         if self.restart_policy:
             return self.restart_policy
         if self.scheduling.spot and self.framework != "mpi":
@@ -272,7 +282,7 @@ class TrainingJob(Resources):
             image=own.image or self.image or default_image(self.framework),
             command=own.command or command,
             args=args if own.args is None else own.args,
-            restart_policy=own.restart_policy or self.restarts,
+            restart_policy=own.restart_policy or self._default_restart_policy,
             cpu=own.cpu or self.cpu,
             memory=own.memory or self.memory,
             gpu=self.gpu if own.gpu is None and role not in IDLE else own.gpu,

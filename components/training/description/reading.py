@@ -47,7 +47,9 @@ def from_yaml(text: str) -> dict[str, Any]:
 
 
 def merged(fields: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    """Returns the fields of a job together with further ones, which win and add to mappings.
+    """Returns the fields of a job together with further ones, which win.
+
+    Of two mappings each adds to the other, at any depth.
 
     Args:
         fields: The fields.
@@ -56,8 +58,9 @@ def merged(fields: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     both = dict(fields)
     for name, value in more.items():
         before = both.get(name)
-        adds = isinstance(before, dict) and isinstance(value, dict)
-        both[name] = before | value if adds else value
+        if isinstance(before, dict) and isinstance(value, dict):
+            value = merged(before, value)
+        both[name] = value
     return both
 
 
@@ -108,7 +111,9 @@ def _fields_there_are(model: type[BaseModel], place: tuple[int | str, ...]) -> s
         model = (field and _model_in(field.annotation)) or model
     names = list(model.model_fields)
     close = difflib.get_close_matches(str(place[-1]), names, n=1)
-    return f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
+    if close:
+        return f"did you mean {close[0]}?"
+    return f"there are {', '.join(names)}" if len(place) > 1 else "'trireme job schema' lists them"
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
@@ -123,11 +128,20 @@ _TAG = "tag:yaml.org,2002:"
 
 
 class _Loader(yaml.SafeLoader):
-    """Makes text, lists and mappings, and what is added below."""
+    """Makes text, lists and mappings without doubles, and what is added below."""
 
     yaml_constructors: ClassVar[dict[str | None, Any]] = {
         tag: _CONSTRUCTORS[tag] for tag in (f"{_TAG}str", f"{_TAG}seq", f"{_TAG}map", None)
     }
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Refuses a mapping in which a name is there twice, where PyYAML takes the last."""
+        if isinstance(node, yaml.MappingNode):
+            names = [name.value for name, _ in node.value if isinstance(name, yaml.ScalarNode)]
+            double = next((name for name in names if names.count(name) > 1), None)
+            if double not in (None, "<<"):
+                raise yaml.YAMLError(f"{double} is given twice")
+        return super().construct_mapping(node, deep)
 
 
 def _from_json(loader: yaml.SafeLoader, node: yaml.Node) -> Any:

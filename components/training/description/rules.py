@@ -143,10 +143,10 @@ def _roles(job: "TrainingJob") -> None:
             )
         if role in SINGLE and replica.count > 1:
             raise ValueError(f"replicas.{role}.count {replica.count}: there is one {role}")
-    if job.workers is not None and "worker" in job.replicas:
+    worker = job.replicas.get("worker")
+    if job.workers is not None and worker and "count" in worker.model_fields_set:
         raise ValueError(
-            f"workers {job.workers} and replicas.worker.count {job.replicas['worker'].count}: "
-            "give workers or replicas.worker, not both"
+            f"workers {job.workers} and replicas.worker.count {worker.count}: give one of them"
         )
     if "ps" in job.roles and "worker" not in job.roles:
         raise ValueError("replicas.ps: parameter servers need at least one worker")
@@ -182,12 +182,12 @@ def _elastic(job: "TrainingJob") -> None:
 
 
 def _restarts(job: "TrainingJob") -> None:
-    if job.restarts == "Never" and job.retries:
+    if job.restart_policies == {"Never"} and job.retries:
         raise ValueError(
             f"retries {job.retries}: nothing is restarted with restart_policy Never; give "
             "OnFailure or ExitCode"
         )
-    if job.scheduling.spot and job.restarts == "Never":
+    if job.scheduling.spot and "Never" in job.restart_policies:
         raise ValueError(
             "restart_policy Never: a job on spot nodes would end with the first node; give "
             "OnFailure or ExitCode"

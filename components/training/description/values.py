@@ -16,10 +16,11 @@ _UNITS = {"n": "e-9", "u": "e-6", "m": "e-3", "k": "e3"} | {
 _BINARY = {f"{unit}i": 1024**power for power, unit in enumerate("KMGTPE", start=1)}
 LARGEST = 2**63 - 1  # what Kubernetes counts up to
 MEBIBYTE = 2**20
+LONGEST = 2**17 - 1024  # bytes of an argument or variable: MAX_ARG_STRLEN, its name included
 
 # https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
-_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN = rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*"
+_LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+SUBDOMAIN = rf"{_LABEL}(?:\.{_LABEL})*"
 # https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/
 _LABEL_VALUE = r"([A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?)?"
 _LABEL_NAME = r"[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?"
@@ -42,6 +43,12 @@ def _as_text(value: Any) -> Any:
 def _no_nul(text: str) -> str:
     if "\0" in text:
         raise ValueError("must not hold a NUL character")
+    return text
+
+
+def _short_enough(text: str) -> str:
+    if len(text.encode(errors="replace")) > LONGEST:
+        raise ValueError(f"is {len(text)} characters long, and no process can be started with that")
     return text
 
 
@@ -77,9 +84,9 @@ def _is_path(path: str) -> str:
 
 
 def _holds_no_password(uri: str) -> str:
-    if re.match(r"\w+://[^/@\s]*:[^/@\s]*@", uri):
+    if re.match(r"\w+://[^/@\s]+@", uri):
         raise ValueError(
-            "must not hold a password; give MLFLOW_TRACKING_USERNAME and "
+            "must not hold a user, password or token; give MLFLOW_TRACKING_USERNAME and "
             "MLFLOW_TRACKING_PASSWORD in secret_env"
         )
     return uri
@@ -97,6 +104,9 @@ _FromNumber = BeforeValidator(_as_text, json_schema_input_type=str | int | float
 
 Text = Annotated[str, _FromNumber, AfterValidator(_no_nul)]
 """A text; a number in YAML is taken for its text."""
+
+Argument = Annotated[Text, AfterValidator(_short_enough)]
+"""A text that a process can be started with."""
 
 Cpu = Annotated[
     str,
@@ -118,7 +128,7 @@ AbsolutePath = Annotated[str, AfterValidator(_no_nul), AfterValidator(_is_path)]
 ObjectName = Annotated[
     str,
     _matching(
-        _SUBDOMAIN,
+        rf"(?=.{{1,253}}\Z){SUBDOMAIN}",
         "the name of a Kubernetes object: at most 253 lower-case letters, digits, - and .",
     ),
 ]
@@ -127,7 +137,7 @@ ObjectName = Annotated[
 QueueName = Annotated[
     str,
     _matching(
-        rf"(?=.{{1,63}}\Z){_SUBDOMAIN}",
+        rf"(?=.{{1,63}}\Z){SUBDOMAIN}",
         "the name of a queue: at most 63 lower-case letters, digits, - and .",
     ),
 ]

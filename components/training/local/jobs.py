@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 
 from components.checkout.git import checkout
 from components.dataset.staging import stage
 from components.errors import InputError, TriremeError
+from components.signals import from_a_terminal, handled
 from components.training.description.job import TrainingJob
 from components.training.local import installed, runner
 from components.training.manifests import render, to_yaml
@@ -102,8 +104,15 @@ def bring_here(job: TrainingJob, directory: Path) -> TrainingJob:
     if job.dataset:
         places["data_dir"] = stage(job.dataset, directory / "data").path
     for name in ("data_dir", "checkpoint_dir", "model_dir"):
-        Path(places.get(name, getattr(job, name))).mkdir(parents=True, exist_ok=True)
+        _make(name, Path(places.get(name, getattr(job, name))))
     return job.model_copy(update=places | {"code": None, "dataset": None})
+
+
+def _make(field: str, directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{field} {str(directory)!r} cannot be made: {error.strerror}") from None
 
 
 def run(
@@ -116,7 +125,7 @@ def run(
 
     Args:
         job: The job.
-        directory: The job's own directory, which is removed if the job cannot be run at all.
+        directory: The job's own directory, which is removed unless the job has started.
         on_line: Called with a replica's name and each line it prints.
         isolated: Give each replica a network namespace of its own; needs root.
 
@@ -124,13 +133,19 @@ def run(
         InputError: The job asks for what cannot be done here.
         JobFailed: The job did not succeed.
     """
+    started = False
     try:
-        manifest = render(bring_here(job, directory))
-        (directory / "job.yaml").write_text(to_yaml(manifest))
-        with _recorded(directory, manifest["kind"]):
+        # Code and data are brought here, so the manifest is to say nothing of them.
+        here = job.model_copy(update={"code": None, "dataset": None})
+        with _recorded(directory, render(here)["kind"]):
+            with handled(_cancelled, from_a_terminal()):
+                manifest = render(bring_here(job, directory))
+            (directory / "job.yaml").write_text(to_yaml(manifest))
+            started = True
             runner.run(manifest, directory / "logs", on_line, isolated=isolated)
-    except InputError:
-        shutil.rmtree(directory)
+    except BaseException as error:
+        if not started or isinstance(error, InputError):
+            shutil.rmtree(directory)
         raise
 
 
@@ -140,7 +155,7 @@ def all_jobs(home: Path) -> list[LocalJob]:
     Args:
         home: The directory that holds theirs.
     """
-    found = [_read(file.parent) for file in home.glob("*/state.json")]
+    found = filter(None, (_read(file.parent) for file in home.glob("*/state.json")))
     return sorted(found, key=lambda job: job.started, reverse=True)
 
 
@@ -154,10 +169,10 @@ def find(home: Path, name: str) -> LocalJob:
     Raises:
         InputError: There is no such job.
     """
-    for job in all_jobs(home):
-        if job.name == name:
-            return job
-    raise InputError(f"job {name!r}: there is none of that name in {home}")
+    job = None if "/" in name else _read(home / name)
+    if job is None:
+        raise InputError(f"job {name!r}: there is none of that name in {home}")
+    return job
 
 
 def logs(
@@ -176,7 +191,8 @@ def logs(
         InputError: There is no such job or replica.
     """
     job = find(home, name)
-    if replica and replica not in job.replicas and not follow:
+    may_come = follow and job.state == "running" and "/" not in replica
+    if replica and replica not in job.replicas and not may_come:
         raise InputError(
             f"replica {replica!r}: job {name!r} has {', '.join(job.replicas) or 'none yet'}"
         )
@@ -208,7 +224,7 @@ def cancel(home: Path, name: str) -> None:
         raise InputError(f"job {name!r} has {job.state} already")
     os.kill(_state(job.directory)["pid"], signal.SIGTERM)
     limit = time.monotonic() + ENDING
-    while find(home, name).state == "running":
+    while (now := _read(job.directory)) and now.state == "running":
         if time.monotonic() > limit:
             raise TriremeError(f"job {name!r} did not end within {ENDING:.0f} s")
         time.sleep(POLL)
@@ -227,7 +243,11 @@ def delete(home: Path, name: str) -> None:
     job = find(home, name)
     if job.state == "running":
         cancel(home, name)
-    shutil.rmtree(job.directory)
+    shutil.rmtree(job.directory, ignore_errors=True)
+
+
+def _cancelled(number: int, frame: FrameType | None) -> NoReturn:
+    raise runner.Cancelled("the job was cancelled")
 
 
 @contextmanager
@@ -265,8 +285,12 @@ def _state(directory: Path) -> dict[str, Any]:
     return record
 
 
-def _read(directory: Path) -> LocalJob:
-    record = _state(directory)
+def _read(directory: Path) -> LocalJob | None:
+    """Returns the job of a directory, if it is one."""
+    try:
+        record = _state(directory)
+    except (OSError, ValueError):  # it is being made, or removed
+        return None
     state = record["state"]
     if state == "running" and _born(record["pid"]) != record["born"]:
         state = "lost"

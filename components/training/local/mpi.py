@@ -7,6 +7,7 @@ https://github.com/kubeflow/mpi-operator/tree/v0.8.0/pkg/controller. OpenMPI 4.1
 import os
 import re
 import secrets
+import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
@@ -32,13 +33,14 @@ _ISOLATED = {"OMPI_MCA_orte_tmpdir_base": "/run"}
 Process = tuple[Pod, list[str], dict[str, str]]
 
 
-def processes(job: Job, network: Network, logs: Path) -> Iterator[Process]:
+def processes(job: Job, network: Network, logs: Path, temporary: Path) -> Iterator[Process]:
     """Yields each pod with its command and environment; writes the hostfile.
 
     Args:
         job: The MPIJob.
         network: Where its pods find each other.
         logs: Directory for the hostfile.
+        temporary: Directory for what only this run needs.
 
     Raises:
         InputError: It cannot run here.
@@ -53,7 +55,9 @@ def processes(job: Job, network: Network, logs: Path) -> Iterator[Process]:
     if not job.spec.get("runLauncherAsWorker"):
         launcher_sees |= {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""}
     run = f"trireme-mpi-{secrets.token_hex(8)}-"
-    launcher_has = image | _this_machine() | (_shared(run) if network.shared else _ISOLATED)
+    launcher_has = (
+        image | _this_machine() | (_shared(run, temporary) if network.shared else _ISOLATED)
+    )
     if isinstance(network, Isolated):
         mpi_ssh.set_up(job, network, {name: image[name] for name in _SESSION if name in image})
     for pod in job.pods:
@@ -136,13 +140,18 @@ def _this_machine() -> dict[str, str]:
     return variables
 
 
-def _shared(run: str) -> dict[str, str]:
+def _shared(run: str, temporary: Path) -> dict[str, str]:
     """Returns what it takes for all workers to be on one host, and to stay on its loopback.
 
     Their shared memory would have the same names, so they talk by TCP.
     """
+    agent = temporary / "rsh"
+    # By its whole path: PATH is the job's, where there may be another Python or none.
+    python = shlex.quote(sys.executable)
+    agent.write_text(f'#!/bin/sh\nexec {python} -I -m {mpi_rsh.__name__} "$@"\n')
+    agent.chmod(0o700)
     return {
-        "OMPI_MCA_plm_rsh_agent": "python3 -I -m components.training.local.mpi_rsh",
+        "OMPI_MCA_plm_rsh_agent": str(agent),
         mpi_rsh.PREFIX: run,
         "OMPI_MCA_btl": "tcp,self",
         "OMPI_MCA_btl_tcp_if_include": "lo",

@@ -31,16 +31,16 @@ def starts(job: Job, network: Network, logs: Path, temporary: Path) -> list[tupl
     """
     return [
         (pod, partial(_start, network, pod, command, _own_tmp(pod, variables, temporary)))
-        for pod, command, variables in _processes(job, network, logs)
+        for pod, command, variables in _processes(job, network, logs, temporary)
     ]
 
 
 def _processes(
-    job: Job, network: Network, logs: Path
+    job: Job, network: Network, logs: Path, temporary: Path
 ) -> Iterator[tuple[Pod, list[str], dict[str, str]]]:
     """Yields each pod with its command and environment."""
     if job.kind is MPIJOB:
-        yield from mpi.processes(job, network, logs)
+        yield from mpi.processes(job, network, logs, temporary)
         return
     if job.kind is TFJOB:
         injected, processes = tensorflow.injected, len(job.pods)

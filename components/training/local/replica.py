@@ -1,6 +1,6 @@
 """One replica of a job: its process, what it prints, and how often it was started.
 
-Its state is changed by one thread, the runner's; another one only follows the output.
+Its state is changed by one thread, the runner's; others only follow the output and wait.
 """
 
 import codecs
@@ -13,15 +13,18 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
-from components.errors import exit_in_words
+from components.errors import JobFailed, exit_in_words
 from components.training.blame import KEPT
 from components.training.local.manifest import Pod
+from components.training.local.supervised import cpu_seconds, kill_left
 
 LINE_LIMIT = 64 * 1024  # bytes after which a line without an end is cut
 WIDTH = 2000  # characters of a line that are kept for showing it with a failure
 FIRST_DELAY, LAST_DELAY = 1.0, 10.0  # seconds before a restart; the delay doubles in between
+UNREAD = 5.0  # seconds for the last lines of an attempt to be shown
+BUSY = 0.01  # share of a processor above which a silent replica is at work
 LONG = 600.0  # seconds after which an attempt counts as the first again, as in the kubelet
 
 
@@ -95,7 +98,7 @@ class Replica:
         self._launch, self._log, self._on_line, self._events = start, log, on_line, events
         self._shown = shown
         self._process: subprocess.Popen[bytes] | None = None
-        self._started = 0.0
+        self._started = self._worked = 0.0
         self._delay = FIRST_DELAY
         self.tail: deque[str] = deque(maxlen=KEPT)
         self.spoke = 0.0
@@ -122,14 +125,42 @@ class Replica:
         return self.finished and self.status == 0
 
     def start(self) -> None:
-        """Starts an attempt."""
+        """Starts an attempt.
+
+        Raises:
+            JobFailed: It cannot be started.
+        """
+        try:
+            process = self._launch()
+        except OSError as error:
+            raise JobFailed(f"replica {self.name} could not be started: {error.strerror}") from None
         if self.status is not None:
             self.restarts += 1
         self.tail.clear()
-        self.status, self.due = None, None
+        self._process, self.status, self.due = process, None, None
         self.spoke = self._started = time.monotonic()
-        self._process = self._launch()
-        threading.Thread(target=self._follow, args=(self._process,), daemon=True).start()
+        self._worked = 0.0
+        follower = threading.Thread(target=self._follow, args=(process,), daemon=True)
+        follower.start()
+        threading.Thread(target=self._wait, args=(process, follower), daemon=True).start()
+
+    def seems_to_hang(self, since: float, silence: float) -> bool:
+        """Tells whether a running attempt has neither printed nor worked for some time.
+
+        Args:
+            since: When the time starts at the earliest, by the monotonic clock.
+            silence: Seconds of it.
+        """
+        if not self.running or time.monotonic() - max(self.spoke, since) <= silence:
+            return False
+        assert self._process is not None
+        worked = cpu_seconds(self._process.pid)
+        # Less than before: some of its processes have ended meanwhile, or all of them.
+        idle = worked > 0 and 0 <= worked - self._worked <= BUSY * silence
+        self._worked = worked
+        if not idle:
+            self.spoke = time.monotonic()
+        return idle
 
     def has_ended(self, status: int, at: float) -> None:
         """Takes note that the running attempt has ended.
@@ -155,8 +186,18 @@ class Replica:
         if self._process and self.status is None:
             self._process.terminate()
 
+    def _wait(self, process: subprocess.Popen[bytes], follower: threading.Thread) -> None:
+        """Reports that an attempt has ended, when its lines have been passed on."""
+        status = process.wait()
+        if status < 0:  # the supervisor itself was killed
+            kill_left(process.pid)
+            status = 128 - status
+        # Whoever does not read what is shown must not keep the job from ending.
+        follower.join(UNREAD)
+        self._events.put(Ended(self, status, time.monotonic()))
+
     def _follow(self, process: subprocess.Popen[bytes]) -> None:
-        """Shows and logs the lines of an attempt until it has ended, then reports that."""
+        """Shows and logs the lines of an attempt."""
         lines = self._lines(process)
         try:
             with self._log.open("ab" if self.restarts else "wb", buffering=0) as log:
@@ -168,7 +209,6 @@ class Replica:
             self._show(f"(what follows is not in its log: {error})")
         for line in lines:
             self._show(line)
-        self._events.put(Ended(self, process.wait(), time.monotonic()))
 
     def _show(self, line: str) -> None:
         # Nor is a terminal that has gone, or that cannot show a letter.
@@ -183,9 +223,21 @@ class Replica:
         if self.failure:
             ended = exit_in_words(self.failure.status)
             yield f"(it {ended} and is started again: restart {self.restarts})"
-        while raw := stream.readline(LINE_LIMIT):
+        for raw in self._pieces(stream):
             # A progress bar rewrites its line: what a person would see is the end of it.
             line = decoder.decode(raw).rstrip("\r\n").rpartition("\r")[2]
             self.tail.append(line[:WIDTH])
-            self.spoke = time.monotonic()
             yield self._shown(line)
+
+    def _pieces(self, stream: IO[bytes]) -> Iterator[bytes]:
+        """Yields the lines of a stream, those that are too long in pieces."""
+        rest = b""
+        while more := stream.read1(LINE_LIMIT):  # type: ignore[attr-defined]
+            self.spoke = time.monotonic()  # a progress bar, too, which ends no line
+            *whole, rest = (rest + more).split(b"\n")
+            yield from whole
+            if len(rest) > LINE_LIMIT:
+                yield rest
+                rest = b""
+        if rest:
+            yield rest

@@ -5,16 +5,14 @@ environment that the operator would give its pod, so that what runs here runs th
 """
 
 import queue
-import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Any, NoReturn
 
 from components.errors import JobFailed
+from components.signals import from_a_terminal, handled
 from components.training.blame import Cancelled, last_lines
 from components.training.kinds import MPIJOB, PYTORCHJOB
 from components.training.local import cause, mpi, policy
@@ -82,7 +80,7 @@ def run_in(
             for pod, start in starts(job, network, logs, Path(temporary))
         ]
         life = _Life(job, replicas, events)
-        with _told_to_end(lambda: events.put(None)):
+        with handled(lambda number, frame: events.put(None), from_a_terminal()):
             try:
                 life.live()
             finally:
@@ -202,26 +200,9 @@ class _Life:
         if self.job.kind is not PYTORCHJOB or not finished:
             return
         for replica in self.replicas:
-            silent = time.monotonic() - max(replica.spoke, finished[0].ended)
-            if replica.running and silent > EXIT_LIMIT:
+            if replica.seems_to_hang(finished[0].ended, EXIT_LIMIT):
                 raise JobFailed(
-                    f"replica {replica.name} has printed nothing for {EXIT_LIMIT:.0f} s since "
-                    f"{finished[0].name} finished; it seems to hang at its exit",
+                    f"replica {replica.name} has neither printed nor worked for {EXIT_LIMIT:.0f} s "
+                    f"since {finished[0].name} finished; it seems to hang at its exit",
                     last_lines(replica.name, replica.tail),
                 )
-
-
-@contextmanager
-def _told_to_end(then: Callable[[], None]) -> Iterator[None]:
-    """Calls ``then`` when this process is sent SIGTERM or SIGINT; nothing else happens."""
-
-    def handler(number: int, frame: FrameType | None) -> None:
-        then()
-
-    numbers = (signal.SIGTERM, signal.SIGINT)
-    before = [signal.signal(number, handler) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, previous in zip(numbers, before, strict=True):
-            signal.signal(number, previous)

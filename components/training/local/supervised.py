@@ -1,5 +1,8 @@
 """Start a process that leaves nothing behind."""
 
+import contextlib
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -31,3 +34,40 @@ def supervised(
         stderr=subprocess.STDOUT,
         start_new_session=True,
     )
+
+
+def kill_left(supervisor_pid: int) -> None:
+    """Kills what a supervisor has left that was killed itself.
+
+    Args:
+        supervisor_pid: Its process id, which the session of what it started is named by.
+    """
+    for pid in _seconds(supervisor_pid):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def cpu_seconds(supervisor_pid: int) -> float:
+    """Returns the processor time that what runs under a supervisor has used.
+
+    Args:
+        supervisor_pid: Its process id.
+    """
+    return sum(_seconds(supervisor_pid).values())
+
+
+def _seconds(session: int) -> dict[int, float]:
+    """Returns the processor seconds of each process of a session, by process id.
+
+    https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
+    """
+    tick = os.sysconf("SC_CLK_TCK")
+    used = {}
+    for directory in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (directory / "stat").read_bytes().rpartition(b") ")[2].split()
+        except OSError:
+            continue  # it has ended meanwhile
+        if int(fields[3]) == session:
+            used[int(directory.name)] = (int(fields[11]) + int(fields[12])) / tick
+    return used

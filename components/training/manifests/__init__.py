@@ -31,7 +31,11 @@ def render(job: TrainingJob, operator: str = "training-operator") -> dict[str, A
     """
     if operator not in OPERATORS:
         raise InputError(f"operator {operator!r}: must be one of {', '.join(OPERATORS)}")
-    return trainjob(job) if operator == "trainer" else _KINDS[job.framework](job)
+    if operator == "trainer":
+        return trainjob(job)
+    if job.runtime:
+        raise InputError("runtime: only a TrainJob has one; give --operator trainer as well")
+    return _KINDS[job.framework](job)
 
 
 def to_yaml(manifest: dict[str, Any]) -> str:

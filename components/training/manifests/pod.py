@@ -49,9 +49,11 @@ def run_policy(job: TrainingJob) -> dict[str, Any]:
     policy: dict[str, Any] = {"cleanPodPolicy": job.clean_up}
     limit = job.restart_limit
     if limit is not None:
-        # The training operator fails a job *at* this number of restarts of a container, and at
-        # the first where it is zero (PastBackoffLimit in pkg/core/job.go).
-        counted = limit and job.framework != "mpi" and job.restarts != "ExitCode"
+        # Both operators fail a job *at* this number of restarts of a container, and at the first
+        # where it is zero: the training operator (PastBackoffLimit in pkg/core/job.go), and for
+        # the MPI operator the Job of the launcher (pastBackoffLimitOnFailure in Kubernetes'
+        # pkg/controller/job/job_controller.go).
+        counted = limit and "ExitCode" not in job.restart_policies
         policy["backoffLimit"] = limit + 1 if counted else limit
     if job.time_limit:
         policy["activeDeadlineSeconds"] = job.time_limit
@@ -198,7 +200,7 @@ def _init_containers(job: TrainingJob) -> list[dict[str, Any]]:
     """Returns the containers that fetch code and data before the program starts."""
     commands = {}
     if job.code:
-        if job.code.url and not _REMOTE.match(job.code.url):
+        if not _REMOTE.match(job.code.url):
             raise InputError(
                 f"code.url {job.code.url!r}: on a cluster it must be an https, ssh or git URL"
             )

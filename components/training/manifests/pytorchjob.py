@@ -22,8 +22,10 @@ def pytorchjob(job: TrainingJob) -> dict[str, Any]:
     replicas = {}
     for role, replica in job.roles.items():
         spec = pod.replica_spec(job, replica, PYTORCHJOB.container, start(job, replica))
-        spec["template"]["spec"]["containers"][0]["env"] += LOCAL if alone else []
-        spec["template"]["spec"]["containers"][0]["env"] += ELASTIC if job.elastic else []
+        env = spec["template"]["spec"]["containers"][0]["env"]
+        env += LOCAL if alone else []
+        if job.elastic and ELASTIC["name"] not in {entry["name"] for entry in env}:
+            env.append(ELASTIC)
         replicas[role.capitalize()] = spec
     spec = {
         "nprocPerNode": str(job.processes_per_worker),
@@ -49,7 +51,7 @@ def pytorchjob(job: TrainingJob) -> dict[str, Any]:
 LOCAL = [{"name": "LOCAL_RANK", "value": "0"}, {"name": "LOCAL_WORLD_SIZE", "value": "1"}]
 """What torchrun would set and the operator does not."""
 
-ELASTIC = [{"name": "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "value": "1"}]
+ELASTIC = {"name": "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "value": "1"}
 """Without it the processes use the store of the rendezvous in worker-0, and the others wait for
 ever for one that is gone when worker-0 is started again
 (https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/elastic/rendezvous/dynamic_rendezvous.py)."""

@@ -6,12 +6,13 @@ from typing import Any
 from components.errors import InputError
 from components.training.description.fields import Replica, Volume
 from components.training.description.job import TrainingJob
+from components.training.description.values import SUBDOMAIN
 
 FETCHED = "fetched"
 """Directory of a volume that what was fetched for a pod is in."""
 
-_CLAIM = re.compile(r"pvc://([a-z0-9][-.a-z0-9]*)(?:/+(.*))?")
-_NFS = re.compile(r"nfs://([-.A-Za-z0-9]+)(/\S*)?")
+_CLAIM = re.compile(rf"pvc://({SUBDOMAIN})(?:/+(.*))?")
+_NFS = re.compile(r"nfs://([A-Za-z0-9][-.A-Za-z0-9]*)(/\S*)?")
 
 
 def volumes(job: TrainingJob, replica: Replica) -> tuple[list[dict], list[dict]]:

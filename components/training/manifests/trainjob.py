@@ -80,7 +80,7 @@ def _check(job: TrainingJob) -> None:
     asked = {
         "replicas": job.replicas,
         "elastic": job.elastic,
-        "retries": job.retries,
+        "retries": job.retries is not None,
         "restart_policy": job.restart_policy,
         "time_to_live": job.time_to_live is not None,
         "clean_up": job.clean_up != "Running",

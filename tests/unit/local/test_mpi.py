@@ -53,7 +53,7 @@ def processes(job, replicas, tmp_path):
     def make(spec=None, worker=None):
         made = job("MPIJob", spec=spec, Launcher=replicas(["mpirun"]), Worker=worker)
         with Loopback() as network:
-            found = mpi.processes(read(made), network, tmp_path)
+            found = mpi.processes(read(made), network, tmp_path, tmp_path)
             variables = {pod.name: environment for pod, _, environment in found}
         return variables, (tmp_path / "hostfile").read_text()
 

@@ -5,7 +5,8 @@ import threading
 
 import pytest
 
-from components.training.local import runner
+from components.errors import JobFailed
+from components.training.local import replica, runner
 
 LIMIT = 90  # seconds; far more than any of this takes
 
@@ -33,11 +34,11 @@ def test_output_is_complete_in_a_file_per_replica_and_line_by_line(manifest, log
         "worker-0.log",
         "worker-1.log",
     }
-    for replica, lines in heard.items():
-        role = replica.partition("-")[0]
+    for name, lines in heard.items():
+        role = name.partition("-")[0]
         expected = [f"{role} line {number}" for number in range(2000)]
         assert lines == [*expected, "on stderr, ü", "no end of line"]
-        assert (logs / f"{replica}.log").read_text().splitlines() == lines
+        assert (logs / f"{name}.log").read_text().splitlines() == lines
 
 
 def test_a_progress_bar_shows_what_a_person_would_see(manifest, logs):
@@ -65,6 +66,16 @@ def test_a_listener_that_fails_does_not_hang_the_job(manifest, alone):
         process.wait(45)
     except subprocess.TimeoutExpired:
         pytest.fail("the job never ends")
+
+
+def test_a_listener_that_never_returns_does_not_keep_the_job_from_ending(
+    manifest, logs, monkeypatch
+):
+    # As print() does when nobody reads the pipe it writes to.
+    monkeypatch.setattr(replica, "UNREAD", 0.5)
+    with pytest.raises(JobFailed, match=r"^replica master-0 exited with status 3$"):
+        job = manifest("print('hello')\nraise SystemExit(3)", workers=0)
+        runner.run(job, logs, lambda name, line: threading.Event().wait())
 
 
 def test_a_letter_of_two_bytes_survives_where_a_long_line_is_cut(manifest, logs):

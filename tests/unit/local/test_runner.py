@@ -166,12 +166,35 @@ def test_a_worker_that_fails_after_the_master_succeeded_changes_nothing(
 def test_a_replica_that_hangs_at_its_exit_is_named(manifest, logs, quiet, monkeypatch):
     monkeypatch.setattr(runner, "EXIT_LIMIT", 1.0)
     program = WHO + "time.sleep(600 if name == 'master' else 0)"
-    with pytest.raises(JobFailed, match="replica master-0 has printed nothing for 1 s"):
+    with pytest.raises(JobFailed, match="replica master-0 has neither printed nor worked for 1 s"):
         runner.run(manifest(program), logs, quiet)
 
 
+@pytest.mark.parametrize(
+    "work",
+    [
+        "for _ in range(30):\n    sys.stdout.write('\\r.'); sys.stdout.flush(); time.sleep(0.1)\n",
+        "while time.monotonic() < end: pass\n",
+    ],
+    ids=["progress bar", "computing"],
+)
+def test_a_replica_that_still_works_when_the_others_are_done_is_let(
+    manifest, logs, quiet, monkeypatch, work
+):
+    monkeypatch.setattr(runner, "EXIT_LIMIT", 1.0)
+    busy = "\n    ".join(work.splitlines())
+    program = WHO + f"end = time.monotonic() + 3\nif name == 'master':\n    {busy}\n"
+    runner.run(manifest(program), logs, quiet)
+
+
+def test_a_job_that_cannot_be_started_is_ended_in_a_sentence(manifest, logs, quiet):
+    job = manifest("", env={"LONG": "x" * 200_000})
+    with pytest.raises(JobFailed, match=r"^replica master-0 could not be started: Argument list"):
+        runner.run(job, logs, quiet)
+
+
 def test_signal_handlers_are_as_before_when_the_job_has_ended(manifest, logs, quiet):
-    numbers = (signal.SIGTERM, signal.SIGINT)
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
     runner.run(manifest("", workers=0), logs, quiet)
     assert [signal.getsignal(number) for number in numbers] == before
@@ -189,7 +212,7 @@ SPREAD = WHO + (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_cancels_the_job_and_nothing_is_left(
     manifest, alone, tmp_path, runs, number, logs
 ):

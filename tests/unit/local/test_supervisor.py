@@ -185,6 +185,21 @@ def test_the_command_ends_when_the_supervisor_is_killed(supervise, runs, eventua
     assert eventually(lambda: not runs(pid))
 
 
+def test_what_a_killed_supervisor_leaves_is_killed_and_the_job_ends(
+    manifest, alone, logs, runs, eventually
+):
+    program = """
+        import os, subprocess, time
+        print(os.getppid(), os.getpid(), subprocess.Popen(["sleep", "600"]).pid, flush=True)
+        time.sleep(600)
+    """
+    job = alone(manifest(program, workers=0))
+    supervisor, *pids = map(int, job.stdout.readline().split()[1:])
+    os.kill(supervisor, signal.SIGKILL)
+    job.communicate(timeout=LIMIT)
+    assert not any(map(runs, pids))
+
+
 def test_a_command_that_ignores_sigterm_is_killed_after_the_grace(supervise, runs):
     code = """
     import os, signal, time

@@ -1,0 +1,142 @@
+"""Jobs of this machine: what is kept of them, and what is not."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from components.errors import InputError, JobFailed
+from components.training.description.job import TrainingJob
+from components.training.local import jobs
+
+LIMIT = 60  # seconds; far more than any of this takes
+
+
+@pytest.fixture
+def home(tmp_path):
+    return tmp_path / "jobs"
+
+
+@pytest.fixture
+def run(home, tmp_path, monkeypatch):
+    """Runs a program as the job ``digits``."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(program="print('epoch 1')", **fields):
+        (tmp_path / "train.py").write_text(program)
+        described = {"name": "digits", "framework": "custom", "entrypoint": "train.py"} | fields
+        job = TrainingJob.create(**described)
+        jobs.run(job, jobs.make_directory(home, job.name), lambda replica, line: None)
+
+    return run
+
+
+def test_a_job_can_be_found_again(run, home):
+    run()
+    job = jobs.find(home, "digits")
+    assert (job.kind, job.state, job.replicas) == ("PyTorchJob", "succeeded", ["master-0"])
+    assert [one.name for one in jobs.all_jobs(home)] == ["digits"]
+
+
+def test_a_failed_job_says_why(run, home):
+    with pytest.raises(JobFailed):
+        run("raise SystemExit(3)")
+    job = jobs.find(home, "digits")
+    assert (job.state, job.reason) == ("failed", "replica master-0 exited with status 3")
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"entrypoint": "no.py"}, "entrypoint 'no.py' does not exist"),
+        ({"checkpoint_dir": "/proc/none/ckpt"}, "checkpoint_dir '/proc/none/ckpt' cannot be made"),
+        ({"model_dir": "/dev/null/model"}, "model_dir '/dev/null/model' cannot be made"),
+    ],
+)
+def test_a_job_that_cannot_be_run_leaves_its_name_free(run, home, fields, said):
+    with pytest.raises(InputError, match=said):
+        run(**fields)
+    assert jobs.all_jobs(home) == []
+    run()
+
+
+def test_whatever_goes_wrong_before_a_job_starts_leaves_its_name_free(run, home, monkeypatch):
+    def fails(*_):
+        raise RuntimeError("no such luck")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(jobs, "bring_here", fails)
+        with pytest.raises(RuntimeError):
+            run()
+    run()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_job_can_be_cancelled_while_its_code_is_fetched(tmp_path, runs, eventually, number):
+    (tmp_path / "bin").mkdir()
+    git = tmp_path / "bin" / "git"
+    git.write_text(
+        f"#!/bin/sh\necho $$ > {tmp_path}/pid.partial\n"
+        f"mv {tmp_path}/pid.partial {tmp_path}/pid\nexec sleep 600\n"
+    )
+    git.chmod(0o755)
+    program = """
+        import sys
+        from pathlib import Path
+        from components.errors import TriremeError
+        from components.training.description.job import TrainingJob
+        from components.training.local import jobs
+
+        code = {"url": "https://example.org/code.git"}
+        job = TrainingJob.create(name="digits", entrypoint="train.py", code=code)
+        try:
+            jobs.run(job, jobs.make_directory(Path(sys.argv[1]), job.name), print)
+        except TriremeError as error:
+            sys.exit(str(error))
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program), str(tmp_path / "jobs")],
+        env=os.environ | {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert eventually((tmp_path / "pid").exists)
+    assert jobs.find(tmp_path / "jobs", "digits").state == "running"
+    process.send_signal(number)
+    assert process.communicate(timeout=LIMIT)[1] == "the job was cancelled\n"
+    assert eventually(lambda: not runs(int((tmp_path / "pid").read_text())))
+    assert not (tmp_path / "jobs" / "digits").exists()
+
+
+def test_a_record_that_cannot_be_read_is_no_job_and_in_nobodys_way(run, home):
+    run()
+    (home / "half").mkdir()
+    (home / "half" / "state.json").write_text("")
+    assert [job.name for job in jobs.all_jobs(home)] == ["digits"]
+    for name in ("half", "none", "../jobs/digits"):
+        with pytest.raises(InputError, match="there is none of that name"):
+            jobs.find(home, name)
+
+
+def test_logs_are_those_of_the_job(run, home):
+    run("print('epoch 1')\nprint('epoch 2')")
+    lines = []
+    jobs.logs(home, "digits", True, "", lambda *line: lines.append(line))
+    assert lines == [("master-0", "epoch 1"), ("master-0", "epoch 2")]
+    for replica in ("worker-9", "../logs/master-0"):
+        for follow in (False, True):
+            with pytest.raises(InputError, match=r"job 'digits' has master-0$"):
+                jobs.logs(home, "digits", follow, replica, lines.append)
+
+
+def test_a_job_whose_process_is_gone_is_lost_and_can_be_deleted(run, home):
+    run()
+    file = home / "digits" / "state.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"state": "running", "born": "0"}))
+    assert jobs.find(home, "digits").state == "lost"
+    jobs.delete(home, "digits")
+    assert not (home / "digits").exists()
