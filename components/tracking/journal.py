@@ -12,6 +12,7 @@ Each line is an object with one key:
     {"tags": {name: value}}               tags of the step's run and of the pipeline's (lineage)
     {"headline": {name: value}}           metrics of the step's run and of the pipeline's
     {"artifact": path, "folder": name}    a file to keep with the step's run
+    {"dataset": {...}}                    the dataset that was used, see ``log_dataset``
     {"model": {...}}                      a model to log and register, see ``log_model``
     {"summary": text}                     the step's result in a few words, for a person
     {"error": {...}}                      why the step ended, see ``log_error``
@@ -100,6 +101,19 @@ def log_artifact(path: Path, folder: str = "") -> None:
         folder: The folder of the MLflow run's artifacts that it goes to.
     """
     _append({"artifact": str(path), "folder": folder})
+
+
+def log_dataset(uri: str, fingerprint: str, files: int, size: int) -> None:
+    """Records the dataset that the run uses, as its input.
+
+    Args:
+        uri: Where it came from, without credentials.
+        fingerprint: What tells these bytes from any others.
+        files: How many files it has.
+        size: Their bytes.
+    """
+    dataset = {"uri": uri, "fingerprint": fingerprint, "files": files, "bytes": size}
+    _append({"dataset": dataset})
 
 
 def log_model(onnx: Path, name: str, sample: Path) -> None:

@@ -1,5 +1,6 @@
 """Bring a step's journal into MLflow."""
 
+import json
 import posixpath
 import re
 import time
@@ -17,6 +18,7 @@ HURRY = 10.0  # the same, when somebody waits for the process to end
 PARAMETER_LIMIT = 6000  # characters of a parameter's value that MLflow keeps
 BATCH = 100  # parameters or tags that MLflow takes at once
 
+DIGEST_LIMIT = 36  # characters of a dataset's digest that MLflow keeps
 NAME_LIMIT = 250  # characters of a name that MLflow takes
 _UNUSUAL = re.compile(r"[^\w\-. :/]")  # what MLflow does not accept in a name
 
@@ -130,6 +132,9 @@ def _apply(record: dict[str, Any], run: Run) -> dict[str, str]:
             log(run_id, tags={"error": record["error"]["message"]})
     elif "artifact" in record:
         _log_artifact(Path(record["artifact"]), record["folder"], run)
+    elif "dataset" in record:
+        for run_id in both:
+            _log_dataset(run_id, **record["dataset"])
     elif "model" in record:
         return _log_model(run, **record["model"])
     return {}
@@ -188,6 +193,24 @@ def _log_artifact(path: Path, folder: str, run: Run) -> None:
         patiently(lambda: client.log_artifacts(run.step_id, str(path), folder or None))
     elif path.exists():
         patiently(lambda: client.log_artifact(run.step_id, str(path), folder or None))
+
+
+def _log_dataset(run_id: str, uri: str, fingerprint: str, **profile: int) -> None:
+    """Logs a dataset as a run's input, as ``mlflow.log_input`` does for one in memory."""
+    from mlflow import MlflowClient
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+    from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
+
+    name = uri.rstrip("/").rpartition("/")[2] or uri
+    dataset = Dataset(
+        name=name[:NAME_LIMIT],
+        digest=fingerprint.rpartition(":")[2][:DIGEST_LIMIT],
+        source_type=uri.partition(":")[0] if "://" in uri else "local",
+        source=json.dumps({"uri": uri}),
+        profile=json.dumps(profile | {"fingerprint": fingerprint}),
+    )
+    training = [InputTag(MLFLOW_DATASET_CONTEXT, "training")]
+    patiently(lambda: MlflowClient().log_inputs(run_id, datasets=[DatasetInput(dataset, training)]))
 
 
 def _log_model(run: Run, onnx: str, name: str, sample: str) -> dict[str, str]:

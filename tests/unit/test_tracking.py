@@ -30,6 +30,7 @@ def test_what_a_step_records_is_read_back_in_order(workspace, tmp_path):
         journal.log_tags({"git.commit": "abc"})
         journal.log_headline({"accuracy": 0.9})
         journal.log_artifact(tmp_path / "log", "logs")
+        journal.log_dataset("s3://bucket/digits", "sha256:abc", 2, 300)
         journal.log_model(tmp_path / "m.onnx", "digits", tmp_path / "s.npz")
         journal.summarize("ü, two\nlines, \u2028")
         journal.log_error(StepFailed("too bad", "the end\nof a log"))
@@ -39,6 +40,14 @@ def test_what_a_step_records_is_read_back_in_order(workspace, tmp_path):
         {"tags": {"git.commit": "abc"}},
         {"headline": {"accuracy": 0.9}},
         {"artifact": str(tmp_path / "log"), "folder": "logs"},
+        {
+            "dataset": {
+                "uri": "s3://bucket/digits",
+                "fingerprint": "sha256:abc",
+                "files": 2,
+                "bytes": 300,
+            }
+        },
         {
             "model": {
                 "onnx": str(tmp_path / "m.onnx"),
@@ -183,6 +192,20 @@ def test_everything_recorded_arrives_where_it_belongs(client, run, workspace, tm
     assert artifacts(client, run.step_id) == ["kept", "report.html"]
     assert artifacts(client, run.step_id, "kept") == ["kept/a.txt"]
     assert artifacts(client, run.pipeline_id) == []
+
+
+def test_a_dataset_is_an_input_of_the_run(client, run, workspace):
+    fingerprint = f"sha256:{64 * 'a'}"
+    with journal.opened(workspace, "dataset"):
+        journal.log_dataset("s3://bucket/digits/", fingerprint, 2, 300)
+    sync(workspace, "dataset", run)
+    for run_id in (run.step_id, run.pipeline_id):
+        (used,) = client.get_run(run_id).inputs.dataset_inputs
+        assert (used.dataset.name, used.dataset.digest) == ("digits", 36 * "a")
+        assert json.loads(used.dataset.source) == {"uri": "s3://bucket/digits/"}
+        profile = {"files": 2, "bytes": 300, "fingerprint": fingerprint}
+        assert json.loads(used.dataset.profile) == profile
+        assert [tag.value for tag in used.tags] == ["training"]
 
 
 def test_metrics_have_the_time_that_they_were_recorded_at(client, run, workspace):
