@@ -68,6 +68,10 @@ test-system:
 	@missing=""; \
 	command -v mpirun >/dev/null || missing="$$missing openmpi-bin"; \
 	command -v ip >/dev/null || missing="$$missing iproute2"; \
+	command -v nginx >/dev/null || missing="$$missing nginx-light"; \
+	command -v fcgiwrap >/dev/null || missing="$$missing fcgiwrap"; \
+	command -v git-lfs >/dev/null || missing="$$missing git-lfs"; \
+	command -v /usr/sbin/sshd >/dev/null || missing="$$missing openssh-server"; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" != 0 ]; then \
 		echo "note: some tests are skipped; as root: apt-get install$$missing" >&2; \
 	elif [ -n "$$missing" ]; then $(APT) $$missing; fi

@@ -17,6 +17,9 @@ from components.home import home
 MOUNTS = Path("/var/run/secrets/trireme")
 """Where pods have their Secrets, in a directory for each purpose."""
 
+DEFAULTS = {"code": "trireme-code", "dataset": "trireme-dataset"}
+"""What Secrets are called where nobody says otherwise, by purpose; there need not be one."""
+
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
 
@@ -44,6 +47,22 @@ def check(field: str, name: str) -> None:
         )
 
 
+def given(name: str, purpose: str) -> str:
+    """Returns the name of the Secret to use: empty where it is the default and there is none.
+
+    Args:
+        name: A Secret's name.
+        purpose: What it is for, ``code`` or ``dataset``.
+    """
+    if name != DEFAULTS[purpose]:
+        return name
+    mounted = MOUNTS / purpose
+    if mounted.is_dir():
+        return name if any(mounted.iterdir()) else ""
+    variables = any(variable.startswith(f"{_prefix(name)}_") for variable in os.environ)
+    return name if variables or (home() / "secrets" / name).is_dir() else ""
+
+
 def read(name: str, purpose: str, keys: Iterable[str]) -> Secret:
     """Returns what there is of a Secret.
 
@@ -60,10 +79,13 @@ def read(name: str, purpose: str, keys: Iterable[str]) -> Secret:
         return _in(mounted, keys)
     if not name:
         return Secret()
-    prefix = re.sub(r"\W", "_", name).upper()
-    variables = {key: f"{prefix}_{re.sub(r'[^0-9A-Za-z]', '_', key).upper()}" for key in keys}
+    variables = {key: f"{_prefix(name)}_{_prefix(key)}" for key in keys}
     found = {key: os.environ[name] for key, name in variables.items() if name in os.environ}
     return Secret(_in(home() / "secrets" / name, keys) | found)
+
+
+def _prefix(name: str) -> str:
+    return re.sub(r"\W", "_", name).upper()
 
 
 def _in(directory: Path, keys: Iterable[str]) -> Secret:

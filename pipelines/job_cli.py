@@ -5,7 +5,8 @@ import secrets
 import shlex
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,6 +34,7 @@ Namespace = Annotated[
     str, typer.Option("--namespace", "-n", help="Default: the one that KUBECONFIG names.")
 ]
 Context = Annotated[str, typer.Option(help="A context of the KUBECONFIG; default: its current.")]
+DEFAULT_OPERATOR = "training-operator"
 Operator = Annotated[
     str,
     typer.Option(
@@ -72,18 +74,30 @@ def submit(
     starting_limit: Annotated[
         float | None, typer.Option(help="With --wait: seconds its pods may take to start.")
     ] = None,
-    operator: Operator = "training-operator",
+    operator: Operator = DEFAULT_OPERATOR,
     namespace: Namespace = "",
     context: Context = "",
 ) -> None:
     """Run a training job on a cluster or, with --local, on this machine."""
+    limits_given = {
+        "--queued-limit": queued_limit is not None,
+        "--starting-limit": starting_limit is not None,
+    }
+    if local:
+        _refuse(limits_given, "goes with --wait on a cluster, not with --local")
+        _refuse_a_place(namespace, context)
+        _refuse({"--operator": operator != DEFAULT_OPERATOR}, "is for a cluster, not for --local")
+    else:
+        _refuse({"--isolated": isolated}, "goes with --local")
+        if not wait:
+            _refuse(limits_given, "goes with --wait")
     job = _described(
         file,
         name=name,
         framework=framework,
         image=image,
         entrypoint=entrypoint,
-        command=shlex.split(command),
+        command=_words(command),
         workers=workers,
         gpu=gpus,
         env=_variables(env or []),
@@ -91,17 +105,15 @@ def submit(
     if local:
         _run_here(job, isolated, dry_run)
         return
-    if isolated:
-        raise InputError("--isolated goes with --local")
 
     from components.training.cluster import launcher, preflight, submission
     from components.training.cluster.following import Limits
     from components.training.manifests import render, to_yaml
 
     manifest = render(job, operator)
-    cluster = _cluster(namespace, context)
-    preflight.check(cluster, manifest, cluster.namespace)
+    cluster = _cluster(namespace, context, stays=wait)
     if dry_run:
+        preflight.check(cluster, manifest, cluster.namespace)
         typer.echo(to_yaml(manifest), nl=False)
         return
     for note in job.notes:
@@ -118,7 +130,7 @@ def submit(
 
 
 @app.command()
-def render(file: File = None, operator: Operator = "training-operator") -> None:
+def render(file: File = None, operator: Operator = DEFAULT_OPERATOR) -> None:
     """Show the manifest of a job, for kubectl or a repository."""
     from components.training import manifests
 
@@ -137,6 +149,7 @@ def schema() -> None:
 def list_jobs(local: Local = False, namespace: Namespace = "", context: Context = "") -> None:
     """List the jobs there are."""
     if local:
+        _refuse_a_place(namespace, context)
         from components.training.local import jobs
 
         here = jobs.all_jobs(_home())
@@ -172,6 +185,7 @@ def status(
 ) -> None:
     """Show a job, its replicas, and why they are as they are."""
     if local:
+        _refuse_a_place(namespace, context)
         from components.training.local import jobs
 
         job = jobs.find(_home(), name)
@@ -218,15 +232,18 @@ def logs(
     context: Context = "",
 ) -> None:
     """Show what the replicas print, each line with its replica."""
+    lines = _lines(needs_reader=True)
     if local:
+        _refuse_a_place(namespace, context)
         from components.training.local import jobs
 
-        jobs.logs(_home(), name, follow, replica, _lines())
+        with suppress(BrokenPipeError):
+            jobs.logs(_home(), name, follow, replica, lines)
         return
     from components.training.cluster import jobs as there
 
-    cluster = _cluster(namespace, context)
-    there.logs(cluster, name, follow=follow, replica=replica, on_line=_lines())
+    cluster = _cluster(namespace, context, stays=follow)
+    there.logs(cluster, name, follow=follow, replica=replica, on_line=lines)
 
 
 @app.command()
@@ -235,6 +252,7 @@ def cancel(
 ) -> None:
     """End a job; its record stays."""
     if local:
+        _refuse_a_place(namespace, context)
         from components.training.local import jobs
 
         jobs.cancel(_home(), name)
@@ -251,6 +269,7 @@ def delete(
 ) -> None:
     """Remove a job and all that is left of it; end it if it runs."""
     if local:
+        _refuse_a_place(namespace, context)
         from components.training.local import jobs
 
         jobs.delete(_home(), name)
@@ -289,6 +308,25 @@ def _variables(pairs: list[str]) -> dict[str, str]:
     return dict(pair.split("=", 1) for pair in pairs)
 
 
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError as error:
+        raise InputError(f"--command {command!r}: cannot be split into words: {error}") from None
+
+
+def _refuse(options: Mapping[str, object], why: str) -> None:
+    """Refuses an option that is given and would change nothing."""
+    for option, is_given in options.items():
+        if is_given:
+            raise InputError(f"{option} {why}")
+
+
+def _refuse_a_place(namespace: str, context: str) -> None:
+    options = {"--namespace": namespace, "--context": context}
+    _refuse(options, "is for a cluster, not for --local")
+
+
 def _run_here(job: "TrainingJob", isolated: bool, dry_run: bool) -> None:
     from components.training.local import jobs
     from components.training.manifests import render, to_yaml
@@ -311,17 +349,24 @@ def _home() -> Path:
     return home() / "jobs"
 
 
-def _cluster(namespace: str, context: str) -> "Cluster":
-    from components.training.cluster.connection import Cluster
+def _cluster(namespace: str, context: str, stays: bool = False) -> "Cluster":
+    """Returns the cluster for a command that asks something, or that stays until a job ends."""
+    from components.training.cluster.connection import PATIENCE, PATIENCE_OF_A_PERSON, Cluster
 
-    return Cluster(namespace, context=context or None)
+    return Cluster(
+        namespace,
+        context=context or None,
+        patience=PATIENCE if stays else PATIENCE_OF_A_PERSON,
+        patience_at_first=PATIENCE_OF_A_PERSON,
+        on_wait=_show_state,
+    )
 
 
-def _lines() -> "Lines":
+def _lines(needs_reader: bool = False) -> "Lines":
     from components.training.lines import Lines
     from pipelines.console import plain
 
-    return Lines(plain)
+    return Lines(plain, needs_reader=needs_reader)
 
 
 def _show_state(sentence: str) -> None:

@@ -1,15 +1,28 @@
 """Check out a repository from the command line, as a container that runs before a program does.
 
-python -m components.checkout URL REVISION DIRECTORY
+python -m components.checkout [--secret NAME] [--directory PATH] URL REVISION DESTINATION
 """
 
-import sys
+import argparse
 from pathlib import Path
 
 from components.checkout.git import checkout
 from components.step import last_words
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m components.checkout")
+    parser.add_argument("--secret", default="")
+    parser.add_argument("--directory", default="")
+    parser.add_argument("url")
+    parser.add_argument("revision")
+    parser.add_argument("destination", type=Path)
+    given = parser.parse_args()
     with last_words():
-        url, revision, directory = sys.argv[1:]
-        print(checkout(url, revision, Path(directory)).commit)
+        made = checkout(
+            given.url,
+            given.revision,
+            given.destination,
+            secret=given.secret,
+            directory=given.directory,
+        )
+        print(made.commit)

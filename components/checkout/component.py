@@ -8,9 +8,9 @@ from components.images import BASE
 
 
 @dsl.component(base_image=BASE, install_kfp_package=False)
-def checkout(url: str, revision: str, workspace: str) -> NamedTuple(
-    "Outputs", path=str, commit=str
-):
+def checkout(
+    url: str, revision: str, workspace: str, secret: str = "", directory: str = ""
+) -> NamedTuple("Outputs", path=str, commit=str):
     """Checks out a git repository at an exact commit into the run workspace.
 
     Args:
@@ -18,15 +18,26 @@ def checkout(url: str, revision: str, workspace: str) -> NamedTuple(
             repository, which holds the reference trainers.
         revision: A branch, a tag, or a full or short commit id. Empty: the default branch.
         workspace: The run workspace.
+        secret: The name of the Secret that opens a private repository, with the keys username and
+            password (or a token), or ssh-privatekey and known_hosts. Empty: none; there need not
+            be one of the default name.
+        directory: A directory in the repository, which becomes CODE_DIR. Empty: all of it.
 
     Returns:
-        path: Where the working tree is.
+        path: Where that directory is.
         commit: The full id of the commit that was checked out.
     """
     from pathlib import Path
 
+    from components import secrets
     from components.checkout.git import checkout
     from components.step import step
 
     with step("checkout", workspace):
-        return checkout(url, revision, Path(workspace, "code"))
+        return checkout(
+            url,
+            revision,
+            Path(workspace, "code"),
+            secret=secrets.given(secret, "code"),
+            directory=directory,
+        )

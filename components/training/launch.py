@@ -220,7 +220,7 @@ def _train_there(
     hand_on(manifest, passthrough)
     manifest["metadata"]["ownerReferences"] = owners(cluster)
     (logs / "job.yaml").write_text(to_yaml(manifest))
-    if not submission.attaches(cluster, manifest):
+    if not submission.make_way(cluster, manifest):
         _make_room(job)
         for directory in (job.model_dir, job.checkpoint_dir):
             # The job's image may run as another user than this step.

@@ -57,6 +57,7 @@ class Fault:
     after: bool = False  # the request is carried out all the same
     headers: dict | None = None
     message: str = "something is wrong"
+    text: str | None = None  # the answer, where it is no Status
     details: dict | None = None
 
 
@@ -251,6 +252,9 @@ class _Handler(BaseHTTPRequestHandler):
             if not fault.code:
                 self.close_connection = True
                 return
+            if fault.text is not None:
+                self._send_text(fault.code, fault.text)
+                return
             status = {"message": fault.message, "details": fault.details or {}}
             self._send(fault.code, status, fault.headers)
             return
@@ -336,8 +340,8 @@ def _prefetched(chunks):
 def _selected(thing, query):
     labels = thing["metadata"].get("labels", {})
     for selector in filter(None, query.get("labelSelector", "").split(",")):
-        name, _, value = selector.partition("=")
-        if labels.get(name) != value:
+        name, compared, value = selector.partition("=")
+        if name not in labels or (compared and labels[name] != value):
             return False
     for selector in filter(None, query.get("fieldSelector", "").split(",")):
         path, _, value = selector.partition("=")

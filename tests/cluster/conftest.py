@@ -3,6 +3,7 @@
 import os
 import threading
 import uuid
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
@@ -25,6 +26,7 @@ from components.training.cluster.connection import Cluster
 from components.training.cluster.following import Limits
 from components.training.cluster.launcher import launch
 from components.training.cluster.reasons import QUEUE
+from components.training.cluster.refusals import NotFound
 from components.training.cluster.resources import PODS
 
 REAL = os.environ.get("TRIREME_TEST_KUBECONFIG") or os.environ.get("KUBECONFIG")
@@ -121,7 +123,8 @@ def talkative(request, cluster, container_logs, tmp_path):
     player = Player(cluster, container_logs, node)
     yield player
     for pod in cluster.list(PODS, cluster.namespace)["items"]:
-        player.remove(pod["metadata"]["name"])
+        with suppress(NotFound):  # gone with the one that owned it
+            player.remove(pod["metadata"]["name"])
     remove_node(cluster, node)
     kubelet.close()
 

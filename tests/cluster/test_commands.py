@@ -3,10 +3,11 @@
 import threading
 
 import pytest
-from player import ROLES, manifests
+from player import ROLES, Player, manifests
 
 from components.errors import InputError
-from components.training.cluster import jobs, submission
+from components.training.cluster import jobs, reasons, submission
+from components.training.cluster.connection import Cluster
 from components.training.cluster.refusals import KindMissing
 from components.training.cluster.resources import PODS, kind_of, resource_of
 from components.training.cluster.status import status_of
@@ -55,9 +56,10 @@ def test_a_name_that_is_not_there_brings_close_ones(cluster, submitted, pytorch)
     )
 
 
-def test_a_name_that_two_jobs_have_is_refused(cluster, submitted):
+def test_a_name_that_two_jobs_have_is_refused(cluster):
     for kind in ("PyTorchJob", "TFJob"):
-        submitted(manifests()[kind])
+        manifest = manifests()[kind]
+        cluster.create(resource_of(kind_of(manifest)), manifest, cluster.namespace)
     with pytest.raises(InputError, match="there is a PyTorchJob and a TFJob of that name"):
         jobs.find(cluster, "digits")
 
@@ -129,7 +131,7 @@ def test_logs_that_there_are_can_be_read(cluster, talkative, pytorch):
     assert heard(cluster, follow=False, replica="worker-0") == [("worker-0", "hello")]
     with pytest.raises(InputError) as caught:
         heard(cluster, follow=False, replica="worker-7")
-    said = "replica 'worker-7': job 'digits' has no pod of that name; it has master-0, worker-0"
+    said = "replica 'worker-7': job 'digits' has none of that name; it has master-0, worker-0"
     assert str(caught.value) == said
 
 
@@ -150,6 +152,37 @@ def test_logs_can_be_followed_to_the_end(cluster, talkative, pytorch):
     lines = heard(cluster, follow=True, replica="master-0")
     later.join()
     assert lines == [("master-0", "hello"), ("master-0", "goodbye")]
+
+
+def test_replicas_are_known_before_they_have_pods(cluster, submitted, manifest):
+    submitted(manifest)
+    first, second = ROLES[manifest["kind"]]
+    assert heard(cluster, follow=False, replica=f"{first}-0") == []
+    with pytest.raises(InputError, match=f"it has {first}-0, {second}-"):
+        heard(cluster, follow=False, replica="other-0")
+
+
+def test_pods_are_listed_once_for_all_jobs(server):
+    cluster = Cluster()
+    for name in ("one", "two", "three"):
+        manifest = manifests()["PyTorchJob"]
+        manifest["metadata"]["name"] = name
+        submission.submit(cluster, manifest)
+    server.requests.clear()
+    assert len(jobs.list_jobs(cluster)) == 3
+    assert len([path for _, path in server.requests if "/pods" in path]) == 1
+
+
+def test_events_are_listed_once_for_all_pods(server, container_logs, pytorch):
+    cluster = Cluster()
+    player = Player(cluster, container_logs)
+    job = submission.submit(cluster, pytorch)
+    pods = [player.get(player.pod(job, role)) for role in ("master", "worker")]
+    player.event(pods[1], "FailedMount", "no such claim")
+    server.requests.clear()
+    why = reasons.why_not_running(cluster, job, zip(("a", "b"), pods, strict=True))
+    assert why == "b: FailedMount: no such claim"
+    assert len(server.requests) == 1
 
 
 def test_a_cluster_without_operators_says_so(standing_in, server):

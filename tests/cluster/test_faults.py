@@ -6,7 +6,7 @@ import pytest
 from player import Player
 
 from components.errors import InputError
-from components.training.cluster import connection, following
+from components.training.cluster import connection, following, watching
 from components.training.cluster.connection import Cluster
 from components.training.cluster.refusals import (
     Forbidden,
@@ -16,6 +16,7 @@ from components.training.cluster.refusals import (
     Unavailable,
 )
 from components.training.cluster.resources import PODS, resource_of
+from components.training.cluster.streams import Stop
 from components.training.kinds import PYTORCHJOB
 
 JOBS = resource_of(PYTORCHJOB)
@@ -247,6 +248,113 @@ def test_a_kubeconfig_that_cannot_be_used_is_named(tmp_path, monkeypatch, conten
     with pytest.raises(InputError, match=r"^no Kubernetes cluster to work with: ") as caught:
         Cluster()
     assert why in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_context_that_is_not_there_is_named(server):
+    with pytest.raises(InputError) as caught:
+        Cluster(context="other")
+    assert str(caught.value) == "context 'other': the kubeconfig has none of that name; it has here"
+
+
+@pytest.mark.parametrize("namespace", ["../../x", "a b", "A", "-a", "a" * 64, "a\n"])
+def test_what_cannot_be_a_namespace_is_refused(server, namespace):
+    with pytest.raises(InputError, match=r"^namespace '.*': must be at most 63"):
+        Cluster(namespace)
+
+
+def test_an_address_that_is_none_is_refused_at_once(write_kubeconfig):
+    write_kubeconfig("htp://127.0.0.1:1")
+    with pytest.raises(InputError, match=r"^server 'htp://127.0.0.1:1' of the kubeconfig: "):
+        Cluster().list(PODS, "team")
+
+
+def test_an_answer_that_is_not_kubernetes_is_named(server, cluster):
+    server.fail("GET", "pods", code=200, text="<html>Log in!</html>")
+    with pytest.raises(Refused, match="does not answer as a Kubernetes API server does"):
+        cluster.list(PODS, "team")
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "details", "said"),
+    [
+        (
+            403,
+            'admission webhook "w" denied the request: too many replicas',
+            {},
+            'the cluster finds it invalid: admission webhook "w" denied the request: too many',
+        ),
+        (
+            404,
+            'namespaces "team" not found',
+            {"name": "team", "kind": "namespaces"},
+            "namespace 'team': the cluster has none of that name",
+        ),
+    ],
+)
+def test_what_only_looks_like_rights_or_an_operator_that_lack_is_the_inputs_fault(
+    launched, server, pytorch, code, message, details, said
+):
+    server.fail("POST", "dryRun", code=code, message=message, details=details)
+    error = launched(pytorch).end().error
+    assert isinstance(error, InputError) and error.exit_status == 2
+    assert str(error).startswith(said)
+
+
+def test_whoever_waits_is_told_what_for(server, monkeypatch):
+    monkeypatch.setattr(connection, "UNSAID", 0.0)
+    waits = []
+    cluster = Cluster(patience=20, patience_at_first=0.5, on_wait=waits.append)
+    failing = "failed calling webhook: connection refused"
+    server.fail("GET", "pods", times=-1, code=500, message=failing)
+    said = f"the cluster at {server.url} fails: 500 {failing}"
+    with pytest.raises(Unavailable, match=f"^{said}$"):
+        cluster.list(PODS, "team")
+    assert waits == [f"waiting: {said}"]
+    server.faults.clear()
+    cluster.list(PODS, "team")
+    # It is known to be there: now it is worth waiting for.
+    server.fail("GET", "pods", times=6, code=503)
+    monkeypatch.setattr(connection, "FIRST_PAUSE", 0.2)
+    assert cluster.list(PODS, "team")["items"] == []
+
+
+def test_a_watch_that_ends_at_once_is_opened_more_and_more_seldom(server, cluster, monkeypatch):
+    monkeypatch.setattr(watching, "FIRST_PAUSE", 100.0)
+    monkeypatch.setattr(watching, "LONGEST_PAUSE", 800.0)
+    server.fail("GET", "watch=true", times=-1, code=200, text="")
+    waits = []
+
+    class Hasty(Stop):
+        def wait(self, seconds):
+            waits.append(seconds)
+            if len(waits) == 5:
+                self.set()
+            return self.is_set()
+
+    assert list(watching.changes(cluster, PODS, "team", Hasty())) == []
+    assert [round(wait, -2) for wait in waits] == [100, 200, 400, 800, 800]
+
+
+def test_a_log_whose_pod_is_gone_meanwhile_is_its_own(launched, server, player, pytorch):
+    run = launched(pytorch)
+    job = player.wait_for(pytorch)
+    server.fail("GET", "fieldSelector=metadata.name%3Ddigits-master-0", code=200)
+    server.faults[-1].text = '{"items": []}'
+    pod = player.pod(job, "master")
+    player.logs.write(pod, "the last words")
+    player.run(pod)
+    player.exit(pod, 0)
+    player.condition(job, "Succeeded")
+    assert run.end().lines == [("master-0", "the last words")]
+
+
+def test_events_that_may_not_be_seen_are_no_obstacle(launched, server, player, pytorch):
+    server.denied = {"list events"}
+    server.fail("GET", "/events", times=-1, code=403)
+    run = launched(pytorch)
+    run.says("starting: 0 of 2 replicas run; its operator has not taken it up yet")
+    player.condition(player.wait_for(pytorch), "Succeeded")
+    assert run.end().error is None
 
 
 def test_the_token_is_in_no_message(server, cluster, write_kubeconfig):

@@ -1,7 +1,7 @@
 """A job's whole life, on the stand-in and on a real API server."""
 
 import pytest
-from player import ROLES
+from player import ROLES, manifests
 
 from components.errors import InputError, JobFailed
 from components.training.blame import Cancelled
@@ -193,6 +193,30 @@ def test_another_job_of_the_name_is_left_alone(cluster, launched, player, pytorc
     assert exists(cluster, there)
 
 
+def test_a_name_that_a_job_of_another_kind_has_is_refused(cluster, launched, pytorch):
+    submission.submit(cluster, manifests()["TFJob"])
+    error = launched(pytorch).end().error
+    assert type(error) is InputError
+    said = "name 'digits': a TFJob of that name is there already; delete it first"
+    assert str(error).startswith(said)
+    assert not exists(cluster, pytorch)
+
+
+def test_pods_of_another_job_of_the_name_are_not_its_own(cluster, launched, player, pytorch):
+    run = launched(pytorch)
+    job = player.wait_for(pytorch)
+    other = manifests()["TFJob"]
+    other = cluster.create(resource_of(kind_of(other)), other, cluster.namespace)
+    pod = player.pod(other, "worker")
+    player.run(pod)
+    player.exit(pod, 1)
+    player.run(player.pod(job, "master"))
+    run.says("starting: 1 of 2 replicas run")
+    player.exit("digits-master-0", 0)
+    player.condition(job, "Succeeded")
+    assert set(run.end().seconds) == {"master-0"}
+
+
 def test_an_invalid_manifest_is_refused_with_the_servers_words(cluster, launched, pytorch):
     error = launched(pytorch | {"spec": {}}).end().error
     assert type(error) is Invalid and error.exit_status == 2
@@ -200,16 +224,12 @@ def test_an_invalid_manifest_is_refused_with_the_servers_words(cluster, launched
     assert not exists(cluster, pytorch)
 
 
-@pytest.mark.parametrize("phase", ["starting", "running"])
-def test_a_job_that_runs_into_a_limit_is_deleted(cluster, launched, player, pytorch, phase):
-    run = launched(pytorch, **{phase: 0.5})
+def test_a_job_that_runs_into_a_limit_is_deleted(cluster, launched, player, pytorch):
+    run = launched(pytorch, starting=0.5)
     job = player.wait_for(pytorch)
-    pod = player.pod(job, "master")
-    if phase == "running":
-        player.run(pod)
-        player.run(player.pod(job, "worker"))
+    player.pod(job, "master")
     error = run.end().error
-    assert str(error).startswith(f"the job was {phase} for more than its limit of 0.5 s")
+    assert str(error).startswith("the job was starting for more than its limit of 0.5 s")
     jobs_of = resource_of(kind_of(job))
     submission.wait_until_gone(cluster, job)
     assert not cluster.list(jobs_of, cluster.namespace)["items"]
@@ -218,7 +238,7 @@ def test_a_job_that_runs_into_a_limit_is_deleted(cluster, launched, player, pyto
 
 def test_each_phase_has_a_limit_of_its_own(launched, player, pytorch):
     pytorch["spec"]["runPolicy"]["suspend"] = True
-    run = launched(pytorch, queued=0.3, running=0.1)
+    run = launched(pytorch, queued=0.3, starting=0.1)
     player.condition(player.wait_for(pytorch), "Suspended")
     said = "the job was queued for more than its limit of 0.3 s: it is suspended, and no queue"
     assert str(run.end().error).startswith(said)
@@ -248,6 +268,21 @@ def test_why_pods_do_not_run_is_said(launched, player, pytorch):
     jobs.delete(player.cluster, "digits")
     run.end()
     assert "running: 2 of 2 replicas run" in run.states
+
+
+def test_why_a_replica_that_has_run_does_not_is_said(launched, player, pytorch):
+    run = launched(pytorch)
+    job = player.wait_for(pytorch)
+    pods = [player.pod(job, role, restart="OnFailure") for role in ("master", "worker")]
+    for pod in pods:
+        player.run(pod)
+    run.says("running: 2 of 2 replicas run")
+    player.restart(pods[1], 1)
+    waiting = {"reason": "CrashLoopBackOff", "message": "back-off 40s"}
+    player._container(pods[1], "Running", {"waiting": waiting}, restartCount=2)
+    run.says("running: 1 of 2 replicas run; worker-0: CrashLoopBackOff: back-off 40s")
+    player.condition(job, "Succeeded")
+    assert run.end().error is None
 
 
 def test_an_elastic_job_runs_with_fewer_replicas(launched, player, pytorch):

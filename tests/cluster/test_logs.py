@@ -1,5 +1,6 @@
 """Replicas' logs: complete, in order and named, whatever breaks."""
 
+import time
 from functools import partial
 
 import pytest
@@ -129,6 +130,55 @@ def test_logs_go_on_in_a_pod_made_anew(up, talkative, pytorch, eventually):
     succeed(talkative, job, [master, worker])
     assert run.end().error is None
     assert of(run, "worker-0") == ["before", "after"]
+
+
+def test_a_second_pod_is_not_blamed_for_what_the_first_one_said(up, talkative, pytorch, eventually):
+    run, job, (master, worker) = up(pytorch)
+    talkative.logs.write(worker, "RuntimeError: Connection closed by peer [10.0.0.1]:23456")
+    at = talkative.now()
+    talkative.exit(worker, 137, at=at)
+    assert eventually(lambda: of(run, "worker-0"))
+    talkative.remove(worker)
+    talkative.logs.restart(worker)
+    assert talkative.pod(job, "worker") == worker
+    talkative.run(worker)
+    talkative.logs.write(worker, "ValueError: the cause")
+    talkative.exit(worker, 3, at=at)  # in the same second
+    talkative.condition(job, "Failed")
+    talkative.exit(master, 143)
+    error = run.end().error
+    assert str(error) == "replica worker-0 exited with status 3"
+    assert error.detail == "[worker-0] ValueError: the cause"
+
+
+def test_what_takes_long_to_read_is_read_whole_after_the_end(up, talkative, pytorch, monkeypatch):
+    monkeypatch.setattr(following, "DRAIN", 0.5)
+    run, job, pods = up(pytorch)
+
+    class Slow(list):
+        def append(self, line):
+            time.sleep(0.05)
+            super().append(line)
+
+    run.lines = Slow()
+    talkative.logs.write(pods[0], *(f"step {number}" for number in range(40)))
+    talkative.exit(pods[0], 1)
+    talkative.exit(pods[1], 143)
+    talkative.condition(job, "Failed")
+    assert run.end().error.detail.endswith("[master-0] step 39")
+    assert of(run, "master-0") == [f"step {number}" for number in range(40)]
+
+
+def test_what_is_not_read_is_said(up, talkative, pytorch, monkeypatch):
+    monkeypatch.setattr(following, "DRAIN", 0.5)
+    run, job, pods = up(pytorch)
+    ended = {"exitCode": 0, "startedAt": talkative.now(), "finishedAt": talkative.now()}
+    talkative._container(pods[0], "Succeeded", {"terminated": ended})  # its log has no end
+    talkative.condition(job, "Succeeded")
+    assert run.end().error is None
+    said = "(the rest of the log is not read: "
+    assert of(run, "master-0") == [f"{said}nothing more came)"]
+    assert of(run, "worker-0") == [f"{said}its pod outlives the job)"]
 
 
 def test_whoever_comes_later_hears_it_all(up, launched, talkative, pytorch, eventually):

@@ -128,6 +128,31 @@ def test_how_a_pod_failed_is_said_in_words(status, words):
     assert pods.failure(pod(**status), "pytorch").words == words
 
 
+@pytest.mark.parametrize(
+    ("owner", "made", "own"),
+    [
+        ({"kind": "PyTorchJob", "uid": "1"}, "10:00:00", True),
+        ({"kind": "PyTorchJob", "uid": "0"}, "10:00:30", False),
+        ({"kind": "TFJob", "uid": "2"}, "10:00:30", False),
+        # MPIJob's launcher, and all of a TrainJob.
+        ({"kind": "Job", "uid": "3"}, "10:00:30", True),
+        ({"kind": "Job", "uid": "3"}, "09:59:30", False),
+    ],
+)
+def test_a_pod_of_another_job_of_the_name_is_known(owner, made, own):
+    metadata = {"creationTimestamp": f"2026-01-01T{made}Z", "ownerReferences": [owner]}
+    ours = job(uid="1", creationTimestamp="2026-01-01T10:00:00Z")
+    assert pods.is_of({"metadata": metadata}, ours) is own
+
+
+def test_what_could_not_be_started_has_not_run():
+    at = "2026-01-01T00:01:00Z"
+    failed = {"reason": "StartError", "startedAt": "1970-01-01T00:00:00Z", "finishedAt": at}
+    states = {"name": "pytorch", "lastState": {"terminated": failed}, "restartCount": 1}
+    states["state"] = {"running": {"startedAt": at}}
+    assert pods.spans(pod("Running", containerStatuses=[states]), "pytorch").keys() == {1}
+
+
 def test_a_pod_that_has_succeeded_after_a_restart_has_not_failed():
     states = {
         "name": "pytorch",

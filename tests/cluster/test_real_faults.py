@@ -12,7 +12,7 @@ from kubelet import Logs
 from link import Link
 from player import SERVICE_ACCOUNTS, Player
 
-from components.training.cluster import connection, following, submission, watching
+from components.training.cluster import credentials, following, submission, watching
 from components.training.cluster.connection import Cluster
 from components.training.cluster.refusals import Expired, Forbidden, Unauthorized
 from components.training.cluster.resources import PODS, Resource, resource_of
@@ -122,7 +122,7 @@ def in_a_pod(real, kubeconfig, monkeypatch, tmp_path):
     )
     monkeypatch.setattr(in_cluster, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
     monkeypatch.setattr(in_cluster, "SERVICE_CERT_FILENAME", str(tmp_path / "ca.crt"))
-    monkeypatch.setattr(connection, "_NAMESPACE", tmp_path / "namespace")
+    monkeypatch.setattr(credentials, "_NAMESPACE", tmp_path / "namespace")
     host, _, port = settings["server"].removeprefix("https://").rpartition(":")
     monkeypatch.delenv("KUBECONFIG")
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)

@@ -16,9 +16,11 @@ JOBS = resource_of(PYTORCHJOB)
 ALONE = """
 import json, sys
 from components.errors import TriremeError
+from components.training.cluster import launcher
 from components.training.cluster.connection import Cluster
 from components.training.cluster.following import Limits
 from components.training.cluster.launcher import launch
+launcher.LAST_CALL = float(sys.argv[3])
 try:
     launch(
         json.loads(sys.argv[2]),
@@ -40,9 +42,10 @@ def alone(request):
     cluster = request.getfixturevalue("cluster" if "cluster" in names else "standing_in")
     started = []
 
-    def start(manifest):
+    def start(manifest, last_call=20):
+        arguments = [cluster.namespace, json.dumps(manifest), str(last_call)]
         process = subprocess.Popen(
-            [sys.executable, "-c", ALONE, cluster.namespace, json.dumps(manifest)],
+            [sys.executable, "-c", ALONE, *arguments],
             stdout=subprocess.PIPE,
             text=True,
             cwd=Path(submission.__file__).parents[3],
@@ -87,6 +90,18 @@ def test_a_job_whose_making_was_interrupted_is_deleted(
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 143
     assert submission.find(standing_in, pytorch) is None
+
+
+def test_an_api_server_that_is_away_does_not_keep_it(server, alone, pytorch, eventually):
+    server.fail("POST", r"pytorchjobs$", times=-1, code=503)
+    process = alone(pytorch, last_call=0.5)
+    assert eventually(lambda: ("POST", JOBS.path("team")) in server.requests)
+    server.fail("GET", "", times=-1, code=503)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 143
+    unknown, last = process.stdout.read().splitlines()
+    assert unknown.startswith("whether PyTorchJob digits is there now is not known: the cluster at")
+    assert last == "Cancelled: the job was cancelled"
 
 
 def test_another_job_of_the_name_is_not_deleted(cluster, alone, player, pytorch):

@@ -175,3 +175,26 @@ def test_a_job_belongs_to_its_pod_where_that_belongs_to_nobody(cluster, step_pod
     assert owner.owners(cluster) == [
         {"apiVersion": "v1", "kind": "Pod", "name": "alone", "uid": uid}
     ]
+
+
+def test_a_new_attempt_gets_an_empty_place_when_the_one_before_has_gone(
+    training, described, talkative, monkeypatch, tmp_path
+):
+    first = training(described)
+    job = talkative.wait_for(render(described))
+    up(talkative, job)
+    (tmp_path / "model.partial" / "half").write_text("of the model")
+    talkative.condition(job, "Failed", message="no such luck")
+    assert isinstance(first.end().error, JobFailed)
+    emptied = []
+    make_room = launch._make_room
+
+    def in_order(job):
+        gone = submission.find(talkative.cluster, render(described)) is None
+        make_room(job)
+        emptied.append(gone and not any((tmp_path / "model.partial").iterdir()))
+
+    monkeypatch.setattr(launch, "_make_room", in_order)
+    monkeypatch.setattr(launcher, "launch", lambda *_, **__: {})
+    training(described).end()
+    assert emptied == [True]

@@ -2,13 +2,16 @@
 
 import os
 import socket
+import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from components.checkout import git
+from components.checkout import command, git, lineage, url
 from components.checkout.git import checkout
-from components.errors import InputError
+from components.errors import InputError, TriremeError
+from components.tracking import journal
 
 pytestmark = pytest.mark.usefixtures("unaided_git")
 
@@ -183,7 +186,7 @@ def test_hooks_do_not_run(repository, destination, tmp_path, monkeypatch):
         hook.chmod(0o755)
     monkeypatch.setenv("GIT_TEMPLATE_DIR", str(template))
     checkout(str(repository.directory), "main", destination)
-    assert (destination / ".git" / "hooks" / "post-checkout").exists()
+    assert content(destination) == "two"
     assert not ran.exists()
 
 
@@ -206,12 +209,12 @@ def test_a_repository_of_the_callers_environment_does_not_stand_in(
 def test_our_own_source_tree_is_read_whoever_owns_it(repository, destination, monkeypatch):
     for path in [repository.directory, *repository.directory.rglob("*")]:
         os.chown(path, 12345, 12345)
-    monkeypatch.setattr(git, "SOURCE_TREE", repository.directory)
+    monkeypatch.setattr(url, "SOURCE_TREE", repository.directory)
     assert checkout("", "", destination).commit == repository.second
 
 
 def test_an_empty_url_without_a_source_checkout_is_refused(destination, tmp_path, monkeypatch):
-    monkeypatch.setattr(git, "SOURCE_TREE", tmp_path)
+    monkeypatch.setattr(url, "SOURCE_TREE", tmp_path)
     with pytest.raises(InputError, match="code_url is empty"):
         checkout("", "", destination)
 
@@ -223,6 +226,8 @@ def test_an_empty_url_without_a_source_checkout_is_refused(destination, tmp_path
         "https://hunter2@example.org/code.git",
         "http://x-access-token:hunter2@example.org/code.git",
         "ssh://git:hunter2@example.org/code.git",
+        "https://example.org/code.git?private_token=hunter2",
+        "git:hunter2@example.org:code.git",
     ],
 )
 def test_a_url_with_a_password_or_token_is_refused_and_not_repeated(url, destination):
@@ -251,6 +256,11 @@ def test_urls_without_a_password_are_accepted(url):
         "ftp://example.org/code",
         "no/such/directory",
         "https://example.org/a b",
+        "ssh://-oProxyCommand=touch/code",
+        "-oProxyCommand=touch@example.org:code",
+        "git@example.org:-touch",
+        "file://example.org/code",
+        "git://somebody@example.org/code",
         "~nosuchuser/code",
         pytest.param("a" * 300, id="too-long"),
     ],
@@ -292,13 +302,16 @@ def test_a_repository_without_commits_is_refused(make_repository, destination):
     assert beside(destination) == []
 
 
-def test_a_server_that_is_not_there_is_refused(destination):
+def test_a_server_that_is_not_there_is_said_after_some_attempts(destination, monkeypatch, capsys):
+    monkeypatch.setattr(command, "PAUSES", (0.0,) * 2)
     with socket.socket() as bound_but_not_listening:
         bound_but_not_listening.bind(("127.0.0.1", 0))
         port = bound_but_not_listening.getsockname()[1]
-        with pytest.raises(InputError, match="cannot be read") as caught:
+        with pytest.raises(TriremeError, match="cannot be read") as caught:
             checkout(f"git://127.0.0.1:{port}/code", "", destination)
     assert "\n" not in str(caught.value)
+    assert caught.value.exit_status == 1
+    assert capsys.readouterr().err.count("trying again") == 2
     assert beside(destination) == []
 
 
@@ -313,3 +326,211 @@ def test_a_missing_git_is_said_in_one_sentence(repository, destination, tmp_path
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match="git is not installed"):
         checkout(str(repository.directory), "", destination)
+
+
+def test_a_url_that_is_refused_does_not_show_what_may_be_a_password(destination):
+    with pytest.raises(InputError) as caught:
+        checkout("https://ada:hunt/er2@example.org/code", "", destination)
+    assert "hunt" not in str(caught.value)
+
+
+def test_a_directory_in_the_repository_is_what_is_given(repository, destination):
+    (repository.directory / "models" / "flowers").mkdir(parents=True)
+    (repository.directory / "models" / "flowers" / "train.py").write_text("")
+    commit = repository.commit("three")
+    source = str(repository.directory)
+    for _ in range(2):
+        given = checkout(source, "main", destination, directory="models/flowers")
+        assert given == (str(destination / "models/flowers"), commit)
+    assert checkout(source, "main", destination).path == str(destination)
+
+
+@pytest.mark.parametrize("directory", ["..", "/etc", "models/../..", ".git", "a\0b", "x/.git/y"])
+def test_a_directory_outside_of_the_repository_is_refused(directory, repository, destination):
+    with pytest.raises(InputError, match="must be a path inside the repository"):
+        checkout(str(repository.directory), "main", destination, directory=directory)
+    assert beside(destination) == []
+
+
+@pytest.mark.parametrize("directory", ["nothing", "file.txt"])
+def test_a_directory_that_is_none_is_refused(directory, repository, destination):
+    with pytest.raises(InputError, match=f"code_directory '{directory}' is not a directory in"):
+        checkout(str(repository.directory), "main", destination, directory=directory)
+
+
+@pytest.mark.parametrize(
+    ("link", "target"),
+    [
+        ("data", "/mnt/data"),
+        ("up", "../elsewhere"),
+        ("deep/up", "../../elsewhere"),
+        ("roundabout", "deep/down/../../../elsewhere"),
+        ("through", "deep/top/../elsewhere"),
+    ],
+)
+def test_a_link_that_leads_out_of_the_repository_is_refused(link, target, repository, destination):
+    deep = repository.directory / "deep"
+    deep.mkdir()
+    (deep / "down").symlink_to("../deep")
+    (deep / "top").symlink_to("..")
+    (repository.directory / link).symlink_to(target)
+    repository.commit("three")
+    with pytest.raises(InputError, match=f"{link} there is a link that leads out of the rep"):
+        checkout(str(repository.directory), "main", destination)
+    assert beside(destination) == []
+
+
+def test_links_inside_the_repository_are_kept(repository, destination):
+    deep = repository.directory / "deep"
+    deep.mkdir()
+    (deep / "file").symlink_to("../file.txt")
+    (repository.directory / "dangling").symlink_to("not-yet")
+    (repository.directory / "loop").symlink_to("loop")
+    repository.commit("three")
+    checkout(str(repository.directory), "main", destination)
+    assert (destination / "deep" / "file").read_text() == "three"
+    assert (destination / "dangling").is_symlink()
+
+
+@pytest.fixture
+def nested(repository, make_repository):
+    """The repository, with a submodule beside it."""
+    library = make_repository("library")
+    commit = library.commit("of the library")
+    library.commit("something newer")
+    (repository.directory / "lib").mkdir()
+    (repository.directory / ".gitmodules").write_text(
+        '[submodule "the.lib"]\n\tpath = lib\n\turl = ../library\n'
+    )
+    repository.git("update-index", "--add", "--cacheinfo", f"160000,{commit},lib")
+    repository.commit("three")
+    return repository
+
+
+def test_submodules_are_at_the_commit_that_is_recorded(nested, destination):
+    checkout(str(nested.directory), "main", destination)
+    assert (destination / "lib" / "file.txt").read_text() == "of the library"
+
+
+def test_a_submodule_that_is_to_be_left_out_is_named(nested, destination, capsys):
+    with (nested.directory / ".gitmodules").open("a") as file:
+        file.write("\tupdate = none\n")
+    nested.commit("four")
+    checkout(str(nested.directory), "main", destination)
+    assert list((destination / "lib").iterdir()) == []
+    assert "without the submodule lib" in capsys.readouterr().err
+
+
+def records(workspace, kind):
+    """What the journal of the step has of a kind, put together."""
+    found = [record[kind] for record in journal.read(workspace, "checkout") if kind in record]
+    return dict(pair for one in found for pair in one.items()) if kind != "artifact" else found
+
+
+def test_what_is_not_committed_is_recorded(repository, destination):
+    (repository.directory / "staged.txt").write_text("staged")
+    repository.git("add", "staged.txt")
+    (repository.directory / "file.txt").write_text("changed")
+    (repository.directory / "untracked.txt").write_text("unknown to git")
+    with journal.opened(destination.parent, "checkout"):
+        checkout(str(repository.directory), "main", destination)
+    tags = records(destination.parent, "tags")
+    assert tags["git.commit"] == repository.second
+    assert tags["git.branch"] == "main"
+    assert tags["git.dirty"] == "true"
+    (file,) = records(destination.parent, "artifact")
+    difference = Path(file).read_text()
+    assert "+changed" in difference and "+staged" in difference
+    assert "unknown to git" not in difference
+
+
+def test_a_clean_tree_leaves_no_difference(repository, destination):
+    with journal.opened(destination.parent, "checkout"):
+        checkout(str(repository.directory), "", destination)
+    assert records(destination.parent, "tags")["git.dirty"] == "false"
+    assert records(destination.parent, "artifact") == []
+    assert beside(destination) == ["code", "steps"]
+
+
+def test_changes_to_another_commit_say_nothing_of_this_one(repository, destination):
+    (repository.directory / "file.txt").write_text("changed")
+    with journal.opened(destination.parent, "checkout"):
+        checkout(str(repository.directory), repository.first, destination)
+    assert "git.dirty" not in records(destination.parent, "tags")
+    assert records(destination.parent, "artifact") == []
+
+
+def test_a_large_difference_is_cut(repository, destination, monkeypatch):
+    (repository.directory / "file.txt").write_text("line\n" * 100_000)
+    monkeypatch.setattr(lineage, "LIMIT", 1000)
+    checkout(str(repository.directory), "main", destination)
+    difference = destination.with_name("code.diff").read_text()
+    assert len(difference) < 1100
+    assert difference.endswith("cut here: there is more]\n")
+
+
+def test_what_the_local_repository_configures_does_not_run(repository, destination, tmp_path):
+    ran = tmp_path / "ran"
+    (repository.directory / ".gitattributes").write_text("*.txt filter=evil diff=evil\n")
+    repository.commit("three")
+    script = tmp_path / "script"
+    script.write_text(f"#!/bin/sh\ntouch '{ran}'\ncat\n")
+    script.chmod(0o755)
+    settings = {
+        "filter.evil.clean": script,
+        "filter.evil.process": script,
+        "filter.evil.required": "true",
+        "diff.evil.textconv": script,
+        "diff.evil.command": script,
+        "diff.external": script,
+        "core.fsmonitor": script,
+        "core.sshCommand": script,
+        "uploadpack.packObjectsHook": script,
+    }
+    for name, value in settings.items():
+        repository.git("config", name, str(value))
+    (repository.directory / "file.txt").write_text("changed")
+    checkout(str(repository.directory), "main", destination)
+    assert "+changed" in destination.with_name("code.diff").read_text()
+    assert not ran.exists()
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="needs another file system")
+def test_in_a_pod_a_repository_has_to_be_on_a_volume(
+    repository, destination, monkeypatch, untracked, tmp_path
+):
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as volume:
+        bare = Path(volume, "code.git")
+        repository.git("clone", "--quiet", "--bare", ".", str(bare))
+        assert checkout(bare.as_uri(), "", destination).commit == repository.second
+    if tmp_path.stat().st_dev == Path("/").stat().st_dev:
+        with pytest.raises(InputError, match="in a pod a repository must be on a mounted volume"):
+            checkout(repository.directory.as_uri(), "", destination)
+
+
+def test_a_short_commit_that_is_there_is_not_searched_again(repository, destination, monkeypatch):
+    source = str(repository.directory)
+    checkout(source, repository.first[:10], destination)
+    (destination / "mark").write_text("still here")
+    assert checkout(source, repository.first[:10], destination).commit == repository.first
+    assert (destination / "mark").exists()
+
+
+def test_a_server_that_hands_out_only_tips_is_asked_for_no_more_history_than_it_takes(
+    repository, destination, monkeypatch
+):
+    commits = [repository.commit(f"number {number}") for number in range(70)]
+    for name, value in (("COUNT", "1"), ("KEY_0", "protocol.version"), ("VALUE_0", "0")):
+        monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
+    checkout(str(repository.directory), commits[30], destination)
+    assert content(destination) == "number 30"
+    log = ["git", "-C", str(destination), "log", "--all", "--format=%H"]
+    history = subprocess.run(log, check=True, capture_output=True, text=True).stdout.split()
+    assert repository.first not in history
+
+
+def test_a_destination_that_cannot_be_written_is_said(repository, tmp_path):
+    (tmp_path / "occupied").write_text("a file")
+    with pytest.raises(TriremeError, match="cannot be written"):
+        checkout(str(repository.directory), "main", tmp_path / "occupied" / "code")

@@ -293,6 +293,19 @@ def test_what_is_fetched_is_mounted_where_the_program_looks():
         assert fetch["args"][-1] == f"{mount['mountPath']}/{mounts[place]['subPath']}"
 
 
+def test_the_secret_of_a_repository_is_where_it_is_fetched_and_nowhere_else():
+    code = {"url": "https://example.org/a.git", "secret": "team", "directory": "nlp/train"}
+    spec = pods(rendered(**PYTORCH, code=code))["Master"]
+    assert {"name": "code-secret", "secret": {"secretName": "team"}} in spec["volumes"]
+    (fetch,) = spec["initContainers"]
+    assert "--secret=team" in fetch["args"]
+    (mounted,) = [one for one in fetch["volumeMounts"] if one["name"] == "code-secret"]
+    assert mounted["mountPath"] == "/var/run/secrets/trireme/code"
+    mounts = {mount["name"]: mount for mount in spec["containers"][0]["volumeMounts"]}
+    assert mounts["code"]["subPath"] == "fetched/nlp/train"
+    assert "code-secret" not in mounts
+
+
 @pytest.mark.parametrize(
     ("uri", "volume", "mount"),
     [

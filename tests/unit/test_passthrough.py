@@ -45,6 +45,29 @@ def test_every_pod_gets_volumes_variables_and_placement(pods):
         assert pod["affinity"] == TASK["affinity"]
 
 
+def test_a_variable_that_holds_a_login_stays_behind(pods, capsys):
+    values = {
+        "MLFLOW_TRACKING_URI": "https://me:hunter2@mlflow",
+        "PIP_ARGS": "--index-url https://token@pypi.example.org/x",
+        "MAIL": "me@example.org",
+        "DOCS": "https://example.org/@me",
+    }
+    env = [{"name": name, "value": value} for name, value in values.items()]
+    env.append({"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}})
+    container = pods(TASK | {"env": env})["Master"]["containers"][0]
+    names = {variable["name"] for variable in container["env"]}
+    assert {"MAIL", "DOCS", "KEY"} < names and not {"MLFLOW_TRACKING_URI", "PIP_ARGS"} & names
+    warning = capsys.readouterr().err
+    assert warning.startswith("warning: MLFLOW_TRACKING_URI, PIP_ARGS of the task")
+    assert warning.count("\n") == 1 and "hunter2" not in warning
+
+
+def test_affinity_of_another_sort_is_kept(pods):
+    ours = {"podAntiAffinity": {}}
+    pod = pods(TASK, scheduling={"affinity": ours})["Master"]
+    assert pod["affinity"] == ours | TASK["affinity"]
+
+
 def test_what_the_task_asks_for_wins_and_either_amount_is_the_others_default(pods):
     container = pods(TASK, cpu="2", memory="4Gi")["Master"]["containers"][0]
     assert container["resources"] == {

@@ -63,3 +63,21 @@ def test_a_file_that_is_no_text_is_said(here):
     (here / "team" / "password").write_bytes(b"\xff")
     with pytest.raises(InputError, match="cannot be read"):
         secrets.read("team", "code", KEYS)
+
+
+def test_the_default_secret_need_not_be_there(here, monkeypatch, tmp_path):
+    name = secrets.DEFAULTS["code"]
+    assert secrets.given(name, "code") == ""
+    assert secrets.given("team", "code") == "team"
+    monkeypatch.setenv("TRIREME_CODE_PASSWORD", "hunter2")
+    assert secrets.given(name, "code") == name
+    assert secrets.read(name, "code", KEYS) == {"password": "hunter2"}
+    (tmp_path / "mounts" / "code").mkdir(parents=True)  # what a pod has of one that is not there
+    assert secrets.given(name, "code") == ""
+    (tmp_path / "mounts" / "code" / "password").touch()
+    assert secrets.given(name, "code") == name
+
+
+def test_the_default_secret_may_be_a_directory(here):
+    (here / secrets.DEFAULTS["dataset"]).mkdir(parents=True)
+    assert secrets.given(secrets.DEFAULTS["dataset"], "dataset") == "trireme-dataset"

@@ -1,37 +1,35 @@
-"""The connection to a Kubernetes cluster: credentials, and every request with its retries."""
+"""The connection to a Kubernetes cluster: every request, with its retries."""
 
-import os
+import re
 import threading
 import time
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import urllib3
-import yaml
-from kubernetes import client, config
-from urllib3.exceptions import HTTPError
+from kubernetes import client
+from urllib3.exceptions import HTTPError, LocationValueError
 
 from components.errors import InputError
-from components.training.cluster.refusals import Refused, Unavailable, refusal
+from components.training.cluster import credentials
+from components.training.cluster.refusals import (
+    Refused,
+    Unauthorized,
+    Unavailable,
+    message_of,
+    refusal,
+)
 from components.training.cluster.resources import Resource
 from components.training.cluster.streams import Stop
 
 PATIENCE = 300.0  # seconds that an API server may be away
+PATIENCE_OF_A_PERSON = 15.0  # who waits for the answer
+UNSAID = 1.0  # seconds of waiting that are not worth a word
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 10.0  # seconds between two attempts; each doubles the last
-CONNECT_TIMEOUT, READ_TIMEOUT = 10.0, 60.0  # seconds
-CONNECTIONS = 256  # that are kept for another request
-_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+CONNECT_TIMEOUT, READ_TIMEOUT = 10.0, 30.0  # seconds
 _PASSING = {429, 500, 502, 503, 504}
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # of a namespace
 _NEVER = Stop()
-_UNREADABLE = (
-    config.ConfigException,
-    yaml.YAMLError,
-    OSError,
-    ValueError,
-    KeyError,
-    TypeError,
-    AttributeError,
-)
 
 Query = list[tuple[str, str]]
 
@@ -45,7 +43,13 @@ class Cluster:
     """
 
     def __init__(
-        self, namespace: str = "", *, context: str | None = None, patience: float = PATIENCE
+        self,
+        namespace: str = "",
+        *,
+        context: str | None = None,
+        patience: float = PATIENCE,
+        patience_at_first: float | None = None,
+        on_wait: Callable[[str], None] = lambda sentence: None,
     ) -> None:
         """Reads the credentials: the kubeconfig, or the service account of the pod this is in.
 
@@ -53,31 +57,45 @@ class Cluster:
             namespace: The namespace; empty for the one that the credentials come with.
             context: A context of the kubeconfig other than its current one.
             patience: As above.
+            patience_at_first: The same until it has answered once, where not as above.
+            on_wait: Called with a sentence when the API server has to be waited for.
 
         Raises:
-            InputError: There are no credentials, or they cannot be read.
+            InputError: There are no credentials, or they cannot be read; or the namespace cannot
+                be the name of one.
         """
         self._context = context
         self._lock = threading.Lock()
+        self._on_wait, self._has_said_so = on_wait, False
+        self._patience_now = patience if patience_at_first is None else patience_at_first
         self.patience = patience
-        try:
-            self._api, default = self._load()
-        except _UNREADABLE as error:
-            why = str(error).partition("\n")[0].rstrip(".")
-            raise InputError(
-                f"no Kubernetes cluster to work with: {why}; "
-                "set KUBECONFIG to a file that kubectl can use"
-            ) from error
+        self._api, default = credentials.load(context)
         self.namespace = namespace or default
+        if not _NAME.fullmatch(self.namespace):
+            raise InputError(
+                f"namespace {self.namespace!r}: must be at most 63 lower-case letters, digits "
+                "and '-', with a letter or digit at either end"
+            )
 
-    def get(self, resource: Resource, name: str, namespace: str) -> dict[str, Any]:
+    def get(
+        self, resource: Resource, name: str, namespace: str, patience: float | None = None
+    ) -> dict[str, Any]:
         """Returns one object.
+
+        Args:
+            resource: What it is.
+            name: Its name.
+            namespace: Its namespace.
+            patience: Seconds to try for, where not the cluster's own.
 
         Raises:
             Refused: As for every request; see ``components.training.cluster.refusals``.
             Unavailable: The API server does not answer; as for every request.
         """
-        return self.request("GET", resource, resource.path(namespace, name))
+        answer: dict[str, Any] = self.request(
+            "GET", resource, resource.path(namespace, name), patience=patience
+        )
+        return answer
 
     def list(
         self, resource: Resource, namespace: str, *, stop: Stop = _NEVER, **query: str
@@ -178,55 +196,96 @@ class Cluster:
             The object in the answer; the open response where ``silence`` is given.
 
         Raises:
+            InputError: The kubeconfig leads to what is no URL.
             Refused: The answer is no; see ``components.training.cluster.refusals``.
             Unavailable: There was no answer.
         """
-        limit = time.monotonic() + (self.patience if patience is None else patience)
-        pause, renewed = FIRST_PAUSE, False
+        began = time.monotonic()
+        limit = began + (self._patience_now if patience is None else patience)
+        pause, renewed, has_said_so = FIRST_PAUSE, False, False
         while True:
             api = self._api
             try:
-                return _send(api, method, path, query, body, silence)
-            except client.ApiException as error:
-                if error.status == 401 and not renewed:
-                    renewed = True
-                    self._renew(api)
-                    continue
-                if _is_distrust(error):
-                    raise Refused(
-                        f"the certificate of {api.configuration.host} is not one that the "
-                        "kubeconfig trusts"
-                    ) from None
-                if error.status not in _PASSING and error.status != 0:
-                    raise refusal(error, resource) from None
-                wait = max(pause, _retry_after(error))
-                problem = _problem(error)
-            except HTTPError as error:
-                wait, problem = pause, str(error).partition(": ")[2] or str(error)
-            if time.monotonic() + wait > limit or stop.wait(wait):
-                raise Unavailable(f"the cluster at {api.configuration.host} is away: {problem}")
+                answer = _answer(api, resource, (method, path, query, body), silence)
+            except Refused as error:
+                self._patience_now = self.patience
+                if renewed or not isinstance(error, Unauthorized):
+                    raise
+                renewed = True
+                self._renew(api)
+                continue
+            except _NotNow as error:
+                problem, wait = f"the cluster at {api.configuration.host} {error}", error.wait
+            else:
+                self._patience_now = self.patience
+                if has_said_so:
+                    self._has_said_so = False
+                return answer
+            wait = max(pause, wait)
+            if time.monotonic() + wait > limit:
+                raise Unavailable(problem)
+            if time.monotonic() + wait > began + UNSAID and not self._has_said_so:
+                self._has_said_so = has_said_so = True
+                self._on_wait(f"waiting: {problem}")
+            if stop.wait(wait):
+                raise Unavailable(problem)
             pause = min(2 * pause, LONGEST_PAUSE)
-
-    def _load(self) -> tuple[client.ApiClient, str]:
-        """Returns a client with the credentials as they are now, and their namespace."""
-        settings = client.Configuration()
-        settings.retries = False  # every retry is ours
-        settings.connection_pool_maxsize = CONNECTIONS
-        kubeconfig = os.environ.get("KUBECONFIG") or None
-        if kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ:
-            config.load_incluster_config(client_configuration=settings)
-            return client.ApiClient(settings), _NAMESPACE.read_text().strip()
-        # The library would take the variable as it was when it was imported.
-        location = kubeconfig or str(Path.home() / ".kube" / "config")
-        config.load_kube_config(location, self._context, client_configuration=settings)
-        contexts, active = config.list_kube_config_contexts(location)
-        chosen = next((each for each in contexts if each["name"] == self._context), active)
-        return client.ApiClient(settings), chosen["context"].get("namespace") or "default"
 
     def _renew(self, stale: client.ApiClient) -> None:
         with self._lock:
             if self._api is stale:  # no other thread has done it
-                self._api, _ = self._load()
+                self._api, _ = credentials.load(self._context)
+
+
+class _NotNow(Exception):
+    """What may pass is in the way of an answer.
+
+    Attributes:
+        wait: Seconds that the API server asks to be left alone for.
+    """
+
+    def __init__(self, problem: str, wait: float = 0.0) -> None:
+        super().__init__(problem)
+        self.wait = wait
+
+
+_Request = tuple[str, str, Query | None, dict[str, Any] | None]
+
+
+def _answer(
+    api: client.ApiClient, resource: Resource, request: _Request, silence: float | None
+) -> Any:
+    """Returns the answer to a request that is sent once.
+
+    Raises:
+        InputError: The kubeconfig leads to what is no URL.
+        Refused: The answer is no.
+        _NotNow: It may be another one later.
+    """
+    host = api.configuration.host
+    try:
+        answer = _send(api, *request, silence)
+    except client.ApiException as error:
+        if _is_distrust(error):
+            raise Refused(
+                f"the certificate of {host} is not one that the kubeconfig trusts"
+            ) from None
+        if error.status == 0:
+            raise _NotNow(f"is away: {' '.join(str(error.reason).split())}") from None
+        if error.status not in _PASSING:
+            raise refusal(error, resource) from None
+        problem = f"fails: {error.status} {message_of(error)}"
+        raise _NotNow(problem, _retry_after(error)) from None
+    except LocationValueError as error:
+        raise InputError(f"server {host!r} of the kubeconfig: {error}") from None
+    except HTTPError as error:
+        raise _NotNow(f"is away: {str(error).partition(': ')[2] or error}") from None
+    if silence is None and not isinstance(answer, dict):
+        raise Refused(
+            f"{host} does not answer as a Kubernetes API server does; is that its address, and "
+            "is there a page to log in at before it?"
+        )
+    return answer
 
 
 def _send(
@@ -259,7 +318,3 @@ def _is_distrust(error: client.ApiException) -> bool:
 def _retry_after(error: client.ApiException) -> float:
     asked = (error.headers or {}).get("Retry-After", "")
     return float(asked) if asked.isdigit() else 0.0
-
-
-def _problem(error: client.ApiException) -> str:
-    return f"{error.status} {' '.join(str(error.reason).split())}".removeprefix("0 ")

@@ -10,9 +10,8 @@ from typing import Any
 
 from components.errors import JobFailed
 from components.training.blame import Cancelled
-from components.training.cluster import reasons
+from components.training.cluster import pods, reasons
 from components.training.cluster.connection import Cluster
-from components.training.cluster.pods import moment
 from components.training.cluster.replicas import Replica, Replicas
 from components.training.cluster.resources import PODS, Resource, kind_of, pods_of, resource_of
 from components.training.cluster.status import State, Status, expected_replicas, status_of
@@ -22,22 +21,22 @@ from components.training.cluster.watching import Change, changes
 TICK = 1.0  # seconds between two looks at the clock
 REASON_EVERY = 5.0  # seconds between two questions why nothing runs
 LAST_WORDS = 5  # lines of a replica that was removed before it ended
-DRAIN = 15.0  # seconds that pods get to end, and their logs to arrive, after the job has
+DRAIN = 15.0  # seconds that pods get to end after the job has, and the next line of a log to come
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How many seconds a job may spend in each phase; ``None`` is for ever.
+    """How many seconds a job may wait; ``None`` is for ever.
+
+    How long it may run its manifest says, to the operator, who keeps to it with no launcher.
 
     Attributes:
-        queued: Waiting to be let in, by Kueue or a gang scheduler.
-        starting: Waiting for its pods to run.
-        running: From when all of them have started.
+        queued: To be let in, by Kueue or a gang scheduler.
+        starting: For its pods to run.
     """
 
     queued: float | None = None
     starting: float | None = None
-    running: float | None = None
 
 
 class Following:
@@ -54,6 +53,9 @@ class Following:
         limits: Limits,
         on_line: Callable[[str, str], None],
         on_state: Callable[[str], None],
+        *,
+        replica: str = "",
+        stop: Stop | None = None,
     ) -> None:
         """Prepares it.
 
@@ -63,13 +65,17 @@ class Following:
             limits: The time it may take.
             on_line: Called with a replica's name and each line it prints, from several threads.
             on_state: Called with a short sentence whenever the job's state has changed.
+            replica: The only one whose log is read; empty for all.
+            stop: Ends the following early.
         """
         self.job = job
         self._cluster = cluster
         self._limits = limits
         self._on_state = on_state
-        self._stop = Stop()
-        self._replicas = Replicas(cluster, kind_of(job).container, on_line, self._stop)
+        self._stop = stop or Stop()
+        self._replicas = Replicas(
+            cluster, kind_of(job).container, on_line, self._stop, only=replica
+        )
         self._seen: queue.SimpleQueue[tuple[Resource, Change] | BaseException] = queue.SimpleQueue()
         self._phase, self._since = "", time.monotonic()
         self._queued_for, self._reason = "", ""
@@ -81,7 +87,7 @@ class Following:
         """Follows the job until it has ended.
 
         Returns:
-            Seconds that each replica ran, by name.
+            Seconds that each replica ran, by name; nothing if it was stopped.
 
         Raises:
             JobFailed: It did not succeed, was deleted, or ran into one of the limits.
@@ -95,6 +101,8 @@ class Following:
         self._watch(PODS, labelSelector=pods_of(self.job))
         try:
             while not (status := status_of(self.job)).state.ended:
+                if self._stop.is_set():
+                    return {}
                 self._check(status)
                 self._take_in(TICK)
             self._settle()
@@ -132,7 +140,8 @@ class Following:
             raise seen
         resource, change = seen
         if resource is PODS:
-            self._replicas.update(change.object, change.gone)
+            if pods.is_of(change.object, self.job):
+                self._replicas.update(change.object, change.gone)
         elif change.object["metadata"]["uid"] == self._metadata["uid"]:
             self.job = change.object
             if change.gone and not status_of(self.job).state.ended:
@@ -157,9 +166,9 @@ class Following:
         )
         self._look_for_reason(replicas)
         phase = self._phase_now(status)
-        if started >= expected > 0:
-            self._reason = ""
         running = sum(replica.is_running for replica in replicas)
+        if running >= expected > 0:
+            self._reason = ""
         self._say(self._sentence(phase, status, f"{running} of {expected} replicas run"))
         self._check_limit(phase)
 
@@ -182,7 +191,7 @@ class Following:
         idle = [
             (replica.name, replica.pod)
             for replica in replicas
-            if not replica.has_started and not replica.is_over
+            if not replica.is_running and not replica.is_over
         ]
         self._queued_for = ""
         if not replicas:
@@ -202,7 +211,7 @@ class Following:
         return phase
 
     def _check_limit(self, phase: str) -> None:
-        limit: float | None = getattr(self._limits, phase)
+        limit: float | None = getattr(self._limits, phase, None)
         if limit is not None and time.monotonic() - self._since > limit:
             why = f": {self._reason}" if self._reason else ""
             raise JobFailed(f"the job was {phase} for more than its limit of {limit:g} s{why}")
@@ -213,15 +222,17 @@ class Following:
             self._on_state(sentence)
 
     def _settle(self) -> None:
-        """Waits until the pods have ended and all that they printed has arrived."""
+        """Waits until the pods have ended and all that they printed has been passed on."""
         listing = self._cluster.list(
             PODS, self._metadata["namespace"], labelSelector=pods_of(self.job)
         )
         for pod in listing.get("items") or []:
-            self._replicas.update(pod, gone=False)
-        limit = time.monotonic() + DRAIN
-        while not self._replicas.have_settled and time.monotonic() < limit:
+            if pods.is_of(pod, self.job):
+                self._replicas.update(pod, gone=False)
+        ended = time.monotonic()
+        while not self._replicas.have_settled(ended, DRAIN) and not self._stop.is_set():
             self._take_in(0.1)
+        self._replicas.give_up()
 
     def _failure(self, status: Status) -> JobFailed:
         # v1 has one reason for all failures, and tells them apart in the message only.
@@ -262,4 +273,4 @@ class Following:
             for condition in status.get("conditions") or []
             if condition["type"] in ("Complete", "Succeeded")
         ]
-        return next((moment(time) for time in times if time), datetime.now(UTC))
+        return next((pods.moment(time) for time in times if time), datetime.now(UTC))

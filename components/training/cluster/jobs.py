@@ -11,13 +11,14 @@ from components.errors import InputError, JobFailed
 from components.training.cluster import pods, reasons, submission
 from components.training.cluster.connection import Cluster
 from components.training.cluster.following import Following, Limits
-from components.training.cluster.refusals import Forbidden, KindMissing
+from components.training.cluster.refusals import Forbidden, KindMissing, Refused
 from components.training.cluster.replicas import Replicas
 from components.training.cluster.resources import PODS, kind_of, pods_of, resource_of
 from components.training.cluster.status import (
     CANCELLED,
     expected_replicas,
     is_train_job,
+    replica_names,
     status_of,
 )
 from components.training.cluster.streams import Stop
@@ -98,9 +99,15 @@ def list_jobs(cluster: Cluster) -> list[Row]:
         KindMissing: No operator is installed.
         Refused: The cluster does not allow it.
     """
-    jobs = _all_jobs(cluster, MANAGED)
+    jobs, _ = _all_jobs(cluster, MANAGED)
     jobs.sort(key=lambda job: str(job["metadata"]["creationTimestamp"]), reverse=True)
-    return [_row(job, _pods(cluster, job)) for job in jobs]
+    label_of = {job["kind"]: kind_of(job).job_label for job in jobs}
+    all_pods = [
+        pod
+        for label in set(label_of.values())
+        for pod in cluster.list(PODS, cluster.namespace, labelSelector=label).get("items") or []
+    ]
+    return [_row(job, _those_of(job, all_pods)) for job in jobs]
 
 
 def find(cluster: Cluster, name: str) -> dict[str, Any]:
@@ -113,7 +120,7 @@ def find(cluster: Cluster, name: str) -> dict[str, Any]:
     Raises:
         InputError: There is no such job, or there are several.
     """
-    jobs = _all_jobs(cluster)
+    jobs, forbidden = _all_jobs(cluster)
     found = [job for job in jobs if job["metadata"]["name"] == name]
     if len(found) == 1:
         return found[0]
@@ -123,6 +130,8 @@ def find(cluster: Cluster, name: str) -> dict[str, Any]:
         raise InputError(f"job {name!r}: there is a {kinds} of that name {where}")
     close = difflib.get_close_matches(name, [job["metadata"]["name"] for job in jobs])
     hint = f"; is it {' or '.join(close)}?" if close else ""
+    if forbidden:
+        hint += f"; this user may not see any {' or '.join(forbidden)}"
     raise InputError(f"job {name!r}: there is none of that name {where}{hint}")
 
 
@@ -138,12 +147,11 @@ def status(cluster: Cluster, name: str) -> Details:
     """
     job = find(cluster, name)
     own_pods = _pods(cluster, job)
-    events = [event for thing in (job, *own_pods) for event in reasons.events(cluster, thing)]
     return Details(
         _row(job, own_pods),
         job.get("status", {}).get("conditions") or [],
         sorted((_replica_row(job, pod) for pod in own_pods), key=lambda row: row.name),
-        sorted(events, key=lambda event: event["time"]),
+        reasons.events(cluster, job, *own_pods),
     )
 
 
@@ -162,30 +170,37 @@ def logs(
         name: The job's name.
         follow: Go on until the job has ended.
         replica: The only one to read, such as ``worker-0``; empty for all of them.
-        on_line: Called with a replica's name and each line, from several threads.
+        on_line: Called with a replica's name and each line, from several threads; ends it all
+            with a BrokenPipeError.
 
     Raises:
         InputError: There is no such job or replica.
     """
     job = find(cluster, name)
     own_pods = _pods(cluster, job)
-    names = sorted({pods.replica_name(pod) for pod in own_pods})
+    names = {pods.replica_name(pod) for pod in own_pods} | replica_names(job)
     if replica and replica not in names:
         raise InputError(
-            f"replica {replica!r}: job {name!r} has no pod of that name; "
-            f"it has {', '.join(names) or 'none at all'}"
+            f"replica {replica!r}: job {name!r} has none of that name; "
+            f"it has {', '.join(sorted(names)) or 'none yet'}"
         )
+    stop = Stop()
 
     def pass_on(of: str, line: str) -> None:
-        if replica in ("", of):
+        try:
             on_line(of, line)
+        except BrokenPipeError:
+            stop.set()
 
     if follow and not status_of(job).state.ended:
         # That the job fails is no failure of reading its logs.
         with suppress(JobFailed):
-            Following(cluster, job, Limits(), pass_on, lambda state: None).to_the_end()
+            Following(
+                cluster, job, Limits(), pass_on, lambda state: None, replica=replica, stop=stop
+            ).to_the_end()
         return
-    replicas = Replicas(cluster, kind_of(job).container, pass_on, Stop(), follow=False)
+    container = kind_of(job).container
+    replicas = Replicas(cluster, container, pass_on, stop, follow=False, only=replica)
     for pod in own_pods:
         replicas.update(pod, gone=False)
     replicas.wait_for_logs()
@@ -238,26 +253,43 @@ def delete(cluster: Cluster, name: str) -> None:
     submission.wait_until_gone(cluster, job)
 
 
-def _all_jobs(cluster: Cluster, labels: str = "") -> list[dict[str, Any]]:
-    """Returns the jobs of every kind that the cluster knows."""
+def _all_jobs(cluster: Cluster, labels: str = "") -> tuple[list[dict[str, Any]], list[str]]:
+    """Returns the jobs of every kind that the cluster has, and the kinds that we may not see.
+
+    Raises:
+        Refused: That is every kind that it has, or it has none.
+    """
     jobs: list[dict[str, Any]] = []
-    missing: list[KindMissing] = []
+    forbidden: dict[str, Refused] = {}
+    missing: list[Refused] = []
     for kind in KINDS.values():
         try:
             listing = cluster.list(resource_of(kind), cluster.namespace, labelSelector=labels)
         except KindMissing as error:
             missing.append(error)
             continue
+        except Forbidden as error:
+            forbidden[kind.name] = error
+            continue
         for item in listing.get("items") or []:
             jobs.append({"apiVersion": kind.api_version, "kind": kind.name} | item)
-    if len(missing) == len(KINDS):
-        raise missing[0]
-    return jobs
+    if len(forbidden) + len(missing) == len(KINDS):
+        raise [*forbidden.values(), *missing][0]
+    return jobs, list(forbidden)
 
 
 def _pods(cluster: Cluster, job: dict[str, Any]) -> list[dict[str, Any]]:
     listing = cluster.list(PODS, job["metadata"]["namespace"], labelSelector=pods_of(job))
-    return listing.get("items") or []
+    return _those_of(job, listing.get("items") or [])
+
+
+def _those_of(job: dict[str, Any], all_pods: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    label, name = kind_of(job).job_label, job["metadata"]["name"]
+    return [
+        pod
+        for pod in all_pods
+        if pod["metadata"]["labels"].get(label) == name and pods.is_of(pod, job)
+    ]
 
 
 def _row(job: dict[str, Any], own_pods: list[dict[str, Any]]) -> Row:

@@ -1,12 +1,12 @@
 """The launcher: run a training job on a Kubernetes cluster, to its end."""
 
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 from components.errors import TriremeError
+from components.signals import TOLD_TO_END, handled
 from components.training.blame import Cancelled
 from components.training.cluster import submission
 from components.training.cluster.connection import Cluster
@@ -48,26 +48,37 @@ def launch(
         Unavailable: The API server was away for too long.
     """
     following: Following | None = None
-    with _signals_raise():
+    with handled(_cancel, _SIGNALS):
         try:
             job = submission.submit(cluster, manifest)
             following = Following(cluster, job, limits, on_line, on_state)
             return following.to_the_end()
         except BaseException as error:
             _ignore_signals()
-            job_left = following.job if following else _left_behind(cluster, manifest, error)
+            if following:
+                job_left: dict[str, Any] | None = following.job
+            else:
+                job_left = _left_behind(cluster, manifest, error, on_state)
             if job_left:
                 _delete_unless_over(cluster, job_left, on_state)
             raise
 
 
 def _left_behind(
-    cluster: Cluster, manifest: dict[str, Any], error: BaseException
+    cluster: Cluster,
+    manifest: dict[str, Any],
+    error: BaseException,
+    on_state: Callable[[str], None],
 ) -> dict[str, Any] | None:
     """Returns the job that a submission may have left which did not come to its end."""
     if isinstance(error, TriremeError) and not isinstance(error, Cancelled):
         return None
-    job = submission.find(cluster, manifest)
+    try:
+        job = submission.find(cluster, manifest, patience=LAST_CALL)
+    except TriremeError as problem:
+        name = manifest["metadata"]["name"]
+        on_state(f"whether {manifest['kind']} {name} is there now is not known: {problem}")
+        return None
     return job if job and submission.is_same(job, manifest) else None
 
 
@@ -83,23 +94,13 @@ def _delete_unless_over(
         on_state(f"{job['kind']} {job['metadata']['name']} could not be deleted: {error}")
 
 
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_SIGNALS: tuple[int, ...] = TOLD_TO_END
 
 
-@contextmanager
-def _signals_raise() -> Iterator[None]:
-    """Has SIGTERM and SIGINT raise ``Cancelled``, out of whatever is being waited for."""
-
-    def handler(number: int, frame: FrameType | None) -> None:
-        _ignore_signals()
-        raise Cancelled("the job was cancelled")
-
-    before = [signal.signal(number, handler) for number in _SIGNALS]
-    try:
-        yield
-    finally:
-        for number, previous in zip(_SIGNALS, before, strict=True):
-            signal.signal(number, previous)
+def _cancel(number: int, frame: FrameType | None) -> None:
+    """Interrupts whatever is being waited for."""
+    _ignore_signals()
+    raise Cancelled("the job was cancelled")
 
 
 def _ignore_signals() -> None:

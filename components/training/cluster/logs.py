@@ -1,6 +1,8 @@
 """Following a pod's log: through restarts and broken connections, with no line lost or doubled."""
 
+import math
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -22,7 +24,7 @@ SILENCE = 300.0  # seconds without a line after which the connection is made ane
 class PodLog(threading.Thread):
     """Follows the log of a pod's main container, one start of it after the other.
 
-    It ends when the pod is over and all it printed has been passed on.
+    It ends when the pod is over and all it printed has been passed on. Its name is the replica's.
     """
 
     def __init__(
@@ -47,7 +49,7 @@ class PodLog(threading.Thread):
             stop: Ends it early.
             follow: Wait for what is still to come; otherwise only what there is now is read.
         """
-        super().__init__(daemon=True)
+        super().__init__(name=pods.replica_name(pod), daemon=True)
         self._cluster = cluster
         self._pod = pod
         self._container = container
@@ -62,6 +64,17 @@ class PodLog(threading.Thread):
         self._start = 0
         self._read_to_its_end = False
         self._followed: BaseHTTPResponse | None = None
+        self._quiet_since = time.monotonic()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the pod prints no more."""
+        return self._gone or pods.is_over(self._pod)
+
+    @property
+    def quiet_since(self) -> float:
+        """When it brought a line last, by the monotonic clock; infinite while one is passed on."""
+        return self._quiet_since
 
     def update(self, pod: dict[str, Any], gone: bool) -> None:
         """Tells how the pod is now.
@@ -95,7 +108,7 @@ class PodLog(threading.Thread):
         pause = FIRST_PAUSE
         while not self._stop_all.is_set():
             self._changed.clear()
-            over = self._gone or pods.is_over(self._pod) or not self._follow
+            over = self.is_over or not self._follow
             before = self._position.since
             try:
                 if self._has_restarted():
@@ -226,11 +239,13 @@ class PodLog(threading.Thread):
                 if self._has_restarted():
                     return
             for raw in lines(response, LINE_LIMIT):
+                self._quiet_since = math.inf  # however long the listener takes
                 stamp, line = split(raw, stamp)
                 if stamp is None or is_new(stamp):
                     # A progress bar rewrites its line: what a person would see is its end.
                     text = line.decode(errors="replace").rstrip("\r")
                     self._on_line(text.rpartition("\r")[2])
+                self._quiet_since = time.monotonic()
 
     def _check_identity(self) -> None:
         """Checks that the log that was opened is not that of a later pod of the same name.
@@ -245,5 +260,6 @@ class PodLog(threading.Thread):
             stop=self._stop_all,
             fieldSelector=f"metadata.name={metadata['name']}",
         )
-        if metadata["uid"] not in [pod["metadata"]["uid"] for pod in listing.get("items") or []]:
+        # If none is there any more, what was opened before is still this one's.
+        if any(pod["metadata"]["uid"] != metadata["uid"] for pod in listing.get("items") or []):
             raise NotFound(f"pod {metadata['name']} is gone")

@@ -1,5 +1,7 @@
 """Hand what is set on a pipeline's task on to the pods of the job that the task launches."""
 
+import re
+import sys
 from typing import Any
 
 from components.errors import InputError
@@ -8,9 +10,14 @@ from components.training.kinds import KINDS
 IDLE = ("PS", "Launcher")
 """Roles that do not compute: what the task asks for is not meant for them."""
 
+_LOGIN = re.compile(r"\w://[^/\s?#]*@")
+
 
 def hand_on(manifest: dict[str, Any], task: dict[str, Any]) -> None:
     """Adds a task's resources, volumes, variables and placement to the pods of a job.
+
+    A variable whose value holds a login, as in ``https://user:password@host``, is left out, and a
+    warning names it: the manifest is there for many to see.
 
     Args:
         manifest: A PyTorchJob, TFJob or MPIJob, which is changed.
@@ -24,6 +31,7 @@ def hand_on(manifest: dict[str, Any], task: dict[str, Any]) -> None:
         raise InputError(
             "the training job's pods need the run workspace, and the task has no volume"
         )
+    variables = _without_logins(task.get("env") or [])
     kind = KINDS[manifest["kind"]]
     for role, spec in manifest["spec"][kind.replicas].items():
         pod = spec["template"]["spec"]
@@ -35,11 +43,11 @@ def hand_on(manifest: dict[str, Any], task: dict[str, Any]) -> None:
             *container.get("volumeMounts", []),
             *(task.get("volume_mounts") or []),
         ]
-        container["env"] = _without_doubles(container["env"], task.get("env") or [])
+        container["env"] = _without_doubles(container["env"], variables)
         pod["tolerations"] = [*pod.get("tolerations", []), *(task.get("tolerations") or [])]
         pod["nodeSelector"] = pod.get("nodeSelector", {}) | (task.get("node_selector") or {})
         if task.get("affinity"):
-            pod["affinity"] = task["affinity"]
+            pod["affinity"] = pod.get("affinity", {}) | task["affinity"]
 
 
 def _both(ours: dict[str, Any], task: dict[str, Any]) -> dict[str, Any]:
@@ -49,6 +57,18 @@ def _both(ours: dict[str, Any], task: dict[str, Any]) -> dict[str, Any]:
         "requests": ours["requests"] | limits | requests,
         "limits": ours["limits"] | requests | limits,
     }
+
+
+def _without_logins(variables: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    kept = [each for each in variables if not _LOGIN.search(each.get("value") or "")]
+    left_out = [each["name"] for each in variables if each not in kept]
+    if left_out:
+        print(
+            f"warning: {', '.join(left_out)} of the task is not handed on to the job's pods, for "
+            "its value holds a login; give the job that from a Secret, as secret_env",
+            file=sys.stderr,
+        )
+    return kept
 
 
 def _without_doubles(

@@ -1,16 +1,18 @@
 """What a pod of a training job tells: which replica it is, when it ran, and how it ended."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from components.errors import exit_in_words
+from components.training.kinds import KINDS
 
 _TYPE = ("training.kubeflow.org/replica-type", "training.kubeflow.org/job-role")
 _INDEX = "training.kubeflow.org/replica-index"
 _JOBSET_TYPE = "jobset.sigs.k8s.io/replicatedjob-name"
 _JOBSET_INDEX = "batch.kubernetes.io/job-completion-index"
 
+_SKEW = timedelta(seconds=2)  # that the clocks of two API servers may differ by
 _STARTING = ("ContainerCreating", "PodInitializing", "")
 _NOT_STARTED = ("StartError", "ContainerCannotRun", "RunContainerError", "CreateContainerError")
 
@@ -41,6 +43,23 @@ class Span:
 
     started: datetime
     finished: datetime | None
+
+
+def is_of(pod: dict[str, Any], job: dict[str, Any]) -> bool:
+    """Tells whether a pod with a job's labels is of this very job.
+
+    It may be of one of another kind that has the same name, or had it before.
+
+    Args:
+        pod: The pod.
+        job: The job, as the API server has it.
+    """
+    for owner in pod["metadata"].get("ownerReferences") or []:
+        if owner["kind"] in KINDS:
+            return bool(owner["uid"] == job["metadata"]["uid"])
+    # What a batch Job has made names only that as its owner.
+    made, job_made = (moment(thing["metadata"]["creationTimestamp"]) for thing in (pod, job))
+    return made >= job_made - _SKEW
 
 
 def replica_name(pod: dict[str, Any]) -> str:
@@ -102,7 +121,8 @@ def spans(pod: dict[str, Any], container: str) -> dict[int, Span]:
     for number, state in ((count - 1, "lastState"), (count, "state")):
         for kind in ("terminated", "running"):
             times = status.get(state, {}).get(kind, {})
-            if times.get("startedAt"):
+            # What could not be started says that it did so in 1970.
+            if times.get("startedAt") and times.get("reason") not in _NOT_STARTED:
                 finished = times.get("finishedAt")
                 known[number] = Span(moment(times["startedAt"]), finished and moment(finished))
     return known

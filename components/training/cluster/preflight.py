@@ -7,7 +7,6 @@ from components.training.cluster.connection import Cluster
 from components.training.cluster.refusals import AlreadyThere, Forbidden
 from components.training.cluster.resources import (
     ACCESS_REVIEWS,
-    EVENTS,
     PODS,
     Resource,
     kind_of,
@@ -37,7 +36,6 @@ def check(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> None:
         *((jobs, "", verb) for verb in _WITH_JOBS),
         *((PODS, "", verb) for verb in _WITH_PODS),
         (PODS, "log", "get"),
-        (EVENTS, "", "list"),
     ]
     lacking = [
         f"{verb} {resource.full_name}{'/' + part if part else ''}"

@@ -10,6 +10,8 @@ from components.training.cluster.refusals import Forbidden, KindMissing, NotFoun
 from components.training.cluster.resources import EVENTS, Resource
 from components.training.cluster.status import State, is_suspended, status_of
 
+Event = dict[str, str]
+
 QUEUE = "kueue.x-k8s.io/queue-name"
 """The label that asks Kueue for a place in a queue."""
 
@@ -58,11 +60,12 @@ def why_not_running(
         reason = pods.waiting_reason(pod)
         if reason:
             return f"{name}: {reason}"
+    said = events(cluster, job, *(pod for _, pod in waiting))
     for name, pod in waiting:
-        for event in events(cluster, pod)[-1:]:
+        for event in _about(pod, said)[-1:]:
             if event["type"] == "Warning":
                 return f"{name}: {event['reason']}: {event['message']}"
-    for event in reversed(events(cluster, job)):
+    for event in reversed(_about(job, said)):
         if event["type"] == "Warning":
             return f"{event['reason']}: {event['message']}"
     if status_of(job).state is State.CREATED and not job.get("status"):
@@ -70,26 +73,26 @@ def why_not_running(
     return ""
 
 
-def events(cluster: Cluster, thing: dict[str, Any]) -> list[dict[str, str]]:
-    """Returns the Events about an object, the latest last.
+def events(cluster: Cluster, job: dict[str, Any], *its_pods: dict[str, Any]) -> list[Event]:
+    """Returns the Events about a job and pods of it, the latest last.
 
     Args:
         cluster: The cluster.
-        thing: The object.
+        job: The job.
+        its_pods: The pods.
 
     Returns:
-        Of each its ``type``, ``reason``, ``message`` and ``time``; none if this user may not
-        see them.
+        Of each its ``type``, ``reason``, ``message`` and ``time``, and the ``uid`` of what it is
+        about; none if this user may not see them.
     """
-    metadata = thing["metadata"]
+    uids = {thing["metadata"]["uid"] for thing in (job, *its_pods)}
     try:
-        listing = cluster.list(
-            EVENTS, metadata["namespace"], fieldSelector=f"involvedObject.uid={metadata['uid']}"
-        )
+        listing = cluster.list(EVENTS, job["metadata"]["namespace"])
     except Forbidden:
         return []
     found = [
         {
+            "uid": event["involvedObject"]["uid"],
             "type": event.get("type", "Normal"),
             "reason": event.get("reason", ""),
             "message": " ".join(event.get("message", "").split()),
@@ -98,8 +101,13 @@ def events(cluster: Cluster, thing: dict[str, Any]) -> list[dict[str, str]]:
             or event["metadata"].get("creationTimestamp", ""),
         }
         for event in listing.get("items") or []
+        if event["involvedObject"].get("uid") in uids
     ]
     return sorted(found, key=lambda event: event["time"])
+
+
+def _about(thing: dict[str, Any], said: list[Event]) -> list[Event]:
+    return [event for event in said if event["uid"] == thing["metadata"]["uid"]]
 
 
 def workload_of(cluster: Cluster, job: dict[str, Any]) -> tuple[Resource, dict[str, Any]] | None:

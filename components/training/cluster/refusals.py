@@ -1,6 +1,7 @@
 """What a Kubernetes API server says no with, as errors of one sentence."""
 
 import json
+import re
 from typing import Any
 
 from kubernetes.client import ApiException
@@ -9,6 +10,7 @@ from components.errors import InputError, TriremeError
 from components.training.cluster.resources import Resource
 from components.training.kinds import KINDS
 
+_DENIED = re.compile(r"\bdenied (the )?request\b")
 _OPERATORS = {
     "PyTorchJob": "the Kubeflow training operator v1.9",
     "TFJob": "the Kubeflow training operator v1.9",
@@ -62,20 +64,25 @@ def refusal(error: ApiException, resource: Resource) -> Refused:
         error: What the client raised.
         resource: What the request was about.
     """
-    status = _status(error)
-    message = str(status.get("message") or error.reason or "no reason given").strip()
+    details, message = _status(error).get("details") or {}, message_of(error)
     match error.status:
         case 401:
             return Unauthorized(
                 "the cluster does not accept the credentials (401 Unauthorized); they may have "
                 "expired: log in again, or check the service account's token"
             )
+        case 403 if _DENIED.search(
+            message
+        ):  # by an admission webhook: the user may, the object not
+            return Invalid(f"the cluster finds it invalid: {message}")
         case 403:
             return Forbidden(
                 f"not allowed on the cluster: {message.rpartition('forbidden: ')[2].strip()}"
             )
-        case 404 if not status.get("details", {}).get("name"):
+        case 404 if not details.get("name"):
             return KindMissing(_missing(resource))
+        case 404 if details.get("kind") == "namespaces":
+            return Invalid(f"namespace {details['name']!r}: the cluster has none of that name")
         case 404:
             return NotFound(message)
         case 409:
@@ -85,6 +92,12 @@ def refusal(error: ApiException, resource: Resource) -> Refused:
         case 400 | 422:
             return Invalid(f"the cluster finds it invalid: {message}")
     return Refused(f"the cluster refused {resource.full_name}: {message}")
+
+
+def message_of(error: ApiException) -> str:
+    """Returns what the API server says is wrong, in its own words."""
+    message = _status(error).get("message") or error.reason or "no reason given"
+    return " ".join(str(message).split())
 
 
 def _status(error: ApiException) -> dict[str, Any]:

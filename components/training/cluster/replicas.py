@@ -1,6 +1,7 @@
 """The replicas of a job that is followed: their pods, their logs, and how they ended."""
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -31,7 +32,7 @@ class Replica:
         self._gone = False
         self._container = container
         self._lock = threading.Lock()
-        self._tail: deque[str] = deque(maxlen=KEPT)
+        self._tail: deque[tuple[str, str]] = deque(maxlen=KEPT)
 
     def update(self, pod: dict[str, Any], gone: bool) -> None:
         """Takes in how one of its pods is now."""
@@ -50,6 +51,11 @@ class Replica:
         container = pods.main_container(self._pod, self._container)
         started = pods.has_started(self._pod, container) or pods.restarts(self._pod, container) > 0
         return started and not self._gone
+
+    @property
+    def has_printed(self) -> bool:
+        """Whether it can have printed anything: a pod of it has run."""
+        return bool(self._spans)
 
     @property
     def is_running(self) -> bool:
@@ -88,15 +94,14 @@ class Replica:
         with self._lock:
             self._tail.clear()
 
-    def said(self, line: str) -> None:
-        """Takes in a line that it printed."""
+    def said(self, uid: str, line: str) -> None:
+        """Takes in a line that one of its pods printed."""
         with self._lock:
-            self._tail.append(line)
+            self._tail.append((uid, line))
 
     def last_lines(self) -> str:
-        """Returns its last lines, to be shown."""
-        with self._lock:
-            return last_lines(self.name, self._tail)
+        """Returns the last lines of its pod that failed last, or of its present one."""
+        return last_lines(self.name, self._lines())
 
     def blame(self) -> tuple[bool, bool, bool, datetime]:
         """Returns what the failed replicas are ordered by: the cause comes first."""
@@ -106,13 +111,21 @@ class Replica:
     @property
     def lost_a_peer(self) -> bool:
         """Whether it says that another replica was gone."""
-        with self._lock:
-            return dragged_down(self._tail)
+        return dragged_down(self._lines())
 
     @property
     def last_failure(self) -> Failure:
         """How it failed last."""
-        return max(self.failures.values(), key=lambda failure: failure.at)
+        return self.failures[self._last_start()]
+
+    def _last_start(self) -> tuple[str, int]:
+        """Returns the start of it that failed last; of two in one second, the one seen later."""
+        return max(reversed(self.failures), key=lambda start: self.failures[start].at)
+
+    def _lines(self) -> list[str]:
+        uid = self._last_start()[0] if self.failures else self._pod["metadata"]["uid"]
+        with self._lock:
+            return [line for of, line in self._tail if of == uid]
 
 
 class Replicas:
@@ -126,6 +139,7 @@ class Replicas:
         stop: Stop,
         *,
         follow: bool = True,
+        only: str = "",
     ) -> None:
         """Starts with none; they come with their pods.
 
@@ -135,12 +149,14 @@ class Replicas:
             on_line: Called with a replica's name and each line it prints, from several threads.
             stop: Ends the following of logs.
             follow: Wait for what is still to be printed; otherwise only what there is is read.
+            only: The replica whose log is read; empty for all.
         """
         self._cluster = cluster
         self._container = container
         self._on_line = on_line
         self._stop = stop
         self._follow = follow
+        self._only = only
         self._by_name: dict[str, Replica] = {}
         self._logs: dict[str, PodLog] = {}
 
@@ -161,15 +177,33 @@ class Replicas:
         log = self._logs.get(uid)
         if log:
             log.update(pod, gone)
-        elif not gone:
+        elif not gone and self._only in ("", name):
             self._logs[uid] = log = self._log_of(replica, pod)
             log.start()
 
-    @property
-    def have_settled(self) -> bool:
-        """Whether none of them runs, and all that they printed has been passed on."""
+    def have_settled(self, since: float, patience: float) -> bool:
+        """Tells whether there is nothing to wait for any more, after the job has ended.
+
+        Pods get time to end, and then as long as it takes to read what they printed.
+
+        Args:
+            since: When the job ended, by the monotonic clock.
+            patience: Seconds for pods to end, and for a log that brings nothing new.
+        """
+        now = time.monotonic()
         over = all(replica.is_over for replica in self._by_name.values())
-        return over and not any(log.is_alive() for log in self._logs.values())
+        if not over and now < since + patience:
+            return False
+        return not any(
+            log.is_over and now < max(since, log.quiet_since) + patience for log in self._unread()
+        )
+
+    def give_up(self) -> None:
+        """Says of which replicas not all that they print will be passed on."""
+        for log in self._unread():
+            if self._by_name[log.name].has_printed:
+                why = "nothing more came" if log.is_over else "its pod outlives the job"
+                self._pass_on(log.name, f"(the rest of the log is not read: {why})")
 
     def wait_for_logs(self) -> None:
         """Waits until all that was to be read has been passed on."""
@@ -182,12 +216,20 @@ class Replicas:
         failed = [replica for replica in self._by_name.values() if replica.failures]
         return min(failed, key=Replica.blame, default=None)
 
+    def _unread(self) -> list[PodLog]:
+        return [log for log in self._logs.values() if log.is_alive()]
+
+    def _pass_on(self, name: str, line: str) -> None:
+        # A line that cannot be shown, on a full disk for instance, is no reason to stop.
+        with suppress(OSError, ValueError):
+            self._on_line(name, line)
+
     def _log_of(self, replica: Replica, pod: dict[str, Any]) -> PodLog:
+        uid = pod["metadata"]["uid"]
+
         def said(line: str) -> None:
-            replica.said(line)
-            # A line that cannot be shown, on a full disk for instance, is no reason to stop.
-            with suppress(OSError, ValueError):
-                self._on_line(replica.name, line)
+            replica.said(uid, line)
+            self._pass_on(replica.name, line)
 
         return PodLog(
             self._cluster,

@@ -94,6 +94,21 @@ def expected_replicas(job: dict[str, Any]) -> int:
     return sum(role.get("replicas", 1) for role in roles)
 
 
+def replica_names(job: dict[str, Any]) -> set[str]:
+    """Returns the names of the replicas that a job is to have; those of a TrainJob are usual ones.
+
+    Args:
+        job: The job.
+    """
+    if is_train_job(job):
+        return {f"node-{index}" for index in range(expected_replicas(job))}
+    return {
+        f"{role.lower()}-{index}"
+        for role, spec in job["spec"][kind_of(job).replicas].items()
+        for index in range(spec.get("replicas", 1))
+    }
+
+
 def _from_conditions(job: dict[str, Any]) -> Status:
     true = {
         condition["type"]: condition

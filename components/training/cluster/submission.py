@@ -10,9 +10,10 @@ from typing import Any
 from components.errors import InputError, TriremeError
 from components.training.cluster import preflight
 from components.training.cluster.connection import Cluster
-from components.training.cluster.refusals import AlreadyThere, NotFound
+from components.training.cluster.refusals import AlreadyThere, Forbidden, KindMissing, NotFound
 from components.training.cluster.resources import kind_of, resource_of
 from components.training.cluster.status import State, status_of
+from components.training.kinds import KINDS
 
 SPEC_HASH = "trireme.dev/spec-hash"
 """The annotation that tells whether a job of the same name is the same job."""
@@ -35,7 +36,8 @@ def submit(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, Any]:
         The job as the API server has it.
 
     Raises:
-        InputError: A job of that name exists that is another one, or the manifest is invalid.
+        InputError: A job of that name exists that is another one, or the manifest is invalid;
+            or there is no such namespace.
         Refused: The cluster does not allow or know it.
         Unavailable: The API server does not answer.
     """
@@ -44,9 +46,10 @@ def submit(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, Any]:
     metadata.setdefault("namespace", cluster.namespace)
     metadata.setdefault("annotations", {})[SPEC_HASH] = spec_hash(manifest)
     there = find(cluster, manifest)
+    if there is not None and _is_usable(there, body):
+        return there
+    _check_name(cluster, body)
     if there is not None:
-        if _is_usable(there, body):
-            return there
         _remove(cluster, there)
     jobs, namespace = resource_of(kind_of(body)), metadata["namespace"]
     preflight.check(cluster, body, namespace)
@@ -57,24 +60,44 @@ def submit(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, Any]:
         return _is_ours_or_refused(cluster.get(jobs, metadata["name"], namespace), body)
 
 
-def find(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, Any] | None:
-    """Returns the job of a manifest's kind and name; ``None`` if there is none."""
+def find(
+    cluster: Cluster, manifest: dict[str, Any], patience: float | None = None
+) -> dict[str, Any] | None:
+    """Returns the job of a manifest's kind and name; ``None`` if there is none.
+
+    Args:
+        cluster: The cluster.
+        manifest: The job.
+        patience: Seconds to try for, where not the cluster's own.
+    """
     metadata = manifest["metadata"]
     namespace = metadata.get("namespace", cluster.namespace)
     try:
-        return cluster.get(resource_of(kind_of(manifest)), metadata["name"], namespace)
+        return cluster.get(resource_of(kind_of(manifest)), metadata["name"], namespace, patience)
     except NotFound:
         return None
 
 
-def attaches(cluster: Cluster, manifest: dict[str, Any]) -> bool:
-    """Tells whether ``submit`` would take a job that is there already.
+def make_way(cluster: Cluster, manifest: dict[str, Any]) -> bool:
+    """Removes a job that ``submit`` would replace, so that nothing of it writes any more.
+
+    Args:
+        cluster: The cluster.
+        manifest: The job.
+
+    Returns:
+        Whether there is one instead that ``submit`` would take.
 
     Raises:
         InputError: As for ``submit``.
     """
     there = find(cluster, manifest)
-    return there is not None and _is_usable(there, manifest)
+    if there is None:
+        return False
+    if _is_usable(there, manifest):
+        return True
+    _remove(cluster, there)
+    return False
 
 
 def spec_hash(manifest: dict[str, Any]) -> str:
@@ -89,10 +112,16 @@ def is_same(job: dict[str, Any], manifest: dict[str, Any]) -> bool:
 
 
 def wait_until_gone(cluster: Cluster, job: dict[str, Any]) -> None:
-    """Waits until a job that is being deleted, and all its pods, no longer exist.
+    """Waits until a job that is being deleted no longer exists.
+
+    Nor do its pods then, if it was ``delete`` that deleted it.
+
+    Args:
+        cluster: The cluster.
+        job: The job.
 
     Raises:
-        TriremeError: It does not go away.
+        TriremeError: It does not go away, or the API server does not answer.
     """
     metadata, jobs = job["metadata"], resource_of(kind_of(job))
     limit = time.monotonic() + GOING
@@ -108,6 +137,19 @@ def wait_until_gone(cluster: Cluster, job: dict[str, Any]) -> None:
         f"{job['kind']} {metadata['name']} is being deleted but does not go away; "
         "one of its pods may be on a node that does not answer"
     )
+
+
+def _check_name(cluster: Cluster, body: dict[str, Any]) -> None:
+    """Refuses a name that a job of another kind has: by it one finds a job, and a job its pods."""
+    metadata = body["metadata"]
+    for kind in KINDS.values():
+        if kind.name != body["kind"]:
+            with suppress(NotFound, KindMissing, Forbidden):
+                cluster.get(resource_of(kind), metadata["name"], metadata["namespace"])
+                raise InputError(
+                    f"name {metadata['name']!r}: a {kind.name} of that name is there already; "
+                    "delete it first, or choose another name"
+                )
 
 
 def _is_usable(there: dict[str, Any], body: dict[str, Any]) -> bool:

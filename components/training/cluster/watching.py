@@ -1,6 +1,7 @@
 """Following the objects of a resource as they change, over one connection at a time."""
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -53,6 +54,7 @@ def changes(
     known: dict[str, dict[str, Any]] = {}
     version, pause = "", FIRST_PAUSE
     while not stop.is_set():
+        began, heard = time.monotonic(), False
         try:
             if not version:
                 listing = cluster.list(resource, namespace, stop=stop, **selectors)
@@ -60,15 +62,18 @@ def changes(
                 yield from _differences(known, listing.get("items") or [])
             for event in _events(cluster, resource, namespace, version, stop, selectors):
                 version = event["object"]["metadata"]["resourceVersion"]
-                pause = FIRST_PAUSE
+                heard = True
                 if event["type"] != "BOOKMARK":
                     yield _taken_in(known, event)
         except Expired:
             version = ""
         except (HTTPError, ValueError):
-            # ValueError: the connection broke in the middle of an event.
-            stop.wait(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            pass  # ValueError: the connection broke in the middle of an event
+        # However a watch ends, even well: if that is at once, so may the next one.
+        lasted = time.monotonic() - began
+        stop.wait(max(0.0, pause - lasted))
+        is_fine = heard or lasted > LONGEST_PAUSE
+        pause = FIRST_PAUSE if is_fine else min(2 * pause, LONGEST_PAUSE)
 
 
 def _events(

@@ -119,10 +119,17 @@ class Code(Part):
     revision: str = ""
     """Branch, tag or commit; empty: the default branch."""
 
+    secret: str = ""
+    """The Secret that opens a private repository: username and password or token, or
+    ssh-privatekey and known_hosts."""
+
+    directory: str = ""
+    """A directory in the repository, which becomes CODE_DIR; empty: all of it."""
+
     @model_validator(mode="after")
     def _is_one_that_git_takes(self) -> Self:
         try:
-            git.check(self.url, self.revision)
+            git.check(self.url, self.revision, self.secret, self.directory)
         except InputError as error:
             raise ValueError(str(error).removeprefix("code_")) from None
         return self

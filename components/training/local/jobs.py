@@ -97,10 +97,17 @@ def bring_here(job: TrainingJob, directory: Path) -> TrainingJob:
     }
     places = {name: place for name, place in places.items() if name not in job.model_fields_set}
     if job.code:
-        places["code_dir"] = checkout(job.code.url, job.code.revision, directory / "code").path
-    code = Path(places.get("code_dir", job.code_dir))
-    if job.entrypoint and not (code / job.entrypoint).is_file():
-        raise InputError(f"entrypoint {job.entrypoint!r} does not exist in {code}")
+        code = job.code
+        places["code_dir"] = checkout(
+            code.url,
+            code.revision,
+            directory / "code",
+            secret=code.secret,
+            directory=code.directory,
+        ).path
+    code_dir = Path(places.get("code_dir", job.code_dir))
+    if job.entrypoint and not (code_dir / job.entrypoint).is_file():
+        raise InputError(f"entrypoint {job.entrypoint!r} does not exist in {code_dir}")
     if job.dataset:
         places["data_dir"] = stage(job.dataset, directory / "data").path
     for name in ("data_dir", "checkpoint_dir", "model_dir"):

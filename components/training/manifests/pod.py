@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from components import secrets
 from components.errors import InputError
 from components.images import BASE
 from components.training.description.fields import Replica
@@ -198,30 +199,37 @@ def _pod(
 
 def _init_containers(job: TrainingJob) -> list[dict[str, Any]]:
     """Returns the containers that fetch code and data before the program starts."""
-    commands = {}
+    containers = []
     if job.code:
         if not _REMOTE.match(job.code.url):
             raise InputError(
                 f"code.url {job.code.url!r}: on a cluster it must be an https, ssh or git URL"
             )
-        commands["code"] = ["components.checkout", job.code.url, job.code.revision]
+        secret = [f"--secret={job.code.secret}"] if job.code.secret else []
+        command = ["components.checkout", *secret, job.code.url, job.code.revision]
+        containers.append(_fetch("code", command, job.code.secret))
     if job.dataset and job.dataset.startswith("builtin://"):
-        commands["dataset"] = ["components.dataset", job.dataset]
-    return [
-        {
-            "name": f"fetch-{volume}",
-            "image": BASE,
-            "command": ["python3", "-m", module],
-            # What is fetched appears whole, by a rename: it cannot be the mount itself.
-            "args": [literal(argument) for argument in (*arguments, f"/fetch/{storage.FETCHED}")],
-            "resources": {
-                amount: {"cpu": "1", "memory": "1Gi"} for amount in ("requests", "limits")
-            },
-            "volumeMounts": [{"name": volume, "mountPath": "/fetch"}],
-            "securityContext": {"allowPrivilegeEscalation": False},
-        }
-        for volume, (module, *arguments) in commands.items()
-    ]
+        containers.append(_fetch("dataset", ["components.dataset", job.dataset], ""))
+    return containers
+
+
+def _fetch(what: str, command: list[str], secret: str) -> dict[str, Any]:
+    """Returns the container that runs one of Trireme's modules to fill a volume."""
+    mounts: list[dict[str, Any]] = [{"name": what, "mountPath": "/fetch"}]
+    if secret:
+        # Only here: the program has no use for it.
+        place = str(secrets.MOUNTS / what)
+        mounts.append({"name": f"{what}-secret", "mountPath": place, "readOnly": True})
+    return {
+        "name": f"fetch-{what}",
+        "image": BASE,
+        "command": ["python3", "-m", command[0]],
+        # What is fetched appears whole, by a rename: it cannot be the mount itself.
+        "args": [literal(argument) for argument in (*command[1:], f"/fetch/{storage.FETCHED}")],
+        "resources": {amount: {"cpu": "1", "memory": "1Gi"} for amount in ("requests", "limits")},
+        "volumeMounts": mounts,
+        "securityContext": {"allowPrivilegeEscalation": False},
+    }
 
 
 def _gang(job: TrainingJob) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The volumes of a training job's pods."""
 
 import re
+from pathlib import PurePosixPath
 from typing import Any
 
 from components.errors import InputError
@@ -25,7 +26,10 @@ def volumes(job: TrainingJob, replica: Replica) -> tuple[list[dict], list[dict]]
     mounts: list[dict[str, Any]] = [{"name": "shm", "mountPath": "/dev/shm"}]
     if job.code:
         sources.append({"name": "code", "emptyDir": {}})
-        mounts.append({"name": "code", "mountPath": job.code_dir, "subPath": FETCHED})
+        fetched = str(PurePosixPath(FETCHED, job.code.directory))
+        mounts.append({"name": "code", "mountPath": job.code_dir, "subPath": fetched})
+        if job.code.secret:
+            sources.append({"name": "code-secret", "secret": {"secretName": job.code.secret}})
     if job.dataset:
         source, mount = _dataset(job)
         sources.append(source)

@@ -1,0 +1,116 @@
+"""Run git: nothing of the repository is executed, nobody is asked, faults are tried again."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from components.checkout.credentials import Access
+from components.checkout.failures import is_fault, reason
+from components.errors import InputError, TriremeError
+
+TIME_LIMIT = 3600  # seconds that one git command may take; one that stalls ends long before
+PAUSES = (1.0, 2.0, 4.0, 8.0)  # seconds between attempts
+
+NO_ACCESS = Access((), {})
+"""For commands that reach no server."""
+
+_OPTIONS = (
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "http.lowSpeedLimit=1000",
+    "http.lowSpeedTime=60",
+    # What is below `at` was made by us; on a NAS it may seem to be somebody else's.
+    "safe.directory=*",
+)
+_OF_ANOTHER_REPOSITORY = (
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_COMMON_DIR",
+    "GIT_NAMESPACE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+)
+"""Variables that would make git read another repository than the one that is meant."""
+
+
+def git(
+    *arguments: str, at: Path | None = None, access: Access = NO_ACCESS
+) -> subprocess.CompletedProcess[str]:
+    """Runs git.
+
+    Args:
+        arguments: The command and its arguments.
+        at: The repository.
+        access: What leads to the server.
+
+    Returns:
+        How it ended and what it printed, without what ``access`` hides.
+
+    Raises:
+        InputError: There is no git.
+        TriremeError: It took too long.
+    """
+    command = ["git", *(part for option in _OPTIONS for part in ("-c", option)), *access.options]
+    if at:
+        command += ["-C", str(at)]
+    try:
+        result = subprocess.run(
+            [*command, *arguments],
+            env=_environment(access),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            timeout=TIME_LIMIT,
+        )
+    except FileNotFoundError:
+        raise InputError("git is not installed; install it and run again") from None
+    except subprocess.TimeoutExpired:
+        raise TriremeError(f"git {arguments[0]} did not finish within {TIME_LIMIT} s") from None
+    for text in access.hidden:
+        result.stderr = result.stderr.replace(text, "***")
+    return result
+
+
+def patiently(
+    *arguments: str, at: Path | None = None, access: Access
+) -> subprocess.CompletedProcess[str]:
+    """Runs a git command that talks to a server, again as long as there are faults on the way.
+
+    Args:
+        arguments: As for ``git``.
+        at: As for ``git``.
+        access: As for ``git``.
+    """
+    for pause in PAUSES:
+        result = git(*arguments, at=at, access=access)
+        if result.returncode == 0 or not is_fault(result.stderr):
+            return result
+        print(f"warning: {reason(result.stderr)}; trying again in {pause:g} s", file=sys.stderr)
+        time.sleep(pause)
+    return git(*arguments, at=at, access=access)
+
+
+def must(action: str, result: subprocess.CompletedProcess[str]) -> str:
+    """Returns what git printed.
+
+    Args:
+        action: What it was to do, for the message.
+        result: How it ended.
+
+    Raises:
+        InputError: It failed.
+    """
+    if result.returncode != 0:
+        raise InputError(f"git could not {action}: {reason(result.stderr)}")
+    return result.stdout
+
+
+def _environment(access: Access) -> dict[str, str]:
+    kept = {name: text for name, text in os.environ.items() if name not in _OF_ANOTHER_REPOSITORY}
+    return kept | {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"} | access.environment

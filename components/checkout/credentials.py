@@ -1,0 +1,139 @@
+"""How git gets at a private repository: what a Secret holds, never on disk or in a command line.
+
+Secrets have the keys that Kubernetes gives them: ``username`` and ``password``
+(kubernetes.io/basic-auth; a token is a password), ``ssh-privatekey`` (kubernetes.io/ssh-auth), and
+beside it ``known_hosts``.
+"""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import NamedTuple
+
+from components import secrets
+from components.checkout.url import Server, is_local, server
+from components.errors import InputError
+
+KEYS = ("username", "password", "ssh-privatekey", "known_hosts")
+
+ANY_USER = "oauth2"
+"""A user name that GitHub, GitLab and Gitee take together with a token."""
+
+_SSH = "ssh -o BatchMode=yes -o ConnectTimeout=30 -o ServerAliveInterval=15"
+
+
+class Access(NamedTuple):
+    """What git is run with to reach a repository.
+
+    Attributes:
+        options: Options of git.
+        environment: Variables for git.
+        hidden: Texts that must not show, whoever says them.
+    """
+
+    options: tuple[str, ...]
+    environment: dict[str, str]
+    hidden: tuple[str, ...] = ()
+
+
+@contextmanager
+def access(source: str, name: str) -> Iterator[Access]:
+    """Gives what git needs to reach a repository, for as long as this is entered.
+
+    With a Secret nothing else is used: no key, password store or configuration of ssh that
+    happens to be on this machine. Without one, git finds what it always finds.
+
+    Args:
+        source: The repository's URL. A password is given to its host and no other.
+        name: The Secret's name; empty for none.
+
+    Raises:
+        InputError: The Secret cannot be used for this URL.
+    """
+    secret = secrets.read(name, "code", KEYS)
+    environment = {"GIT_ALLOW_PROTOCOL": "https:http:ssh:git" + ":file" * is_local(source)}
+    if not secret:
+        if name:
+            raise InputError(
+                f"code_secret {name!r}: there is no such Secret with one of {', '.join(KEYS)}"
+            )
+        ssh = os.environ.get("GIT_SSH_COMMAND", _SSH)
+        yield Access((), environment | {"GIT_SSH_COMMAND": ssh})
+        return
+    to = server(source)
+    _check(secret, name, to)
+    with ExitStack() as kept:
+        options = ["-c", "credential.helper=", "-c", "core.askPass="]
+        if to and to.scheme in ("http", "https"):
+            options += ["-c", f"credential.{to.origin}.helper={_helper(secret, kept)}"]
+        ssh = _ssh(secret, name, kept)
+        environment |= {"GIT_SSH_COMMAND": ssh, "GIT_ASKPASS": "", "SSH_ASKPASS": ""}
+        hidden = (secret["password"],) if "password" in secret else ()
+        yield Access(tuple(options), environment, hidden)
+
+
+def _check(secret: secrets.Secret, name: str, to: Server | None) -> None:
+    for key in ("username", "password"):
+        if any(character in secret.get(key, "") for character in "\r\n\0"):
+            raise InputError(f"code_secret {name!r}: its {key} must be one line")
+    if to and to.scheme in ("http", "https") and not secret.get("password"):
+        raise InputError(f"code_secret {name!r} has no password, which {to.origin} needs")
+    if to and to.scheme == "ssh" and "ssh-privatekey" not in secret:
+        raise InputError(f"code_secret {name!r} has no ssh-privatekey, which {to.host} needs")
+
+
+def _helper(secret: secrets.Secret, kept: ExitStack) -> str:
+    """Returns a credential helper, which git runs only for the origin that it is configured for.
+
+    Unlike what GIT_ASKPASS names it is not asked in words that would have to be understood to
+    know whose password is wanted, for instance after a redirect.
+    See https://git-scm.com/docs/gitcredentials.
+    """
+    username = secret.get("username") or ANY_USER
+    answer = _held(f"username={username}\npassword={secret['password']}\n", kept)
+    return f'!answer() {{ test "$1" != get || cat {answer}; }}; answer'
+
+
+def _ssh(secret: secrets.Secret, name: str, kept: ExitStack) -> str:
+    command = f"{_SSH} -F none -o IdentitiesOnly=yes -o IdentityAgent=none"
+    command += " -o StrictHostKeyChecking=yes -o UpdateHostKeys=no"
+    if "ssh-privatekey" in secret:
+        # A key that was pasted on Windows, or that lost the end of its last line, is refused.
+        key = _held(secret["ssh-privatekey"].replace("\r\n", "\n") + "\n", kept)
+        _check_key(key, name)
+        command += f" -i {key}"
+    if "known_hosts" in secret:
+        known_hosts = _held(secret["known_hosts"] + "\n", kept)
+        command += f" -o UserKnownHostsFile={known_hosts} -o GlobalKnownHostsFile=none"
+    return command
+
+
+def _held(content: str, kept: ExitStack) -> str:
+    """Returns the name of a file in memory, readable by this user, that ends with this process.
+
+    A file on disk would stay behind where the process is killed.
+    """
+    descriptor = os.memfd_create("secret")
+    kept.callback(os.close, descriptor)
+    os.fchmod(descriptor, 0o600)
+    with os.fdopen(os.dup(descriptor), "w") as file:
+        file.write(content)
+    return f"/proc/{os.getpid()}/fd/{descriptor}"
+
+
+def _check_key(key: str, name: str) -> None:
+    try:
+        checked = subprocess.run(
+            ["ssh-keygen", "-y", "-P", "", "-f", key],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+    except FileNotFoundError:
+        raise InputError("ssh is not installed; install openssh-client and run again") from None
+    if checked.returncode != 0:
+        raise InputError(
+            f"code_secret {name!r}: its ssh-privatekey is not a private key, or needs a "
+            "passphrase, which nobody is there to type"
+        )

@@ -1,0 +1,179 @@
+"""Bring one repository at a revision into a directory: as little of its history as it takes."""
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+from components.checkout import revision as revisions
+from components.checkout import url
+from components.checkout.command import git, must, patiently
+from components.checkout.credentials import Access
+from components.checkout.failures import is_not_there, unreadable
+from components.errors import InputError
+
+_FETCH = ("fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance")
+_DEPTHS = (50, 500, 5000)  # commits from each branch and tag, before all of them
+_EVERYTHING = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
+
+
+class Found(NamedTuple):
+    """What a revision was found to be.
+
+    Attributes:
+        commit: The full id of the commit.
+        branch: The branch that the revision names; empty where it is none.
+    """
+
+    commit: str
+    branch: str
+
+
+class Origin(NamedTuple):
+    """Where a repository comes from.
+
+    Attributes:
+        source: Its URL for git.
+        secret: The name of the Secret that opens it, for messages.
+        access: What leads to its server.
+    """
+
+    source: str
+    secret: str
+    access: Access
+
+
+def commit_at(directory: Path) -> str:
+    """Returns the commit that a directory has checked out; empty where it is no repository."""
+    if not (directory / ".git").exists():
+        return ""
+    return git("rev-parse", "HEAD", at=directory).stdout.strip()
+
+
+def is_from(directory: Path, source: str) -> bool:
+    """Whether a repository was fetched from this URL."""
+    return git("config", "remote.origin.url", at=directory).stdout.strip() == source
+
+
+def tip(origin: Origin, revision: str) -> Found | None:
+    """Returns what a branch, a tag or ``HEAD`` is on the server now; None for anything else.
+
+    Raises:
+        TriremeError: The repository cannot be read.
+    """
+    names = revisions.names(revision)
+    asked = [pattern for name in names for pattern in (name, f"{name}^{{}}")]
+    result = patiently("ls-remote", *_trusting(origin), origin.source, *asked, access=origin.access)
+    if result.returncode != 0:
+        raise unreadable(origin.source, result.stderr, origin.secret)
+    commits = {name: commit for commit, name in map(str.split, result.stdout.splitlines())}
+    for name in names:
+        if name in commits:
+            # An annotated tag is listed once more, as the commit it points at.
+            commit = commits.get(f"{name}^{{}}", commits[name])
+            return Found(commit, revisions.branch(name))
+    return None
+
+
+def fetch(origin: Origin, revision: str, repository: Path) -> Found:
+    """Makes a repository in an empty directory that holds the commit a revision names.
+
+    Args:
+        origin: Where from.
+        revision: A branch, a tag, or a full or short commit id; empty for ``HEAD``.
+        repository: The directory.
+
+    Raises:
+        TriremeError: The repository cannot be read, or has no such revision.
+    """
+    must("make a repository", git("init", "--quiet", "--template=", str(repository)))
+    must("name the origin", git("remote", "add", "origin", origin.source, at=repository))
+    for name in revisions.names(revision):
+        if _fetched(origin, name, repository):
+            return Found(
+                _commit("FETCH_HEAD", revision, origin, repository), revisions.branch(name)
+            )
+    commit = revision.lower()
+    if revisions.may_be_short_commit(commit):
+        commit = _full(origin, commit, repository)
+        if _fetched(origin, commit, repository):
+            return Found(commit, "")
+    if not revisions.is_commit(commit):
+        raise _missing(revision, origin)
+    return Found(_deepen(origin, commit, repository), "")
+
+
+def _fetched(origin: Origin, name: str, repository: Path) -> bool:
+    """Fetches one commit; returns whether the server gives it under this name or id.
+
+    Raises:
+        TriremeError: The repository cannot be read, or certainly has no such commit.
+    """
+    result = _fetch(origin, "--depth=1", name, at=repository)
+    if result.returncode != 0 and not is_not_there(result.stderr):
+        raise unreadable(origin.source, result.stderr, origin.secret)
+    if "not our ref" in result.stderr:
+        raise _missing(name, origin)
+    return result.returncode == 0
+
+
+def _fetch(origin: Origin, extent: str, *names: str, at: Path) -> subprocess.CompletedProcess[str]:
+    command = (*_FETCH, *_trusting(origin))
+    result = patiently(*command, extent, origin.source, *names, at=at, access=origin.access)
+    if "does not support shallow" in result.stderr:  # a plain web server with files
+        return patiently(*command, origin.source, *names, at=at, access=origin.access)
+    return result
+
+
+def _deepen(origin: Origin, commit: str, repository: Path) -> str:
+    """Fetches more and more history until it holds a commit that the server won't give by id."""
+    for depth in (*(f"--depth={depth}" for depth in _DEPTHS), "--unshallow"):
+        result = _fetch(origin, depth, *_EVERYTHING, at=repository)
+        if result.returncode != 0:
+            raise unreadable(origin.source, result.stderr, origin.secret)
+        if git("cat-file", "-e", f"{commit}^{{commit}}", at=repository).returncode == 0:
+            return commit
+        if not (repository / ".git" / "shallow").exists():
+            break
+    raise _missing(commit, origin)
+
+
+def _full(origin: Origin, short: str, repository: Path) -> str:
+    """Returns the only commit whose id begins so; servers find none by less than all of it.
+
+    Commits are fetched without any files, where the server can do that.
+    """
+    commits = repository / ".git" / "commits"
+    must("make a repository", git("init", "--quiet", "--bare", "--template=", str(commits)))
+    result = _fetch(origin, "--filter=tree:0", *_EVERYTHING, at=commits)
+    if result.returncode != 0:
+        raise unreadable(origin.source, result.stderr, origin.secret)
+    full = _commit(short, short, origin, commits)
+    shutil.rmtree(commits)
+    return full
+
+
+def _commit(name: str, revision: str, origin: Origin, repository: Path) -> str:
+    found = git("rev-parse", "--verify", f"{name}^{{commit}}", at=repository)
+    if "ambiguous" in found.stderr:
+        raise InputError(
+            f"code_revision {revision!r}: several commits in {origin.source} begin so; give more "
+            "of the id"
+        )
+    if found.returncode != 0:
+        raise _missing(revision, origin)
+    return found.stdout.strip()
+
+
+def _missing(revision: str, origin: Origin) -> InputError:
+    return InputError(f"code_revision {revision or 'HEAD'!r} does not exist in {origin.source}")
+
+
+def _trusting(origin: Origin) -> list[str]:
+    """Returns options that let git read Trireme's own tree whoever owns it.
+
+    Git refuses other people's directories; this one we are running code from already.
+    """
+    if not url.is_our_own(origin.source):
+        return []
+    return ["--upload-pack=git -c safe.directory=* upload-pack"]

@@ -1,0 +1,168 @@
+"""Where a repository may come from: the kinds of URL, and what is refused before git sees it."""
+
+import os
+import re
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from components.errors import InputError
+from components.tracking.environment import TRACKER
+
+SOURCE_TREE = Path(__file__).resolve().parents[2]
+"""Trireme's own source tree, the default repository of a run."""
+
+_HOST = r"(?P<host>\w[\w.-]*|\[[0-9A-Fa-f:.]+\])"
+_USER = r"(\w[\w.+-]*@)"
+_PATH = r"[^\s?#\x00-\x1f\x7f]"
+_REMOTE = (
+    re.compile(rf"(?P<scheme>https?|git)://{_HOST}(?P<port>:\d+)?/{_PATH}*"),
+    re.compile(rf"(?P<scheme>ssh)://{_USER}?{_HOST}(?P<port>:\d+)?/{_PATH}*"),
+    re.compile(rf"{_USER}{_HOST}:(?!-){_PATH}+"),  # ssh, as scp writes it
+)
+_LOCAL = re.compile(rf"file:///{_PATH}+")
+_CREDENTIALS = re.compile(
+    r"https?://[^/@\s]*@|\w+://[^/@\s]*:[^/@\s]*@|[^/@\s]+:[^/@\s]+@|https?://[^\s?]*\?",
+    re.IGNORECASE,
+)
+
+
+class Server(NamedTuple):
+    """What a remote URL leads to.
+
+    Attributes:
+        scheme: ``https``, ``http``, ``git`` or ``ssh``.
+        host: The host's name or address.
+        origin: Scheme, host and port as in a URL.
+    """
+
+    scheme: str
+    host: str
+    origin: str
+
+
+def check(url: str) -> None:
+    """Refuses what is neither a URL nor a directory, and a URL that holds a secret.
+
+    Args:
+        url: As for ``components.checkout.git.checkout``.
+
+    Raises:
+        InputError: One sentence that says what is wrong.
+    """
+    if _CREDENTIALS.match(url):
+        raise InputError(
+            "code_url holds a password or token, which would end up in logs and records; give the "
+            "URL without it, and in code_secret the name of a Secret that holds it"
+        )
+    if url and not server(url) and not _LOCAL.fullmatch(url) and not _is_directory(url):
+        raise InputError(
+            f"code_url {shown(url)!r} is neither a directory here nor an https, ssh, git or file "
+            "URL"
+        )
+
+
+def source(url: str) -> str:
+    """Returns the URL of a repository for git; a directory becomes a ``file://`` URL.
+
+    Args:
+        url: As for ``components.checkout.git.checkout``.
+
+    Raises:
+        InputError: This is a pod, and the directory is not on one of its volumes; or Trireme's
+            own repository is meant, and is not there.
+    """
+    if not url:
+        if not (SOURCE_TREE / ".git").exists():
+            raise InputError(
+                f"code_url is empty, which means Trireme's own repository, but {SOURCE_TREE} "
+                "is not a git checkout; give the URL of the repository to train from"
+            )
+        return SOURCE_TREE.as_uri()
+    if server(url):
+        return url
+    directory = path(url) if is_local(url) else Path(url).expanduser().resolve()
+    if _in_a_pod() and not _is_on_a_volume(directory):
+        raise InputError(
+            f"code_url {url!r}: in a pod a repository must be on a mounted volume, such as the "
+            "run's workspace, or come from a server"
+        )
+    return directory.as_uri()
+
+
+def of_submodule(url: str, parent: str) -> str:
+    """Returns the URL of a submodule for git.
+
+    Args:
+        url: What .gitmodules says: a URL, or one relative to that of the parent
+            (https://git-scm.com/docs/git-submodule, under ``add``).
+        parent: The URL of the repository that the submodule is part of.
+
+    Raises:
+        InputError: It is none that a repository from there may ask for.
+    """
+    absolute = _joined(parent, url) if url.startswith(("./", "../")) else url
+    if _CREDENTIALS.match(absolute):
+        raise InputError("its URL holds a password or token; remove it there")
+    if server(absolute):
+        return absolute
+    if is_local(parent) and (_LOCAL.fullmatch(absolute) or absolute.startswith("/")):
+        return source(absolute)
+    raise InputError(f"its URL {shown(absolute)!r} is not an https, ssh or git URL")
+
+
+def is_our_own(source: str) -> bool:
+    """Whether a repository is Trireme's own source tree, which is running already."""
+    return source == SOURCE_TREE.as_uri()
+
+
+def is_local(source: str) -> bool:
+    """Whether a repository is a directory on this machine."""
+    return source.startswith("file://")
+
+
+def path(source: str) -> Path:
+    """Returns the directory that a ``file://`` URL names."""
+    return Path(unquote(urlsplit(source).path))
+
+
+def server(url: str) -> Server | None:
+    """Returns what a remote URL leads to; None for anything else."""
+    for pattern in _REMOTE:
+        if found := pattern.fullmatch(url):
+            parts = {"scheme": "ssh", "port": ""} | found.groupdict(default="")
+            scheme, host = parts["scheme"], parts["host"]
+            return Server(scheme, host, f"{scheme}://{host}{parts['port']}")
+    return None
+
+
+def shown(url: str) -> str:
+    """Returns a URL that was refused without the parts that could be a secret."""
+    return re.sub(r"\?.*", "?...", re.sub(r"^(\w+://)?.*@", r"\1...@", url))
+
+
+def _joined(parent: str, relative: str) -> str:
+    base, separator = parent.rstrip("/"), "/"
+    while relative.startswith(("./", "../")):
+        up, _, relative = relative.partition("/")
+        if up == "..":
+            # git@example.org:code.git has nothing but a colon to cut at.
+            separator = "/" if "/" in base else ":"
+            base = base.rpartition(separator)[0]
+    return f"{base}{separator}{relative}"
+
+
+def _is_directory(text: str) -> bool:
+    try:
+        return Path(text).expanduser().is_dir()
+    except (OSError, ValueError, RuntimeError):  # too long, not a path, no such user
+        return False
+
+
+def _in_a_pod() -> bool:
+    return "KUBERNETES_SERVICE_HOST" in os.environ and TRACKER not in os.environ
+
+
+def _is_on_a_volume(directory: Path) -> bool:
+    """Whether a directory is outside of the container's own file system, or not there at all."""
+    return not directory.exists() or directory.stat().st_dev != Path("/").stat().st_dev

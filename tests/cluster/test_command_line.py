@@ -1,0 +1,218 @@
+"""``trireme job`` on a cluster, as a person uses it."""
+
+import os
+import subprocess
+import sys
+import threading
+from types import SimpleNamespace
+
+import pytest
+import yaml
+from player import Player
+
+from components.training.cluster import connection, following, submission
+from components.training.cluster.connection import Cluster
+from pipelines import cli
+
+JOB = "entrypoint: train.py\nimage: example.org/train\nworkers: 1\n"
+
+
+@pytest.fixture(autouse=True)
+def quick_to_settle(monkeypatch):
+    monkeypatch.setattr(following, "DRAIN", 1.0)
+
+
+@pytest.fixture
+def trireme(monkeypatch, capsys, tmp_path):
+    """Runs a command about jobs; returns its exit status and what it printed."""
+    # Where there is an operator it leaves the job to the test.
+    (tmp_path / "job.yaml").write_text(JOB + "suspend: true\n")
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["trireme", "job", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        output, errors = capsys.readouterr()
+        return SimpleNamespace(status=ended.value.code, output=output, errors=errors)
+
+    return run
+
+
+@pytest.fixture
+def there(trireme, cluster):
+    """Runs a command in the test's own namespace."""
+    return lambda *arguments: trireme(*arguments, "--namespace", cluster.namespace)
+
+
+@pytest.fixture
+def manifest(there):
+    """What ``submit job.yaml --name digits`` brings to the cluster."""
+    return yaml.safe_load(there("submit", "job.yaml", "--name", "digits", "--dry-run").output)
+
+
+def test_a_job_is_checked_and_not_made(cluster, there, manifest):
+    assert (manifest["kind"], manifest["metadata"]["name"]) == ("PyTorchJob", "digits")
+    assert submission.find(cluster, manifest) is None
+
+
+def test_a_job_is_submitted_listed_shown_cancelled_and_deleted(cluster, there, talkative, manifest):
+    done = there("submit", "job.yaml", "--name", "digits")
+    assert (done.status, done.output) == (
+        0,
+        f"PyTorchJob digits is in namespace {cluster.namespace}; "
+        "follow it with: trireme job logs -f digits\n",
+    )
+    job = talkative.wait_for(manifest)
+    pod = talkative.pod(job, "worker")
+    talkative.run(pod)
+    talkative.logs.write(pod, "hello", "and more")
+    talkative.event(job, "JobCreated", "it is there", kind="Normal")
+    head, row = there("list").output.splitlines()
+    assert head.split() == ["NAME", "KIND", "STATE", "REPLICAS", "AGE", "REASON"]
+    assert row.split()[:4] == ["digits", "PyTorchJob", "suspended", "1/2"]
+    shown = there("status", "digits").output
+    assert shown.startswith("PyTorchJob digits: suspended, 1 of 2 running\n")
+    assert f"worker-0  running  0         {talkative.get(pod)['spec'].get('nodeName', '')}" in shown
+    assert "JobCreated  it is there" in shown
+    logs = there("logs", "digits", "--replica", "worker-0")
+    assert (logs.status, logs.output) == (0, "[worker-0] hello\n[worker-0] and more\n")
+    assert there("cancel", "digits").output == "digits cancelled\n"
+    assert there("list").output.split()[8] == "cancelled"
+    talkative.remove(pod)
+    assert there("delete", "digits").output == "digits deleted\n"
+    gone = there("status", "digits")
+    assert (gone.status, gone.errors) == (
+        2,
+        f"error: job 'digits': there is none of that name in namespace {cluster.namespace}\n",
+    )
+    assert there("list").output == ""
+
+
+def test_a_job_that_is_waited_for_shows_its_lines_and_its_failure(
+    cluster, there, talkative, manifest
+):
+    def happens():
+        job = talkative.wait_for(manifest)
+        pod = talkative.pod(job, "worker")
+        talkative.run(pod)
+        talkative.logs.write(pod, "hello", "no such luck")
+        talkative.exit(pod, 3)
+        talkative.condition(job, "Failed")
+
+    thread = threading.Thread(target=happens)
+    thread.start()
+    failed = there("submit", "job.yaml", "--name", "digits", "--wait")
+    thread.join()
+    assert failed.status == 1
+    assert "[worker-0] hello\n[worker-0] no such luck\n" in failed.output
+    assert "\nqueued: it is suspended\n" in failed.errors
+    assert failed.errors.endswith(
+        "[worker-0] no such luck\nerror: replica worker-0 exited with status 3\n"
+    )
+
+
+def test_submitting_asks_for_rights_once(server, trireme):
+    assert trireme("submit", "job.yaml").status == 0
+    assert len([path for _, path in server.requests if "dryRun" in path]) == 1
+
+
+def test_one_kind_that_a_user_may_see_is_enough(server, container_logs, trireme):
+    trireme("submit", "job.yaml", "--name", "digits")
+    for plural in ("tfjobs", "mpijobs", "trainjobs"):
+        server.fail("GET", f"/{plural}", times=-1, code=403)
+    assert trireme("list").output.splitlines()[1].startswith("digits")
+    assert trireme("status", "digits").status == 0
+    assert trireme("logs", "digits").status == 0
+    gone = trireme("status", "other")
+    assert gone.errors.endswith(
+        "in namespace team; this user may not see any TFJob or MPIJob or TrainJob\n"
+    )
+    assert trireme("cancel", "digits").status == 0
+    assert trireme("delete", "digits").status == 0
+    server.fail("GET", "/pytorchjobs", times=-1, code=403)
+    none = trireme("list")
+    assert (none.status, none.errors) == (
+        1,
+        "error: not allowed on the cluster: something is wrong\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["submit", "--command", "echo 'a"], '--command "echo \'a": cannot be split into words'),
+        (["submit", "--isolated"], "--isolated goes with --local"),
+        (["submit", "--queued-limit", "5"], "--queued-limit goes with --wait"),
+        (["submit", "--starting-limit", "0"], "--starting-limit goes with --wait"),
+        (["submit", "--local", "--wait", "--queued-limit", "5"], "not with --local"),
+        (["submit", "--local", "--operator", "trainer"], "--operator is for a cluster"),
+        (["submit", "--local", "-n", "team"], "--namespace is for a cluster, not for --local"),
+        (["list", "--local", "-n", "team"], "--namespace is for a cluster"),
+        (["logs", "x", "--local", "--context", "here"], "--context is for a cluster"),
+        (["list", "-n", "../../x"], "namespace '../../x': must be"),
+        (["list", "--context", "other"], "context 'other': the kubeconfig has none of that name"),
+    ],
+)
+def test_what_cannot_work_is_one_sentence(server, trireme, arguments, said):
+    refused = trireme(*arguments)
+    assert refused.status == 2
+    assert refused.errors.startswith("error: ") and said in refused.errors
+    assert refused.errors.count("\n") == 1 and refused.output == ""
+    assert server.requests == []
+
+
+def test_a_cluster_that_is_away_is_not_waited_for_long(server, trireme, monkeypatch):
+    monkeypatch.setattr(connection, "PATIENCE_OF_A_PERSON", 0.5)
+    monkeypatch.setattr(connection, "UNSAID", 0.0)
+    server.down()
+    for command in (["list"], ["logs", "-f", "x"], ["submit", "job.yaml", "--wait"]):
+        away = trireme(*command)
+        assert away.status == 1
+        waiting, error = away.errors.splitlines()[-2:]
+        assert waiting.startswith(f"waiting: the cluster at {server.url} is away: ")
+        assert error.startswith(f"error: the cluster at {server.url} is away: ")
+    server.up()
+
+
+@pytest.fixture
+def reader(server, container_logs, pytorch):
+    """Follows a job's log in a process of its own; returns that, the player and the pod."""
+    player = Player(Cluster(), container_logs)
+    pod = player.pod(submission.submit(player.cluster, pytorch), "worker")
+    player.run(pod)
+    processes = []
+
+    def start(**environment):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pipelines.cli", "job", "logs", "-f", "digits"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | environment,
+        )
+        processes.append(process)
+        return process, player, pod
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def test_logs_end_quietly_with_their_reader(reader):
+    process, player, pod = reader()
+    player.logs.write(pod, "one", "two")
+    assert process.stdout.readline() == "[worker-0] one\n"
+    process.stdout.close()
+    player.logs.write(pod, "three", "four")
+    assert process.wait(60) == 0
+    assert process.stderr.read() == ""
+    process.stdout = None
+
+
+def test_a_letter_that_cannot_be_shown_loses_no_line(reader):
+    process, player, pod = reader(PYTHONIOENCODING="ascii")
+    player.logs.write(pod, "100% ✓ done", "goodbye")
+    assert process.stdout.readline() == "[worker-0] 100% ? done\n"
+    assert process.stdout.readline() == "[worker-0] goodbye\n"
