@@ -23,8 +23,10 @@ lint: .venv/dev.stamp  ## format, style and types
 golden: .venv/dev.stamp  ## write the golden files again, to review with git diff
 	UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/unit -k golden
 
-bench: .venv/dev.stamp  ## trireme run against the same work in a hand-written script
+bench: .venv/dev.stamp  ## against the same work done by hand, by git, cp, rclone and aws
 	$(BIN)/python tests/benchmarks/pipeline.py
+	$(BIN)/python tests/benchmarks/checkout.py
+	$(BIN)/python tests/benchmarks/staging.py
 
 lock:  ## the versions of everything, from what pyproject.toml asks for
 	rm -rf .venv

@@ -1,9 +1,10 @@
-"""Where Trireme keeps what outlives a command on this machine."""
+"""Where this process runs, and where Trireme keeps what outlives it."""
 
 import os
 from pathlib import Path
 
 from components.errors import InputError
+from components.tracking.environment import TRACKER
 
 
 def home() -> Path:
@@ -16,3 +17,8 @@ def home() -> Path:
     if set("?%") & set(str(directory)):
         raise InputError(f"TRIREME_HOME {directory}: cannot hold ? or %, which SQLite's URLs use")
     return directory
+
+
+def in_a_pod() -> bool:
+    """Whether this is a step on a cluster, not of a pipeline that somebody runs in a pod."""
+    return "KUBERNETES_SERVICE_HOST" in os.environ and TRACKER not in os.environ

@@ -1,5 +1,6 @@
 """The command line: ``trireme``."""
 
+import io
 import os
 import shlex
 import sys
@@ -175,6 +176,9 @@ def _this_command() -> str:
 
 def main() -> None:
     """Runs the command line; a person's mistake is one sentence and exit status 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal may not have every letter
     try:
         app()
     except TriremeError as error:

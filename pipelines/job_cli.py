@@ -52,6 +52,9 @@ def submit(
     image: Annotated[str, typer.Option(help="Container image.")] = "",
     entrypoint: Annotated[str, typer.Option(help="Training program, a .py file.")] = "",
     command: Annotated[str, typer.Option(help="Command, instead of an entrypoint.")] = "",
+    args: Annotated[
+        str, typer.Option(metavar="WORDS", help="Arguments, as in --args '--epochs 3'.")
+    ] = "",
     workers: Annotated[int | None, typer.Option(help="Replicas of the role worker.")] = None,
     gpus: Annotated[int | None, typer.Option(help="GPUs of each replica.")] = None,
     env: Annotated[
@@ -97,7 +100,8 @@ def submit(
         framework=framework,
         image=image,
         entrypoint=entrypoint,
-        command=_words(command),
+        command=_words("--command", command),
+        args=_words("--args", args),
         workers=workers,
         gpu=gpus,
         env=_variables(env or []),
@@ -294,6 +298,8 @@ def _described(file: Path | None, **flags: Any) -> "TrainingJob":
 
 
 def _read(file: Path) -> str:
+    if file.suffix == ".py":
+        raise InputError(f"{file}: is no description of a job; give it with --entrypoint")
     try:
         return file.read_text()
     except (OSError, UnicodeDecodeError) as error:
@@ -308,11 +314,11 @@ def _variables(pairs: list[str]) -> dict[str, str]:
     return dict(pair.split("=", 1) for pair in pairs)
 
 
-def _words(command: str) -> list[str]:
+def _words(option: str, text: str) -> list[str]:
     try:
-        return shlex.split(command)
+        return shlex.split(text)
     except ValueError as error:
-        raise InputError(f"--command {command!r}: cannot be split into words: {error}") from None
+        raise InputError(f"{option} {text!r}: cannot be split into words: {error}") from None
 
 
 def _refuse(options: Mapping[str, object], why: str) -> None:
@@ -329,12 +335,14 @@ def _refuse_a_place(namespace: str, context: str) -> None:
 
 def _run_here(job: "TrainingJob", isolated: bool, dry_run: bool) -> None:
     from components.training.local import jobs
-    from components.training.manifests import render, to_yaml
+    from components.training.manifests import to_yaml
 
+    manifest = jobs.check(_home(), job)
     if dry_run:
-        typer.echo(to_yaml(render(job)), nl=False)
+        typer.echo(to_yaml(manifest), nl=False)
         return
     directory = jobs.make_directory(_home(), job.name)
+    typer.echo(f"job {job.name} starts; all of it is in {directory}", err=True)
     try:
         jobs.run(job, directory, _lines(), isolated)
     except JobFailed:

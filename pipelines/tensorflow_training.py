@@ -5,6 +5,7 @@ from functools import partial
 from kfp import dsl
 
 from components.images import TENSORFLOW
+from components.secrets import DEFAULTS
 from pipelines import training
 
 check = partial(training.check, "tensorflow")
@@ -18,9 +19,13 @@ check = partial(training.check, "tensorflow")
 def tensorflow_training(
     code_url: str = "",
     code_revision: str = "",
+    code_secret: str = DEFAULTS["code"],
+    code_directory: str = "",
     entrypoint: str = "components/trainers/tensorflow/classifier.py",
     args: list = [],  # noqa: B006 - kfp reads the default, nothing changes it
     dataset_uri: str = "builtin://digits",
+    dataset_secret: str = DEFAULTS["dataset"],
+    dataset_options: dict = {},  # noqa: B006
     workers: int = 2,
     parameter_servers: int = 0,
     min_accuracy: float = 0.9,
@@ -38,9 +43,16 @@ def tensorflow_training(
             directory. Empty: Trireme's own, which holds the reference trainers.
         code_revision: Branch, tag or commit. Empty: the repository's default branch; for a
             directory, the commit checked out in it.
+        code_secret: The Secret that opens a private repository, if there is one of that name:
+            username and password or token, or ssh-privatekey and known_hosts.
+        code_directory: A directory in the repository, which becomes CODE_DIR. Empty: all of it.
         entrypoint: The training program, a .py file in the repository.
         args: Its arguments, a JSON list of strings, passed through untouched.
-        dataset_uri: builtin://digits, a file:// URI, or a path to a file or directory.
+        dataset_uri: builtin://digits, a path or file:// URI, oss://bucket/path,
+            s3://bucket/path, gs://bucket/path, https:// or http://.
+        dataset_secret: The Secret that opens it, if there is one of that name.
+        dataset_options: How it is reached and which part is meant, a JSON object, such as
+            {"endpoint": "https://storage.example.org", "include": ["train/**"]}.
         workers: Replicas of the role worker, at most 999.
         parameter_servers: 0: the workers train by AllReduce. 1 or more: PS/Worker mode, with a
             chief that coordinates.

@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from kfp import dsl
+from kfp import dsl, kubernetes
 
+from components import secrets
 from components.checkout import git
 from components.checkout.component import checkout
-from components.dataset import staging
+from components.dataset import description
 from components.dataset.component import dataset
 from components.evaluation import evaluate as evaluation
 from components.evaluation.component import evaluate
@@ -53,8 +54,26 @@ def steps(framework: str, framework_image: str, parameters: dict[str, Any]) -> N
     """
     given: dict[str, Any] = NOT_EVERYWHERE | parameters
     workspace = dsl.WORKSPACE_PATH_PLACEHOLDER
-    code = checkout(url=given["code_url"], revision=given["code_revision"], workspace=workspace)
-    data = dataset(uri=given["dataset_uri"], workspace=workspace)
+    code = checkout(
+        url=given["code_url"],
+        revision=given["code_revision"],
+        secret=given["code_secret"],
+        directory=given["code_directory"],
+        workspace=workspace,
+    )
+    data = dataset(
+        uri=given["dataset_uri"],
+        secret=given["dataset_secret"],
+        options=given["dataset_options"],
+        workspace=workspace,
+    )
+    for purpose, step in (("code", code), ("dataset", data)):
+        kubernetes.use_secret_as_volume(
+            step,
+            secret_name=given[f"{purpose}_secret"],
+            mount_path=str(secrets.MOUNTS / purpose),
+            optional=True,
+        )
     trained = train(
         framework=framework,
         **{name: given[name] for name in OF_THE_JOB},
@@ -102,8 +121,11 @@ def check(framework: str, parameters: dict[str, Any]) -> None:
     Raises:
         InputError: One sentence on the first that is wrong.
     """
-    git.check(parameters["code_url"], parameters["code_revision"])
-    staging.check(parameters["dataset_uri"])
+    git.check(*(parameters[f"code_{name}"] for name in ("url", "revision", "secret", "directory")))
+    described = description.described(
+        *(parameters[f"dataset_{name}"] for name in ("uri", "secret", "options"))
+    )
+    description.check_here(described)
     given: dict[str, Any] = NOT_EVERYWHERE | parameters
     launch.prepare(
         Path("/"),

@@ -1,13 +1,12 @@
 """Where a repository may come from: the kinds of URL, and what is refused before git sees it."""
 
-import os
 import re
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from components.errors import InputError
-from components.tracking.environment import TRACKER
+from components.home import in_a_pod
 
 SOURCE_TREE = Path(__file__).resolve().parents[2]
 """Trireme's own source tree, the default repository of a run."""
@@ -82,7 +81,7 @@ def source(url: str) -> str:
     if server(url):
         return url
     directory = path(url) if is_local(url) else Path(url).expanduser().resolve()
-    if _in_a_pod() and not _is_on_a_volume(directory):
+    if in_a_pod() and not _is_on_a_volume(directory):
         raise InputError(
             f"code_url {url!r}: in a pod a repository must be on a mounted volume, such as the "
             "run's workspace, or come from a server"
@@ -157,10 +156,6 @@ def _is_directory(text: str) -> bool:
         return Path(text).expanduser().is_dir()
     except (OSError, ValueError, RuntimeError):  # too long, not a path, no such user
         return False
-
-
-def _in_a_pod() -> bool:
-    return "KUBERNETES_SERVICE_HOST" in os.environ and TRACKER not in os.environ
 
 
 def _is_on_a_volume(directory: Path) -> bool:

@@ -1,15 +1,20 @@
 """Stage a dataset from the command line, as a container that runs before a program does.
 
-python -m components.dataset URI DIRECTORY
+python -m components.dataset DATASET DIRECTORY [CACHE]
+
+DATASET is a URI, or a description in JSON.
 """
 
 import sys
 from pathlib import Path
 
+from components.dataset.description import Dataset
 from components.dataset.staging import stage
 from components.step import last_words
 
 if __name__ == "__main__":
     with last_words():
-        uri, directory = sys.argv[1:]
-        print(stage(uri, Path(directory)).fingerprint)
+        given, directory, *cache = sys.argv[1:]
+        is_json = given.startswith("{")
+        dataset = Dataset.model_validate_json(given) if is_json else Dataset.from_text(given)
+        print(stage(dataset, Path(directory), *map(Path, cache)).fingerprint)

@@ -8,11 +8,17 @@ from components.images import BASE
 
 
 @dsl.component(base_image=BASE, install_kfp_package=False)
-def dataset(uri: str, workspace: str) -> NamedTuple("Outputs", path=str, fingerprint=str):
-    """Stages a dataset into the run workspace and fingerprints its content.
+def dataset(uri: str, secret: str, options: dict, workspace: str) -> NamedTuple(
+    "Outputs", path=str, fingerprint=str
+):
+    """Stages a dataset into a cache that runs share, and fingerprints its content.
 
     Args:
-        uri: builtin://digits, a file:// URI, or a path on this machine.
+        uri: A path, file://, builtin://digits, oss://, s3://, gs://, https:// or http://.
+        secret: The name of the Secret that opens it. Empty: none; there need not be one of the
+            default name.
+        options: How it is reached and which part of it is meant, as in
+            components.dataset.description.
         workspace: The run workspace.
 
     Returns:
@@ -21,8 +27,12 @@ def dataset(uri: str, workspace: str) -> NamedTuple("Outputs", path=str, fingerp
     """
     from pathlib import Path
 
-    from components.dataset.staging import stage
+    from components.dataset.description import described
+    from components.dataset.staging import cache_of, stage
     from components.step import step
 
     with step("dataset", workspace):
-        return stage(uri, Path(workspace, "data"))
+        directory = Path(workspace)
+        wanted = described(uri, secret, options)
+        staged = stage(wanted, directory / "data", cache_of(directory))
+        return staged.path, staged.fingerprint

@@ -1,15 +1,14 @@
 """Run the training job of a pipeline and keep its result."""
 
 import contextlib
-import os
 import shutil
 import time
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from components.errors import InputError, JobFailed
+from components.home import in_a_pod
 from components.tracking import journal
-from components.tracking.environment import TRACKER
 from components.training.description.job import TrainingJob
 from components.training.description.reading import merged
 from components.training.lines import Lines
@@ -140,7 +139,7 @@ def train(job: TrainingJob, workspace: Path, passthrough: dict[str, Any] | None 
     logs = workspace / "steps" / "train"
     logs.mkdir(parents=True, exist_ok=True)
     _record(job, logs)
-    if _on_a_cluster():
+    if in_a_pod():
         for file in logs.glob("*.log"):
             file.unlink()  # of an earlier attempt, whose lines come again
         lines = _Lines(job.deciding_role, logs)
@@ -190,10 +189,6 @@ class _Lines(Lines):
                 "a", buffering=1, encoding="utf-8", errors="replace"
             )
         return self._files[replica]
-
-
-def _on_a_cluster() -> bool:
-    return "KUBERNETES_SERVICE_HOST" in os.environ and TRACKER not in os.environ
 
 
 def _train_here(job: TrainingJob, logs: Path, lines: _Lines) -> dict[str, float]:

@@ -118,7 +118,7 @@ def test_a_value_that_is_no_text_is_not_taken_for_text(value):
 
 
 def test_every_parameter_has_a_default_of_its_type_and_a_description(pipeline):
-    assert list(pipeline.parameters)[:3] == ["code_url", "code_revision", "entrypoint"]
+    assert list(pipeline.parameters)[:3] == ["code_url", "code_revision", "code_secret"]
     for parameter in pipeline.parameters.values():
         assert parameter.accept(parameter.default) == parameter.default
         assert parameter.description
@@ -261,7 +261,11 @@ def test_run_without_a_pipeline_is_a_mistake_that_shows_the_help(trireme, untrac
         (["-p", "model_name=a/b"], "model_name 'a/b': must be a name, without slash"),
         (["-p", "model_name="], "model_name '': must be a name"),
         (["-p", "dataset_uri=/no/such/place"], "there is no such file or directory"),
-        (["-p", "dataset_uri=s3://bucket/x"], "s3:// is not supported yet"),
+        (["-p", "dataset_uri=hdfs://node/x"], "hdfs:// is not supported"),
+        (["-p", "dataset_uri=pvc://claim/x"], "is mounted, which needs a cluster"),
+        (["-p", 'dataset_options={"region": "x"}'], "endpoint and region go with oss"),
+        (["-p", "code_secret=My Secret"], "must be the name of a Secret"),
+        (["-p", "code_directory=../x"], "must be a path inside the repository"),
         (["-p", "dataset_uri=builtin://cats"], "built in are builtin://digits"),
         (["-p", "code_url=/no/such/place"], "code_url '/no/such/place' is neither"),
         (["-p", "code_url=https://me:hunter2@example.org/x"], "password or token"),

@@ -83,7 +83,7 @@ def affinity(term):
         ("time_to_live", -1, "must be greater than or equal to 0"),
         ("time_to_live", 2**31, "must be less than or equal to 2147483647"),
         ("run_as_user", 0, "must be greater than or equal to 1"),
-        ("args", "--epochs 3", "must be a valid array"),
+        ("args", "--epochs 3", "must be a list"),
         ("cpu", "two", "must be a Kubernetes quantity of at least 1m, as in 500m or 4"),
         ("cpu", 0, "must be a Kubernetes quantity of at least 1m"),
         ("cpu", "-1", "must be a Kubernetes quantity of at least 1m"),

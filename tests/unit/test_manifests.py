@@ -1,5 +1,6 @@
 """components/training/manifests: what an operator is given for a training job."""
 
+import json
 from string import Template
 
 import pytest
@@ -341,33 +342,40 @@ def test_datasets_that_a_cluster_mounts(uri, volume, mount):
 
 
 @pytest.mark.parametrize(
-    "uri",
+    ("dataset", "said"),
     [
-        "/data",
-        "x",
-        "s3://bucket",
-        "file:///data",
-        "builtin://",
-        "builtin://faces",
-        "pvc://",
-        "pvc://Data",
-        "pvc://data-/a",
-        "pvc://a..b",
-        "nfs://-host/a",
-        "pvc://a/../b",
-        "pvc://a\nb",
-        "nfs://",
-        "nfs://[",
-        "nfs://a b/c",
+        ("/data", "dataset.uri '/data': a cluster does not have what is on this machine"),
+        ("x", "dataset.uri 'x': a cluster does not have what is on this machine"),
+        ("file:///data", "dataset.uri 'file:///data': a cluster does not have what"),
+        ("builtin://faces", "dataset: "),
+        ("pvc://Data", "dataset: "),
+        ("pvc://data-/a", "dataset: "),
+        ("pvc://a..b", "dataset: "),
+        ("pvc://a/../b", "dataset: "),
+        ("nfs://-host/a", "dataset: "),
+        ("nfs://a b/c", "dataset: "),
+        (
+            {"uri": "s3://bucket", "access": "mount"},
+            "dataset.access 'mount' of 's3://bucket': a job can mount the claim",
+        ),
     ],
 )
-def test_a_dataset_that_no_cluster_mounts_is_refused(uri):
+def test_a_dataset_that_no_cluster_can_have_is_refused(dataset, said):
     with pytest.raises(InputError) as caught:
-        rendered(**PYTORCH, dataset=uri)
-    assert str(caught.value) == (
-        f"dataset {uri!r}: on a cluster it must be builtin://digits, pvc://claim/path or "
-        "nfs://server/path"
-    )
+        rendered(**PYTORCH, dataset=dataset)
+    assert str(caught.value).startswith(said)
+
+
+def test_a_dataset_that_is_staged_comes_with_its_secret_and_nobody_else_sees_that():
+    dataset = {"uri": "s3://bucket/digits", "secret": "team", "include": ["train/**"]}
+    spec = pods(rendered(**PYTORCH, dataset=dataset))["Master"]
+    assert {"name": "dataset-secret", "secret": {"secretName": "team"}} in spec["volumes"]
+    (fetch,) = spec["initContainers"]
+    assert json.loads(fetch["args"][0]) == dataset
+    mounts = {mount["name"]: mount for mount in fetch["volumeMounts"]}
+    assert mounts["dataset-secret"]["mountPath"] == "/var/run/secrets/trireme/dataset"
+    (data,) = [one for one in spec["containers"][0]["volumeMounts"] if one["name"] == "dataset"]
+    assert (data["mountPath"], data["subPath"]) == ("/workspace/data", "fetched")
 
 
 def test_a_repository_that_only_this_machine_has_is_refused(tmp_path):

@@ -6,16 +6,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
-    GetJsonSchemaHandler,
     model_validator,
 )
-from pydantic_core import CoreSchema
 
 from components.checkout import git
 from components.errors import InputError
+from components.part import Part
 from components.training.description.affinity import checked
 from components.training.description.values import (
     AbsolutePath,
@@ -34,23 +31,6 @@ from components.training.description.values import (
     RestartPolicy,
     TrackingUri,
 )
-
-
-class Part(BaseModel):
-    """Base of the description and its parts: unknown fields and wrong types are refused."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, core: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        """Makes each description one line, as editors show it."""
-        schema = handler.resolve_ref_schema(handler(core))
-        for described in (schema, *schema.get("properties", {}).values()):
-            if "description" in described:
-                described["description"] = " ".join(described["description"].split())
-        return schema
 
 
 class Resources(Part):

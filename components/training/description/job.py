@@ -23,6 +23,7 @@ from components.training.description.values import (
     Argument,
     Bytes,
     Cpu,
+    DatasetOrUri,
     Image,
     LabelKey,
     LabelValue,
@@ -127,9 +128,9 @@ class TrainingJob(Resources):
     code: Code | None = None
     """A repository to check out into code_dir; without one, code_dir is there already."""
 
-    dataset: str | None = None
-    """What DATA_DIR holds: builtin://digits, pvc://claim/path or nfs://server/path; here also a
-    path. Without one, data_dir is there already or not needed."""
+    dataset: DatasetOrUri | None = None
+    """What DATA_DIR holds, by its URI or with all that Dataset says; without one, data_dir is
+    there already or not needed."""
 
     tracking: Tracking | None = None
     """Where the program finds MLflow."""

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from components.errors import InputError
 
-SECRET = ("env", "secret_env", "tracking")
+SECRET = ("env", "secret_env", "tracking", "dataset")
 """Fields whose values are never shown: some put a password there."""
 
 SHOWN = 80  # characters of a wrong value
@@ -31,7 +31,8 @@ def from_yaml(text: str) -> dict[str, Any]:
     try:
         fields = yaml.load(text, _Loader)
     except (yaml.YAMLError, ValueError) as error:
-        raise InputError(f"the job is not YAML: {' '.join(str(error).split())}") from None
+        words = " ".join(str(error).split()).replace('in "<unicode string>", ', "")
+        raise InputError(f"the job is not YAML: {words}") from None
     except RecursionError:
         raise InputError("the job is not YAML that can be read: it is nested too deep") from None
     if fields is None:
@@ -98,7 +99,7 @@ def in_words(error: ValidationError, model: type[BaseModel]) -> str:
     if not field:
         return reason  # a rule over several fields, which names them itself
     for phrase in ("Input should", "String should"):
-        reason = reason.replace(phrase, "must")
+        reason = reason.replace(phrase, "must").replace("a valid array", "a list")
     if isinstance(first["input"], dict) or (place[0] in SECRET and place[-1] != "[key]"):
         return f"{field}: {reason}"
     shown = repr(first["input"])

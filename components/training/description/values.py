@@ -8,6 +8,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from components.dataset.description import Dataset
+from components.errors import InputError
+
 # https://github.com/kubernetes/apimachinery/blob/v0.31.0/pkg/api/resource/quantity.go
 _QUANTITY = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,3})?")
 _UNITS = {"n": "e-9", "u": "e-6", "m": "e-3", "k": "e3"} | {
@@ -50,6 +53,16 @@ def _short_enough(text: str) -> str:
     if len(text.encode(errors="replace")) > LONGEST:
         raise ValueError(f"is {len(text)} characters long, and no process can be started with that")
     return text
+
+
+def _described(dataset: Any) -> Any:
+    """Returns a dataset that is given by its URI alone as one that says more could be."""
+    if not isinstance(dataset, str):
+        return dataset
+    try:
+        return Dataset.from_text(dataset)
+    except InputError as error:
+        raise ValueError(str(error).removeprefix(f"dataset_uri {dataset!r}: ")) from None
 
 
 def _matching(pattern: str, what: str) -> AfterValidator:
@@ -213,3 +226,6 @@ Seconds = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Count = Annotated[int, Field(ge=1, le=1000)]
 
 RestartPolicy = Literal["Never", "OnFailure", "Always", "ExitCode"]
+
+DatasetOrUri = Annotated[Dataset, BeforeValidator(_described, json_schema_input_type=str | Dataset)]
+"""A dataset, by its URI where nothing else is to be said."""

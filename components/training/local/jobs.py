@@ -13,7 +13,8 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from components.checkout.git import checkout
-from components.dataset.staging import stage
+from components.dataset.description import check_here
+from components.dataset.staging import cache_of, stage
 from components.errors import InputError, TriremeError
 from components.signals import from_a_terminal, handled
 from components.training.description.job import TrainingJob
@@ -66,13 +67,19 @@ def make_directory(home: Path, name: str) -> Path:
     try:
         directory.mkdir(parents=True)
     except FileExistsError:
-        raise InputError(
-            f"job {name!r} is in {directory} already; delete it with "
-            f"'trireme job delete {name} --local', or choose another --name"
-        ) from None
+        raise _taken(directory) from None
     except OSError as error:
         raise InputError(f"{directory}: cannot be made: {error.strerror}") from None
     return directory
+
+
+def _taken(directory: Path) -> InputError:
+    there, name = _read(directory), directory.name
+    state = f" ({there.state})" if there else ""
+    return InputError(
+        f"job {name!r} is in {directory} already{state}; choose another --name, or delete it with "
+        f"'trireme job delete {name} --local'"
+    )
 
 
 def bring_here(job: TrainingJob, directory: Path) -> TrainingJob:
@@ -89,13 +96,7 @@ def bring_here(job: TrainingJob, directory: Path) -> TrainingJob:
         InputError: Code or data cannot be had.
     """
     installed.check(job)
-    places = {
-        "data_dir": str(directory / "data"),
-        "checkpoint_dir": str(directory / "checkpoints"),
-        "model_dir": str(directory / "model"),
-        "code_dir": str(Path.cwd()),
-    }
-    places = {name: place for name, place in places.items() if name not in job.model_fields_set}
+    places = _places(job, directory)
     if job.code:
         code = job.code
         places["code_dir"] = checkout(
@@ -105,14 +106,31 @@ def bring_here(job: TrainingJob, directory: Path) -> TrainingJob:
             secret=code.secret,
             directory=code.directory,
         ).path
-    code_dir = Path(places.get("code_dir", job.code_dir))
-    if job.entrypoint and not (code_dir / job.entrypoint).is_file():
-        raise InputError(f"entrypoint {job.entrypoint!r} does not exist in {code_dir}")
+    _check_entrypoint(job, Path(places.get("code_dir", job.code_dir)))
     if job.dataset:
-        places["data_dir"] = stage(job.dataset, directory / "data").path
+        check_here(job.dataset)
+        staged = stage(job.dataset, directory / "data", cache_of(directory))
+        places["data_dir"] = staged.path
     for name in ("data_dir", "checkpoint_dir", "model_dir"):
         _make(name, Path(places.get(name, getattr(job, name))))
     return job.model_copy(update=places | {"code": None, "dataset": None})
+
+
+def _places(job: TrainingJob, directory: Path) -> dict[str, str]:
+    """Returns where a job's directories are on this machine, but for those that it names."""
+    places = {
+        "data_dir": str(directory / "data"),
+        "checkpoint_dir": str(directory / "checkpoints"),
+        "model_dir": str(directory / "model"),
+        "code_dir": str(Path.cwd()),
+    }
+    return {name: place for name, place in places.items() if name not in job.model_fields_set}
+
+
+def _check_entrypoint(job: TrainingJob, code_dir: Path) -> None:
+    if job.entrypoint and not (code_dir / job.entrypoint).is_file():
+        here = "" if job.code or "code_dir" in job.model_fields_set else ", the current directory"
+        raise InputError(f"entrypoint {job.entrypoint!r} does not exist in {code_dir}{here}")
 
 
 def _make(field: str, directory: Path) -> None:
@@ -120,6 +138,31 @@ def _make(field: str, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{field} {str(directory)!r} cannot be made: {error.strerror}") from None
+
+
+def check(home: Path, job: TrainingJob) -> dict[str, Any]:
+    """Returns the manifest of a job if nothing that can be known now keeps it from running here.
+
+    Args:
+        home: The directory that holds the jobs'.
+        job: The job.
+
+    Raises:
+        InputError: Something does.
+    """
+    installed.check(job)
+    if (home / job.name).exists():
+        raise _taken(home / job.name)
+    places = _places(job, home / job.name)
+    if job.code:
+        places["code_dir"] = str(Path.cwd())  # as long as the repository is not here
+    else:
+        _check_entrypoint(job, Path(places.get("code_dir", job.code_dir)))
+    if job.dataset:
+        check_here(job.dataset)
+    manifest = render(job.model_copy(update=places | {"code": None, "dataset": None}))
+    runner.check(manifest)
+    return manifest
 
 
 def run(
@@ -300,7 +343,9 @@ def _read(directory: Path) -> LocalJob | None:
         return None
     state = record["state"]
     if state == "running" and _born(record["pid"]) != record["born"]:
-        state = "lost"
+        state, record["reason"] = "lost", "the command that ran it was killed"
+        times = [file.stat().st_mtime for file in (directory / "logs").glob("*.log")]
+        record["seconds"] = max([record["started"], *times]) - record["started"]
     return LocalJob(
         name=directory.name,
         kind=record["kind"],

@@ -15,7 +15,7 @@ from components.errors import JobFailed
 from components.signals import from_a_terminal, handled
 from components.training.blame import Cancelled, last_lines
 from components.training.kinds import MPIJOB, PYTORCHJOB
-from components.training.local import cause, mpi, policy
+from components.training.local import cause, environment, mpi, policy
 from components.training.local.isolation import Isolated
 from components.training.local.manifest import Job, read
 from components.training.local.network import Loopback, Network
@@ -58,6 +58,21 @@ def run(
     job = read(manifest)
     with Isolated(job) if isolated else Loopback() as network:
         return run_in(network, job, logs, on_line)
+
+
+def check(manifest: Mapping[str, Any]) -> None:
+    """Refuses a job that could not run here, as far as that can be known beforehand.
+
+    Args:
+        manifest: As for ``run``.
+
+    Raises:
+        InputError: The manifest asks for something that this runner does not do.
+    """
+    job = read(manifest)
+    with Loopback() as network:
+        for pod in job.pods:
+            environment.declared(job, pod, network.address(pod))
 
 
 def run_in(

@@ -208,8 +208,10 @@ def _init_containers(job: TrainingJob) -> list[dict[str, Any]]:
         secret = [f"--secret={job.code.secret}"] if job.code.secret else []
         command = ["components.checkout", *secret, job.code.url, job.code.revision]
         containers.append(_fetch("code", command, job.code.secret))
-    if job.dataset and job.dataset.startswith("builtin://"):
-        containers.append(_fetch("dataset", ["components.dataset", job.dataset], ""))
+    if job.dataset and job.dataset.way == "stage":
+        described = job.dataset.model_dump_json(exclude_defaults=True)
+        command = ["components.dataset", described]
+        containers.append(_fetch("dataset", command, job.dataset.secret))
     return containers
 
 

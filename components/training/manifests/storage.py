@@ -1,19 +1,17 @@
 """The volumes of a training job's pods."""
 
-import re
 from pathlib import PurePosixPath
 from typing import Any
 
+from components.dataset import volumes as dataset_volumes
+from components.dataset.description import Dataset
+from components.dataset.uri import MOUNTED
 from components.errors import InputError
 from components.training.description.fields import Replica, Volume
 from components.training.description.job import TrainingJob
-from components.training.description.values import SUBDOMAIN
 
 FETCHED = "fetched"
 """Directory of a volume that what was fetched for a pod is in."""
-
-_CLAIM = re.compile(rf"pvc://({SUBDOMAIN})(?:/+(.*))?")
-_NFS = re.compile(r"nfs://([A-Za-z0-9][-.A-Za-z0-9]*)(/\S*)?")
 
 
 def volumes(job: TrainingJob, replica: Replica) -> tuple[list[dict], list[dict]]:
@@ -31,9 +29,12 @@ def volumes(job: TrainingJob, replica: Replica) -> tuple[list[dict], list[dict]]
         if job.code.secret:
             sources.append({"name": "code-secret", "secret": {"secretName": job.code.secret}})
     if job.dataset:
-        source, mount = _dataset(job)
+        source, mount = _dataset(job, job.dataset)
         sources.append(source)
         mounts.append(mount)
+        if job.dataset.way == "stage" and job.dataset.secret:
+            secret = {"secretName": job.dataset.secret}
+            sources.append({"name": "dataset-secret", "secret": secret})
     for index, volume in enumerate(job.volumes):
         name = f"volume-{index}"
         sources.append({"name": name} | _source(volume))
@@ -46,25 +47,22 @@ def volumes(job: TrainingJob, replica: Replica) -> tuple[list[dict], list[dict]]
     return sources, mounts
 
 
-def _dataset(job: TrainingJob) -> tuple[dict[str, Any], dict[str, Any]]:
+def _dataset(job: TrainingJob, dataset: Dataset) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns the volume that DATA_DIR is, and its mount."""
-    uri = str(job.dataset)
-    mount: dict[str, Any] = {"name": "dataset", "mountPath": job.data_dir}
-    if uri == "builtin://digits":
-        return {"name": "dataset", "emptyDir": {}}, mount | {"subPath": FETCHED}
-    mount["readOnly"] = True
-    claim, nfs = _CLAIM.fullmatch(uri), _NFS.fullmatch(uri)
-    if claim and ".." not in (claim[2] or "").split("/"):
-        if claim[2]:
-            mount["subPath"] = claim[2].rstrip("/")
-        source = {"claimName": claim[1], "readOnly": True}
-        return {"name": "dataset", "persistentVolumeClaim": source}, mount
-    if nfs:
-        source = {"server": nfs[1], "path": nfs[2] or "/", "readOnly": True}
-        return {"name": "dataset", "nfs": source}, mount
+    kind = dataset.place.kind
+    if dataset.way == "mount" and kind in MOUNTED:
+        return dataset_volumes.volume(dataset, job.data_dir)
+    if dataset.way == "stage" and kind != "file":
+        mount = {"name": dataset_volumes.NAME, "mountPath": job.data_dir, "subPath": FETCHED}
+        return {"name": dataset_volumes.NAME, "emptyDir": {}}, mount
+    if kind == "file":
+        raise InputError(
+            f"dataset.uri {dataset.uri!r}: a cluster does not have what is on this machine; give "
+            "pvc://claim/path, nfs://server/path, or a URI that it can be staged from"
+        )
     raise InputError(
-        f"dataset {uri!r}: on a cluster it must be builtin://digits, pvc://claim/path or "
-        "nfs://server/path"
+        f"dataset.access 'mount' of {dataset.uri!r}: a job can mount the claim of a bucket's "
+        "volume, as pvc://claim/path; without access it stages the bucket"
     )
 
 

@@ -85,7 +85,7 @@ def _check(job: TrainingJob) -> None:
         "time_to_live": job.time_to_live is not None,
         "clean_up": job.clean_up != "Running",
         "code": job.code,
-        "dataset": job.dataset and job.dataset.startswith("builtin://"),
+        "dataset": job.dataset and job.dataset.way == "stage",
         "scheduling.priority": job.scheduling.priority,
         "scheduling.gang": job.scheduling.gang,
         "scheduling.spot": job.scheduling.spot,

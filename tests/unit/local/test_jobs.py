@@ -140,3 +140,30 @@ def test_a_job_whose_process_is_gone_is_lost_and_can_be_deleted(run, home):
     assert jobs.find(home, "digits").state == "lost"
     jobs.delete(home, "digits")
     assert not (home / "digits").exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"suspend": True}, "runPolicy.suspend true"),
+        ({"secret_env": {"TOKEN": "team/token"}}, "set the environment variable TOKEN"),
+        ({"volumes": [{"mount": "/no/such/place", "claim": "data"}]}, "/no/such/place"),
+        ({"dataset": "/no/such/place"}, "there is no such file or directory"),
+        ({"dataset": "pvc://claim/a"}, "is mounted, which needs a cluster"),
+    ],
+)
+def test_what_could_not_run_is_refused_also_where_it_is_only_checked(
+    home, tmp_path, monkeypatch, fields, said
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").touch()
+    with pytest.raises(InputError, match=said):
+        jobs.check(home, TrainingJob.create(entrypoint="train.py", **fields))
+
+
+def test_a_check_knows_what_is_here(run, home, tmp_path):
+    run()
+    job = TrainingJob.create(name="digits", entrypoint="train.py", dataset=str(tmp_path))
+    with pytest.raises(InputError, match=r"^job 'digits' is in .*digits already \(succeeded\)"):
+        jobs.check(home, job)
+    assert jobs.check(home, job.model_copy(update={"name": "other"}))["kind"] == "PyTorchJob"

@@ -1,0 +1,128 @@
+"""A directory of datasets by their content, shared by all who want the same bytes.
+
+    trees/HASH      a dataset's files, read-only, under the hexadecimal digits of its fingerprint
+    sources/KEY     what a source listed when it was copied, and the hash of each of its files
+    partial/KEY     a copy under way: its files, and a journal of the blocks that are finished
+    locks/KEY       held by whoever is copying that source
+
+Trees and records are renamed into place when they are whole, so a reader needs no lock. A file that
+its source lists unchanged is linked from the tree of before, and only the others are read. ``KEY``
+stands for a URI with its options, but for its secret. What a killed process leaves is whole or in
+``partial``; a machine that goes down with unwritten data may lose some of a tree made right before.
+"""
+
+import hashlib
+import shutil
+import sys
+from pathlib import Path
+
+from components.dataset.copying import Copy, Known
+from components.dataset.description import Dataset
+from components.dataset.fingerprint import BLOCK, dataset_hash
+from components.dataset.folders import remove, remove_strangers
+from components.dataset.journal import Journal
+from components.dataset.listing import Entry, in_order
+from components.dataset.lock import locked
+from components.dataset.patterns import selector
+from components.dataset.progress import Progress, in_words
+from components.dataset.shelf import Shelf, Staged
+from components.dataset.sources import Source, SourceFailed, source_of
+from components.dataset.uri import local
+from components.errors import InputError
+
+
+def bring(dataset: Dataset, cache: Path) -> Staged:
+    """Copies a dataset to a cache, unless it is there.
+
+    Safe when many do so at the same moment: one copies, the others wait.
+
+    Args:
+        dataset: What is wanted.
+        cache: The cache's directory, which is made if need be.
+
+    Raises:
+        TriremeError: One sentence that says why it cannot be.
+    """
+    source = source_of(dataset)
+    _refuse_itself(dataset, cache)
+    entries = _listed(dataset, source)
+    shelf = Shelf(cache, dataset)
+    try:
+        if found := shelf.staged(entries):
+            return found
+        shelf.make()
+        with locked(shelf.lock, lambda: _say("waiting for another run that copies this dataset")):
+            return shelf.staged(entries) or _copied(dataset, source, entries, shelf)
+    except OSError as error:
+        raise shelf.unusable(dataset, error) from None
+
+
+def _listed(dataset: Dataset, source: Source) -> list[Entry]:
+    wanted = selector(dataset.include, dataset.exclude)
+    entries = in_order(entry for entry in source.list() if wanted(entry.name))
+    if not entries:
+        among = " that include and exclude leave" if dataset.include or dataset.exclude else ""
+        raise InputError(f"dataset_uri {dataset.uri!r} holds no files{among}")
+    return entries
+
+
+def _copied(dataset: Dataset, source: Source, entries: list[Entry], shelf: Shelf) -> Staged:
+    known = shelf.known()
+    shelf.tree.mkdir(parents=True, exist_ok=True)
+    journal = Journal(shelf.partial, entries)
+    _refuse_too_large(dataset, entries, known, journal, shelf)
+    remove_strangers(shelf.tree, entries)
+    progress = Progress(sum(entry.size for entry in entries), len(entries))
+    try:
+        with journal:
+            hashes = Copy(source, dataset.uri, entries, shelf.tree, journal, known, progress).run()
+    finally:
+        progress.end()
+    if dataset.sha256:
+        _refuse_other_than(dataset, shelf)
+    tree = dataset_hash(zip(entries, map(bytes.hex, hashes), strict=True))
+    shelf.finish(entries, hashes, tree)
+    copied = sum(entry not in known for entry in entries)
+    return shelf.tree_of(tree, entries)._replace(copied=copied)
+
+
+def _refuse_itself(dataset: Dataset, cache: Path) -> None:
+    if dataset.place.kind != "file":
+        return
+    if cache.resolve().is_relative_to(local(dataset.uri).resolve()):
+        raise InputError(
+            f"dataset_uri {dataset.uri!r} holds the folder that it would be copied to, {cache}; "
+            "name a narrower folder, or set TRIREME_HOME to another place"
+        )
+
+
+def _refuse_too_large(
+    dataset: Dataset, entries: list[Entry], known: Known, journal: Journal, shelf: Shelf
+) -> None:
+    needed = sum(entry.size for entry in entries if entry not in known)
+    needed -= sum(
+        min(BLOCK, entries[file].size - block * BLOCK)
+        for file, block in journal.finished
+        if entries[file] not in known
+    )
+    free = shutil.disk_usage(shelf.partial).free
+    if needed > free:
+        raise SourceFailed(
+            f"dataset_uri {dataset.uri!r} needs {in_words(needed)} more, and {shelf.cache} has "
+            f"{in_words(free)} left"
+        )
+
+
+def _refuse_other_than(dataset: Dataset, shelf: Shelf) -> None:
+    (file,) = (path for path in shelf.tree.iterdir())
+    with file.open("rb") as stream:
+        found = hashlib.file_digest(stream, "sha256").hexdigest()
+    if found != dataset.sha256:
+        remove(shelf.partial)
+        raise InputError(
+            f"dataset_uri {dataset.uri!r}: its SHA-256 is {found}, not {dataset.sha256}"
+        )
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,227 @@
+"""Copy the files of a source into a directory: in parallel, resumable, hashed on the way."""
+
+import contextlib
+import errno
+import hashlib
+import os
+import random
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from components.dataset.fingerprint import BLOCK, blocks, file_hash
+from components.dataset.journal import Journal
+from components.dataset.listing import Entry
+from components.dataset.progress import Progress
+from components.dataset.sources import Fault, Source, SourceFailed
+
+TRIES = 5  # for one block, beyond what the source's own library does
+PAUSE = 0.5  # seconds before the second try; doubled every time
+LARGE = 1 << 20  # bytes from which on few reads go on at a time
+LARGE_READS = 4  # so that what is in memory stays below 4 blocks
+
+Known = dict[Entry, tuple[str, bytes]]
+"""Where a file is here already, and its hash."""
+
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.EXDEV, errno.ENOSYS, errno.EACCES)
+
+
+class Copy:
+    """Files on their way from a source to a directory.
+
+    Args:
+        source: Where they come from.
+        uri: What the source is called.
+        entries: The files.
+        directory: Where they go; may hold those of a copy that was interrupted.
+        journal: What of them is finished.
+        known: Files that need not be read, but can be linked.
+        progress: Is told of everything that is done.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        uri: str,
+        entries: list[Entry],
+        directory: Path,
+        journal: Journal,
+        known: Known,
+        progress: Progress,
+    ) -> None:
+        self._source, self._uri = source, uri
+        self._entries, self._known = entries, known
+        self._root = str(directory)
+        self._journal, self._progress = journal, progress
+        self._lock = threading.Lock()
+        self._large = threading.BoundedSemaphore(LARGE_READS)
+        self._stop = threading.Event()
+        self._failures: list[BaseException] = []
+        self._hashes: list[bytes] = [b""] * len(entries)
+        self._blocks: dict[int, list[bytes]] = {}
+
+    def run(self) -> list[bytes]:
+        """Copies; returns the hash of each file, see ``fingerprint``.
+
+        Raises:
+            TriremeError: Why a file could not be read.
+            OSError: Why one could not be written.
+        """
+        self._make_folders()
+        tasks = self._tasks()
+        threads = [
+            threading.Thread(target=self._work, args=(tasks,), daemon=True)
+            for _ in range(min(self._source.readers, len(self._entries) + LARGE_READS))
+        ]
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        finally:
+            self._stop.set()
+        if self._failures:
+            raise self._failures[0]
+        return self._hashes
+
+    def _make_folders(self) -> None:
+        for folder in {entry.name.rpartition("/")[0] for entry in self._entries}:
+            Path(self._root, folder).mkdir(parents=True, exist_ok=True)
+
+    def _tasks(self) -> Iterator[tuple[int, int]]:
+        """Returns file and block numbers; larger files are made before, to be written anyhow."""
+        for number, entry in enumerate(self._entries):
+            count = blocks(entry.size)
+            if count > 1 and entry not in self._known:
+                self._make_large(entry)
+                self._blocks[number] = [b""] * count
+                yield from ((number, block) for block in range(count))
+            else:
+                yield number, 0
+
+    def _make_large(self, entry: Entry) -> None:
+        path = Path(self._path(entry))
+        with contextlib.suppress(OSError):
+            info = path.lstat()
+            if info.st_size != entry.size or info.st_nlink > 1:
+                path.unlink()
+            else:
+                path.chmod(0o644)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+        try:
+            os.ftruncate(descriptor, entry.size)
+        finally:
+            os.close(descriptor)
+
+    def _work(self, tasks: Iterator[tuple[int, int]]) -> None:
+        try:
+            while not self._stop.is_set():
+                with self._lock:
+                    task = next(tasks, None)
+                if task is None:
+                    return
+                self._do(*task)
+        except BaseException as error:
+            self._failures.append(error)
+            self._stop.set()
+
+    def _do(self, number: int, block: int) -> None:
+        entry = self._entries[number]
+        if entry in self._known:
+            self._link(entry, self._known[entry][0])
+            self._hashes[number] = self._known[entry][1]
+            self._progress.add(entry.size, 1, copied=False)
+            return
+        start = block * BLOCK
+        length = min(BLOCK, entry.size - start)
+        with self._large if length >= LARGE else contextlib.nullcontext():
+            digest, copied = self._journal.finished.get((number, block)), False
+            if digest is None or not self._holds(entry, start, length, digest):
+                digest, copied = self._fetch(entry, start, length), True
+                self._journal.add(number, block, digest)
+        self._progress.add(length, self._finish(number, block, digest), copied)
+
+    def _finish(self, number: int, block: int, digest: bytes) -> bool:
+        """Takes in a block's hash; tells whether its file is whole now."""
+        if number not in self._blocks:
+            self._hashes[number] = digest
+            return True
+        with self._lock:
+            digests = self._blocks[number]
+            digests[block] = digest
+            whole = all(digests)
+        if whole:
+            Path(self._path(self._entries[number])).chmod(0o444)
+            self._hashes[number] = file_hash(digests)
+        return whole
+
+    def _read(self, entry: Entry, start: int, length: int) -> bytes | memoryview:
+        pause = PAUSE
+        for left in reversed(range(TRIES)):
+            try:
+                return self._source.read(entry, start, length)
+            except Fault as fault:
+                if not left or self._stop.wait(pause * random.uniform(0.5, 1.5)):
+                    raise SourceFailed(
+                        f"dataset_uri {self._uri!r}: {entry.name!r} could not be read: {fault}"
+                    ) from None
+                pause *= 2
+        raise AssertionError
+
+    def _fetch(self, entry: Entry, start: int, length: int) -> bytes:
+        """Brings a block to its file; returns its hash."""
+        path, piece = self._path(entry), self._source.piece
+        digest = hashlib.sha256()
+        descriptor = os.open(path, os.O_WRONLY) if entry.size > BLOCK else _made_anew(path)
+        try:
+            for at in range(start, start + length, piece):
+                data = self._read(entry, at, min(piece, start + length - at))
+                digest.update(data)
+                _write(descriptor, at, data)
+        finally:
+            os.close(descriptor)
+        return digest.digest()
+
+    def _holds(self, entry: Entry, start: int, length: int, digest: bytes) -> bool:
+        """Whether what a journal says is written is there."""
+        try:
+            descriptor = os.open(self._path(entry), os.O_RDONLY)
+        except OSError:
+            return False
+        try:
+            return hashlib.sha256(os.pread(descriptor, length, start)).digest() == digest
+        finally:
+            os.close(descriptor)
+
+    def _link(self, entry: Entry, known: str) -> None:
+        path = Path(self._path(entry))
+        path.unlink(missing_ok=True)
+        try:
+            os.link(known, path)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            shutil.copyfile(known, path)
+            path.chmod(0o444)
+
+    def _path(self, entry: Entry) -> str:
+        return f"{self._root}/{entry.name}"
+
+
+def _write(descriptor: int, start: int, data: bytes | memoryview) -> None:
+    left = memoryview(data)
+    while left:
+        written = os.pwrite(descriptor, left, start)
+        left, start = left[written:], start + written
+
+
+def _made_anew(path: str) -> int:
+    """Opens a new file, which only this process can write to."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    try:
+        return os.open(path, flags, 0o444)
+    except FileExistsError:
+        # Of an interrupted copy; it may be a link to what others use, so it is not written to.
+        Path(path).unlink()
+        return os.open(path, flags, 0o444)

@@ -1,0 +1,191 @@
+"""What a dataset is described by."""
+
+import re
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, ConfigDict, ValidationError, model_validator
+
+from components import secrets
+from components.dataset import uri as uris
+from components.dataset.patterns import Pattern
+from components.dataset.uri import MOUNTED, STORES, Place
+from components.errors import InputError
+from components.part import Part
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_ENDPOINT = re.compile(r"(https?://)?[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?(:[0-9]{1,5})?/?")
+_REGION = re.compile(r"[a-z0-9]([-a-z0-9]{0,62}[a-z0-9])?")
+
+
+def _is_place(uri: str) -> str:
+    try:
+        uris.place(uri)
+    except InputError as error:
+        raise ValueError(str(error).removeprefix(f"dataset_uri {uri!r}: ")) from None
+    return uri
+
+
+def _is_name(secret: str) -> str:
+    try:
+        secrets.check("secret", secret)
+    except InputError as error:
+        raise ValueError(str(error)) from None
+    return secret
+
+
+def _matching(pattern: re.Pattern[str], what: str) -> AfterValidator:
+    def check(text: str) -> str:
+        if not pattern.fullmatch(text):
+            raise ValueError(f"{text!r} must be {what}")
+        return text
+
+    return AfterValidator(check)
+
+
+def takes_secret(kind: str) -> bool:
+    """Whether a kind of place can be opened with credentials."""
+    return kind in (*STORES, "http")
+
+
+class Dataset(Part):
+    """A dataset: where it is, how it is reached, and which part of it is meant."""
+
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    uri: Annotated[str, AfterValidator(_is_place)]
+    """Where it is: a path, file://, builtin://digits, pvc://claim/path, nfs://server/path, oss://bucket/path,
+    s3://bucket/path, gs://bucket/path, https:// or http://."""
+
+    secret: Annotated[str, AfterValidator(_is_name)] = ""
+    """The Secret that holds the credentials; empty: what the environment offers."""
+
+    endpoint: (
+        Annotated[str, _matching(_ENDPOINT, "a server, as in https://storage.example.org")] | None
+    ) = None
+    """The server of oss:// and of an S3-compatible s3://."""
+
+    region: Annotated[str, _matching(_REGION, "a region, as in cn-hangzhou")] | None = None
+    """The region of oss:// and s3://."""
+
+    include: list[Pattern] = []
+    """Patterns of the files that are meant, as in *.jpg or train/**; none: all of them."""
+
+    exclude: list[Pattern] = []
+    """Patterns of the files that are left out, also of those included."""
+
+    sha256: Annotated[str, _matching(_SHA256, "64 hexadecimal digits")] | None = None
+    """The SHA-256 that the file of an https:// or http:// URL must have."""
+
+    access: Literal["mount", "stage"] | None = None
+    """Mounted into the pods, or copied to a cache; by default pvc:// and nfs:// are mounted."""
+
+    @model_validator(mode="after")
+    def _fits_the_kind(self) -> Self:
+        kind = self.place.kind
+        if kind in MOUNTED and self.access == "stage":
+            raise ValueError(f"access 'stage' does not go with {kind}://, which is mounted")
+        if self.access == "mount" and kind not in (*MOUNTED, "oss", "s3"):
+            raise ValueError("access 'mount' goes with pvc://, nfs://, oss:// and s3:// only")
+        if self.way == "mount" and (self.include or self.exclude):
+            raise ValueError("include and exclude do not go with access 'mount'")
+        if (self.endpoint or self.region) and kind not in ("oss", "s3"):
+            raise ValueError("endpoint and region go with oss:// and s3:// only")
+        if kind == "oss" and not (self.endpoint or self.region):
+            raise ValueError("oss:// needs endpoint or region, as in region cn-hangzhou")
+        if self.sha256 and kind != "http":
+            raise ValueError("sha256 goes with https:// and http:// only")
+        if self.secret and not takes_secret(kind):
+            raise ValueError(f"secret does not go with {kind}:")
+        if self.secret and self.way == "mount" and kind == "s3":
+            raise ValueError(
+                "secret does not go with access 'mount' of s3://, whose driver takes the "
+                "credentials of the node or of a service account"
+            )
+        return self
+
+    @classmethod
+    def from_text(cls, uri: str) -> Self:
+        """Describes a dataset by its URI alone.
+
+        Args:
+            uri: As a person gives it.
+
+        Raises:
+            InputError: One sentence that says what is wrong.
+        """
+        uris.place(uri)
+        try:
+            return cls(uri=uri)
+        except ValidationError as error:
+            told = str(error.errors()[0]["ctx"]["error"])
+            raise InputError(f"dataset_uri {uri!r}: {told}") from None
+
+    @property
+    def place(self) -> Place:
+        """The URI taken apart."""
+        return uris.place(self.uri)
+
+    @property
+    def way(self) -> Literal["mount", "stage"]:
+        """How the data reaches a program: as ``access`` says, else by the kind."""
+        return self.access or ("mount" if self.place.kind in MOUNTED else "stage")
+
+
+def described(uri: str, secret: str, options: dict[str, Any]) -> Dataset:
+    """Describes a dataset by the parameters of a pipeline.
+
+    Args:
+        uri: As a person gives it.
+        secret: The name of the Secret that opens it; the default one need not be there, nor
+            have a use.
+        options: Further fields of the description.
+
+    Raises:
+        InputError: One sentence that says what is wrong.
+    """
+    if secret == secrets.DEFAULTS["dataset"] and not takes_secret(uris.place(uri).kind):
+        secret = ""
+    try:
+        return Dataset(**{"uri": uri, "secret": secrets.given(secret, "dataset")} | options)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        told = first["msg"].removeprefix("Value error, ")
+        field = {"": f"dataset_uri {uri!r}", "secret": "dataset_secret"}.get(place)
+        raise InputError(f"{field or f'dataset_options.{place}'}: {told}") from None
+
+
+def check(uri: str) -> None:
+    """Refuses a dataset URI that cannot be staged here, or that names nothing.
+
+    Args:
+        uri: As a person gives it.
+
+    Raises:
+        InputError: One sentence that says what is wrong.
+    """
+    check_here(Dataset.from_text(uri))
+
+
+def check_here(dataset: Dataset) -> None:
+    """Refuses a dataset that cannot be staged here, or that names nothing.
+
+    Raises:
+        InputError: One sentence that says what is wrong.
+    """
+    refuse_mounted(dataset)
+    if dataset.place.kind == "file":
+        uris.local(dataset.uri)
+
+
+def refuse_mounted(dataset: Dataset) -> None:
+    """Refuses a dataset that only a cluster can bring to a program.
+
+    Raises:
+        InputError: One sentence that says so.
+    """
+    if dataset.way == "mount":
+        raise InputError(
+            f"dataset_uri {dataset.uri!r}: is mounted, which needs a cluster; here give a path, "
+            "or a kind that can be staged"
+        )

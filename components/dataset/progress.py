@@ -1,0 +1,75 @@
+"""How far a dataset's copying is: a line that says bytes, files, rate and time left."""
+
+import sys
+import threading
+import time
+
+TERMINAL, PLAIN = 0.2, 1.0  # seconds between two lines, redrawn or one below the other
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+class Progress:
+    """Counts what is done and shows it on standard error, from any thread.
+
+    Args:
+        size: Bytes in all.
+        files: Files in all.
+    """
+
+    def __init__(self, size: int, files: int) -> None:
+        self._size, self._files = size, files
+        self._bytes = self._done = self._copied = 0
+        self._started = self._shown = time.monotonic()
+        self._terminal = sys.stderr.isatty()
+        self._lock = threading.Lock()
+
+    def add(self, size: int, files: int, copied: bool = True) -> None:
+        """Counts bytes and files.
+
+        Args:
+            size: Bytes that are there now.
+            files: Files that are whole now.
+            copied: Whether they took their time, rather than being there from before.
+        """
+        with self._lock:
+            self._bytes += size
+            self._done += files
+            self._copied += size * copied
+            now = time.monotonic()
+            if now - self._shown >= (TERMINAL if self._terminal else PLAIN):
+                self._shown = now
+                self._show(now)
+
+    def end(self) -> None:
+        """Takes the line away from a terminal."""
+        if self._terminal:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+    def _show(self, now: float) -> None:
+        rate = self._copied / max(now - self._started, 1e-3)
+        left = f", {_clock((self._size - self._bytes) / rate)} left" if rate else ""
+        line = (
+            f"{in_words(self._bytes)} of {in_words(self._size)}, {self._done:,} of "
+            f"{self._files:,} files, {in_words(int(rate))}/s{left}"
+        )
+        print(
+            f"\r\x1b[K{line}" if self._terminal else line,
+            end="" if self._terminal else "\n",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def in_words(size: float) -> str:
+    """Returns a number of bytes as a person reads it, as in ``1.5 GiB``."""
+    unit = 0
+    while size >= 1024 and unit < len(_UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    return f"{size:.0f} {_UNITS[unit]}" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

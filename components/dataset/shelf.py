@@ -1,0 +1,140 @@
+"""Where the parts of one dataset are in a cache, and what is known of it there."""
+
+import errno
+import hashlib
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+from components.dataset.copying import Known
+from components.dataset.description import Dataset
+from components.dataset.folders import remove, set_folders
+from components.dataset.listing import Entry, packed, unpacked
+from components.dataset.sources import SourceFailed
+from components.errors import TriremeError
+
+_FULL = {
+    errno.ENOSPC: "there is no space left",
+    errno.EDQUOT: "the quota is used up",
+    errno.EFBIG: "a file is larger than it may be",
+}
+
+
+class Staged(NamedTuple):
+    """A dataset that is here.
+
+    Attributes:
+        path: The directory that holds its files.
+        fingerprint: ``sha256:`` and 64 hexadecimal digits, see ``components.dataset.fingerprint``.
+        files: How many files it has.
+        bytes: How large they are together.
+        copied: How many of the files were brought now, rather than being here already.
+    """
+
+    path: str
+    fingerprint: str
+    files: int
+    bytes: int
+    copied: int
+
+
+class Record(NamedTuple):
+    """What a source listed when it was copied, and what the copy was.
+
+    Attributes:
+        tree: The copy's hash.
+        listing: What was listed, packed.
+        hashes: The hashes of the files, 32 bytes each.
+    """
+
+    tree: str
+    listing: bytes
+    hashes: bytes
+
+
+class Shelf:
+    """Where a dataset's parts are in a cache.
+
+    Args:
+        cache: The cache.
+        dataset: The dataset.
+    """
+
+    def __init__(self, cache: Path, dataset: Dataset) -> None:
+        self.cache = cache.absolute()
+        meant = dataset.model_dump_json(exclude={"secret", "access"})
+        key = hashlib.sha256(meant.encode()).hexdigest()[:32]
+        self.trees = self.cache / "trees"
+        self.record = self.cache / "sources" / key
+        self.partial = self.cache / "partial" / key
+        self.tree = self.partial / "tree"
+        self.lock = self.cache / "locks" / key
+
+    def make(self) -> None:
+        """Makes the directories that the others are in."""
+        for directory in (self.trees, self.record.parent, self.partial, self.lock.parent):
+            directory.mkdir(parents=True, exist_ok=True)
+
+    def staged(self, entries: list[Entry]) -> Staged | None:
+        """Returns the tree that holds exactly what a source lists, if it is there."""
+        record = self._recorded()
+        if record is None or record.listing != packed(entries):
+            return None
+        return self.tree_of(record.tree, entries)
+
+    def tree_of(self, tree: str, entries: list[Entry]) -> Staged:
+        """Returns the tree of this hash, which holds these files."""
+        size = sum(entry.size for entry in entries)
+        return Staged(str(self.trees / tree), f"sha256:{tree}", len(entries), size, 0)
+
+    def known(self) -> Known:
+        """Returns the files of the tree that was copied from this source before."""
+        record = self._recorded()
+        if record is None:
+            return {}
+        tree, hashes = self.trees / record.tree, record.hashes
+        return {
+            entry: (f"{tree}/{entry.name}", hashes[32 * number : 32 * number + 32])
+            for number, entry in enumerate(unpacked(record.listing))
+        }
+
+    def _recorded(self) -> Record | None:
+        """Returns what was copied from this source before, if its tree is there still."""
+        try:
+            head, _, rest = self.record.read_bytes().partition(b"\n")
+            about = json.loads(head)
+            size = about["listing"]
+            record = Record(about["tree"], rest[:size], rest[size:])
+        except (OSError, ValueError, LookupError, TypeError):
+            return None
+        return record if (self.trees / record.tree).is_dir() else None
+
+    def finish(self, entries: list[Entry], hashes: list[bytes], tree: str) -> None:
+        """Moves the copy to its place among the trees, and records what it is a copy of."""
+        target = self.trees / tree
+        set_folders(self.tree, 0o555, but_itself=True)
+        try:
+            self.tree.rename(target)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            # The same bytes have come from another source.
+        target.chmod(0o555)
+        listing = packed(entries)
+        head = json.dumps({"tree": tree, "listing": len(listing)}).encode()
+        whole = self.partial / "record"
+        whole.write_bytes(b"".join([head, b"\n", listing, *hashes]))
+        whole.rename(self.record)
+        remove(self.partial)
+
+    def unusable(self, dataset: Dataset, error: OSError) -> TriremeError:
+        """Returns the sentence for a cache that cannot be written to; a full disk gets space."""
+        if error.errno in _FULL:
+            remove(self.partial)
+            return SourceFailed(
+                f"dataset_uri {dataset.uri!r} cannot be copied to {self.cache}: "
+                f"{_FULL[error.errno]}; what was copied has been removed"
+            )
+        return SourceFailed(
+            f"dataset_uri {dataset.uri!r} cannot be copied to {self.cache}: {error}"
+        )

@@ -1,0 +1,84 @@
+"""Where datasets come from: a source lists its files and reads parts of them."""
+
+from typing import Protocol
+
+from components.dataset.description import Dataset, refuse_mounted
+from components.dataset.listing import Entry
+from components.errors import TriremeError
+
+
+class Source(Protocol):
+    """Files that can be listed and read.
+
+    Attributes:
+        readers: How many threads may read at a time.
+        piece: How many bytes are best read at a time.
+    """
+
+    readers: int
+    piece: int
+
+    def list(self) -> list[Entry]:
+        """Returns all files, in any order.
+
+        Raises:
+            TriremeError: One sentence that says why they cannot be listed.
+        """
+
+    def read(self, entry: Entry, start: int, length: int) -> bytes | memoryview:
+        """Returns a part of a file.
+
+        Args:
+            entry: A file, as listed.
+            start: The offset.
+            length: How many bytes; from 0, with the size, for all of it.
+
+        Raises:
+            Fault: The network's, worth another try.
+            TriremeError: The file has changed or gone, or may not be read.
+        """
+
+
+class SourceFailed(TriremeError):
+    """A source did not keep what it promised: it is away, or it changed."""
+
+
+class Fault(Exception):
+    """Something that may go away by itself; its message continues "could not be read: "."""
+
+
+def changed(uri: str, name: str) -> SourceFailed:
+    """Returns the error for a file that is not what was listed any more."""
+    return SourceFailed(
+        f"dataset_uri {uri!r}: {name!r} changed or went away while it was copied; run again "
+        "when nobody writes to it"
+    )
+
+
+def source_of(dataset: Dataset) -> Source:
+    """Returns the source that a dataset is staged from.
+
+    Args:
+        dataset: What is wanted.
+
+    Raises:
+        InputError: There is none, or the credentials are incomplete.
+    """
+    # Each source needs a library that the others do not.
+    refuse_mounted(dataset)
+    kind = dataset.place.kind
+    if kind == "file":
+        from components.dataset.sources.local import LocalSource
+
+        return LocalSource(dataset)
+    if kind == "builtin":
+        from components.dataset.sources.builtin import BuiltinSource
+
+        return BuiltinSource(dataset)
+    if kind == "http":
+        from components.dataset.sources.web import WebSource
+
+        return WebSource(dataset)
+    from components.dataset.sources.objects import ObjectSource
+
+    return ObjectSource(dataset)

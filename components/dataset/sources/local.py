@@ -1,0 +1,111 @@
+"""Files on this machine, or on a file system mounted here."""
+
+import os
+import stat
+from pathlib import Path
+
+from components.dataset import uri as uris
+from components.dataset.description import Dataset
+from components.dataset.listing import Entry
+from components.dataset.sources import changed
+from components.errors import InputError
+
+LARGE_READERS = 2  # which is as much as a disk, or a processor's memory, gives
+
+
+class LocalSource:
+    """A file, or the files below a directory.
+
+    Links are followed, also to places outside: a directory of links to where the files really are
+    is a common way to put a dataset together, and the copy must not depend on those places.
+    """
+
+    piece = 1 << 20  # what is read goes on to be hashed and written while it is in the CPU's cache
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.readers = 1
+        self._uri = dataset.uri
+        self.path = uris.local(dataset.uri)
+        self._root = self.path if self.path.is_dir() else self.path.parent
+
+    def list(self) -> list[Entry]:
+        """Returns all files; see ``Source``."""
+        entries = files_of(self.path)
+        # With small files, threads would only wait for each other's turn in the interpreter.
+        large = sum(entry.size for entry in entries) > self.piece * len(entries)
+        self.readers = LARGE_READERS if large else 1
+        return entries
+
+    def read(self, entry: Entry, start: int, length: int) -> bytes:
+        """Returns a part of a file; see ``Source``."""
+        try:
+            descriptor = os.open(f"{self._root}/{entry.name}", os.O_RDONLY | os.O_NONBLOCK)
+        except FileNotFoundError:
+            raise changed(self._uri, entry.name) from None
+        except OSError as error:
+            raise _unreadable(self.path, error) from None
+        try:
+            data = os.pread(descriptor, length, start)
+            if len(data) != length or _version(os.fstat(descriptor)) != entry.version:
+                raise changed(self._uri, entry.name)
+            return data
+        except OSError as error:
+            raise _unreadable(self.path, error) from None
+        finally:
+            os.close(descriptor)
+
+
+def files_of(path: Path) -> list[Entry]:
+    """Lists a file, or the files below a directory, following links.
+
+    Args:
+        path: The file or directory.
+
+    Raises:
+        InputError: Something in there is neither file nor directory, cannot be read, or is a link
+            to nowhere or to a directory that it is in.
+    """
+    try:
+        info = path.stat()
+        if not stat.S_ISDIR(info.st_mode):
+            return [_entry(str(path), path.name, info)]
+        entries: list[Entry] = []
+        _add_below(str(path), "", ((info.st_dev, info.st_ino),), entries)
+        return entries
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+def _add_below(
+    directory: str, prefix: str, above: tuple[tuple[int, int], ...], entries: list[Entry]
+) -> None:
+    with os.scandir(directory) as found:
+        for item in found:
+            info = item.stat()
+            if not stat.S_ISDIR(info.st_mode):
+                entries.append(_entry(item.path, prefix + item.name, info))
+                continue
+            identity = (info.st_dev, info.st_ino)
+            if identity in above:
+                raise InputError(
+                    f"dataset_uri {directory!r} could not be copied: {item.path!r} is a link to a "
+                    "directory that it is in"
+                )
+            _add_below(item.path, f"{prefix}{item.name}/", (*above, identity), entries)
+
+
+def _entry(path: str, name: str, info: os.stat_result) -> Entry:
+    if not stat.S_ISREG(info.st_mode):
+        raise InputError(
+            f"dataset_uri {path!r} could not be copied: it is neither a file nor a directory"
+        )
+    return Entry(name, info.st_size, _version(info))
+
+
+def _version(info: os.stat_result) -> str:
+    # Times of content can be set at will, as rsync does; the time of the last change cannot.
+    return f"{info.st_mtime_ns}-{info.st_ctime_ns}"
+
+
+def _unreadable(path: Path, error: OSError) -> InputError:
+    return InputError(f"dataset_uri {str(path)!r} could not be copied: {error}")

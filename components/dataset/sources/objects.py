@@ -1,0 +1,104 @@
+"""Buckets of object stores: S3 and what speaks its language, Alibaba's OSS, Google's GCS.
+
+Read with obstore (https://developmentseed.org/obstore/), whose requests leave Python free.
+"""
+
+import hashlib
+import re
+
+import obstore
+from obstore.exceptions import BaseError, PreconditionError
+
+from components.dataset.description import Dataset
+from components.dataset.fingerprint import BLOCK
+from components.dataset.listing import Entry, refuse_hostile, without_markers
+from components.dataset.sources import Fault, changed
+from components.dataset.sources.stores import bucket_of, explained, unreachable
+from components.errors import InputError
+
+_MD5 = re.compile(r"[0-9a-fA-F]{32}")
+
+
+class ObjectSource:
+    """The objects below a path in a bucket, or one object."""
+
+    readers = 12
+    piece = BLOCK
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+        self._store = bucket_of(dataset)
+        self._prefix = f"{dataset.place.path}/" if dataset.place.path else ""
+        self._etag_is_md5 = dataset.place.kind != "gs"
+
+    def list(self) -> list[Entry]:
+        """Returns all files; see ``Source``."""
+        try:
+            found = [meta for page in obstore.list(self._store, self._prefix) for meta in page]
+            if not found and self._prefix:
+                found = [obstore.head(self._store, self._dataset.place.path)]
+                self._prefix = self._prefix[:-1].rpartition("/")[0]
+                self._prefix += "/" if self._prefix else ""
+        except FileNotFoundError:
+            raise InputError(
+                f"dataset_uri {self._dataset.uri!r}: there is no such bucket, or nothing there"
+            ) from None
+        except BaseError as error:
+            reason = explained(error, self._dataset)
+            if isinstance(reason, Fault):
+                reason = unreachable(self._dataset, reason)
+            raise reason from None
+        entries = [
+            Entry(
+                meta["path"].removeprefix(self._prefix),
+                meta["size"],
+                _plain(meta["e_tag"]) or meta["last_modified"].isoformat(),
+            )
+            for meta in found
+        ]
+        refuse_hostile(self._dataset.uri, (entry.name for entry in entries))
+        return without_markers(self._dataset.uri, entries)
+
+    def read(self, entry: Entry, start: int, length: int) -> bytes | memoryview:
+        """Returns a part of a file; see ``Source``."""
+        if length == 0:
+            return b""
+        data = self._get(entry, start, length)
+        if length != entry.size or length > BLOCK or not self._differs(entry, data):
+            return data
+        # Where the store encrypts with keys of its own an ETag is no MD5, which nothing tells.
+        if bytes(self._get(entry, start, length)) != bytes(data):
+            raise Fault(f"{entry.name!r} arrived with another MD5 than its ETag")
+        self._etag_is_md5 = False
+        return data
+
+    def _get(self, entry: Entry, start: int, length: int) -> memoryview:
+        options: obstore.GetOptions = {"range": (start, start + length)}
+        if length == entry.size:
+            options = {}
+        if "T" not in entry.version:
+            options["if_match"] = f'"{entry.version}"'
+        try:
+            result = obstore.get(self._store, self._prefix + entry.name, options=options)
+            size, etag = result.meta["size"], _plain(result.meta["e_tag"])
+            data = memoryview(result.bytes())
+        except (FileNotFoundError, PreconditionError):
+            raise changed(self._dataset.uri, entry.name) from None
+        except BaseError as error:
+            if "InvalidRange" in str(error):  # it is shorter than it was
+                raise changed(self._dataset.uri, entry.name) from None
+            raise explained(error, self._dataset) from None
+        if size != entry.size or (etag and "T" not in entry.version and etag != entry.version):
+            raise changed(self._dataset.uri, entry.name)
+        if len(data) != length:
+            raise Fault(f"{entry.name!r} ended early")
+        return data
+
+    def _differs(self, entry: Entry, data: memoryview) -> bool:
+        if not self._etag_is_md5 or not _MD5.fullmatch(entry.version):
+            return False
+        return hashlib.md5(data, usedforsecurity=False).hexdigest() != entry.version.lower()
+
+
+def _plain(etag: str | None) -> str:
+    return (etag or "").removeprefix("W/").strip('"')

@@ -1,0 +1,175 @@
+"""Opening a bucket of an object store, and saying what a store answered in a sentence."""
+
+import ipaddress
+import os
+import re
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from obstore.exceptions import BaseError
+from obstore.store import GCSStore, ObjectStore, S3Store
+
+from components import secrets
+from components.dataset.description import Dataset
+from components.dataset.sources import Fault, SourceFailed
+from components.errors import InputError, TriremeError
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, RetryConfig
+
+KEYS = {
+    "s3": ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
+    "oss": ("akId", "akSecret"),  # as in the Secrets of Alibaba's CSI driver
+    "gs": ("service-account.json",),
+}
+"""The keys of a Secret for each kind of store."""
+
+REQUEST_TIMEOUT = 120  # seconds for one block at most
+
+_RETRIES: "RetryConfig" = {
+    "max_retries": 5,
+    "retry_timeout": timedelta(seconds=60),
+    "backoff": {
+        "base": 2,
+        "init_backoff": timedelta(seconds=0.2),
+        "max_backoff": timedelta(seconds=10),
+    },
+}
+_STATUS = re.compile(r"status code: (\d{3})|\((\d{3}) [A-Z]")
+_CODE = re.compile(r"<Code>([\w.]{1,80})</Code>")
+_MESSAGE = re.compile(r"<Message>([^<]{1,300})</Message>")
+
+
+def bucket_of(dataset: Dataset) -> ObjectStore:
+    """Opens the bucket that a dataset is in.
+
+    Args:
+        dataset: One of the kinds ``oss``, ``s3`` and ``gs``.
+
+    Raises:
+        InputError: The secret that it names lacks something.
+    """
+    kind, bucket = dataset.place.kind, dataset.place.host
+    secret = secrets.read(dataset.secret, "dataset", KEYS[kind])
+    missing = [key for key in KEYS[kind] if key not in secret and key != "AWS_SESSION_TOKEN"]
+    if dataset.secret and missing:
+        raise InputError(f"dataset_secret {dataset.secret!r} has no {' and no '.join(missing)}")
+    if kind == "gs":
+        if not secret:
+            return GCSStore(bucket, retry_config=_RETRIES)
+        account = secret["service-account.json"]
+        return GCSStore(bucket, retry_config=_RETRIES, service_account_key=account)
+    config: dict[str, Any] = dict(zip(_CREDENTIALS, map(secret.get, KEYS[kind]), strict=False))
+    config |= _oss(dataset) if kind == "oss" else _s3(dataset)
+    endpoint = config.get("endpoint")
+    client: ClientConfig = {
+        "timeout": timedelta(seconds=REQUEST_TIMEOUT),
+        "connect_timeout": timedelta(seconds=10),
+        # An address from the environment is the library's to read, so it is to be allowed too.
+        "allow_http": not endpoint or endpoint.startswith("http://"),
+    }
+    given = {name: value for name, value in config.items() if value is not None}
+    return S3Store(bucket, retry_config=_RETRIES, client_options=client, **given)
+
+
+_CREDENTIALS = ("access_key_id", "secret_access_key", "session_token")
+
+
+def _s3(dataset: Dataset) -> dict[str, Any]:
+    environment = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    return {
+        "endpoint": _url(dataset.endpoint) if dataset.endpoint else None,
+        "region": dataset.region or environment or "us-east-1",
+    }
+
+
+def _oss(dataset: Dataset) -> dict[str, Any]:
+    """OSS speaks S3's language when the bucket is part of the server's name.
+
+    https://www.alibabacloud.com/help/en/oss/developer-reference/compatibility-with-amazon-s3
+    """
+    endpoint = _url(dataset.endpoint or f"https://oss-{dataset.region}.aliyuncs.com")
+    parts = urlsplit(endpoint)
+    named = re.match(r"(?:s3\.)?(oss-[a-z0-9-]+?)(-internal)?\.aliyuncs\.com", parts.hostname or "")
+    config: dict[str, Any] = {"region": dataset.region or (named[1] if named else "oss")}
+    if _is_address(parts.hostname or ""):
+        return config | {"endpoint": endpoint}
+    virtual = f"{parts.scheme}://{dataset.place.host}.{parts.netloc}"
+    return config | {"endpoint": virtual, "virtual_hosted_style_request": True}
+
+
+def _url(endpoint: str) -> str:
+    return (endpoint if "://" in endpoint else f"https://{endpoint}").rstrip("/")
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return host == "localhost"
+    return True
+
+
+def explained(error: BaseError, dataset: Dataset) -> TriremeError | Fault:
+    """Returns what a store's error means to a person, with nothing secret in it.
+
+    Args:
+        error: What the library raised.
+        dataset: What was asked for.
+    """
+    said, uri = str(error), dataset.uri
+    match = _STATUS.search(said)
+    status = int(match[1] or match[2]) if match else 0
+    words = _words(said, status)
+    if status in (401, 403):
+        advice = (
+            f"see dataset_secret {dataset.secret!r}" if dataset.secret else "name a dataset_secret"
+        )
+        return InputError(f"dataset_uri {uri!r}: access is denied ({words}); {advice}")
+    if status == 404:
+        return InputError(f"dataset_uri {uri!r}: there is no such bucket or object ({words})")
+    if status in (408, 429) or status >= 500:
+        return Fault(f"the store answered {words}")
+    if status >= 300:
+        return InputError(f"dataset_uri {uri!r}: the store refuses the request ({words})")
+    if "169.254." in said or "metadata" in said or "credential" in said.lower():
+        return InputError(
+            f"dataset_uri {uri!r}: there are no credentials; name a dataset_secret"
+            + (
+                ", or set AWS_SKIP_SIGNATURE=true for a public bucket"
+                * (dataset.place.kind == "s3")
+            )
+        )
+    if "InvalidPath" in type(error).__name__ or "invalid path" in said.lower():
+        return InputError(
+            f"dataset_uri {uri!r} holds an object whose name cannot be a file's: "
+            + said.splitlines()[0][:300]
+        )
+    return Fault(words)
+
+
+def unreachable(dataset: Dataset, fault: Fault) -> SourceFailed:
+    """Returns the error for a source that stayed away."""
+    return SourceFailed(f"dataset_uri {dataset.uri!r} could not be read: {fault}")
+
+
+def _words(said: str, status: int) -> str:
+    code, message = _CODE.search(said), _MESSAGE.search(said)
+    if code:
+        return f"{code[1]}: {message[1]}" if message else code[1]
+    if status:
+        return f"status {status}"
+    for sign, words in _SIGNS.items():
+        if sign in said.lower():
+            return words
+    return "the connection broke"
+
+
+_SIGNS = {
+    "dns error": "there is no such server",
+    "connection refused": "the server refuses connections",
+    "timed out": "the server does not answer",
+    "timeout": "the server does not answer",
+    "certificate": "the server's certificate is not trusted",
+}

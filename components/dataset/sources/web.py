@@ -1,0 +1,185 @@
+"""One file from a web server."""
+
+import re
+import time
+from typing import Any
+
+import requests
+from urllib3.util import Retry
+
+from components import secrets
+from components.dataset.description import Dataset
+from components.dataset.fingerprint import BLOCK
+from components.dataset.listing import Entry, refuse_hostile
+from components.dataset.sources import Fault, SourceFailed, changed
+from components.errors import InputError
+
+KEYS = ("username", "password", "token")
+"""The keys of a Secret: a user and a password, or a token."""
+
+TIMEOUT = (10, 60)  # seconds to connect, and between two pieces of an answer
+
+_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+)")
+
+
+class WebSource:
+    """The file that a URL names, read in parts where the server can, else from its beginning."""
+
+    readers = 4
+    piece = BLOCK
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._uri = dataset.uri
+        self._name = dataset.place.path
+        self._sha256 = dataset.sha256
+        self._secret = dataset.secret
+        self._session = requests.Session()
+        retry = Retry(
+            total=5,
+            backoff_factor=0.3,
+            status_forcelist=(429, 500, 502, 503, 504),
+            raise_on_status=False,
+            respect_retry_after_header=True,
+        )
+        for scheme in ("http://", "https://"):
+            self._session.mount(scheme, requests.adapters.HTTPAdapter(max_retries=retry))
+        self._session.headers["Accept-Encoding"] = "identity"
+        secret = secrets.read(dataset.secret, "dataset", KEYS)
+        if dataset.secret and not ("token" in secret or {"username", "password"} <= set(secret)):
+            raise InputError(
+                f"dataset_secret {dataset.secret!r} has neither token nor username and password"
+            )
+        if "token" in secret:
+            self._session.headers["Authorization"] = f"Bearer {secret['token']}"
+        elif secret:
+            self._session.auth = (secret["username"], secret["password"])
+        self._strong = ""  # the ETag, where one byte's change changes it
+        self._whole: requests.Response | None = None  # being read from its beginning
+        self._at = 0
+
+    def list(self) -> list[Entry]:
+        """Returns the file; see ``Source``."""
+        try:
+            answer = self._get({"Range": "bytes=0-0"})
+        except Fault as fault:
+            raise SourceFailed(f"dataset_uri {self._uri!r} could not be read: {fault}") from None
+        with answer:
+            size = self._size(answer)
+            etag = answer.headers.get("ETag", "")
+            self._strong = "" if etag.startswith("W/") else etag
+            version = etag or answer.headers.get("Last-Modified") or self._sha256
+        # Without any of them nothing tells whether the file is as it was.
+        entry = Entry(self._name, size, (version or str(time.time_ns())).replace("\0", ""))
+        refuse_hostile(self._uri, [entry.name])
+        return [entry]
+
+    def read(self, entry: Entry, start: int, length: int) -> bytes:
+        """Returns a part of the file; see ``Source``."""
+        if length == 0:
+            return b""
+        if self.readers == 1:
+            return self._next(entry, start, length)
+        headers = {"Range": f"bytes={start}-{start + length - 1}"}
+        if self._strong:
+            headers["If-Match"] = self._strong
+        with self._get(headers) as answer:
+            if answer.status_code != 206:
+                raise changed(self._uri, entry.name)
+            self._refuse_another(answer, entry)
+            found = _RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+            if not found or (found[1], found[3]) != (str(start), str(entry.size)):
+                raise changed(self._uri, entry.name)
+            return self._body(answer, length)
+
+    def _next(self, entry: Entry, start: int, length: int) -> bytes:
+        """Reads on, where the last call ended, or from the beginning as far as it takes."""
+        if self._whole is None or self._at > start:
+            self._whole, self._at = self._get({}), 0
+            self._refuse_another(self._whole, entry)
+        try:
+            while self._at < start:
+                self._at += len(self._body(self._whole, min(1 << 20, start - self._at)))
+            data = self._body(self._whole, length)
+        except Fault:
+            self._whole = None
+            raise
+        self._at += length
+        return data
+
+    def _get(self, headers: dict[str, str]) -> Any:
+        try:
+            answer = self._session.get(self._uri, headers=headers, stream=True, timeout=TIMEOUT)
+        except requests.RequestException as error:
+            raise Fault(_words(error)) from None
+        if answer.status_code in (200, 206, 416):
+            return answer
+        answer.close()
+        if answer.status_code == 412:
+            raise changed(self._uri, self._name)
+        if answer.status_code in (401, 403):
+            advice = (
+                f"see dataset_secret {self._secret!r}" if self._secret else "name a dataset_secret"
+            )
+            raise InputError(
+                f"dataset_uri {self._uri!r}: access is denied (status {answer.status_code}); "
+                + advice
+            )
+        if answer.status_code in (404, 410):
+            raise InputError(f"dataset_uri {self._uri!r}: there is no such file")
+        if answer.status_code == 429 or answer.status_code >= 500:
+            raise Fault(f"the server answered status {answer.status_code}")
+        raise InputError(
+            f"dataset_uri {self._uri!r}: the server refuses it (status {answer.status_code})"
+        )
+
+    def _size(self, answer: Any) -> int:
+        found = _RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+        if answer.status_code in (206, 416) and found:
+            return int(found[3])
+        length = answer.headers.get("Content-Length", "")
+        if answer.status_code != 200 or not length.isdigit():
+            raise InputError(
+                f"dataset_uri {self._uri!r}: the server does not say how long the file is"
+            )
+        self.readers = 1  # it does not give parts
+        return int(length)
+
+    def _refuse_another(self, answer: Any, entry: Entry) -> None:
+        etag = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
+        length = answer.headers.get("Content-Length")
+        if (etag and etag != entry.version) or (
+            answer.status_code == 200 and length != str(entry.size)
+        ):
+            raise changed(self._uri, entry.name)
+
+    def _body(self, answer: Any, length: int) -> bytes:
+        parts = bytearray()
+        try:
+            while len(parts) < length:
+                part = answer.raw.read(length - len(parts))
+                if not part:
+                    raise Fault("the answer ended early")
+                parts += part
+        except (requests.RequestException, OSError) as error:
+            raise Fault(_words(error)) from None
+        except Exception as error:
+            if type(error).__module__.startswith("urllib3"):
+                raise Fault("the connection broke") from None
+            raise
+        return bytes(parts)
+
+
+def _words(error: Exception) -> str:
+    said = str(error)
+    for sign, words in _SIGNS.items():
+        if sign in said:
+            return words
+    return "the connection broke"
+
+
+_SIGNS = {
+    "resolve": "there is no such server",
+    "Connection refused": "the server refuses connections",
+    "timed out": "the server does not answer",
+    "CERTIFICATE": "the server's certificate is not trusted",
+}

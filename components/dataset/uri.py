@@ -1,0 +1,144 @@
+"""Where a dataset is: the URIs that name one."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from components.errors import InputError
+
+BUILTIN = ("builtin://digits",)
+"""Datasets that come with Trireme."""
+
+STORES = ("oss", "s3", "gs")
+"""Kinds that are a bucket of an object store."""
+
+MOUNTED = ("pvc", "nfs")
+"""Kinds that can only be mounted, on a cluster."""
+
+ACCEPTED = (
+    "a path, file://, builtin://digits, pvc://claim/path, nfs://server/path, oss://bucket/path, "
+    "s3://bucket/path, gs://bucket/path, https:// and http://"
+)
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+_PLACES = {
+    "pvc": (
+        re.compile(
+            r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+        ),
+        "the name of a claim",
+    ),
+    "nfs": (re.compile(r"[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?"), "a server"),
+    **dict.fromkeys(
+        STORES, (re.compile(r"[A-Za-z0-9][-._A-Za-z0-9]{1,220}[A-Za-z0-9]"), "a bucket")
+    ),
+}
+_SECRET_PARAMETER = re.compile(
+    r"(x-(amz|goog|oss)-)?(signature|security-token|credential)|sig|(access_?|auth_?)?token"
+    r"|api_?key|password|secret",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A URI taken apart.
+
+    Attributes:
+        kind: ``file``, ``builtin``, ``pvc``, ``nfs``, ``oss``, ``s3``, ``gs`` or ``http``.
+        host: The claim, the server or the bucket.
+        path: What is meant in there, with no ``/`` at either end; for ``file`` a path here.
+    """
+
+    kind: str
+    host: str
+    path: str
+
+
+def place(uri: str) -> Place:
+    """Takes a dataset's URI apart.
+
+    Args:
+        uri: As a person gives it.
+
+    Raises:
+        InputError: One sentence that says what is wrong.
+    """
+    if not uri or "\0" in uri:
+        raise InputError(f"dataset_uri {uri!r} names nothing; accepted are {ACCEPTED}")
+    match = _SCHEME.fullmatch(uri)
+    if not match:
+        return Place("file", "", uri)
+    scheme, rest = match[1].lower(), match[2]
+    if scheme == "file":
+        return _file(uri, rest)
+    if scheme == "builtin":
+        if uri not in BUILTIN:
+            raise InputError(
+                f"dataset_uri {uri!r} is not built in; built in are {', '.join(BUILTIN)}"
+            )
+        return Place("builtin", "", rest)
+    if scheme in ("http", "https"):
+        return _web(uri)
+    if scheme not in _PLACES:
+        raise InputError(
+            f"dataset_uri {uri!r}: {scheme}:// is not supported; accepted are {ACCEPTED}"
+        )
+    host, _, path = rest.partition("/")
+    if "@" in host:
+        raise InputError(_advice(f"{scheme}://"))
+    pattern, what = _PLACES[scheme]
+    if not pattern.fullmatch(host):
+        raise InputError(f"dataset_uri {uri!r}: {host!r} is not {what}, as in {scheme}://NAME/path")
+    path = path.strip("/")
+    if path and not set(path.split("/")).isdisjoint({"", ".", ".."}):
+        raise InputError(f"dataset_uri {uri!r}: the path must not hold '//', '.' or '..'")
+    return Place(scheme, host, path)
+
+
+def local(uri: str) -> Path:
+    """Returns the file or directory here that a URI of the kind ``file`` names.
+
+    Raises:
+        InputError: There is none.
+    """
+    try:
+        path = Path(place(uri).path).expanduser()
+        if path.exists():
+            return path
+    except (OSError, ValueError, RuntimeError):  # too long, not a path, no such user
+        pass
+    raise InputError(f"dataset_uri {uri!r}: there is no such file or directory")
+
+
+def _file(uri: str, rest: str) -> Place:
+    host, slash, path = rest.partition("/")
+    if host not in ("", "localhost") or not slash:
+        raise InputError(f"dataset_uri {uri!r}: must be file:///path, a path on this machine")
+    return Place("file", "", unquote(f"/{path}"))
+
+
+def _web(uri: str) -> Place:
+    try:
+        parts = urlsplit(uri)
+        host, _ = parts.hostname, parts.port  # either is only looked at when it is asked for
+    except ValueError:
+        raise InputError(f"dataset_uri {uri!r} is not a URL") from None
+    if parts.username is not None or parts.password is not None:
+        raise InputError(_advice(f"{parts.scheme}://"))
+    if any(_SECRET_PARAMETER.fullmatch(name) for name, _ in parse_qsl(parts.query)):
+        raise InputError(_advice(f"{parts.scheme}://{host}{parts.path}"))
+    if not host or re.search(r"\s", uri):
+        raise InputError(f"dataset_uri {uri!r} is not a URL")
+    name = unquote(parts.path.rpartition("/")[2])
+    if not name or name in (".", "..") or "/" in name or "\0" in name:
+        raise InputError(f"dataset_uri {uri!r}: must name a file, as in https://host/name.csv")
+    return Place("http", host, name)
+
+
+def _advice(shown: str) -> str:
+    return (
+        f"dataset_uri {shown}... holds a password, a key or a signature, which would end up in "
+        "logs and records; give the URI without it and name a Secret"
+    )

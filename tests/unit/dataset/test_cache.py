@@ -1,0 +1,270 @@
+"""components/dataset: the cache and what it is made of, on files of this machine."""
+
+import hashlib
+import multiprocessing
+import os
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from components.dataset import lock
+from components.dataset.cache import bring
+from components.dataset.description import Dataset
+from components.dataset.fingerprint import BLOCK, dataset_hash, file_hash, fingerprint
+from components.dataset.journal import Journal
+from components.dataset.listing import (
+    Entry,
+    in_order,
+    packed,
+    refuse_hostile,
+    unpacked,
+    without_markers,
+)
+from components.dataset.lock import locked
+from components.dataset.progress import in_words
+from components.dataset.staging import stage
+from components.errors import InputError
+
+ENTRIES = st.builds(
+    Entry,
+    st.binary(min_size=1).filter(lambda name: b"\0" not in name).map(os.fsdecode),
+    st.integers(0, 2**60),
+    st.text("0123456789abcdef-T:"),
+)
+
+
+@pytest.fixture
+def source(tmp_path):
+    directory = tmp_path / "source"
+    (directory / "folder").mkdir(parents=True)
+    (directory / "a.txt").write_text("first")
+    (directory / "folder" / "b.txt").write_text("second")
+    return directory
+
+
+@pytest.fixture
+def cache(tmp_path):
+    return tmp_path / "cache"
+
+
+def here(path, **fields):
+    return Dataset(uri=str(path), **fields)
+
+
+def test_the_fingerprint_is_as_its_format_says(tmp_path):
+    large = os.urandom(BLOCK) + b"rest"
+    (tmp_path / "b").write_bytes(large)
+    (tmp_path / "B").write_text("small")
+    sha = hashlib.sha256
+    blocks = sha(sha(large[:BLOCK]).digest() + sha(large[BLOCK:]).digest()).hexdigest()
+    lines = f"B\0005\0{sha(b'small').hexdigest()}\nb\000{len(large)}\0{blocks}\n"
+    expected = f"sha256:{sha(lines.encode()).hexdigest()}"
+    assert fingerprint(tmp_path, full=True) == expected
+
+
+def test_a_copy_has_the_fingerprint_of_its_source(source, cache):
+    (source / "large").write_bytes(os.urandom(BLOCK * 2 + 1))
+    (source / "exact").write_bytes(os.urandom(BLOCK))
+    (source / "empty").write_bytes(b"")
+    staged = bring(here(source), cache)
+    assert staged.fingerprint == fingerprint(source, full=True)
+    assert (staged.files, staged.bytes) == (5, 3 * BLOCK + 12)
+
+
+def test_a_fingerprint_by_times_sees_a_change_and_is_told_from_one_by_content(source):
+    before = fingerprint(source)
+    assert before.startswith("mtime:") and fingerprint(source) == before
+    os.utime(source / "a.txt", (1, 1))
+    assert fingerprint(source) != before
+
+
+def test_two_sizes_with_one_hash_are_two_datasets():
+    digests = [hashlib.sha256(b"x").digest(), hashlib.sha256(b"y").digest()]
+    content = file_hash(digests).hex()
+    assert content == hashlib.sha256(b"".join(digests)).hexdigest()
+    large, small = Entry("a", BLOCK + 1, ""), Entry("a", 64, "")
+    assert dataset_hash([(large, content)]) != dataset_hash([(small, content)])
+
+
+def test_an_unchanged_source_is_not_read_again(source, cache, monkeypatch):
+    first = bring(here(source), cache)
+    monkeypatch.setattr("components.dataset.sources.local.LocalSource.read", None)
+    assert bring(here(source), cache) == first._replace(copied=0)
+
+
+def test_content_that_changed_behind_its_old_time_is_seen(source, cache):
+    info = (source / "a.txt").stat()
+    first = bring(here(source), cache)
+    (source / "a.txt").write_text("FIRST")
+    os.utime(source / "a.txt", ns=(info.st_atime_ns, info.st_mtime_ns))
+    assert bring(here(source), cache).fingerprint != first.fingerprint
+
+
+def test_what_others_use_is_not_written_to(source, cache):
+    first = bring(here(source), cache)
+    (source / "a.txt").write_text("FIRST")
+    second = bring(here(source), cache)
+    assert second.copied == 1
+    assert Path(first.path, "folder/b.txt").samefile(Path(second.path, "folder/b.txt"))
+    assert Path(first.path, "a.txt").read_text() == "first"
+
+
+def test_a_tree_that_was_deleted_is_copied_again(source, cache):
+    first = bring(here(source), cache)
+    (cache / "trees" / first.fingerprint[7:]).rename(cache / "gone")
+    assert bring(here(source), cache).copied == 2
+
+
+def test_a_record_that_cannot_be_read_is_none(source, cache):
+    bring(here(source), cache)
+    (record,) = (cache / "sources").iterdir()
+    record.write_bytes(b"{}\nrubbish")
+    assert bring(here(source), cache).files == 2
+
+
+def test_the_place_of_a_run_is_a_link_that_is_replaced(source, cache, tmp_path):
+    destination = tmp_path / "run" / "data"
+    destination.mkdir(parents=True)
+    (destination / "old").write_text("of before")
+    stage(here(source), destination, cache)
+    assert destination.is_symlink() and (destination / "a.txt").read_text() == "first"
+    stage(here(source / "folder"), destination, cache)
+    assert [file.name for file in destination.iterdir()] == ["b.txt"]
+    assert [path.name for path in destination.parent.iterdir()] == ["data"]
+
+
+def test_a_cache_in_the_dataset_is_refused(source):
+    with pytest.raises(InputError, match="holds the folder that it would be copied to"):
+        bring(here(source), source / "cache")
+    assert not (source / "cache").exists()
+
+
+def test_a_cache_that_cannot_be_made_is_said_in_a_sentence(source, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Exception, match=r"dataset_uri .* cannot be copied to") as caught:
+        bring(here(source), tmp_path / "file" / "cache")
+    assert caught.value.exit_status == 1
+
+
+def test_nothing_left_by_the_patterns_is_said(source, cache):
+    with pytest.raises(InputError, match="holds no files that include and exclude leave"):
+        bring(here(source, include=["*.jpg"]), cache)
+
+
+def test_a_link_to_its_own_folder_is_refused(source, cache):
+    (source / "folder" / "again").symlink_to(source)
+    with pytest.raises(InputError, match=r"folder/again.* is a link to a directory that it is in"):
+        bring(here(source), cache)
+
+
+def test_two_links_to_one_folder_are_two_folders(source, cache, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "c.txt").write_text("third")
+    for name in ("one", "two"):
+        (source / name).symlink_to(tmp_path / "elsewhere")
+    assert bring(here(source), cache).files == 4
+
+
+def test_a_pipe_is_refused_by_name(source, cache):
+    os.mkfifo(source / "pipe")
+    with pytest.raises(InputError, match=r"source/pipe.* neither a file nor a directory"):
+        bring(here(source), cache)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../a", "a/../../b", "/etc/passwd", "a//b", "", ".", "a/.", "a\0b", "x" * 256, "a/" * 2000],
+)
+def test_names_that_leave_the_directory_are_refused(name):
+    with pytest.raises(InputError, match="cannot be a file's name") as caught:
+        refuse_hostile("s3://bucket", ["fine", name])
+    assert len(str(caught.value)) < 400
+
+
+def test_objects_that_stand_for_folders_are_left_out():
+    listed = [Entry("a", 0, ""), Entry("a/b", 0, ""), Entry("a/b/c", 1, ""), Entry("d", 0, "")]
+    assert [entry.name for entry in without_markers("s3://bucket", listed)] == ["a/b/c", "d"]
+    with pytest.raises(InputError, match="holds both 'a' and objects below it"):
+        without_markers("s3://bucket", [Entry("a", 1, ""), Entry("a/b", 1, "")])
+
+
+@given(st.lists(ENTRIES))
+def test_a_listing_is_packed_and_unpacked(entries):
+    assert list(unpacked(packed(entries))) == entries
+    assert sorted(in_order(entries)) == sorted(entries)
+
+
+def test_a_journal_keeps_what_is_still_meant(tmp_path):
+    a, b, c = (Entry(name, 1, "1") for name in "abc")
+    with Journal(tmp_path, [a, b]) as journal:
+        journal.add(0, 0, b"a" * 32)
+        journal.add(1, 2, b"b" * 32)
+    (tmp_path / "blocks").open("ab").write(b"cut off")
+    assert Journal(tmp_path, [a, b]).finished == {(0, 0): b"a" * 32, (1, 2): b"b" * 32}
+    assert Journal(tmp_path, [c, b]).finished == {(1, 2): b"b" * 32}
+    changed = [a._replace(version="2"), b._replace(size=2)]
+    assert Journal(tmp_path, changed).finished == {}
+
+
+def hold(file, ready):
+    with locked(file, lambda: None):
+        ready.set()
+        threading.Event().wait()
+
+
+def test_a_killed_holder_gives_the_lock_free(tmp_path):
+    context = multiprocessing.get_context("fork")
+    ready, told = context.Event(), []
+    process = context.Process(target=hold, args=(tmp_path / "lock", ready))
+    process.start()
+    try:
+        assert ready.wait(30)
+        threading.Timer(0.5, process.kill).start()
+        with locked(tmp_path / "lock", lambda: told.append("waiting")):
+            assert process.exitcode is not None or not process.is_alive()
+    finally:
+        process.kill()
+        process.join()
+    assert told == ["waiting"]
+
+
+def test_a_heartbeat_from_another_machine_is_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(lock, "STALE", 0.5)
+    file, stop, beats = tmp_path / "lock", threading.Event(), []
+
+    def beat():
+        while not stop.wait(0.05):
+            beats.append(1)
+            os.pwrite(descriptor, f"another-machine/1 {len(beats):012}\n".encode(), 0)
+
+    file.write_text("another-machine/1 000000000000\n")
+    descriptor = os.open(file, os.O_WRONLY)
+    thread = threading.Thread(target=beat)
+    thread.start()
+    threading.Timer(1.0, stop.set).start()
+    with locked(file, lambda: None):
+        assert stop.is_set()
+    thread.join()
+    os.close(descriptor)
+    assert file.read_text() == ""
+
+
+def test_a_heartbeat_of_this_machine_without_a_lock_is_a_dead_ones(tmp_path):
+    (tmp_path / "lock").write_text(f"{lock._here()} 000000000001\n")
+    told = []
+    with locked(tmp_path / "lock", lambda: told.append(1)):
+        assert socket.gethostname() in (tmp_path / "lock").read_text()
+    assert told == []
+
+
+def test_sizes_in_words():
+    assert [in_words(size) for size in (0, 1023, 1536, 3 << 30)] == [
+        "0 B",
+        "1023 B",
+        "1.5 KiB",
+        "3.0 GiB",
+    ]
