@@ -25,6 +25,8 @@ _CONTROL = re.compile(
 )
 _REPLICA = re.compile(r"\[(?:master|chief|launcher|worker)-0\] (.*)")  # one of these speaks
 
+_COPYING = re.compile(r"(\S+ \S+ of \S+ \S+, [\d,]+ of [\d,]+ files, .*)")  # a dataset
+
 
 @dataclass
 class Line:
@@ -96,7 +98,7 @@ class Console:
     def line(self, step: str, line: str) -> None:
         """Takes in a line of a step's log."""
         shown = self._lines[step]
-        said = _REPLICA.match(line)
+        said = _REPLICA.match(line) or _COPYING.match(line)
         if said and said[1].strip():
             shown.text = plain(said[1].strip())[:WIDTH]
             progress = _PROGRESS.search(shown.text)

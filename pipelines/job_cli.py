@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from components.errors import InputError, JobFailed
+from components.errors import InputError, JobFailed, TriremeError
 
 if TYPE_CHECKING:
     from components.training.cluster.connection import Cluster
@@ -114,7 +114,7 @@ def submit(
     from components.training.cluster.following import Limits
     from components.training.manifests import render, to_yaml
 
-    manifest = render(job, operator)
+    manifest = render(_at_one_commit(job), operator)
     cluster = _cluster(namespace, context, stays=wait)
     if dry_run:
         preflight.check(cluster, manifest, cluster.namespace)
@@ -331,6 +331,24 @@ def _refuse(options: Mapping[str, object], why: str) -> None:
 def _refuse_a_place(namespace: str, context: str) -> None:
     options = {"--namespace": namespace, "--context": context}
     _refuse(options, "is for a cluster, not for --local")
+
+
+def _at_one_commit(job: "TrainingJob") -> "TrainingJob":
+    """Returns a job whose replicas all check out the same commit, whatever its branch does."""
+    from components.checkout import credentials, git
+    from components.secrets import read
+
+    if not job.code:
+        return job
+    code = job.code
+    # The Secret is the cluster's; this machine may know one of that name, or have its own ways.
+    known = read(code.secret, "code", credentials.KEYS)
+    try:
+        commit = git.resolve(code.url, code.revision, code.secret if known else "")
+    except TriremeError as error:
+        typer.echo(f"note: each replica looks up code.revision for itself: {error}", err=True)
+        return job
+    return job.model_copy(update={"code": code.model_copy(update={"revision": commit})})
 
 
 def _run_here(job: "TrainingJob", isolated: bool, dry_run: bool) -> None:

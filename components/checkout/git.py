@@ -46,6 +46,29 @@ def check(url: str, revision: str, secret: str = "", directory: str = "") -> Non
         raise InputError(f"code_directory {directory!r} must be a path inside the repository")
 
 
+def resolve(url: str, revision: str, secret: str = "") -> str:
+    """Returns the commit that a revision is now, so that many can check out the same.
+
+    Args:
+        url: As for ``checkout``.
+        revision: As for ``checkout``.
+        secret: As for ``checkout``.
+
+    Returns:
+        Its full id; the revision itself where only fetching could tell.
+
+    Raises:
+        TriremeError: The repository cannot be read.
+    """
+    check(url, revision, secret)
+    if revisions.is_commit(revision):
+        return revision.lower()
+    source = urls.source(url)
+    with credentials.access(source, secret) as access:
+        found = repository.tip(Origin(source, secret, access), revision)
+    return found.commit if found else revision
+
+
 def checkout(
     url: str, revision: str, destination: Path, *, secret: str = "", directory: str = ""
 ) -> Checkout:

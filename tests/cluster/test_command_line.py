@@ -1,17 +1,23 @@
 """``trireme job`` on a cluster, as a person uses it."""
 
 import os
+import signal
+import socket
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import yaml
 from player import Player
 
+from components.checkout import command
 from components.training.cluster import connection, following, submission
 from components.training.cluster.connection import Cluster
+from components.training.cluster.resources import resource_of
+from components.training.kinds import KINDS
 from pipelines import cli
 
 JOB = "entrypoint: train.py\nimage: example.org/train\nworkers: 1\n"
@@ -166,8 +172,8 @@ def test_a_cluster_that_is_away_is_not_waited_for_long(server, trireme, monkeypa
     monkeypatch.setattr(connection, "PATIENCE_OF_A_PERSON", 0.5)
     monkeypatch.setattr(connection, "UNSAID", 0.0)
     server.down()
-    for command in (["list"], ["logs", "-f", "x"], ["submit", "job.yaml", "--wait"]):
-        away = trireme(*command)
+    for words in (["list"], ["logs", "-f", "x"], ["submit", "job.yaml", "--wait"]):
+        away = trireme(*words)
         assert away.status == 1
         waiting, error = away.errors.splitlines()[-2:]
         assert waiting.startswith(f"waiting: the cluster at {server.url} is away: ")
@@ -216,3 +222,54 @@ def test_a_letter_that_cannot_be_shown_loses_no_line(reader):
     player.logs.write(pod, "100% ✓ done", "goodbye")
     assert process.stdout.readline() == "[worker-0] 100% ? done\n"
     assert process.stdout.readline() == "[worker-0] goodbye\n"
+
+
+@pytest.fixture
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+@pytest.fixture
+def served(make_repository, unaided_git, tmp_path, free_port, eventually):
+    """A repository with a commit, and the URL that git's own server has it under."""
+    repository = make_repository("code")
+    commit = repository.commit("one")
+    daemon = subprocess.Popen(
+        [
+            *("git", "daemon", "--export-all", "--reuseaddr", "--listen=127.0.0.1"),
+            *(f"--port={free_port}", f"--base-path={repository.directory.parent}"),
+        ],
+        start_new_session=True,
+    )
+    url = f"git://127.0.0.1:{free_port}/{repository.directory.name}"
+    try:
+        assert eventually(
+            lambda: subprocess.run(["git", "ls-remote", url], capture_output=True).returncode == 0
+        )
+        yield SimpleNamespace(url=url, commit=commit)
+    finally:
+        os.killpg(daemon.pid, signal.SIGTERM)
+        daemon.wait()
+
+
+def test_all_replicas_are_told_the_same_commit(standing_in, trireme, served):
+    code = f"code: {{url: {served.url}, revision: main}}\n"
+    Path("job.yaml").write_text(JOB + code)
+    assert trireme("submit", "job.yaml", "--name", "digits").status == 0
+    (manifest,) = standing_in.list(resource_of(KINDS["PyTorchJob"]), "team")["items"]
+    for role in manifest["spec"]["pytorchReplicaSpecs"].values():
+        (fetch,) = role["template"]["spec"]["initContainers"]
+        assert fetch["args"][:2] == [served.url, served.commit]
+
+
+def test_a_repository_that_only_the_cluster_reaches_is_left_to_the_replicas(
+    standing_in, trireme, monkeypatch, free_port
+):
+    monkeypatch.setattr(command, "PAUSES", ())
+    url = f"git://127.0.0.1:{free_port}/code"
+    Path("job.yaml").write_text(JOB + f"code: {{url: {url}, revision: main}}\n")
+    done = trireme("submit", "job.yaml", "--name", "digits")
+    assert done.status == 0
+    assert "note: each replica looks up code.revision for itself: " in done.errors

@@ -534,3 +534,13 @@ def test_a_destination_that_cannot_be_written_is_said(repository, tmp_path):
     (tmp_path / "occupied").write_text("a file")
     with pytest.raises(TriremeError, match="cannot be written"):
         checkout(str(repository.directory), "main", tmp_path / "occupied" / "code")
+
+
+def test_what_a_revision_is_now_can_be_asked(repository, tmp_path):
+    url = str(repository.directory)
+    repository.git("tag", "-a", "v1", "-m", "one", repository.first)
+    assert git.resolve(url, "main") == git.resolve(url, "") == repository.second
+    assert git.resolve(url, "v1") == git.resolve(url, repository.first) == repository.first
+    assert git.resolve(url, repository.first[:8]) == repository.first[:8]
+    with pytest.raises(InputError, match="cannot be read"):
+        git.resolve(tmp_path.as_uri(), "main")
