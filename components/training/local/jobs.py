@@ -12,13 +12,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from components.checkout.git import checkout
-from components.dataset.description import check_here
-from components.dataset.staging import cache_of, stage
 from components.errors import InputError, TriremeError
 from components.signals import from_a_terminal, handled
 from components.training.description.job import TrainingJob
-from components.training.local import installed, runner
+from components.training.local import provision, runner
 from components.training.manifests import render, to_yaml
 
 POLL = 0.2  # seconds between two looks at a job that is followed
@@ -82,64 +79,6 @@ def _taken(directory: Path) -> InputError:
     )
 
 
-def bring_here(job: TrainingJob, directory: Path) -> TrainingJob:
-    """Returns a job with code, data and results in places of this machine.
-
-    Its repository is checked out and its dataset staged. Without a repository the code is where
-    the job says or, if it does not, in the current directory.
-
-    Args:
-        job: The job.
-        directory: The job's own directory.
-
-    Raises:
-        InputError: Code or data cannot be had.
-    """
-    installed.check(job)
-    places = _places(job, directory)
-    if job.code:
-        code = job.code
-        places["code_dir"] = checkout(
-            code.url,
-            code.revision,
-            directory / "code",
-            secret=code.secret,
-            directory=code.directory,
-        ).path
-    _check_entrypoint(job, Path(places.get("code_dir", job.code_dir)))
-    if job.dataset:
-        check_here(job.dataset)
-        staged = stage(job.dataset, directory / "data", cache_of(directory))
-        places["data_dir"] = staged.path
-    for name in ("data_dir", "checkpoint_dir", "model_dir"):
-        _make(name, Path(places.get(name, getattr(job, name))))
-    return job.model_copy(update=places | {"code": None, "dataset": None})
-
-
-def _places(job: TrainingJob, directory: Path) -> dict[str, str]:
-    """Returns where a job's directories are on this machine, but for those that it names."""
-    places = {
-        "data_dir": str(directory / "data"),
-        "checkpoint_dir": str(directory / "checkpoints"),
-        "model_dir": str(directory / "model"),
-        "code_dir": str(Path.cwd()),
-    }
-    return {name: place for name, place in places.items() if name not in job.model_fields_set}
-
-
-def _check_entrypoint(job: TrainingJob, code_dir: Path) -> None:
-    if job.entrypoint and not (code_dir / job.entrypoint).is_file():
-        here = "" if job.code or "code_dir" in job.model_fields_set else ", the current directory"
-        raise InputError(f"entrypoint {job.entrypoint!r} does not exist in {code_dir}{here}")
-
-
-def _make(field: str, directory: Path) -> None:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{field} {str(directory)!r} cannot be made: {error.strerror}") from None
-
-
 def check(home: Path, job: TrainingJob) -> dict[str, Any]:
     """Returns the manifest of a job if nothing that can be known now keeps it from running here.
 
@@ -148,21 +87,11 @@ def check(home: Path, job: TrainingJob) -> dict[str, Any]:
         job: The job.
 
     Raises:
-        InputError: Something does.
+        InputError: Something does, for instance a job of that name.
     """
-    installed.check(job)
     if (home / job.name).exists():
         raise _taken(home / job.name)
-    places = _places(job, home / job.name)
-    if job.code:
-        places["code_dir"] = str(Path.cwd())  # as long as the repository is not here
-    else:
-        _check_entrypoint(job, Path(places.get("code_dir", job.code_dir)))
-    if job.dataset:
-        check_here(job.dataset)
-    manifest = render(job.model_copy(update=places | {"code": None, "dataset": None}))
-    runner.check(manifest)
-    return manifest
+    return provision.check(job, home / job.name)
 
 
 def run(
@@ -189,7 +118,7 @@ def run(
         here = job.model_copy(update={"code": None, "dataset": None})
         with _recorded(directory, render(here)["kind"]):
             with handled(_cancelled, from_a_terminal()):
-                manifest = render(bring_here(job, directory))
+                manifest = render(provision.bring_here(job, directory))
             (directory / "job.yaml").write_text(to_yaml(manifest))
             started = True
             runner.run(manifest, directory / "logs", on_line, isolated=isolated)

@@ -11,7 +11,7 @@ import pytest
 
 from components.errors import InputError, JobFailed
 from components.training.description.job import TrainingJob
-from components.training.local import jobs
+from components.training.local import jobs, provision
 
 LIMIT = 60  # seconds; far more than any of this takes
 
@@ -69,7 +69,7 @@ def test_whatever_goes_wrong_before_a_job_starts_leaves_its_name_free(run, home,
         raise RuntimeError("no such luck")
 
     with monkeypatch.context() as patch:
-        patch.setattr(jobs, "bring_here", fails)
+        patch.setattr(provision, "bring_here", fails)
         with pytest.raises(RuntimeError):
             run()
     run()
