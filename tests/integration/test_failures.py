@@ -32,7 +32,7 @@ def test_a_script_that_raises_shows_the_failing_rank(trireme, repository):
     ("parameter", "sentence"),
     [
         ("code_revision=no-such-branch", "code_revision 'no-such-branch' does not exist in"),
-        ("code_url=http://127.0.0.1:1/x.git", "code_url 'http://127.0.0.1:1/x.git' cannot be read"),
+        ("code_url=/proc", "code_url 'file:///proc' cannot be read"),
         ("entrypoint=no/such.py", "entrypoint 'no/such.py' does not exist in the repository"),
     ],
 )
