@@ -645,6 +645,7 @@ def test_any_text_is_a_job_or_refused(text):
 @example({"cpu": math.nan})
 @example({"args": [datetime.date(2026, 1, 1)]})
 @example({"name": "\ud800"})
+@example({"dataset": {"\n": 1}})
 @example({"workers": 10**5000})
 def test_any_values_are_a_job_or_refused(fields):
     is_refused_or_taken(lambda: TrainingJob.create(**PYTORCH | fields))

@@ -91,7 +91,7 @@ def in_words(error: ValidationError, model: type[BaseModel]) -> str:
     # A name that is mistyped is also one that is missing.
     first = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
     place, reason = first["loc"], first["msg"].removeprefix("Value error, ")
-    field = ".".join(str(part) for part in place if part != "[key]")
+    field = ".".join(_plain(str(part)) for part in place if part != "[key]")
     if first["type"] == "extra_forbidden":
         return f"{field}: there is no such field; {_fields_there_are(model, place)}"
     if first["type"] == "missing":
@@ -104,6 +104,10 @@ def in_words(error: ValidationError, model: type[BaseModel]) -> str:
         return f"{field}: {reason}"
     shown = repr(first["input"])
     return f"{field} {shown if len(shown) <= SHOWN else shown[:SHOWN] + '...'}: {reason}"
+
+
+def _plain(name: str) -> str:
+    return name if name.isprintable() else repr(name)
 
 
 def _fields_there_are(model: type[BaseModel], place: tuple[int | str, ...]) -> str:
