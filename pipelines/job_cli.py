@@ -72,10 +72,10 @@ def submit(
         typer.Option("--wait", help="Follow it to its end; Ctrl-C then deletes it."),
     ] = False,
     queued_limit: Annotated[
-        float | None, typer.Option(help="With --wait: seconds it may be queued.")
+        int | None, typer.Option(help="With --wait: seconds it may be queued.")
     ] = None,
     starting_limit: Annotated[
-        float | None, typer.Option(help="With --wait: seconds its pods may take to start.")
+        int | None, typer.Option(help="With --wait: seconds its pods may take to start.")
     ] = None,
     operator: Operator = DEFAULT_OPERATOR,
     namespace: Namespace = "",
@@ -105,6 +105,8 @@ def submit(
         workers=workers,
         gpu=gpus,
         env=_variables(env or []),
+        queued_limit=queued_limit,
+        starting_limit=starting_limit,
     )
     if local:
         _run_here(job, isolated, dry_run)
@@ -123,7 +125,7 @@ def submit(
     for note in job.notes:
         typer.echo(f"note: {note}", err=True)
     if wait:
-        limits = Limits(queued=queued_limit, starting=starting_limit)
+        limits = Limits(job.queued_limit, job.starting_limit)
         launcher.launch(manifest, cluster, limits=limits, on_line=_lines(), on_state=_show_state)
         return
     submission.submit(cluster, manifest)

@@ -220,7 +220,13 @@ def _train_there(
         for directory in (job.model_dir, job.checkpoint_dir):
             # The job's image may run as another user than this step.
             Path(directory).chmod(0o777)
-    return launcher.launch(manifest, cluster, limits=Limits(), on_line=lines, on_state=print)
+    return launcher.launch(
+        manifest,
+        cluster,
+        limits=Limits(job.queued_limit, job.starting_limit),
+        on_line=lines,
+        on_state=print,
+    )
 
 
 def _make_room(job: TrainingJob) -> None:

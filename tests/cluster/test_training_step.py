@@ -198,3 +198,11 @@ def test_a_new_attempt_gets_an_empty_place_when_the_one_before_has_gone(
     monkeypatch.setattr(launcher, "launch", lambda *_, **__: {})
     training(described).end()
     assert emptied == [True]
+
+
+def test_a_job_waits_as_long_as_it_says(training, described, monkeypatch):
+    asked = []
+    monkeypatch.setattr(launcher, "launch", lambda *_, limits, **__: asked.append(limits) or {})
+    changes = {"queued_limit": 60, "starting_limit": 30}
+    training(described.model_copy(update=changes)).end()
+    assert asked == [following.Limits(queued=60, starting=30)]

@@ -107,6 +107,13 @@ class TrainingJob(Resources):
     time_limit: Seconds | None = None
     """Seconds the job may run."""
 
+    queued_limit: Seconds | None = None
+    """Seconds the job may wait to be let in, by Kueue or a gang scheduler, before whoever follows
+    it on a cluster (a pipeline's step, or submit --wait) ends it."""
+
+    starting_limit: Seconds | None = None
+    """Seconds its pods may then take to run, likewise."""
+
     time_to_live: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
     """Seconds after its end after which the job is deleted."""
 
