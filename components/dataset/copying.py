@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from components.dataset.fingerprint import BLOCK, blocks, file_hash
+from components.dataset.fingerprint import BLOCK, block_hash, blocks, file_hash
 from components.dataset.journal import Journal
 from components.dataset.listing import Entry
 from components.dataset.progress import Progress
@@ -18,8 +18,6 @@ from components.dataset.sources import Fault, Source, SourceFailed
 
 TRIES = 5  # for one block, beyond what the source's own library does
 PAUSE = 0.5  # seconds before the second try; doubled every time
-LARGE = 1 << 20  # bytes from which on few reads go on at a time
-LARGE_READS = 4  # so that what is in memory stays below 4 blocks
 
 Known = dict[Entry, tuple[str, bytes]]
 """Where a file is here already, and its hash."""
@@ -55,7 +53,6 @@ class Copy:
         self._root = str(directory)
         self._journal, self._progress = journal, progress
         self._lock = threading.Lock()
-        self._large = threading.BoundedSemaphore(LARGE_READS)
         self._stop = threading.Event()
         self._failures: list[BaseException] = []
         self._hashes: list[bytes] = [b""] * len(entries)
@@ -72,7 +69,7 @@ class Copy:
         tasks = self._tasks()
         threads = [
             threading.Thread(target=self._work, args=(tasks,), daemon=True)
-            for _ in range(min(self._source.readers, len(self._entries) + LARGE_READS))
+            for _ in range(min(self._source.readers, sum(blocks(e.size) for e in self._entries)))
         ]
         try:
             for thread in threads:
@@ -135,11 +132,10 @@ class Copy:
             return
         start = block * BLOCK
         length = min(BLOCK, entry.size - start)
-        with self._large if length >= LARGE else contextlib.nullcontext():
-            digest, copied = self._journal.finished.get((number, block)), False
-            if digest is None or not self._holds(entry, start, length, digest):
-                digest, copied = self._fetch(entry, start, length), True
-                self._journal.add(number, block, digest)
+        digest, copied = self._journal.finished.get((number, block)), False
+        if digest is None or not self._holds(entry, start, length, digest):
+            digest, copied = self._fetch(entry, start, length), True
+            self._journal.add(number, block, digest)
         self._progress.add(length, self._finish(number, block, digest), copied)
 
     def _finish(self, number: int, block: int, digest: bytes) -> bool:
@@ -156,11 +152,12 @@ class Copy:
             self._hashes[number] = file_hash(digests)
         return whole
 
-    def _read(self, entry: Entry, start: int, length: int) -> bytes | memoryview:
+    def _fetch(self, entry: Entry, start: int, length: int) -> bytes:
+        """Brings a block to its file; returns its hash."""
         pause = PAUSE
         for left in reversed(range(TRIES)):
             try:
-                return self._source.read(entry, start, length)
+                return self._try(entry, start, length)
             except Fault as fault:
                 if not left or self._stop.wait(pause * random.uniform(0.5, 1.5)):
                     raise SourceFailed(
@@ -169,16 +166,15 @@ class Copy:
                 pause *= 2
         raise AssertionError
 
-    def _fetch(self, entry: Entry, start: int, length: int) -> bytes:
-        """Brings a block to its file; returns its hash."""
-        path, piece = self._path(entry), self._source.piece
+    def _try(self, entry: Entry, start: int, length: int) -> bytes:
+        path = self._path(entry)
         digest = hashlib.sha256()
         descriptor = os.open(path, os.O_WRONLY) if entry.size > BLOCK else _made_anew(path)
         try:
-            for at in range(start, start + length, piece):
-                data = self._read(entry, at, min(piece, start + length - at))
-                digest.update(data)
-                _write(descriptor, at, data)
+            for piece in self._source.read(entry, start, length):
+                digest.update(piece)
+                _write(descriptor, start, piece)
+                start += len(piece)
         finally:
             os.close(descriptor)
         return digest.digest()
@@ -190,7 +186,7 @@ class Copy:
         except OSError:
             return False
         try:
-            return hashlib.sha256(os.pread(descriptor, length, start)).digest() == digest
+            return block_hash(descriptor, start, length) == digest
         finally:
             os.close(descriptor)
 

@@ -24,6 +24,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from components.dataset.listing import Entry, encoded, in_order
+from components.dataset.sources import PIECE
 from components.dataset.sources.local import files_of
 
 BLOCK = 1 << 24
@@ -68,15 +69,23 @@ def fingerprint(path: Path, full: bool = False) -> str:
     return f"sha256:{dataset_hash(hashes)}"
 
 
+def block_hash(descriptor: int, start: int, length: int) -> bytes:
+    """Returns the hash of a part of a file.
+
+    Args:
+        descriptor: The file, open to be read.
+        start: The part's offset.
+        length: Its bytes; where the file has fewer, those.
+    """
+    digest, end = hashlib.sha256(), start + length
+    while data := os.pread(descriptor, min(PIECE, end - start), start):
+        digest.update(data)
+        start += len(data)
+    return digest.digest()
+
+
 def _hash_of(file: Path) -> bytes:
     with file.open("rb") as stream:
-        size = os.fstat(stream.fileno()).st_size
-        return file_hash([_block_hash(stream.fileno()) for _ in range(blocks(size))])
-
-
-def _block_hash(descriptor: int) -> bytes:
-    digest, left = hashlib.sha256(), BLOCK
-    while left and (data := os.read(descriptor, min(left, 1 << 20))):
-        digest.update(data)
-        left -= len(data)
-    return digest.digest()
+        descriptor = stream.fileno()
+        count = blocks(os.fstat(descriptor).st_size)
+        return file_hash([block_hash(descriptor, n * BLOCK, BLOCK) for n in range(count)])

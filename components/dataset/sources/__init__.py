@@ -1,5 +1,6 @@
 """Where datasets come from: a source lists its files and reads parts of them."""
 
+from collections.abc import Iterator
 from typing import Protocol
 
 from components.dataset.description import Dataset, refuse_mounted
@@ -12,11 +13,9 @@ class Source(Protocol):
 
     Attributes:
         readers: How many threads may read at a time.
-        piece: How many bytes are best read at a time.
     """
 
     readers: int
-    piece: int
 
     def list(self) -> list[Entry]:
         """Returns all files, in any order.
@@ -25,8 +24,8 @@ class Source(Protocol):
             TriremeError: One sentence that says why they cannot be listed.
         """
 
-    def read(self, entry: Entry, start: int, length: int) -> bytes | memoryview:
-        """Returns a part of a file.
+    def read(self, entry: Entry, start: int, length: int) -> Iterator[bytes | memoryview]:
+        """Reads a part of a file, piece by piece; what came is right once the last has come.
 
         Args:
             entry: A file, as listed.
@@ -34,9 +33,17 @@ class Source(Protocol):
             length: How many bytes; from 0, with the size, for all of it.
 
         Raises:
-            Fault: The network's, worth another try.
+            Fault: The network's, worth another try from the start.
             TriremeError: The file has changed or gone, or may not be read.
         """
+
+
+PIECE = 1 << 17
+"""Bytes that are best read at a time: they are hashed and written while the CPU's cache has them.
+
+Writes of 1 MiB took three times as long on ext4 in a virtual machine that gives large free pages
+back to its host.
+"""
 
 
 class SourceFailed(TriremeError):

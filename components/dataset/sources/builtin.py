@@ -5,12 +5,12 @@ import importlib.util
 import io
 import json
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from components.dataset.description import Dataset
-from components.dataset.fingerprint import BLOCK
 from components.dataset.listing import Entry
 from components.errors import InputError
 
@@ -21,7 +21,6 @@ class BuiltinSource:
     """``builtin://digits``, made in memory."""
 
     readers = 1
-    piece = BLOCK
 
     def __init__(self, dataset: Dataset) -> None:
         self._files = _MAKERS[dataset.uri]()
@@ -33,9 +32,9 @@ class BuiltinSource:
             for name, data in self._files.items()
         ]
 
-    def read(self, entry: Entry, start: int, length: int) -> bytes:
-        """Returns a part of a file; see ``Source``."""
-        return self._files[entry.name][start : start + length]
+    def read(self, entry: Entry, start: int, length: int) -> Iterator[bytes]:
+        """Reads a part of a file; see ``Source``."""
+        yield self._files[entry.name][start : start + length]
 
 
 def _digits() -> dict[str, bytes]:

@@ -2,15 +2,17 @@
 
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from components.dataset import uri as uris
 from components.dataset.description import Dataset
 from components.dataset.listing import Entry
-from components.dataset.sources import changed
+from components.dataset.sources import PIECE, changed
 from components.errors import InputError
 
-LARGE_READERS = 2  # which is as much as a disk, or a processor's memory, gives
+READERS = min(4, os.cpu_count() or 1)  # of large files; beyond that the disk is the limit
+LARGE = 1 << 20  # bytes from which on a file is better read by several threads
 
 
 class LocalSource:
@@ -19,8 +21,6 @@ class LocalSource:
     Links are followed, also to places outside: a directory of links to where the files really are
     is a common way to put a dataset together, and the copy must not depend on those places.
     """
-
-    piece = 1 << 20  # what is read goes on to be hashed and written while it is in the CPU's cache
 
     def __init__(self, dataset: Dataset) -> None:
         self.readers = 1
@@ -32,12 +32,12 @@ class LocalSource:
         """Returns all files; see ``Source``."""
         entries = files_of(self.path)
         # With small files, threads would only wait for each other's turn in the interpreter.
-        large = sum(entry.size for entry in entries) > self.piece * len(entries)
-        self.readers = LARGE_READERS if large else 1
+        large = sum(entry.size for entry in entries) > LARGE * len(entries)
+        self.readers = READERS if large else 1
         return entries
 
-    def read(self, entry: Entry, start: int, length: int) -> bytes:
-        """Returns a part of a file; see ``Source``."""
+    def read(self, entry: Entry, start: int, length: int) -> Iterator[bytes]:
+        """Reads a part of a file; see ``Source``."""
         try:
             descriptor = os.open(f"{self._root}/{entry.name}", os.O_RDONLY | os.O_NONBLOCK)
         except FileNotFoundError:
@@ -45,10 +45,12 @@ class LocalSource:
         except OSError as error:
             raise _unreadable(self.path, error) from None
         try:
-            data = os.pread(descriptor, length, start)
-            if len(data) != length or _version(os.fstat(descriptor)) != entry.version:
+            end = start + length
+            while start < end and (data := os.pread(descriptor, min(PIECE, end - start), start)):
+                yield data
+                start += len(data)
+            if start < end or _version(os.fstat(descriptor)) != entry.version:
                 raise changed(self._uri, entry.name)
-            return data
         except OSError as error:
             raise _unreadable(self.path, error) from None
         finally:

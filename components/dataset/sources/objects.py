@@ -5,14 +5,14 @@ Read with obstore (https://developmentseed.org/obstore/), whose requests leave P
 
 import hashlib
 import re
+from collections.abc import Iterator
 
 import obstore
 from obstore.exceptions import BaseError, PreconditionError
 
 from components.dataset.description import Dataset
-from components.dataset.fingerprint import BLOCK
 from components.dataset.listing import Entry, refuse_hostile, without_markers
-from components.dataset.sources import Fault, changed
+from components.dataset.sources import PIECE, Fault, changed
 from components.dataset.sources.stores import bucket_of, explained, unreachable
 from components.errors import InputError
 
@@ -23,13 +23,13 @@ class ObjectSource:
     """The objects below a path in a bucket, or one object."""
 
     readers = 12
-    piece = BLOCK
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
         self._store = bucket_of(dataset)
         self._prefix = f"{dataset.place.path}/" if dataset.place.path else ""
         self._etag_is_md5 = dataset.place.kind != "gs"
+        self._doubtful: dict[str, str] = {}
 
     def list(self) -> list[Entry]:
         """Returns all files; see ``Source``."""
@@ -59,20 +59,20 @@ class ObjectSource:
         refuse_hostile(self._dataset.uri, (entry.name for entry in entries))
         return without_markers(self._dataset.uri, entries)
 
-    def read(self, entry: Entry, start: int, length: int) -> bytes | memoryview:
-        """Returns a part of a file; see ``Source``."""
+    def read(self, entry: Entry, start: int, length: int) -> Iterator[memoryview]:
+        """Reads a part of a file; see ``Source``."""
         if length == 0:
-            return b""
-        data = self._get(entry, start, length)
-        if length != entry.size or length > BLOCK or not self._differs(entry, data):
-            return data
-        # Where the store encrypts with keys of its own an ETag is no MD5, which nothing tells.
-        if bytes(self._get(entry, start, length)) != bytes(data):
-            raise Fault(f"{entry.name!r} arrived with another MD5 than its ETag")
-        self._etag_is_md5 = False
-        return data
+            return
+        if not self._has_md5(entry, length):
+            yield from self._pieces(entry, start, length)
+            return
+        digest = hashlib.md5(usedforsecurity=False)
+        for piece in self._pieces(entry, start, length):
+            digest.update(piece)
+            yield piece
+        self._refuse_damaged(entry, digest.hexdigest())
 
-    def _get(self, entry: Entry, start: int, length: int) -> memoryview:
+    def _pieces(self, entry: Entry, start: int, length: int) -> Iterator[memoryview]:
         options: obstore.GetOptions = {"range": (start, start + length)}
         if length == entry.size:
             options = {}
@@ -81,23 +81,33 @@ class ObjectSource:
         try:
             result = obstore.get(self._store, self._prefix + entry.name, options=options)
             size, etag = result.meta["size"], _plain(result.meta["e_tag"])
-            data = memoryview(result.bytes())
+            if size != entry.size or (etag and "T" not in entry.version and etag != entry.version):
+                raise changed(self._dataset.uri, entry.name)
+            for piece in result.stream(min_chunk_size=PIECE):
+                length -= len(piece)
+                yield memoryview(piece)
         except (FileNotFoundError, PreconditionError):
             raise changed(self._dataset.uri, entry.name) from None
         except BaseError as error:
             if "InvalidRange" in str(error):  # it is shorter than it was
                 raise changed(self._dataset.uri, entry.name) from None
             raise explained(error, self._dataset) from None
-        if size != entry.size or (etag and "T" not in entry.version and etag != entry.version):
-            raise changed(self._dataset.uri, entry.name)
-        if len(data) != length:
+        if length:
             raise Fault(f"{entry.name!r} ended early")
-        return data
 
-    def _differs(self, entry: Entry, data: memoryview) -> bool:
-        if not self._etag_is_md5 or not _MD5.fullmatch(entry.version):
-            return False
-        return hashlib.md5(data, usedforsecurity=False).hexdigest() != entry.version.lower()
+    def _has_md5(self, entry: Entry, length: int) -> bool:
+        is_whole = length == entry.size
+        return self._etag_is_md5 and is_whole and bool(_MD5.fullmatch(entry.version))
+
+    def _refuse_damaged(self, entry: Entry, md5: str) -> None:
+        if md5 == entry.version.lower():
+            return
+        # Where the store encrypts with keys of its own an ETag is no MD5, which nothing tells, but
+        # for the same bytes arriving again.
+        if self._doubtful.get(entry.name) != md5:
+            self._doubtful[entry.name] = md5
+            raise Fault(f"{entry.name!r} arrived with another MD5 than its ETag")
+        self._etag_is_md5 = False
 
 
 def _plain(etag: str | None) -> str:

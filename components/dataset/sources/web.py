@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import requests
@@ -9,9 +10,8 @@ from urllib3.util import Retry
 
 from components import secrets
 from components.dataset.description import Dataset
-from components.dataset.fingerprint import BLOCK
 from components.dataset.listing import Entry, refuse_hostile
-from components.dataset.sources import Fault, SourceFailed, changed
+from components.dataset.sources import PIECE, Fault, SourceFailed, changed
 from components.errors import InputError
 
 KEYS = ("username", "password", "token")
@@ -26,7 +26,6 @@ class WebSource:
     """The file that a URL names, read in parts where the server can, else from its beginning."""
 
     readers = 4
-    piece = BLOCK
 
     def __init__(self, dataset: Dataset) -> None:
         self._uri = dataset.uri
@@ -73,12 +72,13 @@ class WebSource:
         refuse_hostile(self._uri, [entry.name])
         return [entry]
 
-    def read(self, entry: Entry, start: int, length: int) -> bytes:
-        """Returns a part of the file; see ``Source``."""
+    def read(self, entry: Entry, start: int, length: int) -> Iterator[bytes]:
+        """Reads a part of the file; see ``Source``."""
         if length == 0:
-            return b""
+            return
         if self.readers == 1:
-            return self._next(entry, start, length)
+            yield from self._next(entry, start, length)
+            return
         headers = {"Range": f"bytes={start}-{start + length - 1}"}
         if self._strong:
             headers["If-Match"] = self._strong
@@ -89,22 +89,22 @@ class WebSource:
             found = _RANGE.fullmatch(answer.headers.get("Content-Range", ""))
             if not found or (found[1], found[3]) != (str(start), str(entry.size)):
                 raise changed(self._uri, entry.name)
-            return self._body(answer, length)
+            yield from _body(answer, length)
 
-    def _next(self, entry: Entry, start: int, length: int) -> bytes:
+    def _next(self, entry: Entry, start: int, length: int) -> Iterator[bytes]:
         """Reads on, where the last call ended, or from the beginning as far as it takes."""
         if self._whole is None or self._at > start:
             self._whole, self._at = self._get({}), 0
             self._refuse_another(self._whole, entry)
         try:
-            while self._at < start:
-                self._at += len(self._body(self._whole, min(1 << 20, start - self._at)))
-            data = self._body(self._whole, length)
+            for piece in _body(self._whole, start - self._at):
+                self._at += len(piece)
+            for piece in _body(self._whole, length):
+                self._at += len(piece)
+                yield piece
         except Fault:
             self._whole = None
             raise
-        self._at += length
-        return data
 
     def _get(self, headers: dict[str, str]) -> Any:
         try:
@@ -152,21 +152,22 @@ class WebSource:
         ):
             raise changed(self._uri, entry.name)
 
-    def _body(self, answer: Any, length: int) -> bytes:
-        parts = bytearray()
-        try:
-            while len(parts) < length:
-                part = answer.raw.read(length - len(parts))
-                if not part:
-                    raise Fault("the answer ended early")
-                parts += part
-        except (requests.RequestException, OSError) as error:
-            raise Fault(_words(error)) from None
-        except Exception as error:
-            if type(error).__module__.startswith("urllib3"):
-                raise Fault("the connection broke") from None
-            raise
-        return bytes(parts)
+
+def _body(answer: Any, length: int) -> Iterator[bytes]:
+    """Reads on in an answer's body."""
+    try:
+        while length:
+            piece = answer.raw.read(min(PIECE, length))
+            if not piece:
+                raise Fault("the answer ended early")
+            length -= len(piece)
+            yield piece
+    except (requests.RequestException, OSError) as error:
+        raise Fault(_words(error)) from None
+    except Exception as error:
+        if type(error).__module__.startswith("urllib3"):
+            raise Fault("the connection broke") from None
+        raise
 
 
 def _words(error: Exception) -> str:
