@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from components.errors import InputError, TriremeError
-from pipelines import job_cli
+from pipelines import dataset_cli, job_cli
 
 if TYPE_CHECKING:
     from pipelines.catalog import Pipeline
@@ -26,6 +26,7 @@ app = typer.Typer(
 )
 
 app.add_typer(job_cli.app, name="job")
+app.add_typer(dataset_cli.app, name="dataset")
 
 PipelineName = Annotated[
     str | None, typer.Argument(metavar="PIPELINE", help="Name of a pipeline, see 'trireme list'.")
@@ -77,14 +78,22 @@ def compile(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="Where the files go.")
     ] = Path("compiled"),
+    dataset_claim: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CLAIM", help="A PVC for dataset_uri pvc://CLAIM/path; repeatable."),
+    ] = None,
+    cache_claim: Annotated[
+        str, typer.Option(metavar="CLAIM", help="A PVC for datasets that all runs share.")
+    ] = "",
 ) -> None:
     """Write pipelines as Kubeflow Pipelines YAML, to review, commit and upload."""
     from pipelines import catalog
     from pipelines.targets import kubeflow
 
+    claims = kubeflow.mounts(dataset_claim or [], cache_claim)
     chosen = [catalog.load(name) for name in pipelines or catalog.PIPELINES]
     for pipeline in chosen:
-        typer.echo(kubeflow.write(pipeline, output))
+        typer.echo(kubeflow.write(pipeline, output, claims))
 
 
 @app.command(name="list")

@@ -82,6 +82,15 @@ SHAPES: dict[str, dict[str, Any]] = {
     "pytorch-alone": {"entrypoint": "train.py"},
     "pytorch-processes": {"entrypoint": "train.py", "workers": 2, "processes_per_worker": 2},
     "pytorch-module": {"module": "team.train", "args": ["--lr", "0.1"], "workers": 1},
+    "pytorch-cached": {
+        "entrypoint": "train.py",
+        "dataset": {
+            "uri": "oss://bucket/flowers",
+            "region": "cn-hangzhou",
+            "secret": "oss",
+            "cache": "datasets",
+        },
+    },
     "pytorch-everything": EVERYTHING,
     "elastic": {
         "name": "elastic",

@@ -1,5 +1,6 @@
 """What a dataset is described by."""
 
+import hashlib
 import re
 from typing import Annotated, Any, Literal, Self
 
@@ -8,7 +9,7 @@ from pydantic import AfterValidator, ConfigDict, ValidationError, model_validato
 from components import secrets
 from components.dataset import uri as uris
 from components.dataset.patterns import Pattern
-from components.dataset.uri import MOUNTED, STORES, Place
+from components.dataset.uri import CLAIM, MOUNTED, STORES, Place
 from components.errors import InputError
 from components.part import Part
 
@@ -79,6 +80,14 @@ class Dataset(Part):
     access: Literal["mount", "stage"] | None = None
     """Mounted into the pods, or copied to a cache; by default pvc:// and nfs:// are mounted."""
 
+    cache: Annotated[str, _matching(CLAIM, "the name of a claim")] | None = None
+    """The claim of a volume, ReadWriteMany, with a cache that the jobs of a cluster share; none:
+    each pod has a copy of its own. Here jobs and pipelines share one anyhow."""
+
+    fingerprint: Literal["times", "content"] = "times"
+    """What the fingerprint of mounted data is made of in a pipeline: names, sizes and times, or
+    all of it, read. Of data that is copied it is always the content."""
+
     @model_validator(mode="after")
     def _fits_the_kind(self) -> Self:
         kind = self.place.kind
@@ -86,6 +95,8 @@ class Dataset(Part):
             raise ValueError(f"access 'stage' does not go with {kind}://, which is mounted")
         if self.access == "mount" and kind not in (*MOUNTED, "oss", "s3"):
             raise ValueError("access 'mount' goes with pvc://, nfs://, oss:// and s3:// only")
+        if self.way == "mount" and self.cache:
+            raise ValueError("cache does not go with access 'mount'")
         if self.way == "mount" and (self.include or self.exclude):
             raise ValueError("include and exclude do not go with access 'mount'")
         if (self.endpoint or self.region) and kind not in ("oss", "s3"):
@@ -126,6 +137,12 @@ class Dataset(Part):
         return uris.place(self.uri)
 
     @property
+    def key(self) -> str:
+        """What stands for the URI with its options, but for those of the way to it."""
+        meant = self.model_dump_json(exclude={"secret", "access", "cache", "fingerprint"})
+        return hashlib.sha256(meant.encode()).hexdigest()[:32]
+
+    @property
     def way(self) -> Literal["mount", "stage"]:
         """How the data reaches a program: as ``access`` says, else by the kind."""
         return self.access or ("mount" if self.place.kind in MOUNTED else "stage")
@@ -143,6 +160,10 @@ def described(uri: str, secret: str, options: dict[str, Any]) -> Dataset:
     Raises:
         InputError: One sentence that says what is wrong.
     """
+    if "cache" in options:
+        raise InputError(
+            "dataset_options.cache: a pipeline gets it when it is compiled, with --cache-claim"
+        )
     if secret == secrets.DEFAULTS["dataset"] and not takes_secret(uris.place(uri).kind):
         secret = ""
     try:

@@ -21,11 +21,12 @@ change, in nanoseconds, in place of the hash: it says cheaply whether mounted da
 import hashlib
 import os
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from components.dataset.listing import Entry, encoded, in_order
 from components.dataset.sources import PIECE
-from components.dataset.sources.local import files_of
+from components.dataset.sources.local import READERS, files_of
 
 BLOCK = 1 << 24
 
@@ -61,12 +62,22 @@ def fingerprint(path: Path, full: bool = False) -> str:
             starts with ``mtime:`` is made of names, sizes and times alone.
     """
     entries = in_order(files_of(path))
-    if not full:
-        times = ((entry, entry.version.partition("-")[0]) for entry in entries)
-        return f"mtime:{dataset_hash(times)}"
+    return of_content(path, entries) if full else of_times(entries)
+
+
+def of_times(entries: list[Entry]) -> str:
+    """Returns the fingerprint of names, sizes and times, as ``files_of`` and ``in_order`` list."""
+    times = ((entry, entry.version.partition("-")[0]) for entry in entries)
+    return f"mtime:{dataset_hash(times)}"
+
+
+def of_content(path: Path, entries: list[Entry]) -> str:
+    """Returns the fingerprint of the files at a path, which are read, several at a time."""
     root = path if path.is_dir() else path.parent
-    hashes = ((entry, _hash_of(root / entry.name).hex()) for entry in entries)
-    return f"sha256:{dataset_hash(hashes)}"
+    files = [root / entry.name for entry in entries]
+    with ThreadPoolExecutor(READERS) as readers:
+        hashes = (digest.hex() for digest in readers.map(_hash_of, files))
+        return f"sha256:{dataset_hash(zip(entries, hashes, strict=True))}"
 
 
 def block_hash(descriptor: int, start: int, length: int) -> bytes:

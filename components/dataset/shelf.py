@@ -1,7 +1,6 @@
 """Where the parts of one dataset are in a cache, and what is known of it there."""
 
 import errno
-import hashlib
 import json
 from pathlib import Path
 from typing import NamedTuple
@@ -62,13 +61,11 @@ class Shelf:
 
     def __init__(self, cache: Path, dataset: Dataset) -> None:
         self.cache = cache.absolute()
-        meant = dataset.model_dump_json(exclude={"secret", "access"})
-        key = hashlib.sha256(meant.encode()).hexdigest()[:32]
         self.trees = self.cache / "trees"
-        self.record = self.cache / "sources" / key
-        self.partial = self.cache / "partial" / key
+        self.record = self.cache / "sources" / dataset.key
+        self.partial = self.cache / "partial" / dataset.key
         self.tree = self.partial / "tree"
-        self.lock = self.cache / "locks" / key
+        self.lock = self.cache / "locks" / dataset.key
 
     def make(self) -> None:
         """Makes the directories that the others are in."""

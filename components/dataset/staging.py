@@ -1,7 +1,10 @@
-"""Stage a dataset for a run: bring it to a cache, put it in the run's place, record what it is."""
+"""Give a run its dataset: bring it to a cache or find it mounted, and record what it is."""
 
+import os
+import uuid
 from pathlib import Path
 
+from components.dataset import mounted, volumes
 from components.dataset.cache import bring
 from components.dataset.description import Dataset, check
 from components.dataset.folders import remove, set_folders
@@ -14,20 +17,25 @@ __all__ = ["Staged", "check", "stage"]
 
 
 def cache_of(workspace: Path) -> Path:
-    """Returns the cache for a run: in its workspace on a cluster, this machine's own here.
+    """Returns the cache for a run.
+
+    Here it is this machine's own; on a cluster that of all runs, where the pipeline was compiled
+    with one, else one in the run's workspace.
 
     Args:
         workspace: The run workspace.
     """
-    return workspace / "cache" if in_a_pod() else home() / "cache"
+    if not in_a_pod():
+        return home() / "cache"
+    return volumes.CACHE if volumes.CACHE.is_dir() else workspace / "cache"
 
 
 def stage(dataset: Dataset | str, destination: Path, cache: Path | None = None) -> Staged:
-    """Brings a dataset to a directory, which appears whole or not at all.
+    """Makes a dataset a directory, which appears whole or not at all.
 
     Args:
         dataset: What is wanted, or its URI.
-        destination: The directory to make.
+        destination: The directory to make; one that is mounted becomes a link to where it is.
         cache: The cache whose files the directory becomes a link to; without one the directory
             holds the files itself.
 
@@ -39,7 +47,10 @@ def stage(dataset: Dataset | str, destination: Path, cache: Path | None = None) 
     """
     if isinstance(dataset, str):
         dataset = Dataset.from_text(dataset)
-    if cache:
+    if dataset.way == "mount":
+        staged = mounted.find(dataset)
+        _link(destination, Path(staged.path))
+    elif cache:
         staged = bring(dataset, cache)
         _link(destination, Path(staged.path))
     else:
@@ -57,9 +68,10 @@ def stage(dataset: Dataset | str, destination: Path, cache: Path | None = None) 
 
 def _link(destination: Path, tree: Path) -> None:
     destination.parent.mkdir(parents=True, exist_ok=True)
-    link = destination.with_name(destination.name + ".link")
-    link.unlink(missing_ok=True)
-    link.symlink_to(tree)
+    # Several pods may do this to one destination. A volume has another path outside of a pod, so
+    # what is in the same one is named from here.
+    link = destination.with_name(f"{destination.name}.{uuid.uuid4().hex}")
+    link.symlink_to(os.path.relpath(tree.resolve(), destination.parent.resolve()))
     if destination.is_dir() and not destination.is_symlink():
         remove(destination)
     link.rename(destination)

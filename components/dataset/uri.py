@@ -21,14 +21,12 @@ ACCEPTED = (
     "s3://bucket/path, gs://bucket/path, https:// and http://"
 )
 
+CLAIM = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+"""What the name of a PersistentVolumeClaim looks like."""
+
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _PLACES = {
-    "pvc": (
-        re.compile(
-            r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-        ),
-        "the name of a claim",
-    ),
+    "pvc": (CLAIM, "the name of a claim"),
     "nfs": (re.compile(r"[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?"), "a server"),
     **dict.fromkeys(
         STORES, (re.compile(r"[A-Za-z0-9][-._A-Za-z0-9]{1,220}[A-Za-z0-9]"), "a bucket")

@@ -1,48 +1,58 @@
-"""Datasets that are mounted: the volume of a pod, and what a cluster needs to have for it."""
+"""Volumes that datasets are in: where pods have them, and what a cluster needs to have for them."""
 
+from pathlib import Path
 from typing import Any
 
 from components.dataset.description import Dataset
+from components.dataset.uri import Place
+
+SHARED = Path("/var/lib/trireme")
+"""Below this a pipeline's pods have what other runs see, too; training only reads it."""
+
+DATASETS = SHARED / "datasets"
+"""Where a pipeline's pods have the claims it was compiled with, each under its name."""
+
+CACHE = SHARED / "cache"
+"""Where they have the claim with the cache of all runs."""
 
 NAME = "dataset"
-"""Of the volume in a pod."""
+"""Of the volume in a training job's pod."""
 
 SIZE = "1Pi"
 """Kubernetes wants a size; the drivers ignore it."""
 
 
-def volume(dataset: Dataset, path: str, claim: str = "") -> tuple[dict[str, Any], dict[str, Any]]:
+def volume(dataset: Dataset, path: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns a pod's volume for a mounted dataset, and its mount in a container.
 
     Args:
-        dataset: One whose ``way`` is ``mount``.
+        dataset: A ``pvc://`` or ``nfs://`` dataset.
         path: Where the container sees it.
-        claim: For ``oss://`` and ``s3://`` the claim that ``persistent`` made.
     """
     place = dataset.place
     mount: dict[str, Any] = {"name": NAME, "mountPath": path, "readOnly": True}
     if place.kind == "nfs":
-        nfs = {"server": place.host, "path": f"/{place.path}", "readOnly": True}
-        return {"name": NAME, "nfs": nfs}, mount
-    if place.kind == "pvc" and place.path:
+        return {"name": NAME, "nfs": _export(place)}, mount
+    if place.path:
         mount["subPath"] = place.path
-    held = {"claimName": place.host if place.kind == "pvc" else claim, "readOnly": True}
+    held = {"claimName": place.host, "readOnly": True}
     return {"name": NAME, "persistentVolumeClaim": held}, mount
 
 
 def persistent(dataset: Dataset, name: str, namespace: str) -> list[dict[str, Any]]:
-    """Returns the PersistentVolume and the claim for a bucket that a CSI driver mounts.
+    """Returns the PersistentVolume and the claim for an export, or a bucket that a driver mounts.
 
     https://github.com/kubernetes-sigs/alibaba-cloud-csi-driver/blob/master/docs/oss.md
     https://github.com/awslabs/mountpoint-s3-csi-driver/blob/main/docs/CONFIGURATION.md
 
     Args:
-        dataset: An ``oss://`` or ``s3://`` dataset whose ``way`` is ``mount``.
+        dataset: An ``nfs://`` dataset, or an ``oss://`` or ``s3://`` one whose ``way`` is
+            ``mount``.
         name: Of both objects; of the volume it has to be unique in the cluster.
         namespace: Where the pods are, and the Secret.
     """
     common = {"accessModes": ["ReadOnlyMany"], "storageClassName": ""}
-    is_oss = dataset.place.kind == "oss"
+    source = {"nfs": _nfs, "oss": _oss, "s3": _s3}[dataset.place.kind]
     volume: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -52,7 +62,7 @@ def persistent(dataset: Dataset, name: str, namespace: str) -> list[dict[str, An
             "capacity": {"storage": SIZE},
             "claimRef": {"namespace": namespace, "name": name},
             "persistentVolumeReclaimPolicy": "Retain",
-            **(_oss(dataset, name, namespace) if is_oss else _s3(dataset, name)),
+            **source(dataset, name, namespace),
         },
     }
     claim = {
@@ -62,6 +72,19 @@ def persistent(dataset: Dataset, name: str, namespace: str) -> list[dict[str, An
         "spec": common | {"resources": {"requests": {"storage": SIZE}}, "volumeName": name},
     }
     return [volume, claim]
+
+
+def _nfs(dataset: Dataset, name: str, namespace: str) -> dict[str, Any]:
+    place = dataset.place
+    options = ["ro"]
+    if place.host.endswith(".nas.aliyuncs.com"):
+        # https://www.alibabacloud.com/help/en/nas/user-guide/mount-an-nfs-file-system-on-a-linux-ecs-instance
+        options += ["vers=3", "nolock", "proto=tcp", "noresvport"]
+    return {"mountOptions": options, "nfs": _export(place)}
+
+
+def _export(place: Place) -> dict[str, Any]:
+    return {"server": place.host, "path": f"/{place.path}", "readOnly": True}
 
 
 def _oss(dataset: Dataset, name: str, namespace: str) -> dict[str, Any]:
@@ -82,7 +105,7 @@ def _oss(dataset: Dataset, name: str, namespace: str) -> dict[str, Any]:
     return {"csi": driver}
 
 
-def _s3(dataset: Dataset, name: str) -> dict[str, Any]:
+def _s3(dataset: Dataset, name: str, namespace: str) -> dict[str, Any]:
     # https://github.com/awslabs/mountpoint-s3/blob/main/doc/CONFIGURATION.md
     options = ["read-only", "allow-other"]
     if dataset.region:

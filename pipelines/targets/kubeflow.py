@@ -1,19 +1,51 @@
 """Compile pipelines for Kubeflow Pipelines."""
 
+import copy
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
-from kfp import compiler
+from google.protobuf import json_format
+from kfp import compiler, kubernetes
 
+from components.dataset import volumes
+from components.dataset.uri import CLAIM
 from components.errors import InputError
 from pipelines.catalog import Pipeline
 
+if TYPE_CHECKING:
+    from kfp.dsl.graph_component import GraphComponent
 
-def write(pipeline: Pipeline, directory: Path) -> Path:
+
+def mounts(dataset_claims: list[str], cache_claim: str) -> dict[str, Path]:
+    """Returns where the pods of a pipeline have claims mounted, by the claims' names.
+
+    Args:
+        dataset_claims: Claims that hold datasets, each for ``pvc://CLAIM/path``.
+        cache_claim: A claim that holds the cache of all runs; empty for none.
+
+    Raises:
+        InputError: One is no name of a claim, or there twice.
+    """
+    places = {}
+    given = [("--dataset-claim", claim, volumes.DATASETS / claim) for claim in dataset_claims]
+    given += [("--cache-claim", cache_claim, volumes.CACHE)] if cache_claim else []
+    for option, claim, place in given:
+        if not CLAIM.fullmatch(claim):
+            raise InputError(f"{option} {claim!r}: must be the name of a PersistentVolumeClaim")
+        if claim in places:
+            raise InputError(f"{option} {claim!r}: this claim is given twice")
+        places[claim] = place
+    return places
+
+
+def write(pipeline: Pipeline, directory: Path, claims: dict[str, Path]) -> Path:
     """Writes a pipeline's intermediate representation, the YAML that Kubeflow Pipelines takes.
 
     Args:
         pipeline: The pipeline.
         directory: Where the file goes, made if it is not there.
+        claims: What all of its pods have mounted, as ``mounts`` returns it.
 
     Returns:
         The file, named after the pipeline.
@@ -22,9 +54,24 @@ def write(pipeline: Pipeline, directory: Path) -> Path:
         InputError: The file cannot be written.
     """
     file = directory / f"{pipeline.name}.yaml"
+    graph = copy.deepcopy(pipeline.graph)
+    for claim, place in claims.items():
+        _mount(graph, claim, place)
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        compiler.Compiler().compile(pipeline.graph, str(file))
+        compiler.Compiler().compile(graph, str(file))
     except OSError as error:
         raise InputError(f"--output {directory}: cannot be written: {error}") from None
     return file
+
+
+def _mount(graph: "GraphComponent", claim: str, place: Path) -> None:
+    """Mounts a claim in every step, which kfp can do only while it builds a pipeline."""
+    known = graph.platform_spec.platforms["kubernetes"].deployment_spec.executors
+    for name in graph.pipeline_spec.deployment_spec["executors"]:
+        task: Any = SimpleNamespace(
+            platform_config={"kubernetes": json_format.MessageToDict(known[name])}
+        )
+        kubernetes.mount_pvc(task, claim, str(place))
+        known[name].Clear()
+        known[name].update(task.platform_config["kubernetes"])

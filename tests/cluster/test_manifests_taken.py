@@ -7,13 +7,17 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from shapes import SHAPES, TRAINJOBS, descriptions
 
+from components.dataset.description import Dataset
+from components.dataset.volumes import persistent
 from components.errors import InputError
-from components.training.cluster.resources import PODS, kind_of, resource_of
+from components.training.cluster.resources import PODS, Resource, kind_of, resource_of
 from components.training.description.job import TrainingJob
 from components.training.manifests import render
 
 pytestmark = pytest.mark.cluster
 
+VOLUMES = Resource("", "v1", "persistentvolumes")
+CLAIMS = Resource("", "v1", "persistentvolumeclaims")
 OPERATOR = dict.fromkeys(SHAPES, "training-operator") | dict.fromkeys(TRAINJOBS, "trainer")
 
 
@@ -51,6 +55,22 @@ def test_the_api_server_takes_every_shape_and_keeps_all_of_it(name, real):
     assert missing(manifest["spec"], taken["spec"]) == []
     for pod in pods_of(manifest):
         try_out(real, PODS, pod)
+
+
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        Dataset(uri="nfs://server.cn-hangzhou.nas.aliyuncs.com/flowers"),
+        Dataset(uri="oss://bucket/flowers", region="cn-hangzhou", access="mount", secret="oss"),
+        Dataset(uri="s3://bucket/flowers", endpoint="https://storage.example.org", access="mount"),
+    ],
+    ids=lambda dataset: dataset.place.kind,
+)
+def test_the_api_server_takes_the_volume_of_a_dataset_and_its_claim(dataset, real):
+    held, claim = persistent(dataset, "flowers", real.namespace)
+    for resource, body, namespace in ((VOLUMES, held, ""), (CLAIMS, claim, real.namespace)):
+        taken = real.create(resource, body, namespace, dryRun="All", fieldValidation="Strict")
+        assert missing(body["spec"], taken["spec"]) == []
 
 
 def missing(given, taken, place="spec"):

@@ -7,7 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
+from google.protobuf import json_format
+from kfp.kubernetes.kubernetes_executor_config_pb2 import KubernetesExecutorConfig
 
+from components.dataset import volumes
 from components.errors import InputError
 from components.tracking.pipeline_run import public
 from pipelines import catalog, cli
@@ -20,20 +24,6 @@ LIMIT = 120  # seconds; far more than any command here takes
 @pytest.fixture(scope="module")
 def pipeline():
     return catalog.load("pytorch-training")
-
-
-@pytest.fixture
-def trireme(untracked, monkeypatch, capsys):
-    """Runs the command line; returns exit status, standard output and standard error."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["trireme", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        output = capsys.readouterr()
-        return int(ended.value.code or 0), output.out, output.err
-
-    return run
 
 
 @pytest.fixture
@@ -345,6 +335,50 @@ def test_compile_writes_the_golden_file_every_time(tmp_path, golden):
     for file, text in texts[0].items():
         golden(file, text)
     assert not (tmp_path / "home").exists()
+
+
+def test_compiled_with_claims_every_step_has_them_mounted(trireme, tmp_path):
+    options = ["--dataset-claim", "flowers", "--dataset-claim", "birds", "--cache-claim", "cache"]
+    names = list(PIPELINES)
+    assert trireme("compile", *names, "-o", str(tmp_path / "with"), *options)[0] == 0
+    assert trireme("compile", *names, "-o", str(tmp_path / "without"))[0] == 0
+    expected = [
+        ("flowers", str(volumes.DATASETS / "flowers")),
+        ("birds", str(volumes.DATASETS / "birds")),
+        ("cache", str(volumes.CACHE)),
+    ]
+    for name in names:
+        spec, platform = yaml.safe_load_all((tmp_path / "with" / f"{name}.yaml").read_text())
+        executors = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
+        assert set(executors) == set(spec["deploymentSpec"]["executors"])
+        for executor in executors.values():
+            config = json_format.ParseDict(executor, KubernetesExecutorConfig())
+            found = [
+                (mount.pvc_name_parameter.runtime_value.constant.string_value, mount.mount_path)
+                for mount in config.pvc_mount
+            ]
+            assert found == expected
+            del executor["pvcMount"]
+        before = yaml.safe_load_all((tmp_path / "without" / f"{name}.yaml").read_text())
+        kept = {name: executor for name, executor in executors.items() if executor}
+        platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"] = kept
+        assert [spec, platform] == list(before)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--dataset-claim", "Flowers"], "--dataset-claim 'Flowers': must be the name of"),
+        (["--cache-claim", "a b"], "--cache-claim 'a b': must be the name of"),
+        (["--dataset-claim", "a", "--dataset-claim", "a"], "--dataset-claim 'a': this claim is"),
+        (["--dataset-claim", "a", "--cache-claim", "a"], "--cache-claim 'a': this claim is"),
+    ],
+)
+def test_claims_that_cannot_be_are_refused(options, said, trireme, tmp_path):
+    status, _, error = trireme("compile", "-o", str(tmp_path / "out"), *options)
+    assert (status, error.count("\n")) == (2, 1)
+    assert said in error
+    assert not (tmp_path / "out").exists()
 
 
 def test_compile_into_a_place_that_cannot_be_is_one_sentence(trireme, tmp_path):

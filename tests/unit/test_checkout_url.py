@@ -61,6 +61,7 @@ def test_what_is_accepted_as_a_server_has_no_second_meaning(url):
 
 
 @given(st.sampled_from(["https", "http", "ssh", "git", "ftp", "HTTPS"]), HOSTS, PATHS, SECRETS)
+@example("https", "example.org", "code", "1234/567")
 def test_a_password_in_a_url_is_refused_and_never_shown(scheme, host, path, secret):
     assume(secret not in host + path)
     why = refused(f"{scheme}://ada:{secret}@{host}/{path}")

@@ -11,6 +11,7 @@ from operators import refusals
 from shapes import IMAGE, SHAPES, TEXT, TRAINJOBS, descriptions
 from typed import through
 
+from components.dataset.description import Dataset
 from components.errors import InputError
 from components.training.description.job import TrainingJob
 from components.training.local.environment import expand
@@ -356,7 +357,7 @@ def test_datasets_that_a_cluster_mounts(uri, volume, mount):
         ("nfs://a b/c", "dataset: "),
         (
             {"uri": "s3://bucket", "access": "mount"},
-            "dataset.access 'mount' of 's3://bucket': a job can mount the claim",
+            "dataset.access 'mount' of 's3://bucket': a job mounts claims; make",
         ),
     ],
 )
@@ -376,6 +377,24 @@ def test_a_dataset_that_is_staged_comes_with_its_secret_and_nobody_else_sees_tha
     assert mounts["dataset-secret"]["mountPath"] == "/var/run/secrets/trireme/dataset"
     (data,) = [one for one in spec["containers"][0]["volumeMounts"] if one["name"] == "dataset"]
     assert (data["mountPath"], data["subPath"]) == ("/workspace/data", "fetched")
+
+
+def test_a_dataset_in_a_shared_cache_is_linked_there_by_one_and_read_by_all():
+    dataset = {"uri": "s3://bucket/digits", "cache": "datasets"}
+    spec = pods(rendered(**PYTORCH, dataset=dataset))["Master"]
+    held = {"name": "dataset", "persistentVolumeClaim": {"claimName": "datasets"}}
+    assert held in spec["volumes"]
+    (fetch,) = spec["initContainers"]
+    (data,) = [one for one in spec["containers"][0]["volumeMounts"] if one["name"] == "dataset"]
+    key = Dataset(uri="s3://bucket/digits").key
+    assert data == {
+        "name": "dataset",
+        "mountPath": "/workspace/data",
+        "subPath": f"links/{key}",
+        "readOnly": True,
+    }
+    assert fetch["volumeMounts"] == [{"name": "dataset", "mountPath": "/fetch"}]
+    assert fetch["args"][1:] == [f"/fetch/links/{key}", "/fetch"]
 
 
 def test_a_repository_that_only_this_machine_has_is_refused(tmp_path):

@@ -85,3 +85,14 @@ def test_replicas_that_do_not_compute_keep_their_own_resources(pods):
 def test_pods_without_the_workspace_are_refused(pods):
     with pytest.raises(InputError, match="need the run workspace"):
         pods({})
+
+
+def test_what_other_runs_see_too_is_only_read(pods):
+    mounts = [
+        {"name": "datasets", "mountPath": "/var/lib/trireme/cache"},
+        {"name": "flowers", "mountPath": "/var/lib/trireme/datasets/flowers"},
+    ]
+    task = TASK | {"volume_mounts": TASK["volume_mounts"] + mounts}
+    found = pods(task)["Master"]["containers"][0]["volumeMounts"]
+    closed = {mount["name"] for mount in found if mount.get("readOnly")}
+    assert closed == {"datasets", "flowers"}

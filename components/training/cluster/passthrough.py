@@ -2,8 +2,10 @@
 
 import re
 import sys
+from pathlib import PurePosixPath
 from typing import Any
 
+from components.dataset.volumes import SHARED
 from components.errors import InputError
 from components.training.kinds import KINDS
 
@@ -41,13 +43,19 @@ def hand_on(manifest: dict[str, Any], task: dict[str, Any]) -> None:
         pod["volumes"] = [*pod.get("volumes", []), *task["volumes"]]
         container["volumeMounts"] = [
             *container.get("volumeMounts", []),
-            *(task.get("volume_mounts") or []),
+            *map(_shared_to_be_read, task.get("volume_mounts") or []),
         ]
         container["env"] = _without_doubles(container["env"], variables)
         pod["tolerations"] = [*pod.get("tolerations", []), *(task.get("tolerations") or [])]
         pod["nodeSelector"] = pod.get("nodeSelector", {}) | (task.get("node_selector") or {})
         if task.get("affinity"):
             pod["affinity"] = pod.get("affinity", {}) | task["affinity"]
+
+
+def _shared_to_be_read(mount: dict[str, Any]) -> dict[str, Any]:
+    """Returns a mount through which a program cannot write to what other runs see."""
+    is_shared = PurePosixPath(mount["mountPath"]).is_relative_to(SHARED)
+    return mount | {"readOnly": True} if is_shared else mount
 
 
 def _both(ours: dict[str, Any], task: dict[str, Any]) -> dict[str, Any]:

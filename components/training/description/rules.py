@@ -86,8 +86,8 @@ def mounts(job: "TrainingJob") -> list[Mount]:
     if job.code:
         places.append(Mount("code_dir", job.code_dir, "which the repository is checked out to"))
     if job.dataset:
-        staged = job.dataset.way == "stage"
-        closed = "which the dataset is written to" if staged else READ_ONLY
+        own = job.dataset.way == "stage" and not job.dataset.cache
+        closed = "which the dataset is written to" if own else READ_ONLY
         places.append(Mount("data_dir", job.data_dir, closed))
     for index, volume in enumerate(job.volumes):
         read_only = volume.read_only or volume.secret or volume.config_map

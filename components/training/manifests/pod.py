@@ -12,6 +12,7 @@ from components.training.description.rules import GPU, MANAGED_BY
 from components.training.manifests import storage
 from components.training.manifests.command import literal
 
+_FETCH = "/fetch"  # where a container that fetches something has the volume it goes to
 _REMOTE = re.compile(r"(https?|ssh|git)://|[\w.-]+@")
 
 SPOT: dict[str, tuple[dict[str, str], dict[str, str] | None]] = {
@@ -206,18 +207,22 @@ def _init_containers(job: TrainingJob) -> list[dict[str, Any]]:
                 f"code.url {job.code.url!r}: on a cluster it must be an https, ssh or git URL"
             )
         secret = [f"--secret={job.code.secret}"] if job.code.secret else []
+        # What is fetched appears whole, by a rename: it cannot be the mount itself.
         command = ["components.checkout", *secret, job.code.url, job.code.revision]
+        command.append(f"{_FETCH}/{storage.FETCHED}")
         containers.append(_fetch("code", command, job.code.secret))
     if job.dataset and job.dataset.way == "stage":
         described = job.dataset.model_dump_json(exclude_defaults=True)
-        command = ["components.dataset", described]
+        command = ["components.dataset", described, f"{_FETCH}/{storage.staged_at(job.dataset)}"]
+        if job.dataset.cache:
+            command.append(_FETCH)
         containers.append(_fetch("dataset", command, job.dataset.secret))
     return containers
 
 
 def _fetch(what: str, command: list[str], secret: str) -> dict[str, Any]:
     """Returns the container that runs one of Trireme's modules to fill a volume."""
-    mounts: list[dict[str, Any]] = [{"name": what, "mountPath": "/fetch"}]
+    mounts: list[dict[str, Any]] = [{"name": what, "mountPath": _FETCH}]
     if secret:
         # Only here: the program has no use for it.
         place = str(secrets.MOUNTS / what)
@@ -226,8 +231,7 @@ def _fetch(what: str, command: list[str], secret: str) -> dict[str, Any]:
         "name": f"fetch-{what}",
         "image": BASE,
         "command": ["python3", "-m", command[0]],
-        # What is fetched appears whole, by a rename: it cannot be the mount itself.
-        "args": [literal(argument) for argument in (*command[1:], f"/fetch/{storage.FETCHED}")],
+        "args": [literal(argument) for argument in command[1:]],
         "resources": {amount: {"cpu": "1", "memory": "1Gi"} for amount in ("requests", "limits")},
         "volumeMounts": mounts,
         "securityContext": {"allowPrivilegeEscalation": False},

@@ -13,6 +13,9 @@ from components.training.description.job import TrainingJob
 FETCHED = "fetched"
 """Directory of a volume that what was fetched for a pod is in."""
 
+LINKS = "links"
+"""Directory of a shared cache with a link for each dataset that was asked for."""
+
 
 def volumes(job: TrainingJob, replica: Replica) -> tuple[list[dict], list[dict]]:
     """Returns the volumes of a pod, and where its container mounts them."""
@@ -47,13 +50,26 @@ def volumes(job: TrainingJob, replica: Replica) -> tuple[list[dict], list[dict]]
     return sources, mounts
 
 
+def staged_at(dataset: Dataset) -> str:
+    """Returns where in its volume a staged dataset is: a pod's own, or one with a shared cache.
+
+    There it is a link, which Kubernetes follows inside of a volume, and only there:
+    https://github.com/kubernetes/mount-utils and pkg/volume/util/subpath in Kubernetes.
+    """
+    return f"{LINKS}/{dataset.key}" if dataset.cache else FETCHED
+
+
 def _dataset(job: TrainingJob, dataset: Dataset) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns the volume that DATA_DIR is, and its mount."""
     kind = dataset.place.kind
     if dataset.way == "mount" and kind in MOUNTED:
         return dataset_volumes.volume(dataset, job.data_dir)
     if dataset.way == "stage" and kind != "file":
-        mount = {"name": dataset_volumes.NAME, "mountPath": job.data_dir, "subPath": FETCHED}
+        mount = {"name": dataset_volumes.NAME, "mountPath": job.data_dir}
+        mount["subPath"] = staged_at(dataset)
+        if dataset.cache:
+            held = {"persistentVolumeClaim": {"claimName": dataset.cache}}
+            return {"name": dataset_volumes.NAME} | held, mount | {"readOnly": True}
         return {"name": dataset_volumes.NAME, "emptyDir": {}}, mount
     if kind == "file":
         raise InputError(
@@ -61,8 +77,8 @@ def _dataset(job: TrainingJob, dataset: Dataset) -> tuple[dict[str, Any], dict[s
             "pvc://claim/path, nfs://server/path, or a URI that it can be staged from"
         )
     raise InputError(
-        f"dataset.access 'mount' of {dataset.uri!r}: a job can mount the claim of a bucket's "
-        "volume, as pvc://claim/path; without access it stages the bucket"
+        f"dataset.access 'mount' of {dataset.uri!r}: a job mounts claims; make one with 'trireme "
+        "dataset volume' and give pvc://claim, or leave access out to have the bucket copied"
     )
 
 

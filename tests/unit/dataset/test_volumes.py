@@ -1,6 +1,7 @@
 """components/dataset/volumes.py."""
 
 import pytest
+import yaml
 
 from components.dataset.description import Dataset
 from components.dataset.volumes import persistent, volume
@@ -21,11 +22,17 @@ def test_an_export_is_mounted_read_only(uri, path):
     )
 
 
-def test_a_bucket_is_mounted_by_the_claim_made_for_it():
-    dataset = Dataset(uri="s3://bucket/train", access="mount")
-    source, mount = volume(dataset, "/data", "run-data")
-    assert source["persistentVolumeClaim"] == {"claimName": "run-data", "readOnly": True}
-    assert "subPath" not in mount  # the driver mounts the path alone
+def test_what_an_export_needs():
+    held, claim = persistent(Dataset(uri="nfs://server/a/b"), "export", "team")
+    assert held["spec"]["nfs"] == {"server": "server", "path": "/a/b", "readOnly": True}
+    assert held["spec"]["mountOptions"] == ["ro"]
+    assert claim["spec"]["volumeName"] == "export"
+
+
+def test_what_alibabas_nas_needs_besides():
+    dataset = Dataset(uri="nfs://a1-b2.cn-hangzhou.nas.aliyuncs.com/flowers")
+    spec = persistent(dataset, "nas", "team")[0]["spec"]
+    assert spec["mountOptions"] == ["ro", "vers=3", "nolock", "proto=tcp", "noresvport"]
 
 
 def test_what_the_oss_driver_needs():
@@ -74,3 +81,36 @@ def test_what_the_s3_driver_needs():
         "force-path-style",
         "prefix train/",
     ]
+
+
+def test_the_command_prints_both_for_kubectl(trireme):
+    status, output, _ = trireme(
+        *("dataset", "volume", "oss://bucket/train", "--name", "flowers", "-n", "team"),
+        *("--secret", "oss-keys", "--options", '{"region": "cn-hangzhou"}'),
+    )
+    dataset = Dataset(
+        uri="oss://bucket/train", access="mount", secret="oss-keys", region="cn-hangzhou"
+    )
+    assert status == 0
+    assert list(yaml.safe_load_all(output)) == persistent(dataset, "flowers", "team")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["pvc://claim", "--name", "a"], "there is a claim already"),
+        (["gs://bucket", "--name", "a"], "access 'mount' goes with"),
+        (["builtin://digits", "--name", "a"], "access 'mount' goes with"),
+        (["oss://bucket", "--name", "a"], "needs endpoint or region"),
+        (["s3://bucket", "--name", "A"], "--name 'A': must be small letters"),
+        (["s3://bucket", "--name", "a", "-n", "_"], "--namespace '_': must be small letters"),
+        (["s3://bucket", "--name", "a", "--options", "[]"], "--options '[]': must be a JSON"),
+        (["s3://bucket", "--name", "a", "--options", "{"], "--options '{': must be a JSON"),
+        (["s3://bucket", "--name", "a", "--options", '{"a": 1}'], "dataset_options.a"),
+        (["s3://bucket", "--name", "a", "--secret", "keys"], "secret does not go with"),
+    ],
+)
+def test_a_volume_that_cannot_be_is_one_sentence(arguments, said, trireme):
+    status, output, error = trireme("dataset", "volume", *arguments)
+    assert (status, output, error.count("\n")) == (2, "", 1)
+    assert said in error

@@ -1,0 +1,44 @@
+"""Datasets that a pipeline's pods have mounted: what they are, without a copy."""
+
+from components.dataset import volumes
+from components.dataset.description import Dataset, refuse_mounted
+from components.dataset.fingerprint import of_content, of_times
+from components.dataset.listing import in_order
+from components.dataset.shelf import Staged
+from components.dataset.sources.local import files_of
+from components.errors import InputError
+from components.home import in_a_pod
+
+
+def find(dataset: Dataset) -> Staged:
+    """Finds a dataset in the claim that is mounted, and takes its fingerprint.
+
+    Args:
+        dataset: One whose ``way`` is ``mount``.
+
+    Raises:
+        InputError: The claim is not mounted here, or holds nothing there.
+    """
+    if not in_a_pod():
+        refuse_mounted(dataset)
+    place = dataset.place
+    if place.kind != "pvc":
+        raise InputError(
+            f"dataset_uri {dataset.uri!r}: the pods of a pipeline mount claims only; make one with "
+            "'trireme dataset volume', compile with --dataset-claim, and give pvc://claim"
+        )
+    claim = volumes.DATASETS / place.host
+    if not claim.is_dir():
+        raise InputError(
+            f"dataset_uri {dataset.uri!r}: the claim is not mounted; compile the pipeline with "
+            f"--dataset-claim {place.host}"
+        )
+    path = claim / place.path
+    if not path.is_dir() or not path.resolve().is_relative_to(claim.resolve()):
+        raise InputError(f"dataset_uri {dataset.uri!r}: there is no such directory in the claim")
+    entries = in_order(files_of(path))
+    if not entries:
+        raise InputError(f"dataset_uri {dataset.uri!r} holds no files")
+    in_full = dataset.fingerprint == "content"
+    found = of_content(path, entries) if in_full else of_times(entries)
+    return Staged(str(path), found, len(entries), sum(entry.size for entry in entries), 0)

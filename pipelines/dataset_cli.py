@@ -1,0 +1,53 @@
+"""The command line of datasets: ``trireme dataset``."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from components.errors import InputError
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Datasets on a cluster.")
+
+
+@app.callback()
+def _group() -> None:
+    """Keeps the name of a command that is alone in its group."""
+
+
+@app.command()
+def volume(
+    uri: Annotated[str, typer.Argument(metavar="URI", help="nfs://, oss:// or s3://.")],
+    name: Annotated[str, typer.Option(help="Of the volume and of its claim.")],
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Of the claim.")] = "default",
+    secret: Annotated[str, typer.Option(help="oss://: the Secret with akId and akSecret.")] = "",
+    options: Annotated[
+        str, typer.Option(metavar="JSON", help="""As in '{"region": "cn-hangzhou"}'.""")
+    ] = "{}",
+) -> None:
+    """Print the PersistentVolume and the claim that make it pvc://NAME, for kubectl apply."""
+    import yaml
+
+    from components.dataset import volumes
+    from components.dataset.description import described
+    from components.dataset.uri import CLAIM
+
+    for option, text in (("--name", name), ("--namespace", namespace)):
+        if not CLAIM.fullmatch(text):
+            raise InputError(f"{option} {text!r}: must be small letters, digits, - and .")
+    dataset = described(uri, secret, {"access": "mount"} | _object(options))
+    if dataset.place.kind == "pvc":
+        raise InputError(f"dataset_uri {uri!r}: there is a claim already")
+    typer.echo(
+        yaml.safe_dump_all(volumes.persistent(dataset, name, namespace), sort_keys=False), nl=False
+    )
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        given = json.loads(text)
+    except ValueError:
+        given = None
+    if not isinstance(given, dict):
+        raise InputError(f"--options {text!r}: must be a JSON object")
+    return given
