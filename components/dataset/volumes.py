@@ -51,13 +51,13 @@ def persistent(dataset: Dataset, name: str, namespace: str) -> list[dict[str, An
         name: Of both objects; of the volume it has to be unique in the cluster.
         namespace: Where the pods are, and the Secret.
     """
-    common = {"accessModes": ["ReadOnlyMany"], "storageClassName": ""}
+    modes = {"accessModes": ["ReadOnlyMany"]}
     source = {"nfs": _nfs, "oss": _oss, "s3": _s3}[dataset.place.kind]
     volume: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
         "metadata": {"name": name},
-        "spec": common
+        "spec": modes
         | {
             "capacity": {"storage": SIZE},
             "claimRef": {"namespace": namespace, "name": name},
@@ -69,7 +69,12 @@ def persistent(dataset: Dataset, name: str, namespace: str) -> list[dict[str, An
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": {"name": name, "namespace": namespace},
-        "spec": common | {"resources": {"requests": {"storage": SIZE}}, "volumeName": name},
+        "spec": modes
+        | {
+            "storageClassName": "",  # or a default one would make a volume
+            "resources": {"requests": {"storage": SIZE}},
+            "volumeName": name,
+        },
     }
     return [volume, claim]
 

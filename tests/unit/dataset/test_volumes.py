@@ -55,9 +55,9 @@ def test_what_the_oss_driver_needs():
     assert held["spec"]["claimRef"] == {"namespace": "team", "name": "run-data"}
     assert claim["metadata"] == {"name": "run-data", "namespace": "team"}
     assert claim["spec"]["volumeName"] == held["metadata"]["name"]
+    assert claim["spec"]["storageClassName"] == ""
     for part in (held, claim):
         assert part["spec"]["accessModes"] == ["ReadOnlyMany"]
-        assert part["spec"]["storageClassName"] == ""
 
 
 def test_what_the_s3_driver_needs():
