@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from components.errors import InputError, TriremeError
-from pipelines import dataset_cli, job_cli
+from pipelines import dataset_cli, job_cli, registry_cli
 
 if TYPE_CHECKING:
     from pipelines.catalog import Pipeline
@@ -27,6 +27,8 @@ app = typer.Typer(
 
 app.add_typer(job_cli.app, name="job")
 app.add_typer(dataset_cli.app, name="dataset")
+app.command()(registry_cli.promote)
+app.command()(registry_cli.rollback)
 
 PipelineName = Annotated[
     str | None, typer.Argument(metavar="PIPELINE", help="Name of a pipeline, see 'trireme list'.")

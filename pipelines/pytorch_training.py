@@ -29,6 +29,7 @@ def pytorch_training(
     workers: int = 1,
     processes_per_worker: int = 1,
     min_accuracy: float = 0.9,
+    gate: dict = {},  # noqa: B006
     model_factory: str = "",
     model_name: str = "classifier",
     experiment: str = "",
@@ -57,6 +58,8 @@ def pytorch_training(
         workers: Replicas besides the master, at most 999.
         processes_per_worker: Processes in each replica, the master included.
         min_accuracy: The least held-out accuracy, 0 to 1, with which the model is exported.
+        gate: With what it becomes the champion among the versions of model_name, a JSON object,
+            such as {"better_by": 0.01, "class_loss": 0.02}; by default, if it is surely better.
         model_factory: module:callable that builds the network, needed where the program saves
             bare weights.
         model_name: The registered model in MLflow that an exported model becomes a version of.

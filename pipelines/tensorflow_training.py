@@ -29,6 +29,7 @@ def tensorflow_training(
     workers: int = 2,
     parameter_servers: int = 0,
     min_accuracy: float = 0.9,
+    gate: dict = {},  # noqa: B006
     model_name: str = "classifier",
     experiment: str = "",
     seed: int = 0,
@@ -57,6 +58,8 @@ def tensorflow_training(
         parameter_servers: 0: the workers train by AllReduce. 1 or more: PS/Worker mode, with a
             chief that coordinates.
         min_accuracy: The least held-out accuracy, 0 to 1, with which the model is exported.
+        gate: With what it becomes the champion among the versions of model_name, a JSON object,
+            such as {"better_by": 0.01, "class_loss": 0.02}; by default, if it is surely better.
         model_name: The registered model in MLflow that an exported model becomes a version of.
         experiment: The MLflow experiment. Empty: the one that MLFLOW_EXPERIMENT_ID names, or
             else one called like the pipeline.

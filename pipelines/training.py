@@ -90,6 +90,8 @@ def steps(framework: str, framework_image: str, parameters: dict[str, Any]) -> N
         entrypoint=given["entrypoint"],
         model_factory=given["model_factory"],
         min_accuracy=given["min_accuracy"],
+        gate=given["gate"],
+        model_name=given["model_name"],
         commit=code.outputs["commit"],
         fingerprint=data.outputs["fingerprint"],
         workspace=workspace,
@@ -102,6 +104,8 @@ def steps(framework: str, framework_image: str, parameters: dict[str, Any]) -> N
             entrypoint=given["entrypoint"],
             model_factory=given["model_factory"],
             model_name=given["model_name"],
+            promote=evaluated.outputs["promote"],
+            champion=evaluated.outputs["champion"],
             workspace=workspace,
         )
     for step in [evaluated, exported]:
@@ -136,7 +140,7 @@ def check(framework: str, parameters: dict[str, Any]) -> None:
         more=given["job"],
         **{name: given[name] for name in OF_THE_JOB},
     )
-    evaluation.check(parameters["min_accuracy"])
+    evaluation.check(parameters["min_accuracy"], parameters["gate"])
     load.check(given["model_factory"])
     exporting.check(parameters["model_name"])
     pipeline_run.check(parameters["experiment"])

@@ -15,14 +15,18 @@ def evaluate(
     entrypoint: str,
     model_factory: str,
     min_accuracy: float,
+    gate: dict,
+    model_name: str,
     commit: str,
     fingerprint: str,
     workspace: str,
     metrics: dsl.Output[dsl.Metrics],
     confusion: dsl.Output[dsl.ClassificationMetrics],
     report: dsl.Output[dsl.HTML],
-) -> NamedTuple("Outputs", passed=bool, accuracy=float, reason=str):
-    """Measures the trained model on data it never saw and holds it against a threshold.
+) -> NamedTuple(
+    "Outputs", passed=bool, accuracy=float, reason=str, promote=bool, champion=str, against=str
+):
+    """Measures the trained model on data it never saw, and against the model in use.
 
     Args:
         model: Where the training program left its model.
@@ -31,6 +35,8 @@ def evaluate(
         entrypoint: The training program in it.
         model_factory: module:callable that builds the network, for a file of bare weights.
         min_accuracy: The least held-out accuracy that passes, 0 to 1.
+        gate: With what it takes the champion's place, as in components.evaluation.gate.
+        model_name: The registered model whose champion it is compared with.
         commit: The commit of the training code, for the report.
         fingerprint: The dataset's fingerprint, for the report.
         workspace: The run workspace.
@@ -42,6 +48,9 @@ def evaluate(
         passed: Whether the model may be exported.
         accuracy: Accuracy on the held-out split; 0 when it could not be measured.
         reason: One sentence that says why it passed or not.
+        promote: Whether it becomes the champion.
+        champion: The version that it was compared with; empty where there is none.
+        against: One sentence on how it does against that.
     """
     from components.evaluation.outputs import evaluate_and_report
     from components.step import step
@@ -54,6 +63,8 @@ def evaluate(
             entrypoint=entrypoint,
             model_factory=model_factory,
             min_accuracy=min_accuracy,
+            gate=gate,
+            model_name=model_name,
             about={"Code": f"{entrypoint} at {commit}", "Data": fingerprint, "Model": model},
             workspace=workspace,
             metrics=metrics,

@@ -2,16 +2,19 @@
 
 import json
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from components.errors import InputError
+from components.errors import InputError, StepFailed
+from components.evaluation.gate import BETTER, Comparison, Gate, compare, judge, parsed
+from components.evaluation.measures import Evaluation, measure
+from components.export.onnx_file import load_onnx
 from components.tracking import journal
+from components.tracking.registry import Champion
 from components.training.result.load import load_model
-from components.training.result.trained import Answer, NotLoadable
+from components.training.result.trained import Answer, NotLoadable, TrainedModel
 
 BATCH = 256  # samples that go through the model at a time
 
@@ -23,48 +26,55 @@ class Verdict(NamedTuple):
         passed: Whether the model may be exported.
         accuracy: Accuracy on the held-out split, 0 to 1; 0 when it could not be measured.
         reason: One sentence that says why.
+        promote: Whether the model, once it is registered, becomes the champion.
+        champion: The version that it was compared with; empty where there is none.
+        against: One sentence on how it does against that.
     """
 
     passed: bool
     accuracy: float
     reason: str
+    promote: bool = False
+    champion: str = ""
+    against: str = ""
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """How a classifier does on the held-out split.
+class Judged(NamedTuple):
+    """A verdict and the figures it rests on.
 
     Attributes:
-        classes: Names of the classes.
-        accuracy: Share of samples classified right, 0 to 1.
-        precision: Per class.
-        recall: Per class.
-        support: Held-out samples per class.
-        confusion: Samples by true class (rows) and predicted class (columns).
+        verdict: What the gate says.
+        evaluation: The figures; None where the model could not be evaluated.
+        comparison: Those against the champion; None where there is none.
     """
 
-    classes: list[str]
-    accuracy: float
-    precision: list[float]
-    recall: list[float]
-    support: list[int]
-    confusion: list[list[int]]
+    verdict: Verdict
+    evaluation: Evaluation | None
+    comparison: Comparison | None
 
 
-def check(min_accuracy: float) -> None:
-    """Refuses a threshold that is not a share.
+def check(min_accuracy: float, gate: dict[str, Any]) -> None:
+    """Refuses a gate that cannot be.
 
     Raises:
-        InputError: ``min_accuracy`` is not between 0 and 1.
+        InputError: ``min_accuracy`` is not between 0 and 1, or ``gate`` no description of one.
     """
     if not 0 <= min_accuracy <= 1:
         raise InputError(f"min_accuracy {min_accuracy}: must be between 0 and 1")
+    parsed(gate)
 
 
 def evaluate(
-    model: Path, data: Path, code: Path, entrypoint: str, factory: str, min_accuracy: float
-) -> tuple[Verdict, Evaluation | None]:
-    """Measures a trained model on data it never saw and holds it against a threshold.
+    model: Path,
+    data: Path,
+    code: Path,
+    entrypoint: str,
+    factory: str,
+    min_accuracy: float,
+    gate: Gate = BETTER,
+    champion: Champion | None = None,
+) -> Judged:
+    """Measures a trained model on data it never saw, and against the model in use.
 
     A model or dataset in a form that cannot be evaluated is no fault of the training: the
     verdict then says so, and the gate stays shut.
@@ -75,32 +85,70 @@ def evaluate(
         code: The training code's repository.
         entrypoint: The training program in it.
         factory: ``module:callable`` that builds the network, where the model needs it.
-        min_accuracy: The least accuracy that passes, 0 to 1.
-
-    Returns:
-        The verdict, and the figures it rests on where there are any.
-
-    Raises:
-        InputError: ``min_accuracy`` is not between 0 and 1.
+        min_accuracy: The least accuracy with which it is exported, 0 to 1.
+        gate: With what it takes the champion's place; by default if it is surely better.
+        champion: The model in use; None where there is none.
     """
-    check(min_accuracy)
-    journal.log_params({"min_accuracy": min_accuracy})
+    journal.log_params({"min_accuracy": min_accuracy, "gate": gate.model_dump_json()})
     try:
         inputs, labels = held_out(data)
         trained = load_model(model, code, entrypoint, factory)
-        evaluation = _measure(predict(trained.answer, inputs), labels, _classes(data))
+        outputs = predict(trained.answer, inputs)
+        evaluation = measure(outputs, labels, _classes(data))
     except NotLoadable as error:
         verdict = Verdict(False, 0.0, f"not evaluated: {error}")
         journal.log_tags({"gate": verdict.reason})
         journal.summarize(verdict.reason)
-        return verdict, None
+        return Judged(verdict, None, None)
     passed = evaluation.accuracy >= min_accuracy
     reason = (
         f"held-out accuracy {evaluation.accuracy:.4f} "
         f"{'reaches' if passed else 'is below'} min_accuracy {min_accuracy:g}"
     )
-    _record(evaluation, reason)
-    return Verdict(passed, evaluation.accuracy, reason), evaluation
+    right = outputs.argmax(1) == labels
+    comparison, problem = _compared(champion, inputs, labels, right, evaluation, trained, gate)
+    promote, against = judge(comparison, evaluation.classes, gate)
+    against = problem or against
+    verdict = Verdict(
+        passed,
+        evaluation.accuracy,
+        reason,
+        passed and promote and not problem,
+        champion.version if champion else "",
+        against,
+    )
+    _record(evaluation, comparison, verdict)
+    return Judged(verdict, evaluation, comparison)
+
+
+def _compared(
+    champion: Champion | None,
+    inputs: np.ndarray,
+    labels: np.ndarray,
+    right: np.ndarray,
+    evaluation: Evaluation,
+    trained: TrainedModel,
+    gate: Gate,
+) -> tuple[Comparison | None, str]:
+    """Compares with the champion; returns the comparison, and why there is none where it failed."""
+    if champion is None:
+        return None, ""
+    try:
+        outputs = predict(load_onnx(champion.onnx), inputs)
+        if outputs.ndim != 2:
+            raise NotLoadable(f"it answers in the shape {outputs.shape}")
+    except (NotLoadable, StepFailed) as error:
+        return None, f"champion version {champion.version} cannot be compared with: {error}"
+    weights = int(champion.tags.get("weights", "0"))
+    return compare(
+        champion.version,
+        right,
+        outputs.argmax(1) == labels,
+        labels,
+        len(evaluation.classes),
+        weights - trained.weights if weights else 0,
+        gate,
+    ), ""
 
 
 def held_out(data: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -145,26 +193,6 @@ def predict(answer: Answer, inputs: np.ndarray) -> np.ndarray:
     return np.concatenate(outputs)
 
 
-def _measure(logits: np.ndarray, labels: np.ndarray, names: list[str]) -> Evaluation:
-    from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
-
-    if logits.ndim != 2 or len(logits) != len(labels):
-        raise NotLoadable(f"the model answers in the shape {logits.shape}, not (samples, classes)")
-    predicted = logits.argmax(1)
-    classes = list(range(max(logits.shape[1], int(labels.max()) + 1)))
-    precision, recall, _, support = precision_recall_fscore_support(
-        labels, predicted, labels=classes, zero_division=0.0
-    )
-    return Evaluation(
-        classes=names if len(names) == len(classes) else [str(index) for index in classes],
-        accuracy=float((predicted == labels).mean()),
-        precision=precision.tolist(),
-        recall=recall.tolist(),
-        support=support.tolist(),
-        confusion=confusion_matrix(labels, predicted, labels=classes).tolist(),
-    )
-
-
 def _classes(data: Path) -> list[str]:
     """Returns the names of the classes; none where the dataset does not say."""
     try:
@@ -174,14 +202,26 @@ def _classes(data: Path) -> list[str]:
     return [str(name) for name in names] if isinstance(names, list) else []
 
 
-def _record(evaluation: Evaluation, reason: str) -> None:
+def _record(evaluation: Evaluation, comparison: Comparison | None, verdict: Verdict) -> None:
+    low, high = evaluation.accuracy_range
+    figures = {
+        "accuracy_low": low,
+        "accuracy_high": high,
+        "macro_f1": evaluation.macro_f1,
+        "log_loss": evaluation.log_loss,
+    }
+    if evaluation.roc_auc is not None:
+        figures["roc_auc"] = evaluation.roc_auc
+    if comparison:
+        figures |= {"champion_accuracy": comparison.accuracy, "gain": comparison.gain}
     journal.log_headline({"held_out_accuracy": evaluation.accuracy})
     journal.log_metrics(
-        {
+        figures
+        | {
             f"{measure}_{name}": value
             for measure in ("precision", "recall")
             for name, value in zip(evaluation.classes, getattr(evaluation, measure), strict=True)
         }
     )
-    journal.log_tags({"gate": reason})
-    journal.summarize(reason)
+    journal.log_tags({"gate": verdict.reason, "champion": verdict.against})
+    journal.summarize(f"{verdict.reason}; {verdict.against}")

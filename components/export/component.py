@@ -15,6 +15,8 @@ def export(
     entrypoint: str,
     model_factory: str,
     model_name: str,
+    promote: bool,
+    champion: str,
     workspace: str,
     exported: dsl.Output[dsl.Model],
 ) -> NamedTuple("Outputs", path=str, difference=float):
@@ -27,6 +29,8 @@ def export(
         entrypoint: The training program in it.
         model_factory: module:callable that builds the network, for a file of bare weights.
         model_name: The registered model that this becomes a version of.
+        promote: Whether it becomes the champion of them.
+        champion: The version that it was found better than; empty where there was none.
         workspace: The run workspace.
         exported: The exported files.
 
@@ -49,6 +53,8 @@ def export(
             model_factory,
             model_name,
             Path(workspace, "exported"),
+            promote,
+            champion,
         )
         shutil.copytree(result.path, exported.path)
         exported.metadata.update(registered_model=model_name, largest_difference=result.difference)

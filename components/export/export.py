@@ -52,6 +52,8 @@ def export(
     factory: str,
     name: str,
     destination: Path,
+    promote: bool = False,
+    champion: str = "",
 ) -> Exported:
     """Writes a model as ONNX and in its framework's own form, with a dynamic batch size.
 
@@ -65,6 +67,8 @@ def export(
         factory: ``module:callable`` that builds the network, where the model needs it.
         name: The registered model that this becomes a version of.
         destination: The directory to make; it appears whole or not at all.
+        promote: Whether it becomes the champion when it is registered.
+        champion: The version that it was found better than; empty where there was none.
 
     Raises:
         StepFailed: The model cannot be exported, or what was written answers differently.
@@ -85,7 +89,14 @@ def export(
         {f"difference_{file.split('.')[-1]}": value for file, value in differences.items()}
     )
     journal.log_artifact(destination, "exported")
-    journal.log_model(destination / "model.onnx", name, destination / "sample.npz")
+    journal.log_model(
+        destination / "model.onnx",
+        name,
+        destination / "sample.npz",
+        tags={"weights": str(trained.weights), "framework": trained.framework},
+        promote=promote,
+        champion=champion,
+    )
     journal.summarize(f"{' and '.join(differences)}, largest difference {largest:.1e}")
     return Exported(str(destination), largest)
 

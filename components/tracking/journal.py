@@ -116,7 +116,15 @@ def log_dataset(uri: str, fingerprint: str, files: int, size: int) -> None:
     _append({"dataset": dataset})
 
 
-def log_model(onnx: Path, name: str, sample: Path) -> None:
+def log_model(
+    onnx: Path,
+    name: str,
+    sample: Path,
+    *,
+    tags: dict[str, str],
+    promote: bool = False,
+    champion: str = "",
+) -> None:
     """Records a model to be logged with its signature and registered.
 
     Args:
@@ -124,8 +132,12 @@ def log_model(onnx: Path, name: str, sample: Path) -> None:
         name: The registered model to add a version to.
         sample: A ``.npz`` with arrays ``inputs`` and ``outputs``: a few real samples and the
             model's answers, from which the signature and the input example are taken.
+        tags: Of the version.
+        promote: Whether it becomes the champion.
+        champion: The version that has to be the champion until then; empty for none.
     """
-    _append({"model": {"onnx": str(onnx), "name": name, "sample": str(sample)}})
+    model = {"onnx": str(onnx), "name": name, "sample": str(sample)}
+    _append({"model": model | {"tags": tags, "promote": promote, "champion": champion}})
 
 
 def summarize(text: str) -> None:

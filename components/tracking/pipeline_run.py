@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from components.errors import InputError, TriremeError
+from components.tracking import registry
 from components.tracking.environment import TRACKER, announce
 from components.tracking.sync import Run, hurry, log, patiently, sync
 
@@ -60,12 +61,13 @@ class PipelineRun:
     ) -> None:
         self.uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(home)
         if self.is_on_a_server:
-            _must_answer(self.uri)
+            must_answer(self.uri)
         self.run_id = os.environ.get("MLFLOW_RUN_ID", "")
         # What MLflow is told below is for this process; and the pipeline's run is not a step's.
         own = ("MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID")
         self._inherited = {name: value for name, value in os.environ.items() if name not in own}
         self.experiment_id = ""
+        self._model_name = str(params.get("model_name", ""))
         self.told: dict[str, str] = {}
         self._steps: dict[str, str] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="mlflow")
@@ -88,20 +90,23 @@ class PipelineRun:
         )
         return f"{server}/#/experiments/{self.experiment_id}/runs/{self.run_id}"
 
-    def step_started(self, step: str, directory: Path) -> dict[str, str]:
+    def step_started(
+        self, step: str, directory: Path, champion: Path | None = None
+    ) -> dict[str, str]:
         """Has a run opened for a step; returns at once.
 
         Args:
             step: The step's name. A step that is tried again keeps its run.
             directory: Where the file with the run's variables appears; apart from the
                 workspace, so that a full disk there can still be told.
+            champion: Where the champion of the pipeline's model is brought before.
 
         Returns:
             The environment of the step's process, see ``components.tracking.environment``.
         """
         file = directory / f"mlflow-{step}.json"
         file.unlink(missing_ok=True)
-        self._then(self._open_step, step, file)
+        self._then(self._open_step, step, file, champion)
         # The step that waits for the file is told if there will be none.
         self._work[-1].add_done_callback(lambda _: self._tell(file))
         return self._inherited | {TRACKER: str(file)}
@@ -193,10 +198,12 @@ class PipelineRun:
             raise InputError(f"MLflow at {public(self.uri)} refuses: {reason}") from None
         client.log_text(self.run_id, _packages(), "environment.txt")
 
-    def _open_step(self, step: str, file: Path) -> None:
+    def _open_step(self, step: str, file: Path, champion: Path | None) -> None:
         from mlflow import MlflowClient
 
         client = MlflowClient()
+        if champion:
+            registry.bring(self._model_name, champion)
         if step in self._steps:
             patiently(lambda: client.update_run(self._steps[step], status="RUNNING"))
         else:
@@ -253,8 +260,12 @@ def public(uri: str) -> str:
     return f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else uri
 
 
-def _must_answer(uri: str) -> None:
-    """Refuses a tracking server that is not there, sooner than MLflow would."""
+def must_answer(uri: str) -> None:
+    """Refuses a tracking server that is not there, sooner than MLflow would.
+
+    Raises:
+        InputError: It does not answer.
+    """
     try:
         urllib.request.urlopen(f"{public(uri).rstrip('/')}/health", timeout=ANSWER_LIMIT).close()
     except urllib.error.HTTPError:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from components.errors import TrackingUnavailable
+from components.errors import StepFailed, TrackingUnavailable
 from components.tracking import journal
 
 PATIENCE = 120.0  # seconds that a tracking server may be away before we give up
@@ -213,7 +213,15 @@ def _log_dataset(run_id: str, uri: str, fingerprint: str, **profile: int) -> Non
     patiently(lambda: MlflowClient().log_inputs(run_id, datasets=[DatasetInput(dataset, training)]))
 
 
-def _log_model(run: Run, onnx: str, name: str, sample: str) -> dict[str, str]:
+def _log_model(
+    run: Run,
+    onnx: str,
+    name: str,
+    sample: str,
+    tags: dict[str, str],
+    promote: bool,
+    champion: str,
+) -> dict[str, str]:
     """Logs an ONNX model with its signature and registers it, tagged with its lineage."""
     import importlib.metadata
 
@@ -222,7 +230,9 @@ def _log_model(run: Run, onnx: str, name: str, sample: str) -> dict[str, str]:
     from mlflow import MlflowClient
     from onnx import load
 
-    def version(package: str) -> str:
+    from components.tracking import registry
+
+    def pinned(package: str) -> str:
         return f"{package}=={importlib.metadata.version(package)}"
 
     with np.load(sample) as arrays:
@@ -242,14 +252,27 @@ def _log_model(run: Run, onnx: str, name: str, sample: str) -> dict[str, str]:
             run_id=run.step_id,
             signature=mlflow.models.infer_signature(inputs, outputs),
             # Listed, because finding them out means loading the model once more.
-            pip_requirements=[version("mlflow"), version("onnxruntime"), version("numpy")],
+            pip_requirements=[pinned("mlflow"), pinned("onnxruntime"), pinned("numpy")],
             onnx_execution_providers=["CPUExecutionProvider"],
         )
     )
-    registered = patiently(
-        lambda: mlflow.register_model(
-            logged.model_uri, name, tags=lineage | {"pipeline_run": run.pipeline_id}
-        )
-    )
-    log(run.pipeline_id, tags={"model": name, "model.version": str(registered.version)})
-    return {"model_version": f"{name}, version {registered.version}"}
+    tags = tags | lineage | {"pipeline_run": run.pipeline_id}
+    registered = patiently(lambda: mlflow.register_model(logged.model_uri, name, tags=tags))
+    version = str(registered.version)
+    log(run.pipeline_id, tags={"model": name, "model.version": version})
+    alias = _take_part(run, name, version, champion) if promote else registry.CHALLENGER
+    if alias == registry.CHALLENGER:
+        registry.challenge(name, version)
+    return {"model_version": f"{name}, version {version}, {alias}"}
+
+
+def _take_part(run: Run, name: str, version: str, champion: str) -> str:
+    """Makes a version the champion, unless another was faster; returns the alias it gets."""
+    from components.tracking import registry
+
+    try:
+        registry.promote(name, version, champion)
+    except StepFailed as late:
+        log(run.pipeline_id, tags={"champion": str(late)})
+        return registry.CHALLENGER
+    return registry.CHAMPION

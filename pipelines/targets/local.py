@@ -25,7 +25,7 @@ from kfp.local.orchestrator.enhanced_dag_orchestrator import ConditionEvaluator
 from components.errors import InputError, TriremeError, exit_in_words
 from components.home import home
 from components.signals import from_a_terminal, handled
-from components.tracking import journal, sync
+from components.tracking import journal, registry, sync
 from components.tracking.pipeline_run import PipelineRun
 from components.training.local.supervised import supervised
 from pipelines.catalog import Pipeline
@@ -217,7 +217,8 @@ def _run_step(
     name = command[command.index("--function_to_execute") + 1]
     console.started(name)
     command = subprocess_task_handler.replace_python_executable(command, sys.executable)
-    environment = record.step_started(name, Path(result.temporary)) | variables
+    champion = registry.place(result.workspace) if name == "evaluate" else None
+    environment = record.step_started(name, Path(result.temporary), champion) | variables
     environment["TMPDIR"] = result.temporary
     log = result.workspace / "steps" / name / "output.log"
     log.parent.mkdir(parents=True, exist_ok=True)

@@ -99,7 +99,7 @@ class Job:
     def accuracy(self) -> float:
         """Returns the accuracy of the result on held-out samples."""
         where = (self.directory / "model", self.data, self.directory, "classifier.py", "")
-        verdict, found = evaluate(*where, 0.0)
+        verdict, found, _ = evaluate(*where, 0.0)
         assert found, verdict.reason
         return found.accuracy
 

@@ -6,13 +6,21 @@ import sys
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import accuracy_score, confusion_matrix, precision_score, recall_score
+from sklearn.metrics import (
+    accuracy_score,
+    confusion_matrix,
+    f1_score,
+    precision_score,
+    recall_score,
+    roc_auc_score,
+)
 from torch import nn
 
 from components.errors import InputError
 from components.evaluation import evaluate as evaluation
 from components.evaluation import outputs, report
-from components.evaluation.evaluate import Verdict, evaluate
+from components.evaluation.evaluate import Judged, Verdict, check, evaluate
+from components.evaluation.measures import measure
 
 NAMES = ["ant", "bee", "cat", "dog", "<b>eel</b>"]
 
@@ -70,7 +78,7 @@ def judge(tmp_path, code, data):
     def run(logits: np.ndarray, labels: np.ndarray, threshold: float, network: str = "Table"):
         save_samples(data, labels)
         save_answers(tmp_path / "model", logits, network)
-        return evaluate(tmp_path / "model", data, code, "train.py", "", threshold)
+        return evaluate(tmp_path / "model", data, code, "train.py", "", threshold)[:2]
 
     return run
 
@@ -108,12 +116,55 @@ def test_the_figures_are_those_of_scikit_learn(judge, samples):
     assert found.confusion == confusion_matrix(labels, predicted, labels=classes).tolist()
     assert found.support == [int((labels == index).sum()) for index in classes]
     assert found.classes == NAMES
+    assert found.macro_f1 == pytest.approx(
+        f1_score(labels, predicted, average="macro", zero_division=0.0)
+    )
+    assert found.log_loss == pytest.approx(
+        float(torch.nn.functional.cross_entropy(torch.tensor(logits), torch.tensor(labels))),
+        rel=1e-5,
+    )
+    low, high = found.accuracy_range
+    assert low <= found.accuracy <= high
 
 
 def test_rows_of_the_confusion_matrix_are_the_true_classes(judge):
     _, found = judge(certain(np.array([1, 1, 2]), 3), np.array([0, 0, 2]), 0.0)
     assert found.confusion == [[0, 2, 0], [0, 0, 0], [0, 0, 1]]
     assert found.classes == ["0", "1", "2"]  # five names are of no use for three classes
+
+
+def test_probabilities_are_taken_as_they_are_and_logits_are_turned_into_them(judge):
+    random = np.random.default_rng(0)
+    logits = random.normal(size=(200, 5))
+    labels = random.integers(0, 5, 200)
+    likely = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    _, of_logits = judge(logits, labels, 0.5)
+    _, of_probabilities = judge(likely, labels, 0.5)
+    assert of_logits.log_loss == pytest.approx(of_probabilities.log_loss, rel=1e-4)
+    expected = roc_auc_score(labels, likely, multi_class="ovr")
+    assert of_logits.roc_auc == pytest.approx(expected, abs=1e-4)
+    false, true, thresholds = of_logits.roc
+    assert (false[0], true[0], false[-1], true[-1]) == (0, 0, 1, 1)
+    assert len(false) == len(true) == len(thresholds) <= 100
+    json.dumps(of_logits.roc, allow_nan=False)
+
+
+@pytest.mark.parametrize("samples", [200, 20_000])
+def test_the_range_of_the_accuracy_holds_the_true_one_as_often_as_it_says(samples):
+    random = np.random.default_rng(0)
+    held = 0
+    for _ in range(100):
+        right = random.random(samples) < 0.8
+        outputs = np.stack([~right, right], axis=1).astype(float)
+        low, high = measure(outputs, np.ones(samples, int), []).accuracy_range
+        held += low <= 0.8 <= high
+    assert 88 <= held <= 100
+
+
+def test_answers_that_are_no_numbers_keep_the_gate_shut(judge):
+    logits = np.eye(3)
+    logits[1, 1] = float("nan")
+    assert "NaN" in must_be_shut(judge(logits, np.arange(3), 0.0))
 
 
 def test_a_class_that_the_model_does_not_know_counts_as_wrong(judge):
@@ -138,9 +189,9 @@ def test_the_gate_opens_at_the_threshold(judge, right, threshold, passed):
 
 
 @pytest.mark.parametrize("threshold", [-0.1, 1.1, 90.0, float("nan"), float("inf")])
-def test_a_threshold_that_is_no_share_is_refused(judge, threshold):
+def test_a_threshold_that_is_no_share_is_refused(threshold):
     with pytest.raises(InputError, match=r"min_accuracy .*: must be between 0 and 1"):
-        judge(np.eye(2), np.arange(2), threshold)
+        check(threshold, {})
 
 
 def must_be_shut(outcome) -> str:
@@ -162,7 +213,7 @@ def test_a_model_that_answers_otherwise_keeps_the_gate_shut(judge, network):
 def test_a_model_that_cannot_be_loaded_keeps_the_gate_shut(tmp_path, data, code):
     save_samples(data, np.arange(3))
     (tmp_path / "model").mkdir()
-    outcome = evaluate(tmp_path / "model", data, code, "train.py", "", 0.0)
+    outcome = evaluate(tmp_path / "model", data, code, "train.py", "", 0.0)[:2]
     assert "left nothing in MODEL_DIR" in must_be_shut(outcome)
 
 
@@ -170,13 +221,13 @@ def test_bare_weights_without_a_factory_keep_the_gate_shut(tmp_path, data, code)
     save_samples(data, np.arange(3))
     (tmp_path / "model").mkdir()
     torch.save(nn.Linear(1, 3).state_dict(), tmp_path / "model" / "model.pt")
-    outcome = evaluate(tmp_path / "model", data, code, "train.py", "", 0.0)
+    outcome = evaluate(tmp_path / "model", data, code, "train.py", "", 0.0)[:2]
     assert "give model_factory=module:callable" in must_be_shut(outcome)
 
 
 def test_a_dataset_without_held_out_samples_keeps_the_gate_shut(tmp_path, data, code):
     save_answers(tmp_path / "model", np.eye(3))
-    outcome = evaluate(tmp_path / "model", data, code, "train.py", "", 0.0)
+    outcome = evaluate(tmp_path / "model", data, code, "train.py", "", 0.0)[:2]
     assert "no test.npz" in must_be_shut(outcome)
 
 
@@ -186,7 +237,7 @@ def test_a_dataset_without_held_out_samples_keeps_the_gate_shut(tmp_path, data, 
 def test_a_broken_file_of_samples_keeps_the_gate_shut(tmp_path, data, code, content):
     save_answers(tmp_path / "model", np.eye(3))
     (data / "test.npz").write_bytes(content)
-    must_be_shut(evaluate(tmp_path / "model", data, code, "train.py", "", 0.0))
+    must_be_shut(evaluate(tmp_path / "model", data, code, "train.py", "", 0.0)[:2])
 
 
 @pytest.mark.parametrize(
@@ -206,7 +257,7 @@ def test_a_broken_file_of_samples_keeps_the_gate_shut(tmp_path, data, code, cont
 def test_samples_in_another_form_keep_the_gate_shut(tmp_path, data, code, arrays):
     save_answers(tmp_path / "model", np.eye(3))
     np.savez(data / "test.npz", **arrays)
-    must_be_shut(evaluate(tmp_path / "model", data, code, "train.py", "", 0.0))
+    must_be_shut(evaluate(tmp_path / "model", data, code, "train.py", "", 0.0)[:2])
 
 
 @pytest.mark.parametrize("content", ["", "no json", "[]", "null", '{"classes": 7}', "{}"])
@@ -220,7 +271,7 @@ def test_a_description_of_another_form_leaves_classes_their_numbers(judge, data,
 def test_the_report_shows_the_figures_and_escapes_what_it_is_given(judge, tmp_path):
     verdict, found = judge(np.eye(5), np.array([0, 1, 2, 3, 3]), 0.5)
     page = tmp_path / "report.html"
-    report.write(page, verdict, found, {"Code": "<script>alert(1)</script>"})
+    report.write(page, Judged(verdict, found, None), {"Code": "<script>alert(1)</script>"})
     text = page.read_text()
     assert "80.00 % of 5 held-out samples right" in text
     assert verdict.reason in text
@@ -231,12 +282,13 @@ def test_the_report_shows_the_figures_and_escapes_what_it_is_given(judge, tmp_pa
 
 def test_the_report_of_a_model_that_was_not_evaluated_says_why(tmp_path):
     page = tmp_path / "report.html"
-    report.write(page, Verdict(False, 0.0, "not evaluated: no test.npz"), None, {})
+    verdict = Verdict(False, 0.0, "not evaluated: no test.npz")
+    report.write(page, Judged(verdict, None, None), {})
     assert "not evaluated: no test.npz" in page.read_text()
 
 
 @pytest.mark.slow
-def test_the_step_shows_figures_in_kubeflow_and_keeps_its_report(tmp_path, code, data):
+def test_the_step_shows_figures_in_kubeflow_and_keeps_its_report(tmp_path, code, data, untracked):
     from kfp import dsl
 
     save_samples(data, np.array([0, 1, 2, 3, 3]))
@@ -252,13 +304,16 @@ def test_the_step_shows_figures_in_kubeflow_and_keeps_its_report(tmp_path, code,
         entrypoint="train.py",
         model_factory="",
         min_accuracy=0.9,
+        gate={},
+        model_name="animals",
         about={"Data": "sha256:12"},
         workspace=str(tmp_path / "workspace"),
         metrics=metrics,
         confusion=confusion,
         report=page,
     )
-    assert verdict == (False, 0.8, "held-out accuracy 0.8000 is below min_accuracy 0.9")
+    assert verdict[:3] == (False, 0.8, "held-out accuracy 0.8000 is below min_accuracy 0.9")
+    assert (verdict.promote, verdict.champion) == (False, "")
     assert metrics.metadata["accuracy"] == 0.8
     assert metrics.metadata["recall_dog"] == 0.5
     assert [row["row"] for row in confusion.metadata["confusionMatrix"]["rows"]] == [

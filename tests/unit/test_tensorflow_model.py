@@ -154,14 +154,14 @@ def test_code_in_a_keras_file_is_not_executed(model, tf, tmp_path):
 
 def test_a_model_is_evaluated(model, data, network, tmp_path):
     save(network, model, "model")
-    verdict, found = evaluate(model, data, tmp_path, "train.py", "", 0.85)
+    verdict, found, _ = evaluate(model, data, tmp_path, "train.py", "", 0.85)
     assert verdict.passed
     assert verdict.accuracy == found.accuracy == 0.9
 
 
 def test_a_model_of_other_inputs_keeps_the_gate_shut(model, data, tf, tmp_path):
     save(tf.keras.Sequential([tf.keras.Input((3,)), tf.keras.layers.Dense(2)]), model, "model")
-    verdict, found = evaluate(model, data, tmp_path, "train.py", "", 0.0)
+    verdict, found, _ = evaluate(model, data, tmp_path, "train.py", "", 0.0)
     assert found is None and not verdict.passed
     assert "the model does not take the held-out samples" in verdict.reason
 

@@ -31,7 +31,14 @@ def test_what_a_step_records_is_read_back_in_order(workspace, tmp_path):
         journal.log_headline({"accuracy": 0.9})
         journal.log_artifact(tmp_path / "log", "logs")
         journal.log_dataset("s3://bucket/digits", "sha256:abc", 2, 300)
-        journal.log_model(tmp_path / "m.onnx", "digits", tmp_path / "s.npz")
+        journal.log_model(
+            tmp_path / "m.onnx",
+            "digits",
+            tmp_path / "s.npz",
+            tags={"weights": "7"},
+            promote=True,
+            champion="2",
+        )
         journal.summarize("ü, two\nlines, \u2028")
         journal.log_error(StepFailed("too bad", "the end\nof a log"))
     assert without_time(journal.read(workspace, "train")) == [
@@ -53,6 +60,9 @@ def test_what_a_step_records_is_read_back_in_order(workspace, tmp_path):
                 "onnx": str(tmp_path / "m.onnx"),
                 "name": "digits",
                 "sample": str(tmp_path / "s.npz"),
+                "tags": {"weights": "7"},
+                "promote": True,
+                "champion": "2",
             }
         },
         {"summary": "ü, two\nlines, \u2028"},
@@ -361,8 +371,8 @@ def test_a_model_is_registered_with_its_lineage_and_answers(
 
     with journal.opened(workspace, "export"):
         journal.log_tags({"git.commit": "abc", "dataset.fingerprint": "sha256:12", "gate": "x"})
-        journal.log_model(onnx_model[0], "my relu", onnx_model[1])
-    assert sync(workspace, "export", run) == {"model_version": "my relu, version 1"}
+        journal.log_model(onnx_model[0], "my relu", onnx_model[1], tags={"weights": "7"})
+    assert sync(workspace, "export", run) == {"model_version": "my relu, version 1, challenger"}
     assert sync(workspace, "export", run) == {}
     assert len(client.search_model_versions("name = 'my relu'")) == 1
     version = client.get_model_version("my relu", "1")
@@ -371,6 +381,7 @@ def test_a_model_is_registered_with_its_lineage_and_answers(
         "git.commit": "abc",
         "dataset.fingerprint": "sha256:12",
         "pipeline_run": run.pipeline_id,
+        "weights": "7",
     }
     tags = own_tags(client, run.pipeline_id)
     assert (tags["model"], tags["model.version"]) == ("my relu", "1")
@@ -386,7 +397,7 @@ def test_a_model_is_kept_with_its_run_and_not_where_the_command_was_started(
 ):
     _, experiment, directory = store
     with journal.opened(workspace, "export"):
-        journal.log_model(onnx_model[0], "kept", onnx_model[1])
+        journal.log_model(onnx_model[0], "kept", onnx_model[1], tags={})
     sync(workspace, "export", run)
     listed = client.search_logged_models([experiment])
     assert run.step_id in [model.source_run_id for model in listed]
@@ -474,7 +485,7 @@ def test_a_run_whose_model_could_not_be_recorded_has_failed(home, workspace, tmp
     record = PipelineRun("a run", "", "pytorch-training", {"seed": 0}, home)
     record.step_started("export", tmp_path)
     with journal.opened(workspace, "export"):
-        journal.log_model(tmp_path / "none.onnx", "digits", tmp_path / "none.npz")
+        journal.log_model(tmp_path / "none.onnx", "digits", tmp_path / "none.npz", tags={})
     record.step_ended("export", "FINISHED", workspace, {"duration_seconds": 1.0})
     with pytest.raises(TriremeError, match="MLflow does not take the run's record"):
         record.close("FINISHED", {"duration_seconds": 1.0})

@@ -80,7 +80,8 @@ def as_trained(network: "torch.nn.Module") -> TrainedModel:
         with torch.inference_mode():
             return network(torch.from_numpy(inputs)).numpy()
 
-    return TrainedModel("pytorch", network, answer)
+    weights = sum(parameter.numel() for parameter in network.parameters())
+    return TrainedModel("pytorch", network, answer, weights)
 
 
 def _load_tensors(file: Path) -> Any:

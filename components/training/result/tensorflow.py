@@ -1,5 +1,6 @@
 """Models that a TensorFlow program left."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,12 @@ def load_saved_model(directory: Path) -> TrainedModel:
             "returns one"
         )
     (name,) = inputs
-    return _as_trained(loaded, lambda tensor: next(iter(signature(**{name: tensor}).values())))
+    weights = sum(math.prod(variable.shape) for variable in signature.variables)
+
+    def call(tensor: Any) -> Any:
+        return next(iter(signature(**{name: tensor}).values()))
+
+    return _as_trained(loaded, call, weights)
 
 
 def load_keras(file: Path) -> TrainedModel:
@@ -53,10 +59,10 @@ def load_keras(file: Path) -> TrainedModel:
         return tf.keras.models.load_model(path, compile=False, safe_mode=True)
 
     model = read(file, "a Keras model that loads without the training code", load)
-    return _as_trained(model, lambda tensor: model(tensor, training=False))
+    return _as_trained(model, lambda tensor: model(tensor, training=False), model.count_params())
 
 
-def _as_trained(loaded: Any, call: Any) -> TrainedModel:
+def _as_trained(loaded: Any, call: Any, weights: int) -> TrainedModel:
     import tensorflow as tf
 
     # A module, because what is saved has to hold the variables that its functions use.
@@ -64,5 +70,5 @@ def _as_trained(loaded: Any, call: Any) -> TrainedModel:
     module.loaded = loaded
     module.call = tf.function(call)
     return TrainedModel(
-        "tensorflow", module, lambda inputs: module.call(tf.constant(inputs)).numpy()
+        "tensorflow", module, lambda inputs: module.call(tf.constant(inputs)).numpy(), weights
     )

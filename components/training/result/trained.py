@@ -24,11 +24,13 @@ class TrainedModel:
         framework: ``pytorch`` or ``tensorflow``.
         network: A ``torch.nn.Module``, or a ``tf.Module`` with the function ``call``.
         answer: Calls the network with arrays.
+        weights: How many numbers it has learned.
     """
 
     framework: str
     network: Any
     answer: Answer
+    weights: int
 
 
 def first_line(error: Exception) -> str:

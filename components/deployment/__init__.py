@@ -1,0 +1,1 @@
+"""Deployment: a registered model answers requests."""

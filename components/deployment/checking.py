@@ -1,0 +1,115 @@
+"""Whether a scoring server answers as the exported file does."""
+
+import json
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from components.deployment.registered import Brought
+from components.deployment.samples import at_hand, body
+from components.deployment.serving import Server, ServingFailed
+from components.errors import InputError
+from components.evaluation.evaluate import predict
+from components.export.export import TOLERANCE
+from components.export.onnx_file import load_onnx
+
+BATCH = 16  # samples in one request
+
+
+class Expected(NamedTuple):
+    """What is sent to a server in one request, and the right answer.
+
+    Attributes:
+        inputs: The samples.
+        outputs: What the exported file answers in this process.
+    """
+
+    inputs: np.ndarray
+    outputs: np.ndarray
+
+
+class Agreement(NamedTuple):
+    """How well a server agrees with the exported file.
+
+    Attributes:
+        difference: Largest absolute difference of their answers.
+        allowed: What is accepted.
+        samples: How many samples were sent.
+    """
+
+    difference: float
+    allowed: float
+    samples: int
+
+
+def expected(brought: Brought) -> list[Expected]:
+    """Returns the samples that are at hand for a model, with the answers of its ONNX file.
+
+    The first is a request of its own, the others go together: both have to be right.
+
+    Args:
+        brought: The model.
+
+    Raises:
+        InputError: It is no ONNX model that answers one array with numbers.
+        TriremeError: ONNX Runtime does not take the file or the samples.
+    """
+    model, files, described = brought
+    if "onnx" not in described.flavors:
+        raise InputError(
+            f"--check: {model} has the flavors {', '.join(described.flavors)}, and the server is "
+            "compared with a file of the flavor onnx"
+        )
+    batches = list(_batches(at_hand(brought)))
+    if not batches:
+        raise InputError(f"--check: {model} was logged without an input_example that is one array")
+    answer = load_onnx(files / described.flavors["onnx"]["data"])
+    pairs = [Expected(inputs, np.asarray(predict(answer, inputs))) for inputs in batches]
+    if pairs[0].outputs.dtype.kind not in "fiu":
+        raise InputError(f"--check: {model} answers with {pairs[0].outputs.dtype}, not numbers")
+    return pairs
+
+
+def compare(server: Server, pairs: list[Expected]) -> Agreement:
+    """Sends every sample to a server, and compares its answers.
+
+    Args:
+        server: The server.
+        pairs: What ``expected`` has returned.
+
+    Raises:
+        ServingFailed: It answers differently than TOLERANCE of the export allows.
+    """
+    differences = [_difference(server, pair) for pair in pairs]
+    largest = max(float(np.abs(pair.outputs).max()) for pair in pairs)
+    difference, allowed = float(np.max(differences)), TOLERANCE * max(1.0, largest)
+    if not difference <= allowed:  # also when it is not a number
+        raise ServingFailed(
+            "the server does not answer as the exported file does: largest difference "
+            f"{difference:.3g}, allowed {allowed:.3g}"
+        )
+    return Agreement(difference, allowed, sum(len(pair.inputs) for pair in pairs))
+
+
+def _batches(samples: list[np.ndarray]) -> Iterator[np.ndarray]:
+    for inputs in samples:
+        yield inputs[:1]
+        for start in range(1, len(inputs), BATCH):
+            yield inputs[start : start + BATCH]
+
+
+def _difference(server: Server, pair: Expected) -> float:
+    outputs = _first_output(server.answer(body(pair.inputs)))
+    if outputs.shape != pair.outputs.shape:
+        raise ServingFailed(
+            f"the server answers in the shape {outputs.shape}, the exported file in "
+            f"{pair.outputs.shape}"
+        )
+    return float(np.abs(outputs - pair.outputs).max())
+
+
+def _first_output(answer: str) -> np.ndarray:
+    """Returns the first output of an ONNX model, which MLflow answers by name."""
+    predictions = json.loads(answer)["predictions"]
+    return np.asarray(next(iter(predictions.values())), dtype=np.float64)

@@ -1,0 +1,85 @@
+"""Real samples that a registered model can be asked about."""
+
+import json
+import tempfile
+
+import numpy as np
+
+from components.deployment.registered import Brought, Registered
+from components.errors import InputError
+from components.home import home
+from components.training.result.trained import NotLoadable
+
+SAMPLES = 64  # held-out samples that are sent
+
+
+def request(brought: Brought) -> str:
+    """Returns the body of a request with the example that was logged with a model.
+
+    https://mlflow.org/docs/latest/ml/deployment/deploy-model-locally/#json-input
+
+    Args:
+        brought: The model.
+
+    Raises:
+        InputError: It was logged without an example.
+    """
+    model, files, described = brought
+    example = described.get_serving_input(str(files))
+    if example is not None:
+        return json.dumps(json.loads(example))
+    inputs = _exported(model)
+    if inputs is None:
+        raise InputError(
+            f"model {model.name!r}: version {model.version} was logged without an input_example, "
+            "and only an answer to one shows that a server predicts"
+        )
+    return body(inputs)
+
+
+def body(inputs: np.ndarray) -> str:
+    """Returns the body of a request for these inputs."""
+    return json.dumps({"inputs": inputs.tolist()})
+
+
+def at_hand(brought: Brought) -> list[np.ndarray]:
+    """Returns the samples that are known for a model: those kept with it, and held-out ones.
+
+    The held-out ones are there where the dataset it was trained on is still in the cache.
+
+    Args:
+        brought: The model.
+    """
+    model, files, described = brought
+    kept = described.load_input_example(str(files))
+    if kept is None:
+        kept = _exported(model)
+    found = [kept, _held_out(model)]
+    return [inputs for inputs in found if isinstance(inputs, np.ndarray)]
+
+
+def _exported(model: Registered) -> np.ndarray | None:
+    """Returns the inputs that the export step kept beside the exported files."""
+    import mlflow
+    from mlflow.exceptions import MlflowException
+
+    with tempfile.TemporaryDirectory(prefix="trireme-") as directory:
+        try:
+            file = mlflow.artifacts.download_artifacts(
+                run_id=model.run_id, artifact_path="exported/sample.npz", dst_path=directory
+            )
+        except (MlflowException, OSError):  # another program's model, whose run has no such file
+            return None
+        with np.load(file) as arrays:
+            return np.array(arrays["inputs"])
+
+
+def _held_out(model: Registered) -> np.ndarray | None:
+    """Returns inputs of the held-out split of the dataset that a model was trained on."""
+    from components.evaluation.evaluate import held_out
+
+    content = model.tags.get("dataset.fingerprint", "").removeprefix("sha256:")
+    try:
+        return held_out(home() / "cache" / "trees" / content)[0][:SAMPLES]
+    except NotLoadable:
+        return None

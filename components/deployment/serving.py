@@ -1,0 +1,243 @@
+"""MLflow's scoring server on this machine: started, asked, and ended with whoever started it."""
+
+import contextlib
+import fcntl
+import shlex
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, NoReturn
+
+from components.errors import InputError, TriremeError, exit_in_words
+from components.home import home
+from components.training.local.supervised import supervised
+
+if TYPE_CHECKING:
+    import requests
+
+HOST = "127.0.0.1"
+GRACE = 5.0  # seconds the server gets to finish its requests when it is ended
+START_LIMIT = 300.0  # seconds in which it has to have loaded the model
+ANSWER_LIMIT = 120.0  # seconds for one answer
+POLL = 0.1  # seconds between two looks whether it listens
+TAIL = 20  # lines of its log that are shown when it ends by itself
+
+JSON = {"Content-Type": "application/json"}
+
+# A model's code is somebody's, and needs no way to the registry it came from.
+_WITHHELD = ("MLFLOW_TRACKING_", "MLFLOW_REGISTRY_", "MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_")
+
+
+class ServingFailed(TriremeError):
+    """The scoring server ended, or does not predict; ``detail`` holds its last lines."""
+
+
+def check_port(port: int) -> None:
+    """Refuses a port that the server could not listen on.
+
+    Raises:
+        InputError: Something listens there, or only root may.
+    """
+    with socket.socket() as probe:
+        # As the server does: a connection that has just ended is not in its way.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise _unusable(port, str(error.strerror).lower()) from None
+
+
+def log_file(port: int) -> Path:
+    """Returns the file that holds what the server on a port prints."""
+    return home() / "serving" / f"{port}.log"
+
+
+class Server:
+    """A scoring server that runs; see ``started``.
+
+    Args:
+        process: Its process.
+        port: Where it listens.
+        log: Where what it prints is kept.
+        show: Called with each line that it prints.
+    """
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        port: int,
+        log: BinaryIO,
+        show: Callable[[str], None],
+    ) -> None:
+        self.url = f"http://{HOST}:{port}/invocations"
+        self._process, self._port, self._log, self._show = process, port, log, show
+        self._tail: deque[str] = deque(maxlen=TAIL)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def first_answer(self, request: str) -> str:
+        """Waits until the server has loaded the model, and really predicts.
+
+        Args:
+            request: The body of a request.
+
+        Returns:
+            The answer to it.
+
+        Raises:
+            ServingFailed: It ended instead, took too long, or refuses the request.
+        """
+        limit = time.monotonic() + START_LIMIT
+        while not self._listens():
+            if self._process.poll() is not None:
+                self.wait()
+            if time.monotonic() > limit:
+                raise ServingFailed(
+                    f"the scoring server did not load the model within {START_LIMIT:.0f} s",
+                    self._last_lines(),
+                )
+            time.sleep(POLL)
+        return self.answer(request)
+
+    def answer(self, request: str) -> str:
+        """Returns the answer to a request.
+
+        Args:
+            request: Its body.
+
+        Raises:
+            ServingFailed: The server refuses it, or is gone.
+        """
+        import requests
+
+        with requests.Session() as session:
+            session.trust_env = False  # a proxy of this environment has no way to here
+            try:
+                response = session.post(
+                    self.url, data=request.encode(), headers=JSON, timeout=ANSWER_LIMIT
+                )
+            except requests.RequestException as error:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(GRACE)
+                    self.wait()
+                raise ServingFailed(
+                    f"the scoring server does not answer: {error}", self._last_lines()
+                ) from None
+        if response.status_code != 200:
+            raise ServingFailed(
+                f"the scoring server refuses the request ({response.status_code}): "
+                f"{_reason(response)}"
+            )
+        return response.text
+
+    def wait(self) -> NoReturn:
+        """Waits until the server ends by itself.
+
+        Raises:
+            ServingFailed: It has, however it did.
+        """
+        status = self._process.wait()
+        self._reader.join(GRACE)
+        words = exit_in_words(status if status >= 0 else 128 - status)
+        raise ServingFailed(
+            f"the scoring server {words}; its log is {self._log.name}", self._last_lines()
+        )
+
+    def end(self) -> None:
+        """Ends the server and everything it started."""
+        self._process.terminate()
+        self._process.wait()
+        self._reader.join(GRACE)
+
+    def _listens(self) -> bool:
+        """Whether it takes connections, which MLflow's server does once the model is loaded."""
+        with contextlib.suppress(OSError):
+            socket.create_connection((HOST, self._port), timeout=1).close()
+            return True
+        return False
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        while raw := self._process.stdout.readline(1 << 16):
+            with contextlib.suppress(OSError):  # a full disk does not stop the server
+                self._log.write(raw)
+                self._log.flush()
+            line = raw.decode(errors="replace").rstrip()
+            self._tail.append(line)
+            self._show(line)
+
+    def _last_lines(self) -> str:
+        return "\n".join(self._tail)
+
+
+@contextmanager
+def started(files: Path, port: int, show: Callable[[str], None]) -> Iterator[Server]:
+    """Starts the scoring server on a model; afterwards no process of it is left.
+
+    Args:
+        files: The model's files, as MLflow logged them.
+        port: Where it is to listen on 127.0.0.1.
+        show: Called with each line that it prints.
+
+    Raises:
+        InputError: Another server is about to listen on this port.
+    """
+    command, environment = _command(files, port)
+    with _log(port) as log:
+        # Not in the model's directory: Python would look for modules there.
+        process = supervised(command, GRACE, environment, log_file(port).parent)
+        server = Server(process, port, log, show)
+        try:
+            yield server
+        finally:
+            server.end()
+
+
+def _command(files: Path, port: int) -> tuple[list[str], dict[str, str]]:
+    """Returns what ``mlflow models serve --env-manager local`` ends in: uvicorn with MLflow's app.
+
+    That command takes as long to start as the server itself, and stays in memory beside it.
+    """
+    from mlflow.pyfunc import scoring_server
+
+    command, environment = scoring_server.get_cmd(str(files), port, HOST)
+    kept = {key: value for key, value in environment.items() if not key.startswith(_WITHHELD)}
+    kept["MLFLOW_DISABLE_TELEMETRY"] = "true"
+    return [sys.executable, "-m", *shlex.split(command)], kept
+
+
+@contextmanager
+def _log(port: int) -> Iterator[BinaryIO]:
+    """Opens the log of a port, for one server: another that has the port will listen only later."""
+    file = log_file(port)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        log = file.open("ab", buffering=0)
+    except OSError as error:
+        raise InputError(f"TRIREME_HOME {home()}: cannot be written: {error.strerror}") from None
+    with log:
+        try:
+            fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _unusable(port, "another server is starting there") from None
+        log.truncate(0)
+        yield log
+
+
+def _unusable(port: int, why: str) -> InputError:
+    return InputError(f"--port {port}: {why}; name another, or none for a free one")
+
+
+def _reason(response: "requests.Response") -> str:
+    """Returns the first line of MLflow's reason; a traceback follows it."""
+    try:
+        said = str(response.json()["message"])
+    except (ValueError, KeyError, TypeError):
+        said = response.text
+    return (said.strip().splitlines() or ["no reason given"])[0]

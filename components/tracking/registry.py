@@ -1,0 +1,240 @@
+"""The champion of a registered model: the version in use, and how another takes its place.
+
+A version is ``challenger`` when it is registered, and ``champion`` only when it has beaten the
+champion of that moment. MLflow sets an alias whatever it was before, so whoever changes the
+champion holds a lock: a registered model called ``NAME.promotion``, which only one can create.
+"""
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from components.errors import InputError, StepFailed
+from components.tracking import environment
+from components.tracking.sync import patiently
+from components.workspace import written_whole
+
+CHAMPION, CHALLENGER = "champion", "challenger"
+
+BEFORE = "champion.before"
+"""The tag of a champion with the version whose place it took; empty where there was none."""
+
+POLL = 0.2  # seconds between two tries to get the lock
+STALE = 300.0  # seconds after which its holder, who needs a moment, must be dead
+
+
+class Champion(NamedTuple):
+    """The champion, brought here to be compared with.
+
+    Attributes:
+        version: Its version in the registry.
+        onnx: The model.
+        tags: The version's tags.
+    """
+
+    version: str
+    onnx: Path
+    tags: dict[str, str]
+
+
+def champion_for(name: str, workspace: Path) -> Champion | None:
+    """Returns the champion that a step's model is to be compared with.
+
+    Args:
+        name: The registered model.
+        workspace: The run workspace, where ``trireme run`` has brought it before the step, and
+            where on a cluster the step brings it itself.
+
+    Raises:
+        TriremeError: It cannot be had.
+    """
+    directory = place(workspace)
+    if environment.TRACKER in os.environ:
+        environment.variables()  # which are there when the champion is
+    elif "MLFLOW_TRACKING_URI" in os.environ:
+        bring(name, directory)
+    return read(directory)
+
+
+def place(workspace: Path) -> Path:
+    """Returns where the champion is in a run workspace."""
+    return workspace / "champion"
+
+
+def bring(name: str, directory: Path) -> None:
+    """Brings the champion of a registered model to a directory, which is removed if there is none.
+
+    Args:
+        name: The registered model.
+        directory: The directory to make, for ``read``.
+
+    Raises:
+        StepFailed: Its files are not where MLflow says.
+    """
+    import mlflow
+    from mlflow.exceptions import MlflowException
+
+    shutil.rmtree(directory, ignore_errors=True)
+    version = _version(name, CHAMPION)
+    if version is None:
+        return
+    with written_whole(directory) as partial:
+        uri = f"models:/{name}/{version.version}"
+        try:
+            patiently(lambda: mlflow.artifacts.download_artifacts(uri, dst_path=str(partial)))
+        except (MlflowException, OSError) as error:
+            raise StepFailed(
+                f"the champion, {name} version {version.version}, cannot be read: {error}"
+            ) from None
+        about = {"version": str(version.version), "tags": dict(version.tags)}
+        (partial / "champion.json").write_text(json.dumps(about))
+
+
+def read(directory: Path) -> Champion | None:
+    """Returns what ``bring`` has brought; None where there is no champion as ONNX."""
+    found = sorted(directory.rglob("*.onnx"))
+    if not found:
+        return None
+    about = json.loads((directory / "champion.json").read_text())
+    return Champion(about["version"], found[0], about["tags"])
+
+
+def promote(name: str, version: str, instead_of: str | None = None) -> str:
+    """Makes a version the champion, if the champion is the one that is thought to be.
+
+    Args:
+        name: The registered model.
+        version: The version.
+        instead_of: The champion that it was found better than, empty for none; None to take
+            whatever champion's place there is.
+
+    Returns:
+        The version that was champion before, empty for none.
+
+    Raises:
+        InputError: There is no such version.
+        StepFailed: The champion is another by now.
+    """
+    from mlflow import MlflowClient
+
+    client = MlflowClient()
+    _must_exist(name, version)
+    with _locked(name):
+        before = champion(name)
+        if instead_of is not None and before != instead_of:
+            raise StepFailed(
+                f"{name} version {version} is not promoted: it was compared with "
+                f"{_in_words(instead_of)}, and the champion is {_in_words(before)} by now"
+            )
+        if before != version:
+            patiently(lambda: client.set_model_version_tag(name, version, BEFORE, before))
+            patiently(lambda: client.set_registered_model_alias(name, CHAMPION, version))
+        _retire_challenger(name, version)
+    return before
+
+
+def rollback(name: str) -> tuple[str, str]:
+    """Makes the version champion again whose place the champion took.
+
+    Args:
+        name: The registered model.
+
+    Returns:
+        The champion of before and the one of now.
+
+    Raises:
+        InputError: There is none to go back to.
+    """
+    from mlflow import MlflowClient
+
+    with _locked(name):
+        found = _version(name, CHAMPION)
+        before = found.tags.get(BEFORE, "") if found else ""
+        if not before:
+            raise InputError(f"{name} has no champion, or none before it, to go back to")
+        _must_exist(name, before)
+        patiently(lambda: MlflowClient().set_registered_model_alias(name, CHAMPION, before))
+    return str(found.version), before
+
+
+def challenge(name: str, version: str) -> None:
+    """Makes a new version the challenger."""
+    from mlflow import MlflowClient
+
+    patiently(lambda: MlflowClient().set_registered_model_alias(name, CHALLENGER, version))
+
+
+def champion(name: str) -> str:
+    """Returns the version of the champion; empty where there is none."""
+    found = _version(name, CHAMPION)
+    return str(found.version) if found else ""
+
+
+def _version(name: str, alias: str) -> Any:
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    try:
+        return patiently(lambda: MlflowClient().get_model_version_by_alias(name, alias))
+    except MlflowException:
+        return None
+
+
+def _must_exist(name: str, version: str) -> None:
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    try:
+        patiently(lambda: MlflowClient().get_model_version(name, version))
+    except MlflowException:
+        raise InputError(f"there is no version {version} of a registered model {name!r}") from None
+
+
+def _retire_challenger(name: str, version: str) -> None:
+    from mlflow import MlflowClient
+
+    challenger = _version(name, CHALLENGER)
+    if challenger and str(challenger.version) == version:
+        patiently(lambda: MlflowClient().delete_registered_model_alias(name, CHALLENGER))
+
+
+@contextmanager
+def _locked(name: str) -> Iterator[None]:
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    client, lock = MlflowClient(), f"{name}.promotion"
+    while not _created(lock):
+        with suppress(MlflowException):  # it is gone
+            since = patiently(lambda: client.get_registered_model(lock)).creation_timestamp
+            if time.time() - since / 1000 > STALE:
+                patiently(lambda: client.delete_registered_model(lock))
+        time.sleep(POLL)
+    try:
+        yield
+    finally:
+        with suppress(MlflowException):  # it is gone
+            patiently(lambda: client.delete_registered_model(lock))
+
+
+def _created(lock: str) -> bool:
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    why = "Held for a moment by whoever changes the champion"
+    try:
+        patiently(lambda: MlflowClient().create_registered_model(lock, description=why))
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+        return False
+    return True
+
+
+def _in_words(version: str) -> str:
+    return f"version {version}" if version else "none"

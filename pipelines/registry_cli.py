@@ -1,0 +1,28 @@
+"""The command line of the model registry: ``trireme promote`` and ``trireme rollback``."""
+
+from typing import Annotated
+
+import typer
+
+Model = Annotated[str, typer.Argument(metavar="MODEL", help="The registered model.")]
+
+
+def promote(
+    model: Model, version: Annotated[str, typer.Argument(metavar="VERSION", help="As in 3.")]
+) -> None:
+    """Make a version of a registered model its champion."""
+    from components.tracking import registry, store
+
+    store.use()
+    before = registry.promote(model, version)
+    was = f", instead of version {before}" if before and before != version else ""
+    typer.echo(f"{model} version {version} is the champion{was}")
+
+
+def rollback(model: Model) -> None:
+    """Make the version champion again whose place the champion took."""
+    from components.tracking import registry, store
+
+    store.use()
+    left, now = registry.rollback(model)
+    typer.echo(f"{model} version {now} is the champion again, instead of version {left}")

@@ -1,0 +1,111 @@
+"""The command line of serving: ``trireme serve``."""
+
+import shlex
+import signal
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from components.signals import from_a_terminal, handled
+
+if TYPE_CHECKING:
+    from components.deployment.registered import Brought
+    from components.deployment.serving import Server
+
+SHOWN = 1000  # characters of a request or an answer that are shown; more goes to a file, or is cut
+
+
+def serve(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL[@ALIAS|/VERSION]",
+            help="A registered model: by default its champion, else its newest version.",
+        ),
+    ],
+    port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, help="Port on 127.0.0.1; default: a free one."),
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Compare its answers with the exported file's, and end."),
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show every line of the server.")
+    ] = False,
+) -> None:
+    """Serve a registered model on this machine with MLflow's scoring server."""
+    with handled(_end, from_a_terminal()):
+        from components.deployment import registered, serving
+        from components.training.local.ports import Ports
+
+        with (
+            closing(Ports()) as ports,
+            tempfile.TemporaryDirectory(prefix="trireme-") as directory,
+        ):
+            if port:
+                serving.check_port(port)
+            found = registered.find(model)
+            if found.note:
+                typer.echo(found.note, err=True)
+            brought = registered.bring(found, Path(directory, "model"))
+            run = _check if check else _serve
+            run(brought, port or ports.take(), verbose)
+
+
+def _serve(brought: "Brought", port: int, verbose: bool) -> None:
+    from components.deployment import samples, serving
+
+    request = samples.request(brought)
+    with serving.started(brought.files, port, _shown(verbose)) as server:
+        answer = server.first_answer(request)
+        typer.echo(f"{brought.model} answers at {server.url}\n")
+        typer.echo(f"{_curl(server, request, brought.files)}\n\n{_shortened(answer)}\n")
+        typer.echo(f"What it prints is in {serving.log_file(port)}; Ctrl-C ends it")
+        sys.stdout.flush()
+        server.wait()
+
+
+def _check(brought: "Brought", port: int, verbose: bool) -> None:
+    from components.deployment import checking, samples, serving
+
+    pairs = checking.expected(brought)
+    with serving.started(brought.files, port, _shown(verbose)) as server:
+        server.first_answer(samples.request(brought))
+        agreement = checking.compare(server, pairs)
+    typer.echo(
+        f"{brought.model} answers as its file does: largest difference "
+        f"{agreement.difference:.2g} on {agreement.samples} samples, allowed "
+        f"{agreement.allowed:.2g}"
+    )
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    for again in from_a_terminal():
+        signal.signal(again, signal.SIG_IGN)  # once is enough
+    raise SystemExit(128 + number)
+
+
+def _shown(verbose: bool) -> Callable[[str], None]:
+    return (lambda line: typer.echo(line, err=True)) if verbose else (lambda line: None)
+
+
+def _curl(server: "Server", request: str, directory: Path) -> str:
+    """Returns a command that sends a request; one too long for a line is left in a file."""
+    if len(request) > SHOWN:
+        file = directory / "request.json"
+        file.write_text(request)
+        request = f"@{file}"
+    header = "Content-Type: application/json"
+    return shlex.join(["curl", server.url, "-H", header, "-d", request])
+
+
+def _shortened(answer: str) -> str:
+    return answer if len(answer) <= SHOWN else f"{answer[:SHOWN]} ..."

@@ -1,0 +1,166 @@
+"""trireme serve: a registered model answers real requests."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import mlflow.onnx
+import numpy as np
+import pytest
+import yaml
+
+from components.tracking import journal
+from components.tracking.sync import Run, sync
+
+pytestmark = pytest.mark.slow
+
+INPUTS = np.array([[-1, 2], [3, -4]], dtype=np.float32)
+
+
+def onnx_file(path, operator):
+    from onnx import TensorProto, helper, save
+
+    x = helper.make_tensor_value_info("input", TensorProto.FLOAT, ["batch", 2])
+    y = helper.make_tensor_value_info("output", TensorProto.FLOAT, ["batch", 2])
+    graph = helper.make_graph([helper.make_node(operator, ["input"], ["output"])], "g", [x], [y])
+    save(helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 18)]), path)
+
+
+@pytest.fixture
+def registered(trireme, tmp_path, monkeypatch):
+    """Registers a model as the export step does; returns the directory of its files."""
+
+    def register():
+        exported = tmp_path / "exported"
+        exported.mkdir()
+        onnx_file(exported / "model.onnx", "Relu")
+        np.savez(exported / "sample.npz", inputs=INPUTS, outputs=np.maximum(INPUTS, 0))
+        with journal.opened(tmp_path / "workspace", "export"):
+            journal.log_artifact(exported, "exported")
+            journal.log_model(
+                exported / "model.onnx", "relu", exported / "sample.npz", tags={"weights": "0"}
+            )
+        experiment = trireme.client.create_experiment("e", (tmp_path / "artifacts").as_uri())
+        run_id = trireme.client.create_run(experiment).info.run_id
+        sync(tmp_path / "workspace", "export", Run(run_id, run_id))
+        return Path(mlflow.artifacts.download_artifacts("models:/relu/1"))
+
+    before = mlflow.get_tracking_uri()
+    mlflow.set_tracking_uri(f"sqlite:///{trireme.home / 'mlflow.db'}")
+    yield register()
+    mlflow.set_tracking_uri(before)
+
+
+@pytest.fixture
+def served(trireme, registered):
+    """Starts ``trireme serve relu``; returns the process and what it has printed when it serves."""
+    started = []
+
+    def serve(*options):
+        process = trireme.start("serve", "relu", *options, TMPDIR=str(trireme.home))
+        started.append(process)
+        lines = []
+        for line in process.stdout:
+            lines.append(line)
+            if "Ctrl-C ends it" in line:
+                return process, "".join(lines)
+        raise AssertionError(process.stderr.read())
+
+    yield serve
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def the_server(trireme):
+    """The process id of the server itself."""
+    mine = f"TRIREME_HOME={trireme.home}".encode()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            if words[1:3] == [b"-m", b"uvicorn"] and mine in (entry / "environ").read_bytes():
+                return int(entry.name)
+        except OSError:
+            continue
+    raise AssertionError("there is no server")
+
+
+def test_what_it_prints_works_when_pasted_and_sigterm_ends_it(served, trireme):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    process, output = served("--port", str(port))
+    assert output.startswith(f"relu version 1 answers at http://127.0.0.1:{port}/invocations")
+    (curl,) = [line for line in output.splitlines() if line.startswith("curl ")]
+    answer = subprocess.run(
+        ["bash", "-c", curl], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+    assert json.loads(answer) == {"predictions": {"output": [[0, 2], [3, 0]]}}
+    assert answer in output
+    assert "POST /invocations" in (trireme.home / "serving" / f"{port}.log").read_text()
+
+    second = trireme.run("serve", "relu", "--port", str(port))
+    assert second.returncode == 2
+    assert second.stderr.startswith(f"error: --port {port}: address already in use; name another")
+
+    process.terminate()
+    assert process.wait(timeout=30) == 128 + signal.SIGTERM
+    assert trireme.wait_for_no_processes() == []
+    assert list(trireme.home.glob("trireme-*")) == []
+
+
+def test_no_server_is_left_when_the_command_is_killed(served, trireme):
+    process, _ = served()
+    process.kill()
+    process.wait()
+    assert trireme.wait_for_no_processes() == []
+
+
+def test_a_server_that_ends_by_itself_ends_the_command(served, trireme):
+    process, _ = served()
+    os.kill(the_server(trireme), signal.SIGKILL)
+    assert process.wait(timeout=30) == 1
+    errors = process.stderr.read()
+    assert "error: the scoring server was ended by SIGKILL; its log is " in errors
+    assert "Traceback" not in errors
+
+
+def test_check_compares_the_server_with_the_file(trireme, registered):
+    result = trireme.run("serve", "relu", "--check", "--verbose")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == (
+        "relu version 1 answers as its file does: "
+        "largest difference 0 on 2 samples, allowed 0.0003\n"
+    )
+    assert "Uvicorn running" in result.stderr
+
+
+def test_check_fails_when_the_server_answers_differently(trireme, registered):
+    onnx_file(registered / "other.onnx", "Neg")
+    description = yaml.safe_load((registered / "MLmodel").read_text())
+    description["flavors"]["python_function"]["data"] = "other.onnx"
+    (registered / "MLmodel").write_text(yaml.safe_dump(description))
+    result = trireme.run("serve", "relu", "--check")
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert result.stderr.splitlines()[-1] == (
+        "error: the server does not answer as the exported file does: largest difference 4, "
+        "allowed 0.0003"
+    )
+
+
+def test_a_server_that_dies_at_its_start_shows_its_last_lines(trireme, registered):
+    description = yaml.safe_load((registered / "MLmodel").read_text())
+    description["flavors"]["python_function"]["loader_module"] = "is_not_there"
+    (registered / "MLmodel").write_text(yaml.safe_dump(description))
+    result = trireme.run("serve", "relu")
+    assert result.returncode == 1
+    *detail, sentence = result.stderr.splitlines()
+    assert "ModuleNotFoundError: No module named 'is_not_there'" in "\n".join(detail)
+    assert sentence.startswith("error: the scoring server exited with status 1; its log is ")
+    assert result.stdout == ""

@@ -1,0 +1,117 @@
+"""components/evaluation/gate.py: what it takes to become the champion."""
+
+import numpy as np
+import pytest
+from scipy.stats import bootstrap
+
+from components.errors import InputError
+from components.evaluation.gate import BETTER, Gate, compare, judge, parsed
+
+CLASSES = ["ant", "bee"]
+
+
+def against(right, champion_right, gate=BETTER, labels=None, weights_saved=0):
+    """Compares two models and judges; returns the comparison, the verdict and the reason."""
+    right, champion_right = np.array(right, bool), np.array(champion_right, bool)
+    labels = np.zeros(len(right), int) if labels is None else np.array(labels)
+    comparison = compare("3", right, champion_right, labels, len(CLASSES), weights_saved, gate)
+    return comparison, *judge(comparison, CLASSES, gate)
+
+
+def samples(first, second, both, neither):
+    """Returns who is right on which sample."""
+    counts = [first, second, both, neither]
+    return np.repeat([1, 0, 1, 0], counts), np.repeat([0, 1, 1, 0], counts)
+
+
+def test_without_a_champion_the_first_model_becomes_it():
+    assert judge(None, CLASSES, BETTER) == (True, "there is no champion to be compared with")
+
+
+def test_the_same_model_again_does_not_become_the_champion():
+    comparison, better, reason = against(*samples(0, 0, 350, 10))
+    assert (comparison.gain, comparison.low, comparison.high, comparison.sure) == (0, 0, 0, 0)
+    assert not better and "not surely better" in reason
+
+
+def test_a_gain_that_may_be_luck_is_not_enough():
+    comparison, better, _ = against(*samples(6, 4, 340, 10))
+    assert comparison.gain > 0 and comparison.low < 0
+    assert not better
+
+
+def test_a_sure_gain_is_enough():
+    comparison, better, reason = against(*samples(20, 4, 326, 10))
+    assert comparison.low > 0 and better
+    assert "+4.44 points against champion version 3" in reason
+
+
+def test_a_worse_model_never_becomes_the_champion():
+    assert not against(*samples(4, 20, 326, 10))[1]
+    gate = Gate(tolerance=0.01)
+    assert not against(*samples(4, 20, 326, 10), gate, weights_saved=10**6)[1]
+
+
+def test_a_margin_has_to_be_sure_too():
+    assert against(*samples(20, 4, 326, 10), Gate(better_by=0.01))[1]
+    _, better, reason = against(*samples(20, 4, 326, 10), Gate(better_by=0.04))
+    assert not better and "more than 4 points better" in reason
+
+
+def test_more_confidence_asks_for_more():
+    both = samples(12, 4, 334, 10)
+    assert against(*both, Gate(confidence=0.9))[1]
+    assert not against(*both, Gate(confidence=0.999))[1]
+
+
+def test_a_smaller_model_may_be_less_accurate_within_the_tolerance():
+    both = samples(4, 5, 3590, 10)
+    gate = Gate(tolerance=0.01)
+    _, better, reason = against(*both, gate, weights_saved=1234)
+    assert better and "smaller by 1,234 weights" in reason
+    assert not against(*both, gate, weights_saved=0)[1]
+    assert not against(*both, BETTER, weights_saved=1234)[1]
+
+
+def test_no_class_may_lose_more_than_is_said():
+    right, champion_right = samples(30, 3, 317, 10)
+    labels = champion_right & ~right  # what was lost is of the class bee
+    labels[40:100] = 1
+    gate = Gate(class_loss=0.02)
+    comparison, better, reason = against(right, champion_right, gate, labels)
+    assert comparison.recall_gain[1] == pytest.approx(-3 / 63)
+    assert not better and "class bee loses 4.76 points" in reason
+    assert against(right, champion_right, BETTER, labels)[1]
+
+
+def test_the_interval_is_that_of_scipys_paired_bootstrap():
+    right, champion_right = samples(40, 25, 400, 35)
+    comparison = against(right, champion_right)[0]
+    found = bootstrap(
+        (right, champion_right),
+        lambda one, other, axis: one.mean(axis) - other.mean(axis),
+        paired=True,
+        method="percentile",
+        random_state=0,
+    ).confidence_interval
+    assert comparison.low == pytest.approx(found.low, abs=0.004)
+    assert comparison.high == pytest.approx(found.high, abs=0.004)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            {"better_than": 0.1},
+            "gate.better_than: Extra inputs are not permitted; it has",
+        ),
+        ({"better_by": 2.0}, "gate.better_by: "),
+        ({"better_by": "much"}, "gate.better_by: "),
+        ({"confidence": 1.0}, "gate.confidence: "),
+        ({"class_loss": -0.1}, "gate.class_loss: "),
+    ],
+)
+def test_a_gate_that_cannot_be_is_refused(options, said):
+    with pytest.raises(InputError) as caught:
+        parsed(options)
+    assert str(caught.value).startswith(said)

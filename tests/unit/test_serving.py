@@ -1,0 +1,213 @@
+"""Which model is served, what it is asked, and what is refused before a server starts."""
+
+import json
+import re
+import socket
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from components.deployment import checking, registered, samples, serving
+from components.errors import InputError, TriremeError
+
+INPUTS = np.array([[-1, 2], [3, -4], [0.1, 7]], dtype=np.float32)
+
+
+def relu(path):
+    from onnx import TensorProto, helper, save
+
+    x = helper.make_tensor_value_info("input", TensorProto.FLOAT, ["batch", 2])
+    y = helper.make_tensor_value_info("output", TensorProto.FLOAT, ["batch", 2])
+    graph = helper.make_graph([helper.make_node("Relu", ["input"], ["output"])], "g", [x], [y])
+    model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 18)])
+    save(model, path)
+    return model
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """A registry with a model of three versions, the first one without an input example."""
+    import mlflow.onnx
+
+    directory = tmp_path_factory.mktemp("store")
+    uri = f"sqlite:///{directory / 'mlflow.db'}"
+    before = mlflow.get_tracking_uri()
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID", "MLFLOW_TRACKING_URI"):
+            patch.delenv(name, raising=False)
+        patch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+        mlflow.set_tracking_uri(uri)
+        client = mlflow.MlflowClient()
+        experiment = client.create_experiment("e", (directory / "artifacts").as_uri())
+        mlflow.set_experiment(experiment_id=experiment)
+        for example in (None, INPUTS, INPUTS):
+            logged = mlflow.onnx.log_model(
+                relu(directory / "model.onnx"),
+                name="model",
+                run_id=client.create_run(experiment).info.run_id,
+                signature=mlflow.models.infer_signature(INPUTS, INPUTS),
+                input_example=example,
+                pip_requirements=["onnxruntime"],
+                onnx_execution_providers=["CPUExecutionProvider"],
+            )
+            mlflow.register_model(logged.model_uri, "my relu", tags={"some": "tag"})
+        mlflow.set_tracking_uri(before)
+    return directory
+
+
+@pytest.fixture
+def client(store, untracked, monkeypatch):
+    """The registry, as MLFLOW_TRACKING_URI names it."""
+    import mlflow
+
+    before = mlflow.get_tracking_uri()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{store / 'mlflow.db'}")
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    monkeypatch.setenv("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    client = mlflow.MlflowClient(f"sqlite:///{store / 'mlflow.db'}")
+    yield client
+    client.delete_registered_model_alias("my relu", "champion")
+    mlflow.set_tracking_uri(before)
+
+
+def test_a_bare_name_is_the_champion(client):
+    client.set_registered_model_alias("my relu", "champion", "2")
+    found = registered.find("my relu")
+    assert (found.version, found.note, found.tags) == ("2", "", {"some": "tag"})
+    assert str(found) == "my relu version 2"
+
+
+def test_a_bare_name_without_a_champion_is_the_newest_version_and_says_so(client):
+    found = registered.find("my relu")
+    assert found.version == "3"
+    assert found.note == "my relu has no champion; this is version 3, its newest"
+
+
+@pytest.mark.parametrize(("text", "version"), [("my relu@champion", "2"), ("my relu/1", "1")])
+def test_an_alias_and_a_version_are_what_they_say(client, text, version):
+    client.set_registered_model_alias("my relu", "champion", "2")
+    found = registered.find(text)
+    assert (found.version, found.note) == (version, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("relu", "there is no registered model 'relu'; there are my relu"),
+        ("my relu@prod", "has no alias 'prod'; it has champion"),
+        ("my relu/4", "has no version 4; it has 3, 2, 1"),
+        ("my relu/new", "must be MODEL, MODEL@ALIAS or MODEL/VERSION"),
+        ("", "must be MODEL, MODEL@ALIAS or MODEL/VERSION"),
+        ("it's", "there is no registered model"),
+    ],
+)
+def test_what_is_not_there_is_refused_with_what_there_is(client, text, said):
+    client.set_registered_model_alias("my relu", "champion", "2")
+    with pytest.raises(InputError, match=re.escape(said)) as refusal:
+        registered.find(text)
+    assert repr(text) in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_model_without_versions_is_refused(client):
+    client.create_registered_model("empty")
+    try:
+        with pytest.raises(InputError, match="has no versions"):
+            registered.find("empty")
+    finally:
+        client.delete_registered_model("empty")
+
+
+def test_a_request_is_the_example_that_was_logged(client, tmp_path):
+    brought = registered.bring(registered.find("my relu/2"), tmp_path / "model")
+    assert json.loads(samples.request(brought)) == {"inputs": INPUTS.tolist()}
+
+
+def test_without_an_example_nothing_shows_that_a_server_predicts(client, tmp_path):
+    brought = registered.bring(registered.find("my relu/1"), tmp_path / "model")
+    with pytest.raises(InputError, match="version 1 was logged without an input_example"):
+        samples.request(brought)
+    with pytest.raises(InputError, match="--check: my relu version 1"):
+        checking.expected(brought)
+
+
+def test_the_sample_that_the_export_kept_is_an_example_too(client, tmp_path):
+    found = registered.find("my relu/1")
+    np.savez(tmp_path / "sample.npz", inputs=INPUTS[:2], outputs=INPUTS[:2])
+    client.log_artifact(found.run_id, str(tmp_path / "sample.npz"), "exported")
+    try:
+        brought = registered.bring(found, tmp_path / "model")
+        assert json.loads(samples.request(brought)) == {"inputs": INPUTS[:2].tolist()}
+        (kept,) = samples.at_hand(brought)
+        assert np.array_equal(kept, INPUTS[:2])
+    finally:
+        kept_at = client.get_run(found.run_id).info.artifact_uri.removeprefix("file://")
+        Path(kept_at, "exported", "sample.npz").unlink()
+
+
+def test_the_file_is_asked_about_one_sample_and_about_many(client, tmp_path):
+    brought = registered.bring(registered.find("my relu/2"), tmp_path / "model")
+    pairs = checking.expected(brought)
+    assert [len(pair.inputs) for pair in pairs] == [1, 2]
+    for pair in pairs:
+        assert np.array_equal(pair.outputs, np.maximum(pair.inputs, 0))
+
+
+def test_held_out_samples_are_taken_from_the_cache(client, tmp_path, untracked):
+    tree = untracked / "cache" / "trees" / "12ab"
+    tree.mkdir(parents=True)
+    held_out = np.arange(200, dtype=np.float32).reshape(100, 2)
+    np.savez(tree / "test.npz", x=held_out, y=np.zeros(100, dtype=int))
+    client.set_model_version_tag("my relu", "2", "dataset.fingerprint", "sha256:12ab")
+    brought = registered.bring(registered.find("my relu/2"), tmp_path / "model")
+    kept, more = samples.at_hand(brought)
+    assert np.array_equal(kept, INPUTS)
+    assert np.array_equal(more, held_out[: samples.SAMPLES])
+
+
+def test_a_model_that_the_server_cannot_serve_is_refused(client, tmp_path):
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "MLmodel").write_text("flavors:\n  crystal_ball:\n    data: model.bin\n")
+    client.create_registered_model("opaque")
+    try:
+        client.create_model_version("opaque", source.as_uri())
+        with pytest.raises(InputError, match="has the flavors crystal_ball"):
+            registered.bring(registered.find("opaque"), tmp_path / "model")
+    finally:
+        client.delete_registered_model("opaque")
+
+
+def test_files_that_are_gone_are_told_in_one_sentence(client, tmp_path):
+    client.create_registered_model("gone")
+    try:
+        client.create_model_version("gone", (tmp_path / "nothing").as_uri())
+        found = registered.find("gone")
+        with pytest.raises(TriremeError, match="the files of gone version 1") as refusal:
+            registered.bring(found, tmp_path / "model")
+        assert "\n" not in str(refusal.value)
+    finally:
+        client.delete_registered_model("gone")
+
+
+def test_a_port_in_use_is_refused():
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(InputError, match=f"--port {port}: address already in use"):
+            serving.check_port(port)
+    serving.check_port(port)
+
+
+def test_a_port_whose_server_is_starting_is_refused(untracked, tmp_path):
+    with serving._log(20000), pytest.raises(InputError, match="--port 20000"), serving._log(20000):
+        pass
+
+
+def test_the_server_gets_no_way_to_the_registry(untracked, tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://somebody:secret@127.0.0.1:1")
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "secret")
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    command, environment = serving._command(tmp_path, 20000)
+    assert "secret" not in " ".join([*command, *environment.values()])
+    assert environment["OMP_NUM_THREADS"] == "3"
