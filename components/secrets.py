@@ -20,7 +20,8 @@ MOUNTS = Path("/var/run/secrets/trireme")
 DEFAULTS = {"code": "trireme-code", "dataset": "trireme-dataset"}
 """What Secrets are called where nobody says otherwise, by purpose; there need not be one."""
 
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+# Kubernetes takes dots, too, but Kubeflow Pipelines also calls the pod's volume by this name.
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class Secret(dict[str, str]):
@@ -41,9 +42,9 @@ def check(field: str, name: str) -> None:
     Raises:
         InputError: One sentence that says what is wrong.
     """
-    if name and (len(name) > 253 or not _NAME.fullmatch(name)):
+    if name and not _NAME.fullmatch(name):
         raise InputError(
-            f"{field} {name!r}: must be the name of a Secret, in small letters, digits, - and ."
+            f"{field} {name!r}: must be the name of a Secret, of small letters, digits and -"
         )
 
 

@@ -29,13 +29,13 @@ def volume(
     import yaml
 
     from components.dataset import volumes
-    from components.dataset.description import described
+    from components.dataset.description import of_fields
     from components.dataset.uri import CLAIM
 
     for option, text in (("--name", name), ("--namespace", namespace)):
         if not CLAIM.fullmatch(text):
             raise InputError(f"{option} {text!r}: must be small letters, digits, - and .")
-    dataset = described(uri, secret, {"access": "mount"} | _object(options))
+    dataset = of_fields(uri, _object(options) | {"access": "mount", "secret": secret})
     if dataset.place.kind == "pvc":
         raise InputError(f"dataset_uri {uri!r}: there is a claim already")
     typer.echo(

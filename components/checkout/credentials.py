@@ -69,7 +69,7 @@ def access(source: str, name: str) -> Iterator[Access]:
             options += ["-c", f"credential.{to.origin}.helper={_helper(secret, kept)}"]
         ssh = _ssh(secret, name, kept)
         environment |= {"GIT_SSH_COMMAND": ssh, "GIT_ASKPASS": "", "SSH_ASKPASS": ""}
-        hidden = (secret["password"],) if "password" in secret else ()
+        hidden = (secret["password"],) if secret.get("password") else ()
         yield Access(tuple(options), environment, hidden)
 
 
@@ -128,11 +128,13 @@ def _check_key(key: str, name: str) -> None:
             ["ssh-keygen", "-y", "-P", "", "-f", key],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
         )
     except FileNotFoundError:
         raise InputError("ssh is not installed; install openssh-client and run again") from None
-    if checked.returncode != 0:
+    nobody = "No user exists" in checked.stderr  # as pods run that have a number for a user
+    if checked.returncode != 0 and not nobody:
         raise InputError(
             f"code_secret {name!r}: its ssh-privatekey is not a private key, or needs a "
             "passphrase, which nobody is there to type"

@@ -23,7 +23,7 @@ _LOCAL = re.compile(rf"file:///{_PATH}+")
 _CREDENTIALS = re.compile(
     r"https?://[^/@\s]*@|\w+://[^/@\s]*:[^/@\s]*@|[^/@\s]+:[^/@\s]+@|https?://[^\s?]*\?"
     # What looks like a port may be the digits that a password with a slash begins with.
-    r"|\w+://[\w.-]+:\d+/[^\s?#]*@",
+    r"|\w+://[\w-]+:\d+/[^\s?#]*@",
     re.IGNORECASE,
 )
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from components.dataset.copying import Copy, Known
 from components.dataset.description import Dataset
 from components.dataset.fingerprint import BLOCK, dataset_hash
-from components.dataset.folders import remove, remove_strangers
+from components.dataset.folders import remove, remove_strangers, set_folders
 from components.dataset.journal import Journal
 from components.dataset.listing import Entry, in_order
 from components.dataset.lock import locked
@@ -52,7 +52,12 @@ def bring(dataset: Dataset, cache: Path) -> Staged:
             return found
         shelf.make()
         with locked(shelf.lock, lambda: _say("waiting for another run that copies this dataset")):
-            return shelf.staged(entries) or _copied(dataset, source, entries, shelf)
+            try:
+                return shelf.staged(entries) or _copied(dataset, source, entries, shelf)
+            except OSError as error:
+                # As long as nobody else has the lock, and goes on with it.
+                shelf.make_room(error)
+                raise
     except OSError as error:
         raise shelf.unusable(dataset, error) from None
 
@@ -69,6 +74,7 @@ def _listed(dataset: Dataset, source: Source) -> list[Entry]:
 def _copied(dataset: Dataset, source: Source, entries: list[Entry], shelf: Shelf) -> Staged:
     known = shelf.known()
     shelf.tree.mkdir(parents=True, exist_ok=True)
+    set_folders(shelf.tree, 0o755)  # closed where a copy was killed at its very end
     journal = Journal(shelf.partial, entries)
     _refuse_too_large(dataset, entries, known, journal, shelf)
     remove_strangers(shelf.tree, entries)

@@ -77,7 +77,11 @@ class Copy:
             for thread in threads:
                 thread.join()
         finally:
+            # Also after an interrupt nobody writes any more once this has returned.
             self._stop.set()
+            for thread in threads:
+                if thread.is_alive():
+                    thread.join()
         if self._failures:
             raise self._failures[0]
         return self._hashes
@@ -216,8 +220,10 @@ def _made_anew(path: str) -> int:
     """Opens a new file, which only this process can write to."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     try:
-        return os.open(path, flags, 0o444)
+        descriptor = os.open(path, flags, 0o444)
     except FileExistsError:
         # Of an interrupted copy; it may be a link to what others use, so it is not written to.
         Path(path).unlink()
-        return os.open(path, flags, 0o444)
+        descriptor = os.open(path, flags, 0o444)
+    os.fchmod(descriptor, 0o444)  # whatever the umask: others are to read it
+    return descriptor

@@ -37,7 +37,8 @@ def _is_name(secret: str) -> str:
 def _matching(pattern: re.Pattern[str], what: str) -> AfterValidator:
     def check(text: str) -> str:
         if not pattern.fullmatch(text):
-            raise ValueError(f"{text!r} must be {what}")
+            shown = f"...@{text.rpartition('@')[2]}" if "@" in text else text
+            raise ValueError(f"{shown!r} must be {what}")
         return text
 
     return AfterValidator(check)
@@ -164,10 +165,26 @@ def described(uri: str, secret: str, options: dict[str, Any]) -> Dataset:
         raise InputError(
             "dataset_options.cache: a pipeline gets it when it is compiled, with --cache-claim"
         )
+    for name in ("uri", "secret"):
+        if name in options:
+            raise InputError(f"dataset_options.{name}: is dataset_{name}, a parameter of its own")
     if secret == secrets.DEFAULTS["dataset"] and not takes_secret(uris.place(uri).kind):
         secret = ""
+    return of_fields(uri, {"secret": secrets.given(secret, "dataset")} | options)
+
+
+def of_fields(uri: str, fields: dict[str, Any]) -> Dataset:
+    """Describes a dataset by its fields; errors call them as a pipeline's parameters are called.
+
+    Args:
+        uri: As a person gives it.
+        fields: The other fields.
+
+    Raises:
+        InputError: One sentence that says what is wrong.
+    """
     try:
-        return Dataset(**{"uri": uri, "secret": secrets.given(secret, "dataset")} | options)
+        return Dataset(**{"uri": uri} | fields)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"])

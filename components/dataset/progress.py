@@ -1,5 +1,6 @@
 """How far a dataset's copying is: a line that says bytes, files, rate and time left."""
 
+import contextlib
 import sys
 import threading
 import time
@@ -38,7 +39,8 @@ class Progress:
             now = time.monotonic()
             if now - self._shown >= (TERMINAL if self._terminal else PLAIN):
                 self._shown = now
-                self._show(now)
+                with contextlib.suppress(OSError):  # nobody is there to read it
+                    self._show(now)
 
     def end(self) -> None:
         """Takes the line away from a terminal."""

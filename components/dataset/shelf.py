@@ -1,5 +1,6 @@
 """Where the parts of one dataset are in a cache, and what is known of it there."""
 
+import contextlib
 import errno
 import json
 from pathlib import Path
@@ -71,6 +72,8 @@ class Shelf:
         """Makes the directories that the others are in."""
         for directory in (self.trees, self.record.parent, self.partial, self.lock.parent):
             directory.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(PermissionError):  # somebody else's, who has done it
+                directory.chmod(0o755)  # whatever the umask: others are to read it
 
     def staged(self, entries: list[Entry]) -> Staged | None:
         """Returns the tree that holds exactly what a source lists, if it is there."""
@@ -109,6 +112,13 @@ class Shelf:
     def finish(self, entries: list[Entry], hashes: list[bytes], tree: str) -> None:
         """Moves the copy to its place among the trees, and records what it is a copy of."""
         target = self.trees / tree
+        listing = packed(entries)
+        head = json.dumps({"tree": tree, "listing": len(listing)}).encode()
+        whole = self.partial / "record"
+        whole.write_bytes(b"".join([head, b"\n", listing, *hashes]))
+        whole.chmod(0o644)
+        # Before the tree: a record without one counts for nothing, a tree without one is lost.
+        whole.rename(self.record)
         set_folders(self.tree, 0o555, but_itself=True)
         try:
             self.tree.rename(target)
@@ -117,17 +127,16 @@ class Shelf:
                 raise
             # The same bytes have come from another source.
         target.chmod(0o555)
-        listing = packed(entries)
-        head = json.dumps({"tree": tree, "listing": len(listing)}).encode()
-        whole = self.partial / "record"
-        whole.write_bytes(b"".join([head, b"\n", listing, *hashes]))
-        whole.rename(self.record)
         remove(self.partial)
 
-    def unusable(self, dataset: Dataset, error: OSError) -> TriremeError:
-        """Returns the sentence for a cache that cannot be written to; a full disk gets space."""
+    def make_room(self, error: OSError) -> None:
+        """Removes what was copied if the disk is full; for whoever has the lock."""
         if error.errno in _FULL:
             remove(self.partial)
+
+    def unusable(self, dataset: Dataset, error: OSError) -> TriremeError:
+        """Returns the sentence for a cache that cannot be written to."""
+        if error.errno in _FULL:
             return SourceFailed(
                 f"dataset_uri {dataset.uri!r} cannot be copied to {self.cache}: "
                 f"{_FULL[error.errno]}; what was copied has been removed"

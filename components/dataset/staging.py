@@ -9,7 +9,7 @@ from components.dataset.cache import bring
 from components.dataset.description import Dataset, check
 from components.dataset.folders import remove, set_folders
 from components.dataset.shelf import Staged
-from components.errors import InputError
+from components.errors import InputError, TriremeError
 from components.home import home, in_a_pod
 from components.tracking import journal
 
@@ -47,14 +47,10 @@ def stage(dataset: Dataset | str, destination: Path, cache: Path | None = None) 
     """
     if isinstance(dataset, str):
         dataset = Dataset.from_text(dataset)
-    if dataset.way == "mount":
-        staged = mounted.find(dataset)
-        _link(destination, Path(staged.path))
-    elif cache:
-        staged = bring(dataset, cache)
-        _link(destination, Path(staged.path))
-    else:
-        staged = _move(dataset, destination)
+    try:
+        staged = _brought(dataset, destination, cache)
+    except OSError as error:
+        raise TriremeError(f"dataset_uri {dataset.uri!r} cannot be used: {error}") from None
     staged = staged._replace(path=str(destination))
     journal.log_params({"dataset_uri": dataset.uri})
     journal.log_metrics({"dataset_files": staged.files, "dataset_bytes": staged.bytes})
@@ -66,7 +62,17 @@ def stage(dataset: Dataset | str, destination: Path, cache: Path | None = None) 
     return staged
 
 
+def _brought(dataset: Dataset, destination: Path, cache: Path | None) -> Staged:
+    if dataset.way == "stage" and not cache:
+        return _move(dataset, destination)
+    staged = bring(dataset, cache) if cache and dataset.way == "stage" else mounted.find(dataset)
+    _link(destination, Path(staged.path))
+    return staged
+
+
 def _link(destination: Path, tree: Path) -> None:
+    if destination.is_symlink() and destination.resolve() == tree.resolve():
+        return  # also where whoever made it is the only one who may change it
     destination.parent.mkdir(parents=True, exist_ok=True)
     # Several pods may do this to one destination. A volume has another path outside of a pod, so
     # what is in the same one is named from here.

@@ -32,9 +32,9 @@ _PLACES = {
         STORES, (re.compile(r"[A-Za-z0-9][-._A-Za-z0-9]{1,220}[A-Za-z0-9]"), "a bucket")
     ),
 }
+_LOGIN = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)[^/?#]*@")
 _SECRET_PARAMETER = re.compile(
-    r"(x-(amz|goog|oss)-)?(signature|security-token|credential)|sig|(access_?|auth_?)?token"
-    r"|api_?key|password|secret",
+    r".*(signature|token|credential|passw|secret).*|sig|auth.*|(.*[-_])?(access|api|private)?[-_]?key",
     re.IGNORECASE,
 )
 
@@ -65,6 +65,8 @@ def place(uri: str) -> Place:
     """
     if not uri or "\0" in uri:
         raise InputError(f"dataset_uri {uri!r} names nothing; accepted are {ACCEPTED}")
+    if holder := _LOGIN.match(uri):
+        raise InputError(_advice(holder[1]))
     match = _SCHEME.fullmatch(uri)
     if not match:
         return Place("file", "", uri)

@@ -31,8 +31,12 @@ def mounts(dataset_claims: list[str], cache_claim: str) -> dict[str, Path]:
     given = [("--dataset-claim", claim, volumes.DATASETS / claim) for claim in dataset_claims]
     given += [("--cache-claim", cache_claim, volumes.CACHE)] if cache_claim else []
     for option, claim, place in given:
-        if not CLAIM.fullmatch(claim):
-            raise InputError(f"{option} {claim!r}: must be the name of a PersistentVolumeClaim")
+        # The pod's volume is called like the claim, and volumes have no dots.
+        if not CLAIM.fullmatch(claim) or "." in claim or len(claim) > 63:
+            raise InputError(
+                f"{option} {claim!r}: must be the name of a PersistentVolumeClaim, of small "
+                "letters, digits and -"
+            )
         if claim in places:
             raise InputError(f"{option} {claim!r}: this claim is given twice")
         places[claim] = place

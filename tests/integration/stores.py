@@ -4,7 +4,9 @@ a proxy before either that keeps a log and makes faults."""
 import contextlib
 import http.client
 import http.server
+import io
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -105,12 +107,20 @@ class Proxy:
         fault: Says what goes wrong, from the path and the Range of a request.
         log: The path and the Range of each GET.
         port: Where it listens.
+        listed: The end of a name, and the ETag that listings give that object.
+        added: Keys of empty objects that listings have besides.
+        tokens: The session tokens that came with requests.
+        signed: How many requests were signed.
     """
 
     upstream: int
     fault: Callable[[str, str], Fault | None] = lambda path, wanted: None
     log: list[tuple[str, str]] = field(default_factory=list)
     port: int = 0
+    listed: tuple[str, str] = ("", "")
+    added: list[str] = field(default_factory=list)
+    tokens: set[str] = field(default_factory=set)
+    signed: int = 0
 
     @contextlib.contextmanager
     def serving(self) -> Iterator["Proxy"]:
@@ -130,6 +140,20 @@ class Proxy:
         """Returns what was fetched, without listings."""
         return [(path, wanted) for path, wanted in self.log if "list-type" not in path]
 
+    def changed(self, listing: bytes) -> bytes:
+        """Returns a listing as ``listed`` and ``added`` say."""
+        name, etag = self.listed
+        text = listing.decode()
+        if name:
+            pattern = rf"({re.escape(name)}</Key>.*?<ETag>)[^<]*(</ETag>)"
+            text = re.sub(pattern, rf"\g<1>&quot;{etag}&quot;\g<2>", text, flags=re.DOTALL)
+        folders = "".join(
+            f"<Contents><Key>{key}</Key><Size>0</Size><ETag>&quot;0&quot;</ETag>"
+            "<LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents>"
+            for key in self.added
+        )
+        return text.replace("</ListBucketResult>", f"{folders}</ListBucketResult>").encode()
+
     def _handler(self):
         proxy = self
 
@@ -140,6 +164,9 @@ class Proxy:
                 wanted = self.headers.get("Range", "")
                 if self.command == "GET":
                     proxy.log.append((self.path, wanted))
+                if token := self.headers.get("x-amz-security-token"):
+                    proxy.tokens.add(token)
+                proxy.signed += "Authorization" in self.headers
                 fault = proxy.fault(self.path, wanted) or Fault()
                 if fault.status:
                     self.send_response(fault.status)
@@ -160,6 +187,10 @@ class Proxy:
             def _answer(self, answer, fault):
                 # rclone sends the part that was asked for with status 200.
                 partial = answer.status == 200 and answer.getheader("Content-Range")
+                body = answer
+                if "list-type" in self.path and (proxy.listed[0] or proxy.added):
+                    body = io.BytesIO(proxy.changed(answer.read()))
+                    answer.headers.replace_header("Content-Length", str(len(body.getvalue())))
                 self.send_response_only(206 if partial else answer.status)
                 for name, value in answer.getheaders():
                     if name.lower() in ("transfer-encoding", "connection"):
@@ -170,7 +201,7 @@ class Proxy:
                 self.end_headers()
                 self.close_connection = True
                 left = sys.maxsize if fault.cut is None else fault.cut
-                while self.command == "GET" and left and (part := answer.read(min(left, 1 << 16))):
+                while self.command == "GET" and left and (part := body.read(min(left, 1 << 16))):
                     left -= len(part)
                     if fault.spoil:
                         part, fault.spoil = bytes([part[0] ^ 1]) + part[1:], False

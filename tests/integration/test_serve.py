@@ -5,6 +5,8 @@ import os
 import signal
 import socket
 import subprocess
+import sys
+from contextlib import closing
 from pathlib import Path
 
 import mlflow.onnx
@@ -12,8 +14,11 @@ import numpy as np
 import pytest
 import yaml
 
+from components.deployment import checking, manifests, samples, serving
+from components.deployment.registered import bring, find
 from components.tracking import journal
 from components.tracking.sync import Run, sync
+from components.training.local.ports import Ports
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +35,7 @@ def onnx_file(path, operator):
 
 
 @pytest.fixture
-def registered(trireme, tmp_path, monkeypatch):
+def registered(trireme, tmp_path):
     """Registers a model as the export step does; returns the directory of its files."""
 
     def register():
@@ -140,27 +145,91 @@ def test_check_compares_the_server_with_the_file(trireme, registered):
     assert "Uvicorn running" in result.stderr
 
 
-def test_check_fails_when_the_server_answers_differently(trireme, registered):
-    onnx_file(registered / "other.onnx", "Neg")
-    description = yaml.safe_load((registered / "MLmodel").read_text())
-    description["flavors"]["python_function"]["data"] = "other.onnx"
-    (registered / "MLmodel").write_text(yaml.safe_dump(description))
-    result = trireme.run("serve", "relu", "--check")
-    assert result.returncode == 1
-    assert result.stdout == ""
-    assert result.stderr.splitlines()[-1] == (
-        "error: the server does not answer as the exported file does: largest difference 4, "
-        "allowed 0.0003"
-    )
+@pytest.fixture
+def model(registered, tmp_path, monkeypatch):
+    """The registered model, brought here."""
+    monkeypatch.setenv("TRIREME_HOME", str(tmp_path / "home"))
+    return bring(find("relu"), tmp_path / "model")
 
 
-def test_a_server_that_dies_at_its_start_shows_its_last_lines(trireme, registered):
-    description = yaml.safe_load((registered / "MLmodel").read_text())
-    description["flavors"]["python_function"]["loader_module"] = "is_not_there"
-    (registered / "MLmodel").write_text(yaml.safe_dump(description))
-    result = trireme.run("serve", "relu")
-    assert result.returncode == 1
-    *detail, sentence = result.stderr.splitlines()
-    assert "ModuleNotFoundError: No module named 'is_not_there'" in "\n".join(detail)
-    assert sentence.startswith("error: the scoring server exited with status 1; its log is ")
-    assert result.stdout == ""
+def loaded_otherwise(model, **description):
+    """Changes how the scoring server loads a model."""
+    file = model.files / "MLmodel"
+    whole = yaml.safe_load(file.read_text())
+    whole["flavors"]["python_function"] |= description
+    file.write_text(yaml.safe_dump(whole))
+
+
+def ignored(line):
+    """Takes a line that a server prints."""
+
+
+def test_check_fails_when_the_server_answers_differently(model):
+    onnx_file(model.files / "other.onnx", "Neg")
+    loaded_otherwise(model, data="other.onnx")
+    pairs = checking.expected(model)
+    with closing(Ports()) as ports, serving.started(model.files, ports.take(), ignored) as server:
+        assert json.loads(server.first_answer(samples.request(model))) == {
+            "predictions": {"output": [[1, -2], [-3, 4]]}
+        }
+        with pytest.raises(serving.ServingFailed, match=r"largest difference 6, allowed 0\.0003"):
+            checking.compare(server, pairs)
+        with pytest.raises(serving.ServingFailed, match=r"refuses the request \(400\): "):
+            server.answer('{"inputs": [[1, 2, 3]]}')
+
+
+def test_a_server_that_dies_at_its_start_shows_its_last_lines(model, trireme):
+    loaded_otherwise(model, loader_module="is_not_there")
+    with (
+        closing(Ports()) as ports,
+        serving.started(model.files, ports.take(), ignored) as server,
+        pytest.raises(serving.ServingFailed, match="exited with status 1; its log is ") as failed,
+    ):
+        server.first_answer(samples.request(model))
+    assert failed.value.exit_status == 1
+    assert "No module named 'is_not_there'" in failed.value.detail
+    (log,) = (trireme.home / "serving").iterdir()
+    assert failed.value.detail in log.read_text()
+
+
+def test_the_commands_of_the_deployment_serve_and_its_readiness_predicts(
+    registered, trireme, tmp_path, eventually
+):
+    """Runs what the pod's containers would, on other paths and another port."""
+    bin_directory = Path(sys.executable).parent
+    (tmp_path / "model").mkdir()
+    with closing(Ports()) as ports:
+        port = ports.take()
+
+        def here(command):
+            words = [
+                word.replace("/model", str(tmp_path / "model"))
+                .replace(str(manifests.PORT), str(port))
+                .replace("0.0.0.0", "127.0.0.1")
+                for word in command
+            ]
+            return [str(bin_directory / words[0]), *words[1:]]
+
+        found = find("relu")
+        (example,) = [file.name for file in registered.glob("serving_input_example.json")]
+        deployment, _ = manifests.deployment(found, example, "http://mlflow", "any")
+        pod = deployment["spec"]["template"]["spec"]
+        (first,), (container,) = pod["initContainers"], pod["containers"]
+        environment = trireme.environment | {
+            item["name"]: item["value"].replace("/model", str(tmp_path / "model"))
+            for item in container["env"]
+        }
+        store = {"MLFLOW_TRACKING_URI": f"sqlite:///{trireme.home / 'mlflow.db'}"}
+        subprocess.run(here(first["command"]), env=environment | store, check=True, timeout=120)
+        ready = here(container["readinessProbe"]["exec"]["command"])
+        assert subprocess.run(ready, capture_output=True, timeout=60).returncode != 0
+        server = subprocess.Popen(here(container["command"]), env=environment)
+        try:
+            assert eventually(
+                lambda: subprocess.run(ready, capture_output=True, timeout=60).returncode == 0
+            )
+            Path(ready[-1]).write_text('{"inputs": "nonsense"}')
+            assert subprocess.run(ready, capture_output=True, timeout=60).returncode != 0
+        finally:
+            server.terminate()
+            server.wait()

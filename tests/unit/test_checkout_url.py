@@ -28,6 +28,8 @@ def refused(url: str) -> str:
 
 @given(st.sampled_from(["https", "http", "git", "ssh"]), HOSTS, PORTS, PATHS)
 def test_urls_of_servers_are_accepted(scheme, host, port, path):
+    # As in https://ada:1234/567@host, whose password begins like a port.
+    assume("." in host or not port or "@" not in path)
     url = f"{scheme}://{host}{port}/{path}"
     assert refused(url) == ""
     assert urls.server(url) == (scheme, host, f"{scheme}://{host}{port}")

@@ -3,13 +3,14 @@
 import json
 import re
 import socket
-from pathlib import Path
 
 import numpy as np
 import pytest
+from typed import through
 
-from components.deployment import checking, registered, samples, serving
+from components.deployment import checking, manifests, registered, samples, serving
 from components.errors import InputError, TriremeError
+from components.training.manifests import to_yaml
 
 INPUTS = np.array([[-1, 2], [3, -4], [0.1, 7]], dtype=np.float32)
 
@@ -71,6 +72,7 @@ def client(store, untracked, monkeypatch):
     mlflow.set_tracking_uri(before)
 
 
+@pytest.mark.slow
 def test_a_bare_name_is_the_champion(client):
     client.set_registered_model_alias("my relu", "champion", "2")
     found = registered.find("my relu")
@@ -78,12 +80,14 @@ def test_a_bare_name_is_the_champion(client):
     assert str(found) == "my relu version 2"
 
 
+@pytest.mark.slow
 def test_a_bare_name_without_a_champion_is_the_newest_version_and_says_so(client):
     found = registered.find("my relu")
     assert found.version == "3"
     assert found.note == "my relu has no champion; this is version 3, its newest"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "version"), [("my relu@champion", "2"), ("my relu/1", "1")])
 def test_an_alias_and_a_version_are_what_they_say(client, text, version):
     client.set_registered_model_alias("my relu", "champion", "2")
@@ -91,6 +95,7 @@ def test_an_alias_and_a_version_are_what_they_say(client, text, version):
     assert (found.version, found.note) == (version, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -110,6 +115,7 @@ def test_what_is_not_there_is_refused_with_what_there_is(client, text, said):
     assert "\n" not in str(refusal.value)
 
 
+@pytest.mark.slow
 def test_a_model_without_versions_is_refused(client):
     client.create_registered_model("empty")
     try:
@@ -119,11 +125,13 @@ def test_a_model_without_versions_is_refused(client):
         client.delete_registered_model("empty")
 
 
+@pytest.mark.slow
 def test_a_request_is_the_example_that_was_logged(client, tmp_path):
     brought = registered.bring(registered.find("my relu/2"), tmp_path / "model")
     assert json.loads(samples.request(brought)) == {"inputs": INPUTS.tolist()}
 
 
+@pytest.mark.slow
 def test_without_an_example_nothing_shows_that_a_server_predicts(client, tmp_path):
     brought = registered.bring(registered.find("my relu/1"), tmp_path / "model")
     with pytest.raises(InputError, match="version 1 was logged without an input_example"):
@@ -132,20 +140,7 @@ def test_without_an_example_nothing_shows_that_a_server_predicts(client, tmp_pat
         checking.expected(brought)
 
 
-def test_the_sample_that_the_export_kept_is_an_example_too(client, tmp_path):
-    found = registered.find("my relu/1")
-    np.savez(tmp_path / "sample.npz", inputs=INPUTS[:2], outputs=INPUTS[:2])
-    client.log_artifact(found.run_id, str(tmp_path / "sample.npz"), "exported")
-    try:
-        brought = registered.bring(found, tmp_path / "model")
-        assert json.loads(samples.request(brought)) == {"inputs": INPUTS[:2].tolist()}
-        (kept,) = samples.at_hand(brought)
-        assert np.array_equal(kept, INPUTS[:2])
-    finally:
-        kept_at = client.get_run(found.run_id).info.artifact_uri.removeprefix("file://")
-        Path(kept_at, "exported", "sample.npz").unlink()
-
-
+@pytest.mark.slow
 def test_the_file_is_asked_about_one_sample_and_about_many(client, tmp_path):
     brought = registered.bring(registered.find("my relu/2"), tmp_path / "model")
     pairs = checking.expected(brought)
@@ -154,6 +149,7 @@ def test_the_file_is_asked_about_one_sample_and_about_many(client, tmp_path):
         assert np.array_equal(pair.outputs, np.maximum(pair.inputs, 0))
 
 
+@pytest.mark.slow
 def test_held_out_samples_are_taken_from_the_cache(client, tmp_path, untracked):
     tree = untracked / "cache" / "trees" / "12ab"
     tree.mkdir(parents=True)
@@ -166,6 +162,7 @@ def test_held_out_samples_are_taken_from_the_cache(client, tmp_path, untracked):
     assert np.array_equal(more, held_out[: samples.SAMPLES])
 
 
+@pytest.mark.slow
 def test_a_model_that_the_server_cannot_serve_is_refused(client, tmp_path):
     source = tmp_path / "source"
     source.mkdir()
@@ -179,6 +176,7 @@ def test_a_model_that_the_server_cannot_serve_is_refused(client, tmp_path):
         client.delete_registered_model("opaque")
 
 
+@pytest.mark.slow
 def test_files_that_are_gone_are_told_in_one_sentence(client, tmp_path):
     client.create_registered_model("gone")
     try:
@@ -211,3 +209,54 @@ def test_the_server_gets_no_way_to_the_registry(untracked, tmp_path, monkeypatch
     command, environment = serving._command(tmp_path, 20000)
     assert "secret" not in " ".join([*command, *environment.values()])
     assert environment["OMP_NUM_THREADS"] == "3"
+
+
+MODEL = registered.Registered("My relu", "2", "r", {})
+SERVER = "https://mlflow.example.org"
+IMAGE = "registry.example.org/team/server:3"
+
+
+def deployed(**given):
+    arguments = {"example": "serving_input_example.json", "tracking_uri": SERVER, "image": IMAGE}
+    return manifests.deployment(MODEL, **arguments | given)
+
+
+def test_a_model_as_an_inference_service(golden):
+    rendered = manifests.inference_service(MODEL, "s3://models/my-relu/2")
+    golden("serve-kserve.yaml", to_yaml(rendered))
+
+
+def test_a_model_as_a_deployment_with_a_service(golden):
+    rendered = deployed()
+    golden("serve-deployment.yaml", "---\n".join(map(to_yaml, rendered)))
+    for manifest in rendered:
+        assert through(f"V1{manifest['kind']}", manifest) == manifest
+
+
+def test_a_password_in_the_uri_of_the_server_stays_here():
+    rendered = str(deployed(tracking_uri="https://somebody:secret@mlflow.example.org"))
+    assert "secret@" not in rendered
+    assert SERVER in rendered
+
+
+def test_what_a_cluster_cannot_read_is_refused():
+    for uri in ("sqlite:///here.db", "http://127.0.0.1:5000", "http://localhost"):
+        with pytest.raises(InputError, match=f"pods cannot read {uri}; set MLFLOW_TRACKING_URI"):
+            deployed(tracking_uri=uri)
+    with pytest.raises(InputError, match="logged without an input_example"):
+        deployed(example="")
+    with pytest.raises(InputError, match="the files of My relu version 2 are at /home/me/files"):
+        manifests.inference_service(MODEL, "/home/me/files")
+
+
+@pytest.mark.parametrize(
+    ("model", "name"), [("My  relu!", "my-relu"), ("x" * 49 + "-yy", "x" * 49), ("a.b", "a-b")]
+)
+def test_a_name_fits_a_cluster(model, name):
+    assert manifests.object_name(model) == name
+
+
+@pytest.mark.parametrize("model", ["7", "模型", "-"])
+def test_a_name_that_no_object_can_have_is_refused(model):
+    with pytest.raises(InputError, match="has to begin with a letter"):
+        manifests.object_name(model)

@@ -83,6 +83,8 @@ def _add_below(
 ) -> None:
     with os.scandir(directory) as found:
         for item in found:
+            if not prefix and item.name == "lost+found":  # of the file system that is mounted there
+                continue
             info = item.stat()
             if not stat.S_ISDIR(info.st_mode):
                 entries.append(_entry(item.path, prefix + item.name, info))

@@ -6,6 +6,8 @@ Read with obstore (https://developmentseed.org/obstore/), whose requests leave P
 import hashlib
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import obstore
 from obstore.exceptions import BaseError, PreconditionError
@@ -15,6 +17,9 @@ from components.dataset.listing import Entry, refuse_hostile, without_markers
 from components.dataset.sources import PIECE, Fault, changed
 from components.dataset.sources.stores import bucket_of, explained, unreachable
 from components.errors import InputError
+
+if TYPE_CHECKING:
+    Listed = list[obstore.ObjectMeta]
 
 _MD5 = re.compile(r"[0-9a-fA-F]{32}")
 
@@ -39,6 +44,7 @@ class ObjectSource:
                 found = [obstore.head(self._store, self._dataset.place.path)]
                 self._prefix = self._prefix[:-1].rpartition("/")[0]
                 self._prefix += "/" if self._prefix else ""
+            found = self._without_folders(found)
         except FileNotFoundError:
             raise InputError(
                 f"dataset_uri {self._dataset.uri!r}: there is no such bucket, or nothing there"
@@ -49,15 +55,29 @@ class ObjectSource:
                 reason = unreachable(self._dataset, reason)
             raise reason from None
         entries = [
-            Entry(
-                meta["path"].removeprefix(self._prefix),
-                meta["size"],
-                _plain(meta["e_tag"]) or meta["last_modified"].isoformat(),
-            )
+            Entry(meta["path"].removeprefix(self._prefix), meta["size"], _version(meta))
             for meta in found
         ]
         refuse_hostile(self._dataset.uri, (entry.name for entry in entries))
         return without_markers(self._dataset.uri, entries)
+
+    def _without_folders(self, found: "Listed") -> "Listed":
+        """Leaves out empty objects whose names end with a slash, as consoles make for folders.
+
+        The library takes the slash away, and they look like files; under the name without it
+        there is nothing, or another object.
+        """
+        empty = {meta["path"] for meta in found if not meta["size"]}
+        with ThreadPoolExecutor(self.readers) as readers:
+            files = dict(zip(empty, readers.map(self._is_empty, empty), strict=True))
+        kept = {meta["path"]: meta for meta in found if meta["size"] or files[meta["path"]]}
+        return list(kept.values())
+
+    def _is_empty(self, path: str) -> bool:
+        try:
+            return obstore.head(self._store, path)["size"] == 0
+        except FileNotFoundError:
+            return False
 
     def read(self, entry: Entry, start: int, length: int) -> Iterator[memoryview]:
         """Reads a part of a file; see ``Source``."""
@@ -76,12 +96,11 @@ class ObjectSource:
         options: obstore.GetOptions = {"range": (start, start + length)}
         if length == entry.size:
             options = {}
-        if "T" not in entry.version:
-            options["if_match"] = f'"{entry.version}"'
+        if entry.version.startswith('"'):
+            options["if_match"] = entry.version
         try:
             result = obstore.get(self._store, self._prefix + entry.name, options=options)
-            size, etag = result.meta["size"], _plain(result.meta["e_tag"])
-            if size != entry.size or (etag and "T" not in entry.version and etag != entry.version):
+            if (result.meta["size"], _version(result.meta)) != (entry.size, entry.version):
                 raise changed(self._dataset.uri, entry.name)
             for piece in result.stream(min_chunk_size=PIECE):
                 length -= len(piece)
@@ -97,10 +116,10 @@ class ObjectSource:
 
     def _has_md5(self, entry: Entry, length: int) -> bool:
         is_whole = length == entry.size
-        return self._etag_is_md5 and is_whole and bool(_MD5.fullmatch(entry.version))
+        return self._etag_is_md5 and is_whole and bool(_MD5.fullmatch(entry.version.strip('"')))
 
     def _refuse_damaged(self, entry: Entry, md5: str) -> None:
-        if md5 == entry.version.lower():
+        if md5 == entry.version.strip('"').lower():
             return
         # Where the store encrypts with keys of its own an ETag is no MD5, which nothing tells, but
         # for the same bytes arriving again.
@@ -110,5 +129,9 @@ class ObjectSource:
         self._etag_is_md5 = False
 
 
-def _plain(etag: str | None) -> str:
-    return (etag or "").removeprefix("W/").strip('"')
+def _version(meta: "obstore.ObjectMeta") -> str:
+    """Returns an object's ETag, in quotes if a single byte changes it; else when it was written."""
+    etag = meta["e_tag"] or ""
+    if etag.startswith("W/"):
+        return etag
+    return f'"{etag.strip(chr(34))}"' if etag else meta["last_modified"].isoformat()

@@ -25,7 +25,7 @@ KEYS = {
 }
 """The keys of a Secret for each kind of store."""
 
-REQUEST_TIMEOUT = 120  # seconds for one block at most
+READ_TIMEOUT = 60  # seconds without a byte
 
 _RETRIES: "RetryConfig" = {
     "max_retries": 5,
@@ -36,7 +36,10 @@ _RETRIES: "RetryConfig" = {
         "max_backoff": timedelta(seconds=10),
     },
 }
+_URL = re.compile(r"https?://\S+")
 _STATUS = re.compile(r"status code: (\d{3})|\((\d{3}) [A-Z]")
+# Where the libraries look for credentials when nobody has given them any.
+_LOOKED_FOR = re.compile(r"https?://(169\.254\.|metadata\.google)|performing token request")
 _CODE = re.compile(r"<Code>([\w.]{1,80})</Code>")
 _MESSAGE = re.compile(r"<Message>([^<]{1,300})</Message>")
 
@@ -60,11 +63,12 @@ def bucket_of(dataset: Dataset) -> ObjectStore:
             return GCSStore(bucket, retry_config=_RETRIES)
         account = secret["service-account.json"]
         return GCSStore(bucket, retry_config=_RETRIES, service_account_key=account)
-    config: dict[str, Any] = dict(zip(_CREDENTIALS, map(secret.get, KEYS[kind]), strict=False))
-    config |= _oss(dataset) if kind == "oss" else _s3(dataset)
+    config = _oss(dataset) if kind == "oss" else _s3(dataset)
+    config |= _credentials(secret, kind)
     endpoint = config.get("endpoint")
     client: ClientConfig = {
-        "timeout": timedelta(seconds=REQUEST_TIMEOUT),
+        "timeout": timedelta(days=1),  # a slow line takes its time for a block
+        "read_timeout": timedelta(seconds=READ_TIMEOUT),
         "connect_timeout": timedelta(seconds=10),
         # An address from the environment is the library's to read, so it is to be allowed too.
         "allow_http": not endpoint or endpoint.startswith("http://"),
@@ -73,7 +77,14 @@ def bucket_of(dataset: Dataset) -> ObjectStore:
     return S3Store(bucket, retry_config=_RETRIES, client_options=client, **given)
 
 
-_CREDENTIALS = ("access_key_id", "secret_access_key", "session_token")
+def _credentials(secret: secrets.Secret, kind: str) -> dict[str, Any]:
+    """Returns what a store is opened with, so that nothing of the environment is mixed in."""
+    if secret:
+        names = ("access_key_id", "secret_access_key", "token")
+        found = dict(zip(names, map(secret.get, KEYS[kind]), strict=False))
+        return {"credential_provider": lambda: found | {"expires_at": None}}
+    # What the environment may hold is Amazon's.
+    return {"skip_signature": True} if kind == "oss" else {}
 
 
 def _s3(dataset: Dataset) -> dict[str, Any]:
@@ -119,6 +130,15 @@ def explained(error: BaseError, dataset: Dataset) -> TriremeError | Fault:
         dataset: What was asked for.
     """
     said, uri = str(error), dataset.uri
+    if _LOOKED_FOR.search(said):
+        return InputError(
+            f"dataset_uri {uri!r}: there are no credentials; name a dataset_secret"
+            + (
+                ", or set AWS_SKIP_SIGNATURE=true for a public bucket"
+                * (dataset.place.kind == "s3")
+            )
+        )
+    said = _URL.sub("", said)  # which holds names that could be taken for what is looked for
     match = _STATUS.search(said)
     status = int(match[1] or match[2]) if match else 0
     words = _words(said, status)
@@ -133,14 +153,6 @@ def explained(error: BaseError, dataset: Dataset) -> TriremeError | Fault:
         return Fault(f"the store answered {words}")
     if status >= 300:
         return InputError(f"dataset_uri {uri!r}: the store refuses the request ({words})")
-    if "169.254." in said or "metadata" in said or "credential" in said.lower():
-        return InputError(
-            f"dataset_uri {uri!r}: there are no credentials; name a dataset_secret"
-            + (
-                ", or set AWS_SKIP_SIGNATURE=true for a public bucket"
-                * (dataset.place.kind == "s3")
-            )
-        )
     if "InvalidPath" in type(error).__name__ or "invalid path" in said.lower():
         return InputError(
             f"dataset_uri {uri!r} holds an object whose name cannot be a file's: "

@@ -22,6 +22,17 @@ TIMEOUT = (10, 60)  # seconds to connect, and between two pieces of an answer
 _RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+)")
 
 
+class _Bearer(requests.auth.AuthBase):
+    """A token; as a mere header it would give way to a password in ~/.netrc."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        request.headers["Authorization"] = f"Bearer {self._token}"
+        return request
+
+
 class WebSource:
     """The file that a URL names, read in parts where the server can, else from its beginning."""
 
@@ -49,7 +60,7 @@ class WebSource:
                 f"dataset_secret {dataset.secret!r} has neither token nor username and password"
             )
         if "token" in secret:
-            self._session.headers["Authorization"] = f"Bearer {secret['token']}"
+            self._session.auth = _Bearer(secret["token"])
         elif secret:
             self._session.auth = (secret["username"], secret["password"])
         self._strong = ""  # the ETag, where one byte's change changes it
@@ -103,6 +114,7 @@ class WebSource:
                 self._at += len(piece)
                 yield piece
         except Fault:
+            self._whole.close()
             self._whole = None
             raise
 

@@ -145,6 +145,7 @@ def pod_security(job: TrainingJob) -> dict[str, Any]:
     context: dict[str, Any] = {"seccompProfile": {"type": "RuntimeDefault"}}
     if job.run_as_user:
         context |= {"runAsNonRoot": True, "runAsUser": job.run_as_user, "fsGroup": job.run_as_user}
+        context["fsGroupChangePolicy"] = "OnRootMismatch"  # not file by file at each pod's start
     return context
 
 
@@ -206,9 +207,10 @@ def _init_containers(job: TrainingJob) -> list[dict[str, Any]]:
             raise InputError(
                 f"code.url {job.code.url!r}: on a cluster it must be an https, ssh or git URL"
             )
-        secret = [f"--secret={job.code.secret}"] if job.code.secret else []
+        options = [f"--secret={job.code.secret}"] if job.code.secret else []
+        options += [f"--directory={job.code.directory}"] if job.code.directory else []
         # What is fetched appears whole, by a rename: it cannot be the mount itself.
-        command = ["components.checkout", *secret, job.code.url, job.code.revision]
+        command = ["components.checkout", *options, job.code.url, job.code.revision]
         command.append(f"{_FETCH}/{storage.FETCHED}")
         containers.append(_fetch("code", command, job.code.secret))
     if job.dataset and job.dataset.way == "stage":

@@ -1,17 +1,21 @@
 """components/dataset: the cache and what it is made of, on files of this machine."""
 
+import errno
 import hashlib
 import multiprocessing
 import os
-import socket
+import signal
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.dataset import lock
+from components.dataset import copying, lock, shelf
 from components.dataset.cache import bring
 from components.dataset.description import Dataset
 from components.dataset.fingerprint import BLOCK, dataset_hash, file_hash, fingerprint
@@ -26,8 +30,9 @@ from components.dataset.listing import (
 )
 from components.dataset.lock import locked
 from components.dataset.progress import in_words
+from components.dataset.sources.local import LocalSource
 from components.dataset.staging import stage
-from components.errors import InputError
+from components.errors import InputError, TriremeError
 
 ENTRIES = st.builds(
     Entry,
@@ -234,31 +239,154 @@ def test_a_killed_holder_gives_the_lock_free(tmp_path):
 
 def test_a_heartbeat_from_another_machine_is_waited_for(tmp_path, monkeypatch):
     monkeypatch.setattr(lock, "STALE", 0.5)
-    file, stop, beats = tmp_path / "lock", threading.Event(), []
+    holder, stop, beats = tmp_path / "lock.holder", threading.Event(), []
 
     def beat():
         while not stop.wait(0.05):
             beats.append(1)
             os.pwrite(descriptor, f"another-machine/1 {len(beats):012}\n".encode(), 0)
 
-    file.write_text("another-machine/1 000000000000\n")
-    descriptor = os.open(file, os.O_WRONLY)
+    holder.write_text("another-machine/1 000000000000\n")
+    descriptor = os.open(holder, os.O_WRONLY)
     thread = threading.Thread(target=beat)
     thread.start()
     threading.Timer(1.0, stop.set).start()
-    with locked(file, lambda: None):
+    with locked(tmp_path / "lock", lambda: None):
         assert stop.is_set()
     thread.join()
     os.close(descriptor)
-    assert file.read_text() == ""
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lock"]
 
 
 def test_a_heartbeat_of_this_machine_without_a_lock_is_a_dead_ones(tmp_path):
-    (tmp_path / "lock").write_text(f"{lock._here()} 000000000001\n")
-    told = []
-    with locked(tmp_path / "lock", lambda: told.append(1)):
-        assert socket.gethostname() in (tmp_path / "lock").read_text()
-    assert told == []
+    holder = tmp_path / "lock.holder"
+    holder.write_text(f"{lock._here()} 000000000001\n")
+    with locked(tmp_path / "lock", lambda: None):
+        assert holder.exists()
+    assert not holder.exists()
+
+
+NODE = """
+import fcntl, os, sys, time
+from pathlib import Path
+from components.dataset import copying, lock, shelf
+
+fcntl.flock = lambda *_: None  # as on a mount with nolock: each node has its own
+lock._here = lambda: sys.argv[2]
+directory = Path(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(5):
+    with lock.locked(directory / "lock", lambda: None):
+        inside = os.open(directory / "inside", os.O_CREAT | os.O_EXCL)  # fails if another is, too
+        time.sleep(0.02)
+        os.close(inside)
+        (directory / "inside").unlink()
+"""
+
+
+def test_one_node_at_a_time_where_locks_are_each_nodes_own(tmp_path):
+    nodes = [
+        subprocess.Popen(
+            [sys.executable, "-c", NODE, str(tmp_path), f"node-{number}"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(6)
+    ]
+    for node in nodes:
+        assert node.stdout.readline() == "ready\n"
+    for node in nodes:
+        node.stdin.write("go\n")
+        node.stdin.flush()
+    errors = [node.communicate(timeout=120)[1] for node in nodes]
+    assert [(node.returncode, error) for node, error in zip(nodes, errors, strict=True)] == [
+        (0, "")
+    ] * 6
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lock"]
+
+
+def killed_in(step, source, cache):
+    """Stages in a process that is killed at the first call of a step of finishing."""
+
+    def run():
+        original = getattr(shelf, step)
+
+        def last(*arguments, **options):
+            original(*arguments, **options)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        setattr(shelf, step, last)
+        bring(here(source), cache)
+
+    process = multiprocessing.get_context("fork").Process(target=run)
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("step", ["set_folders", "remove"])
+def test_a_copy_killed_at_its_very_end_is_not_lost(step, source, cache, monkeypatch):
+    killed_in(step, source, cache)
+    monkeypatch.setattr(LocalSource, "read", lambda *_: pytest.fail("it is read again"))
+    staged = bring(here(source), cache)
+    assert staged.fingerprint == fingerprint(source, full=True)
+    assert sorted(file.name for file in Path(staged.path).rglob("*.txt")) == ["a.txt", "b.txt"]
+
+
+def test_on_a_full_disk_room_is_made_before_anybody_else_goes_on(source, cache, monkeypatch):
+    held = []
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def removed(directory):
+        held.append(list(cache.glob("locks/*.holder")) != [])
+
+    monkeypatch.setattr(copying, "_write", full)
+    monkeypatch.setattr(shelf, "remove", removed)
+    with pytest.raises(TriremeError, match="there is no space left; what was copied has been"):
+        bring(here(source), cache)
+    assert held == [True]
+
+
+def test_after_an_interrupt_nobody_writes_any_more(source, cache, monkeypatch):
+    (source / "large").write_bytes(os.urandom(4 * BLOCK))
+    reading = threading.Event()
+    read = LocalSource.read
+
+    def slow(*arguments):
+        reading.set()
+        for piece in read(*arguments):
+            time.sleep(0.002)
+            yield piece
+
+    def interrupted(thread, timeout=None):
+        if thread.daemon and reading.wait(30) and not stopped:
+            stopped.append(1)
+            raise KeyboardInterrupt
+        join(thread, timeout)
+
+    stopped, join = [], threading.Thread.join
+    monkeypatch.setattr(LocalSource, "read", slow)
+    monkeypatch.setattr(threading.Thread, "join", interrupted)
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        bring(here(source), cache)
+    assert threading.active_count() == before
+
+
+def test_what_is_staged_can_be_read_by_others_whatever_the_umask(source, cache):
+    before = os.umask(0o077)
+    try:
+        tree = Path(bring(here(source), cache).path)
+    finally:
+        os.umask(before)
+    assert {file.stat().st_mode & 0o777 for file in tree.rglob("*.txt")} == {0o444}
+    assert (tree / "folder").stat().st_mode & 0o777 == 0o555
+    assert tree.parent.stat().st_mode & 0o755 == 0o755
 
 
 def test_sizes_in_words():

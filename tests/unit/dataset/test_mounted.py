@@ -8,7 +8,7 @@ import pytest
 from components.dataset.description import Dataset, described
 from components.dataset.fingerprint import fingerprint
 from components.dataset.staging import cache_of, stage
-from components.errors import InputError
+from components.errors import InputError, TriremeError
 
 
 @pytest.fixture
@@ -63,6 +63,18 @@ def test_what_is_not_mounted_is_refused(dataset, said, flowers, tmp_path):
     with pytest.raises(InputError, match=said):
         stage(dataset, tmp_path / "data")
     assert not (tmp_path / "data").exists()
+
+
+def test_what_a_file_system_keeps_for_itself_is_no_data(flowers, tmp_path):
+    (flowers / "lost+found").mkdir()
+    (flowers / "lost+found" / "#12").write_text("rubbish")
+    assert stage("pvc://flowers", tmp_path / "data").files == 2
+
+
+def test_what_cannot_be_used_is_one_sentence(flowers, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(TriremeError, match=r"'pvc://flowers' cannot be used: .*File exists"):
+        stage("pvc://flowers", tmp_path / "file" / "data")
 
 
 def test_a_pipeline_gets_its_cache_when_it_is_compiled(pod, tmp_path):

@@ -78,6 +78,13 @@ def test_what_is_no_dataset_is_refused(uri, said):
         "s3://me:hidden@bucket/a",
         "https://example.org/a.csv?X-Amz-Signature=hidden",
         "https://example.org/a.csv?x=1&token=hidden",
+        "https://example.org/a.csv?private_token=hidden",
+        "https://example.org/a.csv?access_key=hidden",
+        "https://example.org/a.csv?key=hidden",
+        "https://me:hidden@[bad/a.csv",
+        "ftp://me:hidden@host/a.csv",
+        "builtin://me:hidden@digits",
+        "file://me:hidden@host/a.csv",
         "https://example.org/a.csv?sig=hidden&se=2",
     ],
 )

@@ -95,6 +95,13 @@ def test_the_command_prints_both_for_kubectl(trireme):
     assert list(yaml.safe_load_all(output)) == persistent(dataset, "flowers", "team")
 
 
+def test_the_secret_is_the_clusters_also_under_its_usual_name(trireme):
+    arguments = ["oss://bucket", "--name", "a", "--options", '{"region": "cn-hangzhou"}']
+    output = trireme("dataset", "volume", *arguments, "--secret", "trireme-dataset")[1]
+    held, _ = yaml.safe_load_all(output)
+    assert held["spec"]["csi"]["nodePublishSecretRef"]["name"] == "trireme-dataset"
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
