@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from components.errors import InputError, TriremeError
-from pipelines import dataset_cli, job_cli, registry_cli
+from pipelines import dataset_cli, job_cli, registry_cli, serve_cli
 
 if TYPE_CHECKING:
     from pipelines.catalog import Pipeline
@@ -29,6 +29,7 @@ app.add_typer(job_cli.app, name="job")
 app.add_typer(dataset_cli.app, name="dataset")
 app.command()(registry_cli.promote)
 app.command()(registry_cli.rollback)
+app.command()(serve_cli.serve)
 
 PipelineName = Annotated[
     str | None, typer.Argument(metavar="PIPELINE", help="Name of a pipeline, see 'trireme list'.")
@@ -115,7 +116,8 @@ def ui(
 ) -> None:
     """Open MLflow's UI on the runs recorded here."""
     from components.home import home
-    from components.tracking.pipeline_run import UI_PORT, default_uri, public
+    from components.tracking.pipeline_run import UI_PORT
+    from components.tracking.store import default_uri, public
 
     uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(home())
     if uri.startswith(("http://", "https://")):

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from components.errors import InputError
+from components.images import PYTORCH
 from components.signals import from_a_terminal, handled
 
 if TYPE_CHECKING:
@@ -37,11 +39,23 @@ def serve(
         bool,
         typer.Option("--check", help="Compare its answers with the exported file's, and end."),
     ] = False,
+    render: Annotated[
+        str,
+        typer.Option(metavar="KIND", help="Print manifests instead: kserve, or deployment."),
+    ] = "",
+    image: Annotated[
+        str, typer.Option(help="With --render deployment: has MLflow and what the model needs.")
+    ] = PYTORCH,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show every line of the server.")
     ] = False,
 ) -> None:
     """Serve a registered model on this machine with MLflow's scoring server."""
+    if render:
+        if check or port:
+            raise InputError("--render: starts no server, so --check and --port mean nothing")
+        _render(model, render, image)
+        return
     with handled(_end, from_a_terminal()):
         from components.deployment import registered, serving
         from components.training.local.ports import Ports
@@ -58,6 +72,24 @@ def serve(
             brought = registered.bring(found, Path(directory, "model"))
             run = _check if check else _serve
             run(brought, port or ports.take(), verbose)
+
+
+def _render(text: str, kind: str, image: str) -> None:
+    from components.deployment import manifests, registered
+    from components.tracking import store
+    from components.training.manifests import to_yaml
+
+    if kind not in ("kserve", "deployment"):
+        raise InputError(f"--render {kind!r}: must be kserve or deployment")
+    uri = store.use()
+    model = registered.find(text)
+    if model.note:
+        typer.echo(model.note, err=True)
+    if kind == "kserve":
+        rendered = [manifests.inference_service(model, registered.storage_uri(model))]
+    else:
+        rendered = manifests.deployment(model, registered.example_file(model), uri, image)
+    typer.echo("---\n".join(to_yaml(manifest) for manifest in rendered), nl=False)
 
 
 def _serve(brought: "Brought", port: int, verbose: bool) -> None:

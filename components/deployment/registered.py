@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from components.errors import InputError, TriremeError
 from components.tracking import store
-from components.tracking.pipeline_run import public
 from components.tracking.registry import CHAMPION
+from components.tracking.store import public
 from components.training.result.trained import first_line
 
 if TYPE_CHECKING:
@@ -111,6 +111,24 @@ def bring(model: Registered, directory: Path) -> Brought:
             f"{_few(described.flavors)}, and the scoring server serves those with python_function"
         )
     return Brought(model, directory, described)
+
+
+def storage_uri(model: Registered) -> str:
+    """Returns where a version's files are."""
+    import mlflow
+
+    with _said_in_a_sentence(mlflow.get_tracking_uri()):
+        client = mlflow.MlflowClient()
+        return str(client.get_model_version_download_uri(model.name, model.version))
+
+
+def example_file(model: Registered) -> str:
+    """Returns the name of the file that holds a request among a version's files; or nothing."""
+    import mlflow
+
+    with _said_in_a_sentence(mlflow.get_tracking_uri()):
+        example = mlflow.models.get_model_info(model.uri).saved_input_example_info or {}
+    return str(example.get("serving_input_path", ""))
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """Real samples that a registered model can be asked about."""
 
 import json
-import tempfile
 
 import numpy as np
 
@@ -26,15 +25,12 @@ def request(brought: Brought) -> str:
     """
     model, files, described = brought
     example = described.get_serving_input(str(files))
-    if example is not None:
-        return json.dumps(json.loads(example))
-    inputs = _exported(model)
-    if inputs is None:
+    if example is None:
         raise InputError(
             f"model {model.name!r}: version {model.version} was logged without an input_example, "
             "and only an answer to one shows that a server predicts"
         )
-    return body(inputs)
+    return json.dumps(json.loads(example))
 
 
 def body(inputs: np.ndarray) -> str:
@@ -52,26 +48,8 @@ def at_hand(brought: Brought) -> list[np.ndarray]:
     """
     model, files, described = brought
     kept = described.load_input_example(str(files))
-    if kept is None:
-        kept = _exported(model)
     found = [kept, _held_out(model)]
     return [inputs for inputs in found if isinstance(inputs, np.ndarray)]
-
-
-def _exported(model: Registered) -> np.ndarray | None:
-    """Returns the inputs that the export step kept beside the exported files."""
-    import mlflow
-    from mlflow.exceptions import MlflowException
-
-    with tempfile.TemporaryDirectory(prefix="trireme-") as directory:
-        try:
-            file = mlflow.artifacts.download_artifacts(
-                run_id=model.run_id, artifact_path="exported/sample.npz", dst_path=directory
-            )
-        except (MlflowException, OSError):  # another program's model, whose run has no such file
-            return None
-        with np.load(file) as arrays:
-            return np.array(arrays["inputs"])
 
 
 def _held_out(model: Registered) -> np.ndarray | None:

@@ -11,8 +11,6 @@ import os
 import sys
 import time
 import traceback
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -22,10 +20,10 @@ from typing import Any
 from components.errors import InputError, TriremeError
 from components.tracking import registry
 from components.tracking.environment import TRACKER, announce
+from components.tracking.store import default_uri, must_answer, public
 from components.tracking.sync import Run, hurry, log, patiently, sync
 
 UI_PORT = 5000  # where "trireme ui" shows a database's runs
-ANSWER_LIMIT = 10.0  # seconds within which a tracking server has to answer before we start
 
 
 def check(experiment: str) -> None:
@@ -247,35 +245,6 @@ class PipelineRun:
         if self.experiment_id:
             log(self.run_id, metrics=resources)
             patiently(lambda: MlflowClient().set_terminated(self.run_id, status))
-
-
-def default_uri(home: Path) -> str:
-    """Returns the tracking URI of the SQLite store in Trireme's data directory."""
-    return f"sqlite:///{home / 'mlflow.db'}"
-
-
-def public(uri: str) -> str:
-    """Returns a URI without user name and password."""
-    scheme, separator, rest = uri.partition("://")
-    return f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else uri
-
-
-def must_answer(uri: str) -> None:
-    """Refuses a tracking server that is not there, sooner than MLflow would.
-
-    Raises:
-        InputError: It does not answer.
-    """
-    try:
-        urllib.request.urlopen(f"{public(uri).rstrip('/')}/health", timeout=ANSWER_LIMIT).close()
-    except urllib.error.HTTPError:
-        return  # it answers; whether it accepts us, the first call shows
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        raise InputError(
-            f"MLFLOW_TRACKING_URI {public(uri)} does not answer: {reason}; start that server, "
-            "or unset the variable to record into a local file"
-        ) from None
 
 
 def _experiment(client: Any, experiment: str, pipeline: str) -> str:

@@ -1,11 +1,15 @@
-"""The MLflow store that commands ask: a server, or the database of what has run here."""
+"""Which MLflow store is meant: a server, or the database of what has run on this machine."""
 
 import logging
 import os
+import urllib.error
+import urllib.request
+from pathlib import Path
 
 from components.errors import InputError
 from components.home import home
-from components.tracking.pipeline_run import default_uri, must_answer
+
+ANSWER_LIMIT = 10.0  # seconds within which a tracking server has to answer before we start
 
 
 def use() -> str:
@@ -32,3 +36,32 @@ def use() -> str:
         logging.getLogger(chatty).setLevel(logging.ERROR)
     mlflow.set_tracking_uri(uri)
     return uri
+
+
+def default_uri(home: Path) -> str:
+    """Returns the tracking URI of the SQLite store in Trireme's data directory."""
+    return f"sqlite:///{home / 'mlflow.db'}"
+
+
+def public(uri: str) -> str:
+    """Returns a URI without user name and password."""
+    scheme, separator, rest = uri.partition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else uri
+
+
+def must_answer(uri: str) -> None:
+    """Refuses a tracking server that is not there, sooner than MLflow would.
+
+    Raises:
+        InputError: It does not answer.
+    """
+    try:
+        urllib.request.urlopen(f"{public(uri).rstrip('/')}/health", timeout=ANSWER_LIMIT).close()
+    except urllib.error.HTTPError:
+        return  # it answers; whether it accepts us, the first call shows
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        raise InputError(
+            f"MLFLOW_TRACKING_URI {public(uri)} does not answer: {reason}; start that server, "
+            "or unset the variable to record into a local file"
+        ) from None

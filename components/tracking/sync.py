@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from components.errors import StepFailed, TrackingUnavailable
 from components.tracking import journal
+from components.tracking.store import public
 
 PATIENCE = 120.0  # seconds that a tracking server may be away before we give up
 HURRY = 10.0  # the same, when somebody waits for the process to end
@@ -83,10 +84,18 @@ def patiently(call: Callable[[], Any]) -> Any:
                 raise
             if time.monotonic() + pause > started + _patience:
                 raise TrackingUnavailable(
-                    f"the MLflow tracking server does not answer: {str(error).splitlines()[0]}"
+                    f"the MLflow tracking server does not answer: {_first_line(error)}"
                 ) from None
         time.sleep(pause)
         pause = min(2 * pause, 10.0)
+
+
+def _first_line(error: Exception) -> str:
+    """Returns the first line of an error, which may name the store, without its password."""
+    from mlflow import get_tracking_uri
+
+    uri = get_tracking_uri()
+    return str(error).splitlines()[0].replace(uri, public(uri))
 
 
 def sync(workspace: Path, step: str, run: Run) -> dict[str, str]:
@@ -251,6 +260,7 @@ def _log_model(
             name="model",
             run_id=run.step_id,
             signature=mlflow.models.infer_signature(inputs, outputs),
+            input_example=inputs,
             # Listed, because finding them out means loading the model once more.
             pip_requirements=[pinned("mlflow"), pinned("onnxruntime"), pinned("numpy")],
             onnx_execution_providers=["CPUExecutionProvider"],

@@ -13,7 +13,7 @@ from kfp.kubernetes.kubernetes_executor_config_pb2 import KubernetesExecutorConf
 
 from components.dataset import volumes
 from components.errors import InputError
-from components.tracking.pipeline_run import public
+from components.tracking.store import public
 from pipelines import catalog, cli
 from pipelines.catalog import PIPELINES, Parameter
 

@@ -10,7 +10,8 @@ import pytest
 
 from components.errors import InputError, StepFailed, TriremeError
 from components.tracking import environment, journal
-from components.tracking.pipeline_run import PipelineRun, default_uri
+from components.tracking.pipeline_run import PipelineRun
+from components.tracking.store import default_uri
 from components.tracking.sync import PARAMETER_LIMIT, Run, sync
 
 

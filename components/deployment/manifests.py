@@ -1,0 +1,218 @@
+"""A registered model on a cluster: as a KServe InferenceService, or a Deployment and a Service."""
+
+import re
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import urlsplit
+
+from components.deployment.registered import Registered
+from components.errors import InputError
+from components.tracking.store import public
+
+PORT = 8080
+USER = 1000
+FILES = PurePosixPath("/model")
+
+CREDENTIALS = "trireme-mlflow"
+"""The Secret with MLFLOW_TRACKING_USERNAME and the like, where a server or a store wants them."""
+
+RESOURCES = {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"memory": "1Gi"}}
+
+_ONLY_HERE = ("localhost", "127.0.0.1", "::1")
+
+_STORES = ("s3://", "gs://", "hdfs://", "webhdfs://", "pvc://", "https://")
+
+# /ping says that the model was loaded, not that it works, and httpGet cannot send a body; Python
+# is in every image that has MLflow, curl is not.
+_PREDICT = """\
+import sys, urllib.request
+url, example = sys.argv[1:]
+with open(example, "rb") as file:
+    request = urllib.request.Request(url, file.read(), {"Content-Type": "application/json"})
+urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=9).read()
+"""
+
+
+def inference_service(model: Registered, storage_uri: str) -> dict[str, Any]:
+    """Returns a KServe InferenceService, which speaks the Open Inference Protocol (v2).
+
+    https://kserve.github.io/website/docs/model-serving/predictive-inference/frameworks/mlflow
+
+    Args:
+        model: The version.
+        storage_uri: Where its files are.
+
+    Raises:
+        InputError: KServe cannot get files from there.
+    """
+    if not storage_uri.startswith(_STORES):
+        raise InputError(
+            f"--render kserve: the files of {model} are at {public(storage_uri)}, and KServe gets "
+            f"them from {', '.join(_STORES)}; use --render deployment"
+        )
+    predictor = {
+        "modelFormat": {"name": "mlflow"},
+        "protocolVersion": "v2",
+        "storageUri": storage_uri,
+        "resources": RESOURCES,
+    }
+    return {
+        "apiVersion": "serving.kserve.io/v1beta1",
+        "kind": "InferenceService",
+        "metadata": _metadata(model),
+        "spec": {"predictor": {"minReplicas": 1, "model": predictor}},
+    }
+
+
+def deployment(
+    model: Registered, example: str, tracking_uri: str, image: str
+) -> list[dict[str, Any]]:
+    """Returns a Deployment of MLflow's scoring server, and a Service before it.
+
+    Args:
+        model: The version.
+        example: The file among the model's that holds a request, with which readiness predicts.
+        tracking_uri: The MLflow server, as pods reach it.
+        image: An image with MLflow and what the model needs.
+
+    Raises:
+        InputError: There is no such server, or no such file.
+    """
+    server = urlsplit(tracking_uri)
+    if server.scheme not in ("http", "https") or server.hostname in _ONLY_HERE:
+        raise InputError(
+            f"--render deployment: pods cannot read {public(tracking_uri)}; set "
+            "MLFLOW_TRACKING_URI to a server that they reach"
+        )
+    if not example:
+        raise InputError(
+            f"--render deployment: {model} was logged without an input_example, and only an "
+            "answer to one shows that a server predicts"
+        )
+    metadata = _metadata(model)
+    selector = {"app.kubernetes.io/name": metadata["name"]}
+    pod = {
+        "metadata": {"labels": metadata["labels"], "annotations": metadata["annotations"]},
+        "spec": _pod(model, example, public(tracking_uri), image),
+    }
+    spec = {
+        "replicas": 1,
+        "selector": {"matchLabels": selector},
+        # The old version answers until the new one has.
+        "strategy": {
+            "type": "RollingUpdate",
+            "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1},
+        },
+        "template": pod,
+    }
+    service = {
+        "selector": selector,
+        "ports": [{"name": "http", "port": 80, "targetPort": "http"}],
+    }
+    return [
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec},
+        {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": service},
+    ]
+
+
+def _metadata(model: Registered) -> dict[str, Any]:
+    name = object_name(model.name)
+    return {
+        "name": name,
+        "labels": {"app.kubernetes.io/name": name, "app.kubernetes.io/version": model.version},
+        "annotations": {"trireme/model": model.uri},
+    }
+
+
+def object_name(model: str) -> str:
+    """Returns the name of a model's objects: small letters, digits and dashes.
+
+    Args:
+        model: The registered model's name.
+
+    Raises:
+        InputError: Nothing of it is left.
+    """
+    name = re.sub(r"[^a-z0-9]+", "-", model.lower())[:50].strip("-")
+    if not re.match("[a-z]", name):
+        raise InputError(f"model {model!r}: a name on a cluster has to begin with a letter, a to z")
+    return name
+
+
+def _pod(model: Registered, example: str, tracking_uri: str, image: str) -> dict[str, Any]:
+    files = {"name": "model", "mountPath": str(FILES)}
+    scratch = {"name": "tmp", "mountPath": "/tmp"}
+    return {
+        "automountServiceAccountToken": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER,
+            "fsGroup": USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "initContainers": [
+            _download(model, tracking_uri, image) | {"volumeMounts": [files, scratch]}
+        ],
+        "containers": [
+            _server(example, image) | {"volumeMounts": [files | {"readOnly": True}, scratch]}
+        ],
+        "volumes": [{"name": "model", "emptyDir": {}}, {"name": "tmp", "emptyDir": {}}],
+    }
+
+
+def _download(model: Registered, tracking_uri: str, image: str) -> dict[str, Any]:
+    """Returns the container that brings the files; only this one may talk to the registry."""
+    return _container(
+        "model",
+        image,
+        ["mlflow", "artifacts", "download", "-u", model.uri, "-d", str(FILES)],
+        {"MLFLOW_TRACKING_URI": tracking_uri},
+    ) | {"envFrom": [{"secretRef": {"name": CREDENTIALS, "optional": True}}]}
+
+
+def _server(example: str, image: str) -> dict[str, Any]:
+    """Returns the container of the scoring server.
+
+    It runs what ``mlflow models serve`` would start: as process 1 that command would not pass a
+    SIGTERM on, and requests under way would be lost at every update.
+    """
+    predict = f"http://127.0.0.1:{PORT}/invocations", str(FILES / example)
+    ping = {"httpGet": {"path": "/ping", "port": "http"}}
+    server = _container(
+        "server",
+        image,
+        [
+            *("uvicorn", "--host", "0.0.0.0", "--port", str(PORT)),
+            "mlflow.pyfunc.scoring_server.app:app",
+        ],
+        {"__pyfunc_model_path__": str(FILES)},
+    )
+    return server | {
+        "ports": [{"name": "http", "containerPort": PORT}],
+        "startupProbe": ping | {"periodSeconds": 2, "failureThreshold": 150},
+        "readinessProbe": {
+            "exec": {"command": ["python3", "-c", _PREDICT, *predict]},
+            "periodSeconds": 10,
+            "timeoutSeconds": 10,
+        },
+        "livenessProbe": ping | {"periodSeconds": 10, "timeoutSeconds": 5},
+        # Until no Service sends it requests any more.
+        "lifecycle": {"preStop": {"exec": {"command": ["sleep", "5"]}}},
+    }
+
+
+def _container(name: str, image: str, command: list[str], env: dict[str, str]) -> dict[str, Any]:
+    # Libraries keep things in the home directory.
+    variables = env | {"HOME": "/tmp", "MLFLOW_DISABLE_TELEMETRY": "true"}
+    return {
+        "name": name,
+        "image": image,
+        "command": command,
+        "env": [{"name": key, "value": value} for key, value in variables.items()],
+        "resources": RESOURCES,
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
