@@ -18,7 +18,7 @@ def _group() -> None:
 @app.command()
 def volume(
     uri: Annotated[str, typer.Argument(metavar="URI", help="nfs://, oss:// or s3://.")],
-    name: Annotated[str, typer.Option(help="Of the volume and of its claim.")],
+    name: Annotated[str, typer.Option(help="Of the claim.")],
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Of the claim.")] = "default",
     secret: Annotated[str, typer.Option(help="oss://: the Secret with akId and akSecret.")] = "",
     options: Annotated[

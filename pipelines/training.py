@@ -10,6 +10,7 @@ from components.checkout import git
 from components.checkout.component import checkout
 from components.dataset import description
 from components.dataset.component import dataset
+from components.dataset.sources import source_of
 from components.evaluation import evaluate as evaluation
 from components.evaluation.component import evaluate
 from components.export import export as exporting
@@ -67,6 +68,7 @@ def steps(framework: str, framework_image: str, parameters: dict[str, Any]) -> N
         options=given["dataset_options"],
         workspace=workspace,
     )
+    data.after(code)  # which may fail in a second, and not after a copy of hours
     for purpose, step in (("code", code), ("dataset", data)):
         kubernetes.use_secret_as_volume(
             step,
@@ -126,10 +128,12 @@ def check(framework: str, parameters: dict[str, Any]) -> None:
         InputError: One sentence on the first that is wrong.
     """
     git.check(*(parameters[f"code_{name}"] for name in ("url", "revision", "secret", "directory")))
+    git.check_here(parameters["code_url"], parameters["code_secret"])
     described = description.described(
         *(parameters[f"dataset_{name}"] for name in ("uri", "secret", "options"))
     )
     description.check_here(described)
+    source_of(described)
     given: dict[str, Any] = NOT_EVERYWHERE | parameters
     launch.prepare(
         Path("/"),

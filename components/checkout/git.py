@@ -46,6 +46,22 @@ def check(url: str, revision: str, secret: str = "", directory: str = "") -> Non
         raise InputError(f"code_directory {directory!r} must be a path inside the repository")
 
 
+def check_here(url: str, secret: str) -> None:
+    """Refuses what this machine can tell without asking a server: the Secret, a directory.
+
+    Args:
+        url: As for ``checkout``.
+        secret: The name of the Secret; the default one need not be there.
+
+    Raises:
+        InputError: One sentence that says what is wrong.
+    """
+    source, name = urls.source(url), secrets.given(secret, "code")
+    with credentials.access(source, name) as access:
+        if urls.is_local(source):
+            repository.tip(Origin(source, name, access), "")
+
+
 def resolve(url: str, revision: str, secret: str = "") -> str:
     """Returns the commit that a revision is now, so that many can check out the same.
 

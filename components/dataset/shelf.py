@@ -3,6 +3,8 @@
 import contextlib
 import errno
 import json
+import os
+import uuid
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,6 +65,7 @@ class Shelf:
     def __init__(self, cache: Path, dataset: Dataset) -> None:
         self.cache = cache.absolute()
         self.trees = self.cache / "trees"
+        self.made = self.cache / "made"
         self.record = self.cache / "sources" / dataset.key
         self.partial = self.cache / "partial" / dataset.key
         self.tree = self.partial / "tree"
@@ -70,7 +73,8 @@ class Shelf:
 
     def make(self) -> None:
         """Makes the directories that the others are in."""
-        for directory in (self.trees, self.record.parent, self.partial, self.lock.parent):
+        inside = (self.record, self.lock)
+        for directory in (self.trees, self.made, self.partial, *(path.parent for path in inside)):
             directory.mkdir(parents=True, exist_ok=True)
             with contextlib.suppress(PermissionError):  # somebody else's, who has done it
                 directory.chmod(0o755)  # whatever the umask: others are to read it
@@ -79,6 +83,8 @@ class Shelf:
         """Returns the tree that holds exactly what a source lists, if it is there."""
         record = self._recorded()
         if record is None or record.listing != packed(entries):
+            return None
+        if not self._is_intact(record.tree, entries):
             return None
         return self.tree_of(record.tree, entries)
 
@@ -92,11 +98,29 @@ class Shelf:
         record = self._recorded()
         if record is None:
             return {}
-        tree, hashes = self.trees / record.tree, record.hashes
+        tree, hashes, made = self.trees / record.tree, record.hashes, self._made(record.tree)
         return {
             entry: (f"{tree}/{entry.name}", hashes[32 * number : 32 * number + 32])
             for number, entry in enumerate(unpacked(record.listing))
+            if _is_as_it_was(f"{tree}/{entry.name}", made, entry.size)
         }
+
+    def _made(self, tree: str) -> int:
+        """Returns when a tree was made, in nanoseconds; 0 where that is not known."""
+        try:
+            return (self.made / tree).stat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
+
+    def _is_intact(self, tree: str, entries: list[Entry]) -> bool:
+        """Whether nobody has written to a tree since it was made, as root can by mistake."""
+        if os.geteuid() != 0:
+            return True
+        made, root = self._made(tree), f"{self.trees}/{tree}"
+        folders = {entry.name.rpartition("/")[0] for entry in entries}
+        return all(_is_as_it_was(f"{root}/{folder}", made) for folder in folders) and all(
+            _is_as_it_was(f"{root}/{entry.name}", made, entry.size) for entry in entries
+        )
 
     def _recorded(self) -> Record | None:
         """Returns what was copied from this source before, if its tree is there still."""
@@ -125,8 +149,14 @@ class Shelf:
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
-            # The same bytes have come from another source.
+            # The same bytes have come from another source, or were there and have been changed.
+            if not self._is_intact(tree, entries):
+                aside = target.with_name(f"{tree}.{uuid.uuid4().hex}")
+                target.rename(aside)
+                self.tree.rename(target)
+                remove(aside)
         target.chmod(0o555)
+        (self.made / tree).touch()
         remove(self.partial)
 
     def make_room(self, error: OSError) -> None:
@@ -144,3 +174,12 @@ class Shelf:
         return SourceFailed(
             f"dataset_uri {dataset.uri!r} cannot be copied to {self.cache}: {error}"
         )
+
+
+def _is_as_it_was(path: str, made: int, size: int | None = None) -> bool:
+    """Whether a file has its size, and a file or folder was last written before that time."""
+    try:
+        info = os.stat(path)  # noqa: PTH116 - of a hundred thousand files
+    except OSError:
+        return False
+    return info.st_mtime_ns <= made and size in (None, info.st_size)

@@ -57,7 +57,8 @@ def stage(dataset: Dataset | str, destination: Path, cache: Path | None = None) 
     journal.log_dataset(dataset.uri, staged.fingerprint, staged.files, staged.bytes)
     journal.log_tags({"dataset.uri": dataset.uri, "dataset.fingerprint": staged.fingerprint})
     journal.summarize(
-        f"{dataset.uri}, {staged.files} files, {staged.bytes:,} bytes, {staged.fingerprint[:19]}"
+        f"{dataset.uri}, {staged.files:,} file{'s' * (staged.files != 1)}, {staged.bytes:,} bytes, "
+        f"{staged.fingerprint[:19]}"
     )
     return staged
 

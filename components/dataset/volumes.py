@@ -48,21 +48,23 @@ def persistent(dataset: Dataset, name: str, namespace: str) -> list[dict[str, An
     Args:
         dataset: An ``nfs://`` dataset, or an ``oss://`` or ``s3://`` one whose ``way`` is
             ``mount``.
-        name: Of both objects; of the volume it has to be unique in the cluster.
-        namespace: Where the pods are, and the Secret.
+        name: Of the claim.
+        namespace: Where that is, and the pods, and the Secret. The volume's name has to be the
+            only one in the cluster, so it begins with this.
     """
+    whole = f"{namespace}-{name}"
     modes = {"accessModes": ["ReadOnlyMany"]}
     source = {"nfs": _nfs, "oss": _oss, "s3": _s3}[dataset.place.kind]
     volume: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
-        "metadata": {"name": name},
+        "metadata": {"name": whole},
         "spec": modes
         | {
             "capacity": {"storage": SIZE},
             "claimRef": {"namespace": namespace, "name": name},
             "persistentVolumeReclaimPolicy": "Retain",
-            **source(dataset, name, namespace),
+            **source(dataset, whole, namespace),
         },
     }
     claim = {
@@ -73,7 +75,7 @@ def persistent(dataset: Dataset, name: str, namespace: str) -> list[dict[str, An
         | {
             "storageClassName": "",  # or a default one would make a volume
             "resources": {"requests": {"storage": SIZE}},
-            "volumeName": name,
+            "volumeName": whole,
         },
     }
     return [volume, claim]

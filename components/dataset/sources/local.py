@@ -85,6 +85,11 @@ def _add_below(
         for item in found:
             if not prefix and item.name == "lost+found":  # of the file system that is mounted there
                 continue
+            if item.is_symlink() and not Path(item.path).exists():
+                raise InputError(
+                    f"dataset_uri {directory!r} could not be copied: {item.path!r} is a link that "
+                    "leads nowhere"
+                )
             info = item.stat()
             if not stat.S_ISDIR(info.st_mode):
                 entries.append(_entry(item.path, prefix + item.name, info))

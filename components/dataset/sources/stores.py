@@ -153,6 +153,11 @@ def explained(error: BaseError, dataset: Dataset) -> TriremeError | Fault:
         return Fault(f"the store answered {words}")
     if status >= 300:
         return InputError(f"dataset_uri {uri!r}: the store refuses the request ({words})")
+    if "non-partial response" in said:
+        return InputError(
+            f"dataset_uri {uri!r}: the server does not answer requests for a part of an object as "
+            "S3 does (status 206), and large objects are read in parts"
+        )
     if "InvalidPath" in type(error).__name__ or "invalid path" in said.lower():
         return InputError(
             f"dataset_uri {uri!r} holds an object whose name cannot be a file's: "
@@ -163,7 +168,8 @@ def explained(error: BaseError, dataset: Dataset) -> TriremeError | Fault:
 
 def unreachable(dataset: Dataset, fault: Fault) -> SourceFailed:
     """Returns the error for a source that stayed away."""
-    return SourceFailed(f"dataset_uri {dataset.uri!r} could not be read: {fault}")
+    place = f" from {_url(dataset.endpoint)}" if dataset.endpoint else ""
+    return SourceFailed(f"dataset_uri {dataset.uri!r} could not be read{place}: {fault}")
 
 
 def _words(said: str, status: int) -> str:

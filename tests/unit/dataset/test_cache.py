@@ -378,6 +378,27 @@ def test_after_an_interrupt_nobody_writes_any_more(source, cache, monkeypatch):
     assert threading.active_count() == before
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="nobody else can write there by mistake")
+@pytest.mark.parametrize("what", ["changed", "added", "removed", "added below"])
+def test_a_tree_that_somebody_has_written_to_is_made_anew(what, source, cache):
+    """As only root can, whom read-only files do not hold back."""
+    before = bring(here(source), cache)
+    tree = Path(before.path)
+    tree.chmod(0o755)
+    (tree / "folder").chmod(0o755)
+    if what == "changed":
+        (tree / "a.txt").chmod(0o644)
+        (tree / "a.txt").write_text("FIRST")
+    elif what == "removed":
+        (tree / "a.txt").unlink()
+    else:
+        (tree / ("folder" if what == "added below" else ".") / "new.txt").write_text("new")
+    after = bring(here(source), cache)
+    assert after.fingerprint == before.fingerprint == fingerprint(Path(after.path), full=True)
+    assert bring(here(source), cache).copied == 0
+    assert [path.name for path in tree.parent.iterdir()] == [tree.name]
+
+
 def test_what_is_staged_can_be_read_by_others_whatever_the_umask(source, cache):
     before = os.umask(0o077)
     try:

@@ -26,7 +26,7 @@ def test_what_an_export_needs():
     held, claim = persistent(Dataset(uri="nfs://server/a/b"), "export", "team")
     assert held["spec"]["nfs"] == {"server": "server", "path": "/a/b", "readOnly": True}
     assert held["spec"]["mountOptions"] == ["ro"]
-    assert claim["spec"]["volumeName"] == "export"
+    assert claim["spec"]["volumeName"] == held["metadata"]["name"] == "team-export"
 
 
 def test_what_alibabas_nas_needs_besides():
@@ -42,7 +42,7 @@ def test_what_the_oss_driver_needs():
     held, claim = persistent(dataset, "run-data", "team")
     assert held["spec"]["csi"] == {
         "driver": "ossplugin.csi.alibabacloud.com",
-        "volumeHandle": "run-data",
+        "volumeHandle": "team-run-data",
         "readOnly": True,
         "volumeAttributes": {
             "bucket": "bucket",
@@ -70,7 +70,7 @@ def test_what_the_s3_driver_needs():
     spec = persistent(dataset, "run-data", "team")[0]["spec"]
     assert spec["csi"] == {
         "driver": "s3.csi.aws.com",
-        "volumeHandle": "run-data",
+        "volumeHandle": "team-run-data",
         "volumeAttributes": {"bucketName": "bucket"},
     }
     assert spec["mountOptions"] == [
