@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from components.errors import InputError, TriremeError
-from pipelines import dataset_cli, job_cli, registry_cli, serve_cli
+from pipelines import dataset_cli, job_cli, registry_cli, reproduce_cli, serve_cli
 
 if TYPE_CHECKING:
     from pipelines.catalog import Pipeline
@@ -29,6 +29,7 @@ app.add_typer(job_cli.app, name="job")
 app.add_typer(dataset_cli.app, name="dataset")
 app.command()(registry_cli.promote)
 app.command()(registry_cli.rollback)
+app.command()(reproduce_cli.reproduce)
 app.command()(serve_cli.serve)
 
 PipelineName = Annotated[

@@ -1,7 +1,7 @@
 """What the training pipelines have in common: checkout, dataset, train, evaluate, export."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kfp import dsl, kubernetes
 
@@ -45,12 +45,25 @@ OF_THE_JOB = (
 """Parameters that describe the training job."""
 
 
-def steps(framework: str, framework_image: str, parameters: dict[str, Any]) -> None:
-    """Adds the steps to the pipeline that is being built.
+class Training(NamedTuple):
+    """The steps that lead to a model.
+
+    Attributes:
+        code: Checks out the repository.
+        data: Stages the dataset.
+        trained: Trains.
+    """
+
+    code: dsl.PipelineTask
+    data: dsl.PipelineTask
+    trained: dsl.PipelineTask
+
+
+def training_steps(framework: Any, parameters: dict[str, Any]) -> Training:
+    """Adds the steps that lead to a model to the pipeline that is being built.
 
     Args:
-        framework: What the training program is written in.
-        framework_image: The image that evaluates and exports its models.
+        framework: What connects the replicas; may be a parameter of the pipeline, too.
         parameters: The pipeline's parameters by name.
     """
     given: dict[str, Any] = NOT_EVERYWHERE | parameters
@@ -85,6 +98,22 @@ def steps(framework: str, framework_image: str, parameters: dict[str, Any]) -> N
         run=dsl.PIPELINE_JOB_ID_PLACEHOLDER,
         workspace=workspace,
     )
+    for step in [code, data, trained]:
+        _never_cached(step)
+    return Training(code, data, trained)
+
+
+def steps(framework: str, framework_image: str, parameters: dict[str, Any]) -> None:
+    """Adds the steps to the pipeline that is being built.
+
+    Args:
+        framework: What the training program is written in.
+        framework_image: The image that evaluates and exports its models.
+        parameters: The pipeline's parameters by name.
+    """
+    given: dict[str, Any] = NOT_EVERYWHERE | parameters
+    workspace = dsl.WORKSPACE_PATH_PLACEHOLDER
+    code, data, trained = training_steps(framework, given)
     evaluated = evaluate(
         model=trained.outputs["model"],
         data=data.outputs["path"],
@@ -112,16 +141,19 @@ def steps(framework: str, framework_image: str, parameters: dict[str, Any]) -> N
         )
     for step in [evaluated, exported]:
         step.set_container_image(framework_image)
-    for step in [code, data, trained, evaluated, exported]:
-        # What a step leaves is in the workspace of its run, where no other run would find it.
-        step.set_caching_options(enable_caching=False)
+        _never_cached(step)
 
 
-def check(framework: str, parameters: dict[str, Any]) -> None:
-    """Refuses parameters that could not work, before anything is created.
+def _never_cached(step: dsl.PipelineTask) -> None:
+    # What a step leaves is in the workspace of its run, where no other run would find it.
+    step.set_caching_options(enable_caching=False)
+
+
+def check_training(framework: str, parameters: dict[str, Any]) -> None:
+    """Refuses parameters that could not lead to a model, before anything is created.
 
     Args:
-        framework: What the training program is written in.
+        framework: What connects the replicas.
         parameters: A value for every parameter of the pipeline.
 
     Raises:
@@ -144,7 +176,20 @@ def check(framework: str, parameters: dict[str, Any]) -> None:
         more=given["job"],
         **{name: given[name] for name in OF_THE_JOB},
     )
-    evaluation.check(parameters["min_accuracy"], parameters["gate"])
-    load.check(given["model_factory"])
-    exporting.check(parameters["model_name"])
     pipeline_run.check(parameters["experiment"])
+
+
+def check(framework: str, parameters: dict[str, Any]) -> None:
+    """Refuses parameters that could not work, before anything is created.
+
+    Args:
+        framework: What the training program is written in.
+        parameters: A value for every parameter of the pipeline.
+
+    Raises:
+        InputError: One sentence on the first that is wrong.
+    """
+    check_training(framework, parameters)
+    evaluation.check(parameters["min_accuracy"], parameters["gate"])
+    load.check(parameters.get("model_factory", ""))
+    exporting.check(parameters["model_name"])

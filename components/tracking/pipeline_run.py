@@ -5,7 +5,6 @@ On Kubeflow its MLflow plugin does this: it opens the runs and gives every step
 """
 
 import fcntl
-import importlib.metadata
 import logging
 import os
 import sys
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from components.errors import InputError, TriremeError
-from components.tracking import registry
+from components.tracking import machine, registry
 from components.tracking.environment import TRACKER, announce
 from components.tracking.store import default_uri, must_answer, public
 from components.tracking.sync import Run, hurry, log, patiently, sync
@@ -189,12 +188,13 @@ class PipelineRun:
                 "pipeline": pipeline,
                 "mlflow.source.name": f"trireme run {pipeline}",
                 "python": sys.version.split()[0],
+                "cpu": machine.cpu(),
             }
             log(self.run_id, params=params, tags=tags)
         except MlflowException as error:
             reason = str(error).replace(self.uri, public(self.uri))
             raise InputError(f"MLflow at {public(self.uri)} refuses: {reason}") from None
-        client.log_text(self.run_id, _packages(), "environment.txt")
+        client.log_text(self.run_id, machine.packages(), machine.PACKAGES)
 
     def _open_step(self, step: str, file: Path, champion: Path | None) -> None:
         from mlflow import MlflowClient
@@ -264,11 +264,3 @@ def _alone(home: Path) -> Iterator[None]:
     with (home / "mlflow.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-def _packages() -> str:
-    lines = {
-        f"{distribution.metadata['Name']}=={distribution.version}"
-        for distribution in importlib.metadata.distributions()
-    }
-    return "\n".join(sorted(lines, key=str.lower)) + "\n"

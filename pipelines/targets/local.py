@@ -57,6 +57,7 @@ class Result:
         exit_status: What the command exits with.
         steps: What each step that ran said about itself, by name.
         error: What went wrong, where something did.
+        run_id: Id of the MLflow run.
         mlflow_page: The run in MLflow's UI.
         needs_ui: Whether that UI has to be started first.
         temporary: Directory of the steps' temporary files, removed at the end.
@@ -69,6 +70,7 @@ class Result:
     exit_status: int = 0
     steps: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     error: TriremeError | None = None
+    run_id: str = ""
     mlflow_page: str = ""
     needs_ui: bool = False
     temporary: str = ""
@@ -122,7 +124,8 @@ def run(pipeline: Pipeline, arguments: dict[str, Any], console: Console) -> Resu
             with handled(lambda number, frame: sync.hurry(), from_a_terminal()):
                 _close(record, result, {"duration_seconds": time.monotonic() - started})
             shutil.rmtree(result.temporary, ignore_errors=True)
-    result.mlflow_page, result.needs_ui = record.page, not record.is_on_a_server
+    result.run_id, result.mlflow_page = record.run_id, record.page
+    result.needs_ui = not record.is_on_a_server
     result.model_version = record.told.get("model_version", "")
     return result
 

@@ -1,0 +1,201 @@
+"""What a run was made from, as MLflow tells: enough to make it again."""
+
+import re
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from components.errors import InputError, TriremeError
+from components.tracking import machine
+from components.tracking.store import public
+from components.tracking.sync import patiently
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+
+MODEL = "model"  # where the training step's run keeps what was in MODEL_DIR
+
+_ID = re.compile(r"[0-9a-f]{32}")
+_NAME = re.compile(r"[\w.-]+")
+_NEEDED = {"git.commit": "commit", "dataset.fingerprint": "fingerprint of its dataset"}
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """What a pipeline run was made from.
+
+    Attributes:
+        run_id: Id of its MLflow run.
+        name: Name of that run.
+        experiment: Name of its experiment.
+        params: The pipeline's parameters, as MLflow keeps them.
+        framework: What connected the replicas.
+        code: URL of the repository.
+        commit: The commit of it.
+        fingerprint: Of the dataset.
+        machine: What it computed with, by name: ``Python``, ``CPU`` and all packages.
+        training_id: Id of the training step's MLflow run.
+    """
+
+    run_id: str
+    name: str
+    experiment: str
+    params: dict[str, str]
+    framework: str
+    code: str
+    commit: str
+    fingerprint: str
+    machine: dict[str, str]
+    training_id: str
+
+
+def read(wanted: str) -> Lineage:
+    """Reads what a run was made from.
+
+    Args:
+        wanted: Id or name of the MLflow run of a pipeline that trained a model.
+
+    Raises:
+        InputError: There is no such run, or it does not say enough.
+        TriremeError: MLflow does not answer, or refuses.
+    """
+    from mlflow import MlflowClient
+
+    run = _find(wanted)
+    tags, named = run.data.tags, f"run {run.info.run_name} ({run.info.run_id})"
+    if parent := tags.get("mlflow.parentRunId"):
+        raise InputError(f"{named} is one step of the run {parent}; give that one")
+    if "pipeline" not in tags:
+        raise InputError(f"{named} is not of a pipeline of Trireme")
+    for tag, what in _NEEDED.items():
+        if tag not in tags:
+            raise InputError(f"{named} has no record of the {what}, the tag {tag}")
+    training = _training(run)
+    if training is None:
+        raise InputError(f"{named} has no model to compare with: its training did not succeed")
+    experiment = _ask(partial(MlflowClient().get_experiment, run.info.experiment_id))
+    return Lineage(
+        run_id=run.info.run_id,
+        name=run.info.run_name,
+        experiment=experiment.name,
+        params=run.data.params,
+        framework=training.data.params["framework"],
+        code=tags["git.url"],
+        commit=tags["git.commit"],
+        fingerprint=tags["dataset.fingerprint"],
+        machine=_machine(run),
+        training_id=training.info.run_id,
+    )
+
+
+def changed(lineage: Lineage) -> list[str]:
+    """Says what a run here would compute with, where that is not what the run computed with.
+
+    Args:
+        lineage: Of the run.
+    """
+    now = _versions(_python(), machine.cpu(), machine.packages())
+    return [
+        f"{name} was {then} and is {now.get(name, 'not installed')}"
+        for name, then in lineage.machine.items()
+        if now.get(name) != then
+    ]
+
+
+def bring_model(lineage: Lineage, directory: Path) -> Path:
+    """Brings what the run's training program left in MODEL_DIR.
+
+    Args:
+        lineage: Of the run.
+        directory: The directory to make.
+
+    Returns:
+        Where it is in there.
+
+    Raises:
+        TriremeError: MLflow does not answer, or refuses.
+    """
+    from mlflow import MlflowClient
+
+    directory.mkdir()
+    download = MlflowClient().download_artifacts
+    return Path(_ask(partial(download, lineage.training_id, MODEL, str(directory))))
+
+
+def link(run_id: str, lineage: Lineage, verdict: str) -> None:
+    """Records on a run what it was compared with, and what was found.
+
+    Args:
+        run_id: Id of the MLflow run that reproduces another.
+        lineage: Of that other one.
+        verdict: How the results compare, in words.
+    """
+    from mlflow import MlflowClient
+
+    for tag, value in {"reproduces": lineage.run_id, "reproduction": verdict}.items():
+        _ask(partial(MlflowClient().set_tag, run_id, tag, value))
+
+
+def _find(wanted: str) -> "Run":
+    from mlflow import MlflowClient
+
+    found: list[Run] = []
+    if _NAME.fullmatch(wanted):
+        client = MlflowClient()
+        experiments = [each.experiment_id for each in _ask(client.search_experiments)]
+        attribute = "run_id" if _ID.fullmatch(wanted) else "run_name"
+        query = f"attributes.{attribute} = '{wanted}'"
+        found = _ask(partial(client.search_runs, experiments, query))
+    if len(found) != 1:
+        several = f"there are {len(found)} runs of that name in MLflow; give the id of one"
+        none = "there is no run of that id or name in MLflow"
+        raise InputError(f"RUN {wanted!r}: {several if found else none}")
+    return found[0]
+
+
+def _training(run: "Run") -> "Run | None":
+    """Returns the run of the step that trained, if that kept a model."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient()
+    query = f"tags.`mlflow.parentRunId` = '{run.info.run_id}' and attributes.run_name = 'train'"
+    for step in _ask(partial(client.search_runs, [run.info.experiment_id], query)):
+        if _ask(partial(client.list_artifacts, step.info.run_id, MODEL)):
+            return step
+    return None
+
+
+def _machine(run: "Run") -> dict[str, str]:
+    from mlflow import MlflowClient
+
+    with tempfile.TemporaryDirectory() as directory:
+        download = MlflowClient().download_artifacts
+        file = _ask(partial(download, run.info.run_id, machine.PACKAGES, directory))
+        packages = Path(file).read_text()
+    return _versions(run.data.tags.get("python", ""), run.data.tags.get("cpu", ""), packages)
+
+
+def _versions(python: str, cpu: str, packages: str) -> dict[str, str]:
+    pairs = (line.partition("==") for line in packages.splitlines())
+    versions = {"Python": python, "CPU": cpu} | {name: version for name, _, version in pairs}
+    return {name: version for name, version in versions.items() if version}
+
+
+def _python() -> str:
+    return sys.version.split()[0]
+
+
+def _ask(call: Callable[[], Any]) -> Any:
+    from mlflow import get_tracking_uri
+    from mlflow.exceptions import MlflowException
+
+    try:
+        return patiently(call)
+    except MlflowException as error:
+        uri = get_tracking_uri()
+        reason = str(error).splitlines()[0].replace(uri, public(uri))
+        raise TriremeError(f"MLflow at {public(uri)} refuses: {reason}") from None

@@ -1,0 +1,85 @@
+"""The command line of reproduction: ``trireme reproduce``."""
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from components.errors import StepFailed
+
+if TYPE_CHECKING:
+    from components.tracking.lineage import Lineage
+    from pipelines.targets.local import Result
+
+SHOWN = 10  # differences between then and now that are told
+ASYNCHRONOUS = (
+    "parameter servers take the workers' updates as they come, in another order every time, so "
+    "the models will differ"
+)
+
+
+def reproduce(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Id or name of a run in MLflow.")],
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show every line of every step and replica.")
+    ] = False,
+) -> None:
+    """Train again as a run did, and compare the models bit by bit."""
+    from components.tracking import lineage as lineages
+    from components.tracking import store
+
+    store.use()
+    lineage = lineages.read(run)
+
+    from pipelines import reproduction
+    from pipelines.console import Console
+    from pipelines.targets import local
+
+    arguments = reproduction.arguments(lineage)
+    reproduction.check_data(arguments, lineage)
+    _warn(lineages.changed(lineage))
+    if arguments["parameter_servers"]:
+        print(f"warning: {ASYNCHRONOUS}", file=sys.stderr)
+    console = Console(sys.stdout, verbose)
+    result = local.run(reproduction.pipeline(lineage), arguments, console)
+    facts = {"Run": str(result.directory), "MLflow": result.mlflow_page}
+    try:
+        if result.status == "FINISHED":
+            facts = {"Model": _compared(result, lineage)} | facts
+    finally:
+        console.print()
+        console.print(f"{result.name} {result.status}", "bold")
+        console.facts(facts)
+        sys.stdout.flush()
+    if result.error:
+        raise result.error
+    raise typer.Exit(result.exit_status)
+
+
+def _warn(changes: list[str]) -> None:
+    """Names what may keep the last bits from being the same."""
+    for change in changes[:SHOWN]:
+        print(f"warning: {change}", file=sys.stderr)
+    if len(changes) > SHOWN:
+        print(f"warning: and {len(changes) - SHOWN} more such differences", file=sys.stderr)
+
+
+def _compared(result: "Result", lineage: "Lineage") -> str:
+    """Compares the models and records what is found.
+
+    Raises:
+        StepFailed: They are not the same.
+    """
+    from components.tracking import lineage as lineages
+    from components.training.result.same import compare
+
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # else it tells of this CPU's instructions
+    original = lineages.bring_model(lineage, result.directory / "original")
+    comparison = compare(original, result.workspace / "model")
+    lineages.link(result.run_id, lineage, comparison.in_words)
+    if not comparison.identical:
+        raise StepFailed(
+            f"the model {comparison.in_words}; that of {lineage.name} is in {original}"
+        )
+    return f"{comparison.in_words}, as that of {lineage.name}"

@@ -1,0 +1,113 @@
+"""The pipeline that trains as another run did, and does nothing with the model."""
+
+import ast
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from kfp import dsl
+
+from components.dataset import staging
+from components.dataset.description import described
+from components.errors import InputError, StepFailed
+from components.tracking.lineage import Lineage
+from components.tracking.sync import PARAMETER_LIMIT
+from pipelines import training
+from pipelines.catalog import Parameter, Pipeline
+
+
+@dsl.pipeline(name="reproduction", pipeline_config=training.CONFIG)
+def reproduction(
+    framework: str,
+    code_url: str,
+    code_revision: str,
+    code_secret: str,
+    code_directory: str,
+    entrypoint: str,
+    args: list,
+    dataset_uri: str,
+    dataset_secret: str,
+    dataset_options: dict,
+    workers: int,
+    experiment: str,
+    seed: int,
+    time_limit: int,
+    image: str,
+    job: dict,
+    parameter_servers: int = 0,
+    processes_per_worker: int = 1,
+) -> None:
+    """Trains as another run did, and neither evaluates nor exports nor registers."""
+    training.training_steps(framework, locals())
+
+
+def pipeline(lineage: Lineage) -> Pipeline:
+    """Returns the pipeline that trains as a run did.
+
+    Args:
+        lineage: Of the run.
+    """
+    check = partial(training.check_training, lineage.framework)
+    return Pipeline("reproduction", reproduction, check)
+
+
+def arguments(lineage: Lineage) -> dict[str, Any]:
+    """Returns a value for every parameter of the pipeline that trains as a run did.
+
+    Args:
+        lineage: Of the run.
+
+    Raises:
+        InputError: MLflow does not have a parameter whole, or it cannot work here.
+    """
+    again = pipeline(lineage)
+    params = lineage.params | {
+        "framework": lineage.framework,
+        "experiment": lineage.experiment,
+        "code_revision": lineage.commit,
+    }
+    if params.get("code_url"):  # else Trireme's own repository, wherever that is here
+        params["code_url"] = lineage.code
+    values = {
+        name: _value(parameter, params.get(name), lineage.name)
+        for name, parameter in again.parameters.items()
+    }
+    again.check(values)
+    return values
+
+
+def check_data(values: dict[str, Any], lineage: Lineage) -> None:
+    """Stages the dataset and refuses another than the run was trained on.
+
+    Args:
+        values: Of the pipeline's parameters.
+        lineage: Of the run.
+
+    Raises:
+        TriremeError: It cannot be staged, or is another.
+    """
+    dataset = described(*(values[f"dataset_{name}"] for name in ("uri", "secret", "options")))
+    with tempfile.TemporaryDirectory() as directory:
+        workspace = Path(directory)
+        staged = staging.stage(dataset, workspace / "data", staging.cache_of(workspace))
+    if staged.fingerprint != lineage.fingerprint:
+        raise StepFailed(
+            f"the dataset {dataset.uri} has changed: {lineage.name} was trained on "
+            f"{lineage.fingerprint}, and it is {staged.fingerprint} now"
+        )
+
+
+def _value(parameter: Parameter, recorded: str | None, run: str) -> Any:
+    """Returns a parameter's value from the text that MLflow keeps of it."""
+    if recorded is None:
+        return parameter.default
+    try:
+        if len(recorded) >= PARAMETER_LIMIT:
+            raise ValueError
+        value = recorded if parameter.type == "STRING" else ast.literal_eval(recorded)
+    except (ValueError, SyntaxError):
+        raise InputError(
+            f"run {run}: MLflow does not have its parameter {parameter.name} whole"
+        ) from None
+    return parameter.accept(value)

@@ -1,0 +1,207 @@
+"""components/tracking/lineage.py and the refusals of ``trireme reproduce``, on a real store."""
+
+import dataclasses
+import re
+
+import mlflow
+import pytest
+
+from components.errors import InputError
+from components.tracking import journal, lineage, machine, store
+from components.tracking.pipeline_run import PipelineRun
+from components.tracking.sync import PARAMETER_LIMIT
+from pipelines import reproduction
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+PARAMS = {
+    "code_url": "../models",
+    "code_revision": "main",
+    "args": ["--name", "it's", "--rate", "0.5"],
+    "job": {"retries": 3, "env": {"A": "1"}, "suspend": False},
+    "seed": 7,
+}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A store with a run as a pipeline leaves it; what this process knows of MLflow is put back."""
+    home = tmp_path_factory.mktemp("home")
+    before = mlflow.get_tracking_uri()
+    with pytest.MonkeyPatch.context() as environment:
+        for name in ("MLFLOW_TRACKING_URI", "MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID"):
+            environment.delenv(name, raising=False)
+        environment.setenv("TRIREME_HOME", str(home))
+        record = PipelineRun("whole-run", "digits", "pytorch-training", PARAMS, home)
+        _steps(record, home / "workspace")
+        record.close("FINISHED", {})
+        store.use()
+        yield home
+    mlflow.set_tracking_uri(before)
+
+
+def _steps(record, workspace):
+    model = workspace / "model"
+    model.mkdir(parents=True)
+    (model / "model.pt").write_text("weights")
+    for step in ("checkout", "dataset", "train"):
+        record.step_started(step, workspace)
+        with journal.opened(workspace, step):
+            if step == "checkout":
+                tags = {"git.commit": COMMIT, "git.url": "file:///models", "git.dirty": "true"}
+                journal.log_tags(tags)
+            elif step == "dataset":
+                journal.log_tags({"dataset.fingerprint": "sha256:abc", "dataset.uri": "/data"})
+            else:
+                journal.log_params({"framework": "pytorch"})
+                journal.log_artifact(model, "model")
+        record.step_ended(step, "FINISHED", workspace, {})
+
+
+@pytest.fixture(scope="module")
+def whole(home):
+    return lineage.read("whole-run")
+
+
+@pytest.fixture
+def run(home):
+    """Makes a run with tags, which is removed again; returns its id."""
+    client = mlflow.MlflowClient()
+    made = []
+
+    def make(**tags):
+        experiment = client.get_experiment_by_name("digits").experiment_id
+        tags = {name.replace("_", "."): value for name, value in tags.items()}
+        made.append(client.create_run(experiment, tags=tags, run_name="another").info.run_id)
+        return made[-1]
+
+    yield make
+    for run_id in made:
+        client.delete_run(run_id)
+
+
+def test_a_run_is_known_by_its_id_and_by_its_name(whole):
+    assert lineage.read(whole.run_id) == whole
+
+
+def test_what_it_was_made_from_is_read(whole):
+    assert (whole.name, whole.experiment, whole.framework) == ("whole-run", "digits", "pytorch")
+    assert (whole.code, whole.commit) == ("file:///models", COMMIT)
+    assert whole.fingerprint == "sha256:abc"
+    assert {"Python", "CPU", "torch", "numpy"} <= set(whole.machine)
+
+
+def test_its_model_is_brought(whole, tmp_path):
+    model = lineage.bring_model(whole, tmp_path / "original")
+    assert (model / "model.pt").read_text() == "weights"
+
+
+def test_nothing_has_changed_on_the_machine_that_it_ran_on(whole):
+    assert lineage.changed(whole) == []
+
+
+def test_what_has_changed_is_named(whole):
+    then = whole.machine | {"numpy": "1.0", "gone": "2.0", "CPU": "i486, 1 core"}
+    told = lineage.changed(dataclasses.replace(whole, machine=then))
+    now = whole.machine
+    assert f"CPU was i486, 1 core and is {now['CPU']}" in told
+    assert f"numpy was 1.0 and is {now['numpy']}" in told
+    assert "gone was 2.0 and is not installed" in told
+    assert len(told) == 3
+
+
+def test_its_parameters_have_their_types_again_and_its_commit(whole, make_repository):
+    repository = make_repository("code")
+    repository.commit("The program")
+    code = repository.directory.as_uri()
+    values = reproduction.arguments(dataclasses.replace(whole, params=_given(whole), code=code))
+    assert values["args"] == PARAMS["args"]
+    assert values["job"] == PARAMS["job"]
+    assert values["seed"] == 7
+    assert values["code_revision"] == COMMIT
+    assert values["code_url"] == code
+    assert values["experiment"] == "digits"
+    assert values["processes_per_worker"] == 1
+
+
+def test_the_own_repository_is_that_of_whoever_reproduces(whole):
+    given = _given(whole) | {"code_url": ""}
+    values = reproduction.arguments(dataclasses.replace(whole, params=given))
+    assert values["code_url"] == ""
+
+
+@pytest.mark.parametrize("name", ["args", "entrypoint"])
+def test_a_parameter_that_mlflow_has_cut_is_refused(whole, name):
+    cut = ("['" + "x" * PARAMETER_LIMIT)[:PARAMETER_LIMIT]
+    given = _given(whole) | {name: cut}
+    with pytest.raises(InputError, match=f"does not have its parameter {name} whole"):
+        reproduction.arguments(dataclasses.replace(whole, params=given))
+
+
+def _given(whole):
+    """The parameters of a real pipeline's run, as MLflow has them."""
+    defaults = {
+        "code_url": "models",
+        "code_secret": "",
+        "code_directory": "",
+        "entrypoint": "train.py",
+        "dataset_uri": "builtin://digits",
+        "dataset_secret": "",
+        "dataset_options": "{}",
+        "workers": "1",
+        "time_limit": "0",
+        "image": "",
+        "model_name": "classifier",
+    }
+    return defaults | whole.params
+
+
+@pytest.mark.parametrize("unknown", ["none-such", "0" * 32, "' or 1 = 1", "", "../x"])
+def test_a_run_that_there_is_not_is_refused(home, unknown):
+    with pytest.raises(InputError, match="there is no run of that id or name"):
+        lineage.read(unknown)
+
+
+def test_a_name_that_several_have_is_refused(run):
+    run(), run()
+    with pytest.raises(
+        InputError, match="there are 2 runs of that name in MLflow; give the id of one"
+    ):
+        lineage.read("another")
+
+
+def test_a_step_is_refused_with_the_run_that_it_is_of(whole):
+    with pytest.raises(InputError, match=f"one step of the run {whole.run_id}; give that one"):
+        lineage.read(whole.training_id)
+
+
+COMPLETE = {"pipeline": "p", "git_commit": COMMIT, "dataset_fingerprint": "sha256:abc"}
+
+
+@pytest.mark.parametrize(
+    ("missing", "why"),
+    [
+        ("pipeline", "is not of a pipeline of Trireme"),
+        ("git_commit", "has no record of the commit, the tag git.commit"),
+        ("dataset_fingerprint", "has no record of the fingerprint of its dataset"),
+        ("", "has no model to compare with"),
+    ],
+)
+def test_a_run_that_does_not_say_enough_is_refused(run, missing, why):
+    run_id = run(**{name: value for name, value in COMPLETE.items() if name != missing})
+    with pytest.raises(InputError, match=re.escape(why)) as refused:
+        lineage.read(run_id)
+    assert f"run another ({run_id})" in str(refused.value)
+
+
+def test_the_command_refuses_in_one_sentence(trireme, untracked):
+    status, output, errors = trireme("reproduce", "some-run")
+    assert (status, output) == (2, "")
+    assert errors.startswith("error: nothing has run here yet: there is no ")
+    assert len(errors.splitlines()) == 1
+    assert not untracked.exists()
+
+
+@pytest.mark.parametrize(("set_to", "told"), [("", ""), ("3", ", OMP_NUM_THREADS=3")])
+def test_the_cpu_is_named_with_its_cores_and_threads(monkeypatch, set_to, told):
+    monkeypatch.setenv("OMP_NUM_THREADS", set_to)
+    assert re.fullmatch(rf".+, \d+ cores?{told}", machine.cpu())
