@@ -1,6 +1,7 @@
 """How good a classifier is: scikit-learn's figures, and how sure they are."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,6 +10,23 @@ from components.training.result.trained import NotLoadable
 
 CONFIDENCE = 0.95
 ROC_POINTS = 100  # of a curve, which may have one for each sample
+MISTAKES = 12  # that a person may want to look at
+
+
+class Mistake(NamedTuple):
+    """A sample that is classified wrong.
+
+    Attributes:
+        sample: Its number in the held-out split, from 0.
+        truth: Its class.
+        said: The class that the model takes it for.
+        sure: The probability that the model gives that.
+    """
+
+    sample: int
+    truth: str
+    said: str
+    sure: float
 
 
 @dataclass(frozen=True)
@@ -29,6 +47,7 @@ class Evaluation:
         recall: Per class.
         support: Held-out samples per class.
         confusion: Samples by true class (rows) and predicted class (columns).
+        mistakes: The worst ones: those whose true class the model thinks the least likely.
     """
 
     classes: list[str]
@@ -42,6 +61,7 @@ class Evaluation:
     recall: list[float]
     support: list[int]
     confusion: list[list[int]]
+    mistakes: list[Mistake]
 
 
 def measure(outputs: np.ndarray, labels: np.ndarray, names: list[str]) -> Evaluation:
@@ -68,8 +88,9 @@ def measure(outputs: np.ndarray, labels: np.ndarray, names: list[str]) -> Evalua
     )
     right = predicted == labels
     likely = _probabilities(outputs, len(classes))
+    called = names if len(names) == len(classes) else [str(index) for index in classes]
     return Evaluation(
-        classes=names if len(names) == len(classes) else [str(index) for index in classes],
+        classes=called,
         accuracy=float(right.mean()),
         accuracy_range=_range(right),
         macro_f1=float(f1_score(labels, predicted, average="macro", zero_division=0.0)),
@@ -80,7 +101,24 @@ def measure(outputs: np.ndarray, labels: np.ndarray, names: list[str]) -> Evalua
         recall=recall.tolist(),
         support=support.tolist(),
         confusion=confusion_matrix(labels, predicted, labels=classes).tolist(),
+        mistakes=_worst(likely, labels, predicted, called),
     )
+
+
+def _worst(
+    likely: np.ndarray, labels: np.ndarray, predicted: np.ndarray, names: list[str]
+) -> list[Mistake]:
+    wrong = np.flatnonzero(predicted != labels)
+    worst = wrong[np.argsort(likely[wrong, labels[wrong]], kind="stable")][:MISTAKES]
+    return [
+        Mistake(
+            int(sample),
+            names[labels[sample]],
+            names[predicted[sample]],
+            float(likely[sample, predicted[sample]]),
+        )
+        for sample in worst
+    ]
 
 
 def _probabilities(outputs: np.ndarray, classes: int) -> np.ndarray:

@@ -68,7 +68,7 @@ def evaluate_and_report(
         confusion.log_confusion_matrix(evaluation.classes, evaluation.confusion)
         confusion.log_roc_curve(*evaluation.roc)
     kept = Path(workspace, "report.html")
-    page.write(kept, judged, about)
+    page.write(kept, judged, about, Path(workspace), Path(data))
     Path(report.path).parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(kept, report.path)
     journal.log_artifact(kept)

@@ -18,7 +18,7 @@ from torch import nn
 
 from components.errors import InputError
 from components.evaluation import evaluate as evaluation
-from components.evaluation import outputs, report
+from components.evaluation import outputs, plots, progress, report
 from components.evaluation.evaluate import Judged, Verdict, check, evaluate
 from components.evaluation.measures import measure
 
@@ -268,22 +268,81 @@ def test_a_description_of_another_form_leaves_classes_their_numbers(judge, data,
     assert found.classes == ["0", "1", "2"]
 
 
-def test_the_report_shows_the_figures_and_escapes_what_it_is_given(judge, tmp_path):
+def test_the_report_shows_the_figures_and_escapes_what_it_is_given(judge, tmp_path, data):
     verdict, found = judge(np.eye(5), np.array([0, 1, 2, 3, 3]), 0.5)
     page = tmp_path / "report.html"
-    report.write(page, Judged(verdict, found, None), {"Code": "<script>alert(1)</script>"})
+    about = {"Code": "<script>alert(1)</script>"}
+    report.write(page, Judged(verdict, found, None), about, tmp_path, data)
     text = page.read_text()
     assert "80.00 % of 5 held-out samples right" in text
     assert verdict.reason in text
     assert "<script>" not in text
     assert "<b>eel</b>" not in text and "&lt;b&gt;eel&lt;/b&gt;" in text
     assert "http://" not in text and "https://" not in text
+    assert 'aria-label="ROC by false positive rate"' in text
+    assert "<b>dog</b> taken for <b>&lt;b&gt;eel&lt;/b&gt;</b>" not in text  # it was right
+
+
+def test_the_report_shows_how_training_went_and_the_worst_mistakes(judge, tmp_path, data):
+    logs = tmp_path / "steps" / "train"
+    logs.mkdir(parents=True)
+    (logs / "worker-0.log").write_text("nothing of interest\n")
+    (logs / "master-0.log").write_text("epoch 1/2 loss 0.5\nepoch 2/2 loss 0.25\n")
+    logits = np.array([[4, 0, 0, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 9, 0.0]])
+    verdict, found = judge(logits, np.array([0, 1, 2]), 0.0)
+    assert [mistake[:3] for mistake in found.mistakes] == [(2, "cat", "dog"), (1, "bee", "dog")]
+    assert found.mistakes[0].sure > 0.99
+    page = tmp_path / "report.html"
+    report.write(page, Judged(verdict, found, None), {}, tmp_path, data)
+    text = page.read_text()
+    assert 'aria-label="loss by epoch"' in text
+    assert text.index("<b>cat</b> taken for <b>dog</b>") < text.index("<b>bee</b> taken for")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", {}),
+        ("epoch 1/3 loss 0.5", {}),  # one point is no line
+        ("epoch 1 loss 0.5\nepoch 2 loss 2e-1", {"loss": ([1, 2], [0.5, 0.2])}),
+        (
+            "[0] epoch 1/2 loss: 1, accuracy: 0.5\nepoch 2/2 loss: 0.5, accuracy: 0.75\n",
+            {"loss": ([1, 2], [1, 0.5]), "accuracy": ([1, 2], [0.5, 0.75])},
+        ),
+        # After a restart, and a figure that is no number.
+        (
+            "epoch 1 loss 3\nepoch 2 loss 2\nepoch 2 loss 1\nepoch 3 loss -e",
+            {"loss": ([1, 2], [3, 1])},
+        ),
+    ],
+)
+def test_what_a_program_prints_of_its_epochs_is_read(text, expected, tmp_path):
+    (tmp_path / "steps" / "train").mkdir(parents=True)
+    (tmp_path / "steps" / "train" / "chief-0.log").write_text(text)
+    assert progress.read(tmp_path) == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "is_image"),
+    [
+        ((8, 8), 1),
+        ((1, 8, 8), 1),
+        ((3, 8, 9), 1),
+        ((8, 8, 3), 1),
+        ((4,), 0),
+        ((2, 8, 8), 0),
+        ((300, 300), 0),
+    ],
+)
+def test_samples_that_are_images_are_shown(shape, is_image):
+    sample = np.random.default_rng(0).normal(size=shape)
+    assert plots.picture(sample).startswith("data:image/png;base64,") == bool(is_image)
 
 
 def test_the_report_of_a_model_that_was_not_evaluated_says_why(tmp_path):
     page = tmp_path / "report.html"
     verdict = Verdict(False, 0.0, "not evaluated: no test.npz")
-    report.write(page, Judged(verdict, None, None), {})
+    report.write(page, Judged(verdict, None, None), {}, tmp_path, tmp_path)
     assert "not evaluated: no test.npz" in page.read_text()
 
 

@@ -1,0 +1,37 @@
+"""How training went, from what the program printed: lines such as ``epoch 3/10 loss 0.12``."""
+
+import re
+from pathlib import Path
+
+_EPOCH = re.compile(r"\bepoch (\d+)(?:/\d+)?((?:[ ,]+[A-Za-z_]\w*[ =:]+[-+.\deE]+)+)")
+_FIGURE = re.compile(r"([A-Za-z_]\w*)[ =:]+([-+.\deE]+)")
+LINES = 4  # that are drawn
+
+
+def read(workspace: Path) -> dict[str, tuple[list[float], list[float]]]:
+    """Returns the figures of each epoch by name: the epochs, and the values.
+
+    Args:
+        workspace: The run workspace, where the training step has left its replicas' logs.
+    """
+    for log in sorted((workspace / "steps" / "train").glob("*-0.log")):
+        if found := _figures(log.read_text(errors="replace")):
+            return found
+    return {}
+
+
+def _figures(text: str) -> dict[str, tuple[list[float], list[float]]]:
+    by_epoch: dict[str, dict[int, float]] = {}
+    for epoch, figures in _EPOCH.findall(text):
+        for name, value in _FIGURE.findall(figures):
+            try:
+                # After a restart an epoch may come again; the last time counts.
+                by_epoch.setdefault(name, {})[int(epoch)] = float(value)
+            except ValueError:
+                continue
+    lines = {name: sorted(values.items()) for name, values in by_epoch.items()}
+    return {
+        name: ([epoch for epoch, _ in line], [value for _, value in line])
+        for name, line in list(lines.items())[:LINES]
+        if len(line) > 1
+    }
