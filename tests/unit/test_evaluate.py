@@ -280,7 +280,7 @@ def test_the_report_shows_the_figures_and_escapes_what_it_is_given(judge, tmp_pa
     assert "<b>eel</b>" not in text and "&lt;b&gt;eel&lt;/b&gt;" in text
     assert "http://" not in text and "https://" not in text
     assert 'aria-label="ROC by false positive rate"' in text
-    assert "<b>dog</b> taken for <b>&lt;b&gt;eel&lt;/b&gt;</b>" not in text  # it was right
+    assert "<b>dog</b> taken for <b>&lt;b&gt;eel&lt;/b&gt;</b>" in text
 
 
 def test_the_report_shows_how_training_went_and_the_worst_mistakes(judge, tmp_path, data):
