@@ -142,6 +142,8 @@ def _range(right: np.ndarray) -> tuple[float, float]:
 def _log_loss(likely: np.ndarray, labels: np.ndarray) -> float:
     from sklearn.metrics import log_loss
 
+    if likely.shape[1] == 1:
+        return 0.0  # scikit-learn wants two classes
     return float(log_loss(labels, likely, labels=np.arange(likely.shape[1])))
 
 

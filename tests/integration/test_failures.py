@@ -31,8 +31,23 @@ def test_a_script_that_raises_shows_the_failing_rank(trireme, repository):
 @pytest.mark.parametrize(
     ("parameter", "sentence"),
     [
-        ("code_revision=no-such-branch", "code_revision 'no-such-branch' does not exist in"),
         ("code_url=/proc", "code_url 'file:///proc' cannot be read"),
+        ("code_secret=nowhere", "code_secret 'nowhere': there is no such Secret"),
+        ("dataset_uri=/no/such", "dataset_uri '/no/such': there is no such file or directory"),
+    ],
+)
+def test_what_this_machine_can_tell_is_told_before_anything_is_there(trireme, parameter, sentence):
+    result = trireme.run("run", "pytorch-training", "-p", parameter)
+    assert result.returncode == 2
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stderr.startswith(f"error: {sentence}")
+    assert not (trireme.home / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("parameter", "sentence"),
+    [
+        ("code_revision=no-such-branch", "code_revision 'no-such-branch' does not exist in"),
         ("entrypoint=no/such.py", "entrypoint 'no/such.py' does not exist in the repository"),
     ],
 )

@@ -161,6 +161,13 @@ def test_the_range_of_the_accuracy_holds_the_true_one_as_often_as_it_says(sample
     assert 88 <= held <= 100
 
 
+def test_a_model_of_one_class_is_evaluated_too(judge, tmp_path, data):
+    verdict, found = judge(np.ones((3, 1)), np.zeros(3, dtype=int), 0.5)
+    assert verdict.passed and (found.log_loss, found.roc_auc) == (0, None)
+    json.dumps(found.roc, allow_nan=False)
+    report.write(tmp_path / "report.html", Judged(verdict, found, None), {}, tmp_path, data)
+
+
 def test_answers_that_are_no_numbers_keep_the_gate_shut(judge):
     logits = np.eye(3)
     logits[1, 1] = float("nan")
