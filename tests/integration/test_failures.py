@@ -28,6 +28,13 @@ def test_a_script_that_raises_shows_the_failing_rank(trireme, repository):
     assert not (trireme.run_directory() / "workspace" / "model").exists()
 
 
+def must_refuse(trireme, parameter, sentence):
+    result = trireme.run("run", "pytorch-training", "-p", parameter)
+    assert result.returncode == 2
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stderr.startswith(f"error: {sentence}")
+
+
 @pytest.mark.parametrize(
     ("parameter", "sentence"),
     [
@@ -37,10 +44,7 @@ def test_a_script_that_raises_shows_the_failing_rank(trireme, repository):
     ],
 )
 def test_what_this_machine_can_tell_is_told_before_anything_is_there(trireme, parameter, sentence):
-    result = trireme.run("run", "pytorch-training", "-p", parameter)
-    assert result.returncode == 2
-    assert len(result.stderr.splitlines()) == 1
-    assert result.stderr.startswith(f"error: {sentence}")
+    must_refuse(trireme, parameter, sentence)
     assert not (trireme.home / "runs").exists()
 
 
@@ -52,10 +56,7 @@ def test_what_this_machine_can_tell_is_told_before_anything_is_there(trireme, pa
     ],
 )
 def test_what_only_a_step_can_find_out_is_bad_input_too(trireme, parameter, sentence):
-    result = trireme.run("run", "pytorch-training", "-p", parameter)
-    assert result.returncode == 2
-    assert len(result.stderr.splitlines()) == 1
-    assert result.stderr.startswith(f"error: {sentence}")
+    must_refuse(trireme, parameter, sentence)
     (parent,) = trireme.parents()
     assert parent.info.status == "FAILED"
     assert sentence in parent.data.tags["error"]

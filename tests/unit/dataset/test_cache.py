@@ -43,15 +43,6 @@ ENTRIES = st.builds(
 
 
 @pytest.fixture
-def source(tmp_path):
-    directory = tmp_path / "source"
-    (directory / "folder").mkdir(parents=True)
-    (directory / "a.txt").write_text("first")
-    (directory / "folder" / "b.txt").write_text("second")
-    return directory
-
-
-@pytest.fixture
 def cache(tmp_path):
     return tmp_path / "cache"
 

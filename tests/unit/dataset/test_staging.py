@@ -18,16 +18,6 @@ def destination(tmp_path):
     return tmp_path / "workspace" / "data"
 
 
-@pytest.fixture
-def source(tmp_path):
-    """A dataset of two files, one of them in a folder."""
-    directory = tmp_path / "source"
-    (directory / "folder").mkdir(parents=True)
-    (directory / "a.txt").write_text("first")
-    (directory / "folder" / "b.txt").write_text("second")
-    return directory
-
-
 def tree(directory: Path) -> dict[str, bytes]:
     files = (path for path in directory.rglob("*") if path.is_file())
     return {str(path.relative_to(directory)): path.read_bytes() for path in files}
