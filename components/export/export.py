@@ -9,14 +9,20 @@ import numpy as np
 from components.errors import InputError, StepFailed
 from components.evaluation.evaluate import held_out, predict
 from components.export import pytorch, tensorflow
+from components.export.agreement import TOLERANCES, differ
+from components.export.isolated import isolated
 from components.tracking import journal
 from components.training.result.load import load_model
+from components.training.result.trained import TrainedModel
 from components.workspace import written_whole
 
 SAMPLES = 64  # real samples that every exported file is compared on
-TOLERANCE = 1e-4  # largest difference accepted, relative to the largest output
+ANSWER_LIMIT = 1 << 26  # numbers in their answers; a language model's are many
+SHORTEST = 2  # tokens; torch.export takes a length of one for a constant
 
 _WRITERS = {"pytorch": pytorch.write, "tensorflow": tensorflow.write}
+_MODULES = {"pytorch": "torch.export.pt2_archive", "tensorflow": "tensorflow"}
+"""What loads the framework's own form; torch alone is not half of what it needs."""
 
 
 class Exported(NamedTuple):
@@ -57,7 +63,9 @@ def export(
 ) -> Exported:
     """Writes a model as ONNX and in its framework's own form, with a dynamic batch size.
 
-    Each is loaded back and has to answer as the model does on real held-out samples.
+    Of sequences, such as a language model's tokens, the length is dynamic too, if the model takes
+    other lengths and can be written so. Each file is loaded back in a process without the training
+    code, and has to answer there as the trained model does on real held-out samples.
 
     Args:
         model: What was MODEL_DIR.
@@ -73,21 +81,26 @@ def export(
     Raises:
         StepFailed: The model cannot be exported, or what was written answers differently.
     """
+    trained = load_model(model, code, entrypoint, factory)
+    inputs = _samples(trained, held_out(data)[0])
+    sequences = inputs.ndim == 2 and inputs.dtype.kind in "iu"
+    any_length = sequences and _takes_shorter(trained, inputs)
     with written_whole(destination) as partial:
-        trained = load_model(model, code, entrypoint, factory)
-        inputs = held_out(data)[0][:SAMPLES]
-        expected = predict(trained.answer, inputs)
-        written = _WRITERS[trained.framework](trained.network, inputs, partial)
-        differences = {
-            file: _compare(file, predict(answer, inputs), expected)
-            for file, answer in written.items()
-        }
-        np.savez(partial / "sample.npz", inputs=inputs[:2], outputs=expected[:2])
+        try:
+            differences, outputs = _write(trained, inputs, any_length, partial)
+        except StepFailed:
+            if not any_length:
+                raise
+            any_length = False
+            differences, outputs = _write(trained, inputs, any_length, partial)
+        np.savez(partial / "sample.npz", inputs=inputs[:2], outputs=outputs[:2])
     largest = max(differences.values())
-    journal.log_params({"tolerance": TOLERANCE, "samples_compared": len(inputs)})
-    journal.log_metrics(
-        {f"difference_{file.split('.')[-1]}": value for file, value in differences.items()}
+    journal.log_params(
+        {f"tolerance_{_form(file)}": _tolerance(file, trained) for file in differences}
+        | {"samples_compared": len(inputs)}
+        | ({"sequence_length": "any" if any_length else inputs.shape[1]} if sequences else {})
     )
+    journal.log_metrics({f"difference_{_form(file)}": value for file, value in differences.items()})
     journal.log_artifact(destination, "exported")
     journal.log_model(
         destination / "model.onnx",
@@ -101,21 +114,46 @@ def export(
     return Exported(str(destination), largest)
 
 
-def _compare(name: str, outputs: np.ndarray, expected: np.ndarray) -> float:
-    """Returns the largest absolute difference.
+def _samples(trained: TrainedModel, inputs: np.ndarray) -> np.ndarray:
+    """Returns as many samples as are compared, given that their answers have to fit into memory."""
+    numbers = predict(trained.answer, inputs[:1]).size
+    return inputs[: max(2, min(SAMPLES, ANSWER_LIMIT // numbers))]
 
-    Raises:
-        StepFailed: It is more than TOLERANCE allows, or the shapes differ.
-    """
-    if outputs.shape != expected.shape:
-        raise StepFailed(
-            f"{name} answers in the shape {outputs.shape}, the trained model in {expected.shape}"
-        )
-    difference = float(np.abs(outputs - expected).max())
-    allowed = TOLERANCE * max(1.0, float(np.abs(expected).max()))
-    if not difference <= allowed:  # also when it is not a number
-        raise StepFailed(
-            f"{name} does not answer as the trained model does: largest difference "
-            f"{difference:.3g}, allowed {allowed:.3g}"
-        )
-    return difference
+
+def _takes_shorter(trained: TrainedModel, inputs: np.ndarray) -> bool:
+    if inputs.shape[1] <= SHORTEST:
+        return False
+    try:
+        trained.answer(_shortened(inputs[:1]))
+    except Exception:  # whatever a network says of it
+        return False
+    return True
+
+
+def _shortened(sequences: np.ndarray) -> np.ndarray:
+    return sequences[:, : max(SHORTEST, sequences.shape[1] // 2)]
+
+
+def _write(
+    trained: TrainedModel, inputs: np.ndarray, any_length: bool, directory: Path
+) -> tuple[dict[str, float], np.ndarray]:
+    """Writes every form; returns each one's difference, and the trained model's answers."""
+    batches = [inputs, inputs[:1]] + ([_shortened(inputs)] if any_length else [])
+    expected = [predict(trained.answer, batch) for batch in batches]
+    differences = {}
+    with isolated(_MODULES[trained.framework], batches) as reloaded:
+        for file in _WRITERS[trained.framework](trained, inputs, any_length, directory):
+            tolerance = _tolerance(file.name, trained)
+            differences[file.name] = max(
+                differ(file.name, outputs, right, tolerance)
+                for outputs, right in zip(reloaded(file), expected, strict=True)
+            )
+    return differences, expected[0]
+
+
+def _tolerance(file: str, trained: TrainedModel) -> float:
+    return TOLERANCES[Path(file).suffix][trained.precision]
+
+
+def _form(file: str) -> str:
+    return file.rpartition(".")[-1]

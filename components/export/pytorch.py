@@ -1,15 +1,15 @@
 """Write a PyTorch network as a torch.export program and as ONNX."""
 
+import copy
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from components.errors import StepFailed
-from components.export.onnx_file import load_onnx
-from components.training.result.pytorch import load_program
-from components.training.result.trained import Answer, first_line
+from components.training.result.trained import TrainedModel, first_line
 
 if TYPE_CHECKING:
     import torch
@@ -17,45 +17,52 @@ if TYPE_CHECKING:
 INLINE_LIMIT = 1 << 30  # bytes of weights that fit into the ONNX file itself (protobuf: 2 GiB)
 
 
-def write(network: "torch.nn.Module", inputs: np.ndarray, directory: Path) -> dict[str, Answer]:
+def write(
+    trained: TrainedModel, inputs: np.ndarray, any_length: bool, directory: Path
+) -> Iterator[Path]:
     """Writes ``model.pt2`` and ``model.onnx``, with a dynamic batch size.
 
     Args:
-        network: The network, in evaluation mode.
+        trained: The model.
         inputs: A few samples.
+        any_length: Whether their second dimension, the length of sequences, is dynamic too.
         directory: Where the files go.
 
-    Returns:
-        By file name, what the file answers when it is loaded back.
+    Yields:
+        Each file when it is there.
 
     Raises:
         StepFailed: The network cannot be written in one of these forms.
     """
-    program = _export_program(network, inputs, directory / "model.pt2")
-    _export_onnx(program, directory / "model.onnx")
-    return {
-        "model.pt2": load_program(directory / "model.pt2").answer,
-        "model.onnx": load_onnx(directory / "model.onnx"),
-    }
+    import torch
+
+    program = _program(trained.network, inputs, any_length)
+    torch.export.save(program, directory / "model.pt2")
+    yield directory / "model.pt2"
+    if trained.precision == "bfloat16":  # ONNX Runtime has hardly an operation for it on a CPU
+        program = _program(copy.deepcopy(trained.network).float(), inputs, any_length)
+    _write_onnx(program, directory / "model.onnx")
+    yield directory / "model.onnx"
 
 
-def _export_program(
-    network: "torch.nn.Module", inputs: np.ndarray, file: Path
+def _program(
+    network: "torch.nn.Module", inputs: np.ndarray, any_length: bool
 ) -> "torch.export.ExportedProgram":
     import torch
 
-    batch = torch.export.Dim("batch", min=1)
+    dynamic = {0: torch.export.Dim("batch", min=1)}
+    if any_length:
+        # Unlike a named one it takes the limits that it finds, such as a table of positions.
+        dynamic[1] = torch.export.Dim.DYNAMIC
     try:
         # Two samples: a batch of one would be taken for a constant.
-        example = (torch.from_numpy(inputs[:2]),)
-        program = torch.export.export(network, example, dynamic_shapes=({0: batch},))
+        example = (torch.from_numpy(inputs[[0, -1]]),)
+        return torch.export.export(network, example, dynamic_shapes=(dynamic,))
     except Exception as error:
         raise StepFailed(f"torch.export cannot export the model: {first_line(error)}") from None
-    torch.export.save(program, file)
-    return program
 
 
-def _export_onnx(program: "torch.export.ExportedProgram", file: Path) -> None:
+def _write_onnx(program: "torch.export.ExportedProgram", file: Path) -> None:
     import torch
 
     size = sum(value.numel() * value.element_size() for value in program.state_dict.values())

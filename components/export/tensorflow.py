@@ -1,46 +1,51 @@
 """Write a TensorFlow network as a SavedModel and as ONNX."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from components.errors import StepFailed
-from components.export.onnx_file import load_onnx
-from components.training.result.tensorflow import SERVING, load_saved_model
-from components.training.result.trained import Answer, first_line
+from components.training.result.tensorflow import SERVING
+from components.training.result.trained import TrainedModel, first_line
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
 
-def write(network: "tf.Module", inputs: np.ndarray, directory: Path) -> dict[str, Answer]:
+def write(
+    trained: TrainedModel, inputs: np.ndarray, any_length: bool, directory: Path
+) -> Iterator[Path]:
     """Writes the folder ``saved_model`` and ``model.onnx``, with a dynamic batch size.
 
     Args:
-        network: A module with the function ``call``.
+        trained: The model.
         inputs: A few samples.
+        any_length: Whether their second dimension, the length of sequences, is dynamic too.
         directory: Where both go.
 
-    Returns:
-        By file name, what it answers when it is loaded back.
+    Yields:
+        Each of them when it is there.
 
     Raises:
         StepFailed: The network cannot be written in one of these forms.
     """
     import tensorflow as tf
 
-    spec = tf.TensorSpec([None, *inputs.shape[1:]], inputs.dtype, name="input")
+    shape = [None, *inputs.shape[1:]]
+    if any_length:
+        shape[1] = None
+    spec = tf.TensorSpec(shape, inputs.dtype, name="input")
+    network = trained.network
     serve = tf.function(lambda tensor: {"output": network.call(tensor)}, input_signature=[spec])
-    _export_saved_model(network, serve, directory / "saved_model")
-    _export_onnx(serve, spec, directory / "model.onnx")
-    return {
-        "saved_model": load_saved_model(directory / "saved_model").answer,
-        "model.onnx": load_onnx(directory / "model.onnx"),
-    }
+    _write_saved_model(network, serve, directory / "saved_model")
+    yield directory / "saved_model"
+    _write_onnx(serve, spec, directory / "model.onnx")
+    yield directory / "model.onnx"
 
 
-def _export_saved_model(network: "tf.Module", serve: "tf.Function", directory: Path) -> None:
+def _write_saved_model(network: "tf.Module", serve: "tf.Function", directory: Path) -> None:
     import tensorflow as tf
 
     try:
@@ -50,7 +55,7 @@ def _export_saved_model(network: "tf.Module", serve: "tf.Function", directory: P
         raise StepFailed(f"TensorFlow cannot save the model: {first_line(error)}") from None
 
 
-def _export_onnx(serve: "tf.Function", spec: "tf.TensorSpec", file: Path) -> None:
+def _write_onnx(serve: "tf.Function", spec: "tf.TensorSpec", file: Path) -> None:
     import tf2onnx
 
     try:

@@ -8,9 +8,13 @@ import pytest
 import torch
 
 from components.errors import InputError, StepFailed, TriremeError
+from components.export import agreement
 from components.export import export as exporting
 from components.export.export import export
+from components.export.isolated import isolated
+from components.tracking import journal
 from components.trainers.pytorch import classifier
+from components.training.result.trained import TrainedModel
 
 pytestmark = pytest.mark.slow
 
@@ -32,9 +36,49 @@ class Branching(nn.Module):
     def forward(self, x):
         return x if float(x.sum()) > 0 else -x
 
-class NotANumber(nn.Module):
+class Several(nn.Module):
     def forward(self, x):
-        return x * float("nan")
+        return x, x + 1
+
+class Named(nn.Module):
+    def forward(self, x):
+        return {"logits": x}
+
+class Regression(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.LayerNorm(8), nn.Linear(8, 1))
+        self.bfloat16()
+    def forward(self, x):
+        return self.layers(x).squeeze(1)
+
+class Language(nn.Module):
+    '''A table of 32 positions limits how long sequences may be.'''
+    def __init__(self):
+        super().__init__()
+        self.tokens = nn.Embedding(50, 8)
+        self.positions = nn.Parameter(torch.randn(32, 8))
+        self.head = nn.Linear(8, 50)
+    def forward(self, tokens):
+        x = (self.tokens(tokens) + self.positions[: tokens.shape[1]]).unsqueeze(1)
+        x = nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)
+        return self.head(x.squeeze(1))
+
+class Choosing(Language):
+    '''Short sequences take another way, of which only one is exported.'''
+    def forward(self, tokens):
+        return super().forward(tokens) if tokens.shape[1] > 10 else self.head(self.tokens(tokens))
+
+@torch.library.custom_op("odd::double", mutates_args=())
+def double(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+double.register_fake(torch.empty_like)
+
+class Doubling(nn.Module):
+    '''Needs an operation that this module registers.'''
+    def forward(self, x):
+        return double(x)
 """
 
 
@@ -105,7 +149,7 @@ def answers(network: torch.nn.Module, inputs: np.ndarray) -> np.ndarray:
 def test_the_difference_is_below_the_tolerance_and_only_the_files_are_there(exported):
     directory, result, network = exported
     assert result.path == str(directory)
-    assert 0 <= result.difference <= exporting.TOLERANCE
+    assert 0 <= result.difference <= agreement.TOLERANCE
     assert {file.name for file in directory.iterdir()} == {"model.pt2", "model.onnx", "sample.npz"}
     assert [path.name for path in directory.parent.iterdir()] == ["exported"]
     with np.load(directory / "sample.npz") as sample:
@@ -176,9 +220,116 @@ def test_a_model_that_cannot_be_exported_is_refused(tmp_path, data, code, destin
     assert left(destination) == []
 
 
-def test_answers_that_are_no_numbers_are_refused(tmp_path, data, code, destination):
-    assert "does not answer" in refuse(tmp_path, data, code, destination, "NotANumber", {})
+def test_what_needs_the_training_code_is_refused(tmp_path, data, code, destination):
+    said = refuse(tmp_path, data, code, destination, "Doubling", {})
+    assert said.startswith("model.pt2, loaded back without the training code, does not work: ")
+    assert "torch.ops.odd.double" in said
     assert left(destination) == []
+
+
+def test_nothing_of_the_surroundings_is_importable(tmp_path, code, monkeypatch):
+    # Were it on the path, this would be taken for the library.
+    (code / "onnxruntime.py").write_text("raise RuntimeError('the one of the training code')")
+    monkeypatch.setenv("PYTHONPATH", str(code))
+    monkeypatch.chdir(code)
+    file = tmp_path / "model.onnx"
+    file.write_bytes(b"no model")
+    with isolated("numpy", [np.zeros(1)]) as reloaded, pytest.raises(StepFailed) as caught:
+        reloaded(file)
+    assert "ONNXRuntimeError" in str(caught.value)
+
+
+def test_a_process_that_dies_is_reported(tmp_path):
+    with (
+        isolated("no_such_framework", [np.zeros(1)]) as reloaded,
+        pytest.raises(StepFailed, match="that loads odd back exited with status 1") as caught,
+    ):
+        reloaded(tmp_path / "odd")
+    assert "No module named 'no_such_framework'" in caught.value.detail
+
+
+@pytest.mark.parametrize("network", ["Several", "Named"])
+def test_several_answers_are_refused(tmp_path, data, code, destination, network):
+    said = refuse(tmp_path, data, code, destination, network, {}, kind=TriremeError)
+    assert "only a model that answers with one tensor can be evaluated and exported" in said
+    assert left(destination) == []
+
+
+def export_network(tmp_path, code, destination, network, x) -> dict[str, str]:
+    """Exports a network with random weights; returns the parameters that are recorded."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "inputs").mkdir()
+    np.savez(tmp_path / "inputs" / "test.npz", x=x, y=np.zeros(len(x), dtype=int))
+    namespace = {}
+    exec(compile(NETWORKS.split("@torch.library")[0], "odd_networks", "exec"), namespace)
+    saved = {"factory": f"odd_networks:{network}", "state_dict": namespace[network]().state_dict()}
+    torch.save(saved, tmp_path / "model" / "model.pt")
+    with journal.opened(tmp_path, "export"):
+        export(tmp_path / "model", tmp_path / "inputs", code, "train.py", "", "odd", destination)
+    records = journal.read(tmp_path, "export")
+    (params,) = [record["params"] for record in records if "params" in record]
+    return params
+
+
+def reloaded_answers(destination, inputs) -> list[np.ndarray]:
+    session = onnxruntime.InferenceSession(
+        destination / "model.onnx", providers=["CPUExecutionProvider"]
+    )
+    program = torch.export.load(destination / "model.pt2").module()
+    return [session.run(None, {"input": inputs})[0], answers(program, inputs)]
+
+
+def test_a_regression_network_of_low_precision_is_exported(tmp_path, code, destination):
+    x = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+    params = export_network(tmp_path, code, destination, "Regression", x)
+    assert params["samples_compared"] == 5
+    assert params["tolerance_onnx"] == agreement.TOLERANCES[".onnx"]["bfloat16"]
+    assert params["tolerance_pt2"] == agreement.TOLERANCES[".pt2"]["bfloat16"]
+    assert "sequence_length" not in params
+    onnx, program = reloaded_answers(destination, x[:3])
+    assert onnx.shape == program.shape == (3,)
+    assert onnx.dtype == program.dtype == np.float32
+    assert np.allclose(onnx, program, atol=5e-2)
+    weights = torch.export.load(destination / "model.pt2").state_dict.values()
+    assert {value.dtype for value in weights} == {torch.bfloat16}
+
+
+def test_a_language_model_takes_sequences_of_any_length(tmp_path, code, destination):
+    tokens = np.random.default_rng(0).integers(0, 50, size=(5, 16))
+    params = export_network(tmp_path, code, destination, "Language", tokens)
+    assert params["sequence_length"] == "any"
+    for length in (1, 7, 32):
+        onnx, program = reloaded_answers(destination, np.ones((2, length), dtype=int))
+        assert onnx.shape == program.shape == (2, length, 50)
+        assert np.allclose(onnx, program, atol=1e-4)
+
+
+def test_where_other_lengths_cannot_be_exported_it_is_fixed(tmp_path, code, destination):
+    tokens = np.random.default_rng(0).integers(0, 50, size=(5, 16))
+    params = export_network(tmp_path, code, destination, "Choosing", tokens)
+    assert params["sequence_length"] == 16
+    onnx, program = reloaded_answers(destination, tokens[:1])
+    assert np.allclose(onnx, program, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "length", "shorter"), [((16,), 16, False), ((1, 2), 2, False), ((8, 16), 16, True)]
+)
+def test_other_lengths_are_tried_if_the_model_takes_them(lengths, length, shorter):
+    def answer(inputs):
+        if inputs.shape[1] not in lengths:
+            raise ValueError
+        return inputs
+
+    trained = TrainedModel("pytorch", None, answer, 0)
+    assert exporting._takes_shorter(trained, np.zeros((3, length), dtype=int)) == shorter
+
+
+@pytest.mark.parametrize(("numbers", "samples"), [(10, 64), (100, 10), (5000, 2)])
+def test_fewer_samples_are_compared_where_answers_are_large(numbers, samples, monkeypatch):
+    monkeypatch.setattr(exporting, "ANSWER_LIMIT", 1000)
+    trained = TrainedModel("pytorch", None, lambda inputs: np.zeros((1, numbers)), 0)
+    assert len(exporting._samples(trained, np.zeros((100, 4)))) == samples
 
 
 def test_a_failure_leaves_what_was_exported_before(tmp_path, data, code, destination):
@@ -189,9 +340,15 @@ def test_a_failure_leaves_what_was_exported_before(tmp_path, data, code, destina
     assert left(destination) == ["exported"]
 
 
+@pytest.mark.parametrize(("outputs", "expected"), [(np.nan, 1.0), (1.0, np.nan), (np.nan, np.nan)])
+def test_answers_that_are_no_numbers_are_refused(outputs, expected):
+    with pytest.raises(StepFailed, match="does not answer as the trained model does"):
+        agreement.differ("model.onnx", np.full((2, 3), outputs), np.full((2, 3), expected))
+
+
 def test_shapes_are_compared_too():
     with pytest.raises(StepFailed, match=r"shape \(2, 3\), the trained model in \(3, 2\)"):
-        exporting._compare("model.onnx", np.zeros((2, 3)), np.zeros((3, 2)))
+        agreement.differ("model.onnx", np.zeros((2, 3)), np.zeros((3, 2)))
 
 
 @pytest.mark.parametrize(
@@ -201,10 +358,10 @@ def test_shapes_are_compared_too():
 def test_the_tolerance_grows_with_the_answers(scale, difference, accepted):
     expected = np.full((2, 2), scale)
     if accepted:
-        assert exporting._compare("x", expected + difference, expected) == pytest.approx(difference)
+        assert agreement.differ("x", expected + difference, expected) == pytest.approx(difference)
     else:
         with pytest.raises(StepFailed):
-            exporting._compare("x", expected + difference, expected)
+            agreement.differ("x", expected + difference, expected)
 
 
 @pytest.mark.parametrize("name", ["classifier", "my model", "a.b-c_d", "modèle"])

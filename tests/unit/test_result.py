@@ -1,9 +1,13 @@
 """components/training/result/load.py: models come back as saved, and nothing else runs."""
 
+import io
+import json
 import os
 import pickle
 import sys
+import zipfile
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -186,6 +190,63 @@ def test_a_malicious_pickle_is_refused_and_does_not_run(model, code, tmp_path, p
 def test_a_whole_pickled_network_is_refused(model, code, linear):
     torch.save(linear, model / "model.pt")
     assert "model.pt is not a file of weights" in refusal(model, code)
+
+
+def poisoned(model, part: str, mark) -> None:
+    """Saves an exported program, and puts a malicious pickle into a part of the file."""
+    file = model.parent / "model.pt2"
+    torch.export.save(torch.export.export(nn.Linear(4, 3), (X,)), file)
+    written = io.BytesIO()
+    torch.save(Malicious(mark), written)
+    with zipfile.ZipFile(file) as source, zipfile.ZipFile(model / "model.pt2", "w") as copy:
+        for name in source.namelist():
+            content = source.read(name)
+            if part in name:
+                content = written.getvalue()
+            if part in ("weights/weight_", "opaque") and name.endswith("_config.json"):
+                content = config(part, content)
+            copy.writestr(name, content)
+        if part == "opaque":
+            copy.writestr("model/data/constants/opaque_obj_0", pickle.dumps(Malicious(mark)))
+
+
+def config(part: str, content: bytes) -> bytes:
+    described = json.loads(content)
+    for entry in described["config"].values():
+        entry["use_pickle"] = True
+    if part == "opaque" and not described["config"]:  # that of the constants
+        described["config"]["x"] = {
+            "path_name": "opaque_obj_0",
+            "is_param": False,
+            "use_pickle": True,
+            "tensor_meta": None,
+        }
+    return json.dumps(described).encode()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["weights/weight_", "sample_inputs", "opaque"])
+def test_a_malicious_pickle_in_an_exported_program_does_not_run(model, code, tmp_path, part):
+    mark = tmp_path / "ran"
+    poisoned(model, part, mark)
+    assert "model.pt2 is not an exported program: " in refusal(model, code)
+    assert not mark.exists()
+    assert "TORCH_FORCE_WEIGHTS_ONLY_LOAD" not in os.environ
+
+
+@pytest.mark.parametrize("number", ["float16", "bfloat16", "float64"])
+def test_other_numbers_take_what_a_dataset_holds(model, code, state, linear, number):
+    (code / "trainers" / "other_numbers.py").write_text(
+        "import torch, small_network\n"
+        f"def make():\n    return small_network.Small().to(torch.{number})\n"
+    )
+    torch.save(state, model / "model.pt")
+    loaded = load_model(model, code, ENTRYPOINT, "other_numbers:make")
+    sys.modules.pop("other_numbers")
+    assert loaded.precision == number
+    found = loaded.answer(X.numpy())
+    assert found.dtype == (np.float64 if number == "float64" else np.float32)
+    assert np.allclose(found, linear(X).detach().numpy(), atol=0.1)
 
 
 @pytest.mark.parametrize("content", [b"", b"text", b"PK\x03\x04 cut off"])

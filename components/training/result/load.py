@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from components.errors import InputError
-from components.training.result import pytorch, tensorflow
+from components.training.result import pytorch, sharded, tensorflow
 from components.training.result.trained import NotLoadable, TrainedModel
 
 SAVED_MODEL = "saved_model.pb"  # the file that makes a folder a SavedModel
@@ -34,7 +34,9 @@ def load_model(directory: Path, code: Path, entrypoint: str, factory: str = "") 
     - ``*.pt``, ``*.pth`` or ``*.bin``: a ``torch.save`` of a dictionary with ``factory``
       (``"module:callable"``), ``arguments`` (a dictionary, optional) and ``state_dict``; or a
       bare state dictionary, together with ``factory`` given here. The factory is imported from
-      the training code and called.
+      the training code and called;
+    - a folder of ``*.distcp`` files and ``.metadata`` of ``torch.distributed.checkpoint.save``, of
+      a state dictionary or of a dictionary that holds one, together with ``factory`` given here.
 
     No pickle and no code in a file is executed. A SavedModel and a ``.pt2`` are programs, of
     their framework's operations; they run when the model answers.
@@ -43,14 +45,17 @@ def load_model(directory: Path, code: Path, entrypoint: str, factory: str = "") 
         directory: What was MODEL_DIR.
         code: The training code's repository.
         entrypoint: The training program in it; modules beside it can be imported.
-        factory: ``module:callable`` that builds the network for a bare state dictionary.
+        factory: ``module:callable`` that builds the network for a bare state dictionary
+            or a sharded checkpoint.
 
     Raises:
         NotLoadable: One sentence on what is there and what would be accepted.
     """
     path = _find(directory)
-    if path.is_dir():
+    if (path / SAVED_MODEL).exists():
         return tensorflow.load_saved_model(path)
+    if path.is_dir():
+        return sharded.load_sharded(path, code, entrypoint, factory)
     if path.suffix == ".keras":
         return tensorflow.load_keras(path)
     if path.suffix == ".pt2":
@@ -65,6 +70,7 @@ def _find(directory: Path) -> Path:
         [path for path in files if path.suffix == ".keras"],
         [path for path in files if path.suffix == ".pt2"],
         [path for path in files if path.suffix in (".pt", ".pth", ".bin")],
+        [path.parent for path in files if path.name == sharded.METADATA],
     ]
     for found in forms:
         named = [path for path in found if path.stem == "model"]
@@ -74,6 +80,6 @@ def _find(directory: Path) -> Path:
     left = ", ".join(path.name for path in files[:5]) or "nothing"
     raise NotLoadable(
         f"the training program left {left} in MODEL_DIR; a model to evaluate is one .pt2 file of "
-        "torch.export.save or one .pt file of weights for PyTorch, one SavedModel folder or one "
-        ".keras file for TensorFlow"
+        "torch.export.save, one .pt file of weights or one folder of torch.distributed.checkpoint "
+        "for PyTorch, one SavedModel folder or one .keras file for TensorFlow"
     )

@@ -1,22 +1,21 @@
 """Models that a PyTorch program left."""
 
-import importlib
+import os
 import pickle
-import re
-import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from components.training.result.factory import build
 from components.training.result.trained import NotLoadable, TrainedModel, read
 
 if TYPE_CHECKING:
     import torch
 
-_OURS = re.compile(r"(components|pipelines)(\.|$)")
+WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 
 
 def load_program(file: Path) -> TrainedModel:
@@ -28,9 +27,7 @@ def load_program(file: Path) -> TrainedModel:
     Raises:
         NotLoadable: It is something else.
     """
-    import torch
-
-    return as_trained(read(file, "an exported program", torch.export.load).module())
+    return as_trained(read(file, "an exported program", _load_unpickled).module())
 
 
 def load_weights(file: Path, code: Path, entrypoint: str, factory: str) -> TrainedModel:
@@ -58,14 +55,13 @@ def load_weights(file: Path, code: Path, entrypoint: str, factory: str) -> Train
             f"{file.name} holds weights only; give model_factory=module:callable, which builds "
             "the network, or let the program save with torch.export.save to model.pt2"
         )
-    with _importable(code, entrypoint):
-        network = _call(factory, arguments)
+    network = build(factory, arguments, code, entrypoint)
     try:
         network.load_state_dict(_unwrapped(state, network))
     except (RuntimeError, AttributeError) as error:
         reason = " ".join(str(error).split())[:300]
         raise NotLoadable(f"{file.name} does not fit {factory}: {reason}") from None
-    return as_trained(network.eval())
+    return as_trained(with_ordinary_numbers(network.eval()))
 
 
 def as_trained(network: "torch.nn.Module") -> TrainedModel:
@@ -78,10 +74,101 @@ def as_trained(network: "torch.nn.Module") -> TrainedModel:
 
     def answer(inputs: np.ndarray) -> np.ndarray:
         with torch.inference_mode():
-            return network(torch.from_numpy(inputs)).numpy()
+            output = network(torch.from_numpy(inputs))
+        if not isinstance(output, torch.Tensor):
+            raise NotLoadable(
+                f"the model answers with a {type(output).__name__}; only a model that answers with "
+                "one tensor can be evaluated and exported"
+            )
+        return output.numpy()
 
     weights = sum(parameter.numel() for parameter in network.parameters())
-    return TrainedModel("pytorch", network, answer, weights)
+    return TrainedModel("pytorch", network, answer, weights, _precision(network))
+
+
+def with_ordinary_numbers(network: "torch.nn.Module") -> "torch.nn.Module":
+    """Returns a network that takes and answers float32 where it computes with something else.
+
+    A dataset is float32 whatever the network is, and NumPy, ONNX Runtime and JSON lack bfloat16.
+
+    Args:
+        network: The network.
+    """
+    import torch
+
+    number = getattr(torch, _precision(network))
+    if number == torch.float32:
+        return network
+
+    class Converting(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = network
+
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            if inputs.is_floating_point():
+                inputs = inputs.to(_first_number(self.network))
+            output = self.network(inputs)
+            is_small = isinstance(output, torch.Tensor) and output.dtype.itemsize < 4
+            return output.float() if is_small and output.is_floating_point() else output
+
+    return Converting().eval()
+
+
+def _first_number(network: "torch.nn.Module") -> "torch.dtype":
+    return next(value.dtype for value in network.parameters() if value.is_floating_point())
+
+
+def _precision(network: "torch.nn.Module") -> str:
+    """Returns the name of the coarsest type of number among the weights."""
+    import torch
+
+    types = {value.dtype for value in network.parameters() if value.is_floating_point()}
+    known = types & {torch.float64, torch.float32, torch.float16, torch.bfloat16}
+    coarsest = max(known or {torch.float32}, key=lambda number: torch.finfo(number).eps)
+    return str(coarsest).removeprefix("torch.")
+
+
+def _load_unpickled(file: Path) -> "torch.export.ExportedProgram":
+    """Loads a program of tensors and operations only.
+
+    ``torch.export.load`` would unpickle anything else, and load the libraries of compiled code.
+    """
+    import torch
+    from torch.export.pt2_archive import PT2ArchiveReader, constants
+
+    objects = (constants.CUSTOM_OBJ_FILENAME_PREFIX, constants.OPAQUE_OBJ_FILENAME_PREFIX)
+    refused = (
+        constants.AOTINDUCTOR_DIR,
+        *(f"{constants.CONSTANTS_DIR}{prefix}" for prefix in objects),
+    )
+    names: list[str] = []
+    with suppress(RuntimeError, AssertionError):  # then it is of an older form, which lacks these
+        names = PT2ArchiveReader(str(file)).get_file_names()
+    if other := [name for name in names if name.startswith(refused)]:
+        raise ValueError(f"it holds {other[0]}, and only tensors and operations are loaded")
+    with _weights_only():
+        try:
+            return torch.export.load(file)
+        except pickle.UnpicklingError:
+            raise ValueError("pickled objects are never loaded") from None
+
+
+@contextmanager
+def _weights_only() -> Iterator[None]:
+    """Keeps every torch.load from unpickling, whatever it is called with.
+
+    https://docs.pytorch.org/docs/stable/notes/serialization.html#environment-variables
+    """
+    before = os.environ.get(WEIGHTS_ONLY)
+    os.environ[WEIGHTS_ONLY] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[WEIGHTS_ONLY]
+        else:
+            os.environ[WEIGHTS_ONLY] = before
 
 
 def _load_tensors(file: Path) -> Any:
@@ -101,35 +188,3 @@ def _unwrapped(state: Mapping[str, Any], network: "torch.nn.Module") -> dict[str
     if not wrapped or set(state) == set(network.state_dict()):
         return dict(state)
     return {name.removeprefix("module."): value for name, value in state.items()}
-
-
-def _call(factory: Any, arguments: Any) -> "torch.nn.Module":
-    try:
-        module, _, name = factory.partition(":")
-        return getattr(importlib.import_module(module), name)(**arguments)
-    except (Exception, SystemExit) as error:  # a script may end itself when it is imported
-        raise NotLoadable(
-            f"model_factory {factory!r} could not build the model: {type(error).__name__}: {error}"
-        ) from None
-
-
-@contextmanager
-def _importable(code: Path, entrypoint: str) -> Iterator[None]:
-    """Makes the training code's modules importable, as they are for the training program.
-
-    Ours step aside meanwhile: the code may well have a package called ``components`` too.
-    """
-    program = code / entrypoint
-    path, arguments = sys.path[:], sys.argv[:]
-    ours = {name: module for name, module in sys.modules.items() if _OURS.match(name)}
-    for name in ours:
-        del sys.modules[name]
-    sys.path[:0] = [str(program.parent), str(code)]
-    sys.argv[:] = [str(program)]
-    try:
-        yield
-    finally:
-        sys.path[:], sys.argv[:] = path, arguments
-        for name in [name for name in sys.modules if _OURS.match(name)]:
-            del sys.modules[name]
-        sys.modules.update(ours)

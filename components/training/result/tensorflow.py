@@ -1,12 +1,16 @@
 """Models that a TensorFlow program left."""
 
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from components.training.result.trained import NotLoadable, TrainedModel, read
 
 SERVING = "serving_default"  # the signature that TensorFlow Serving calls
+COARSEST_FIRST = ("bfloat16", "float16", "float32", "float64")
 
 
 def load_saved_model(directory: Path) -> TrainedModel:
@@ -36,12 +40,12 @@ def load_saved_model(directory: Path) -> TrainedModel:
             "returns one"
         )
     (name,) = inputs
-    weights = sum(math.prod(variable.shape) for variable in signature.variables)
+    number = signature.structured_input_signature[1][name].dtype
 
     def call(tensor: Any) -> Any:
-        return next(iter(signature(**{name: tensor}).values()))
+        return next(iter(signature(**{name: tf.cast(tensor, number)}).values()))
 
-    return _as_trained(loaded, call, weights)
+    return _as_trained(loaded, call, signature.variables)
 
 
 def load_keras(file: Path) -> TrainedModel:
@@ -59,16 +63,27 @@ def load_keras(file: Path) -> TrainedModel:
         return tf.keras.models.load_model(path, compile=False, safe_mode=True)
 
     model = read(file, "a Keras model that loads without the training code", load)
-    return _as_trained(model, lambda tensor: model(tensor, training=False), model.count_params())
+    return _as_trained(model, lambda tensor: model(tensor, training=False), model.weights)
 
 
-def _as_trained(loaded: Any, call: Any, weights: int) -> TrainedModel:
+def _as_trained(loaded: Any, call: Any, variables: Iterable[Any]) -> TrainedModel:
     import tensorflow as tf
 
     # A module, because what is saved has to hold the variables that its functions use.
     module = tf.Module()
     module.loaded = loaded
     module.call = tf.function(call)
-    return TrainedModel(
-        "tensorflow", module, lambda inputs: module.call(tf.constant(inputs)).numpy(), weights
-    )
+
+    def answer(inputs: np.ndarray) -> np.ndarray:
+        output = module.call(tf.constant(inputs))
+        if not isinstance(output, tf.Tensor):
+            raise NotLoadable(
+                f"the model answers with a {type(output).__name__}; only a model that answers with "
+                "one tensor can be evaluated and exported"
+            )
+        return output.numpy()
+
+    weights = sum(math.prod(variable.shape) for variable in variables)
+    types = {tf.as_dtype(variable.dtype).name for variable in variables}
+    precision = next((name for name in COARSEST_FIRST if name in types), "float32")
+    return TrainedModel("tensorflow", module, answer, weights, precision)

@@ -25,15 +25,17 @@ class TrainedModel:
         network: A ``torch.nn.Module``, or a ``tf.Module`` with the function ``call``.
         answer: Calls the network with arrays.
         weights: How many numbers it has learned.
+        precision: The type of number it computes with: float64, float32, float16 or bfloat16.
     """
 
     framework: str
     network: Any
     answer: Answer
     weights: int
+    precision: str = "float32"
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """Returns the first line of what an error says, or its type where it says nothing."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 

@@ -1,0 +1,46 @@
+"""How closely an exported file has to answer as the trained model does."""
+
+import numpy as np
+
+from components.errors import StepFailed
+
+TOLERANCES = {
+    # The framework's own form runs the same operations; ONNX Runtime has operations of its own,
+    # and of bfloat16 it has none, so that ONNX has those numbers as float32.
+    ".pt2": {"float64": 1e-8, "float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2},
+    "": {"float64": 1e-8, "float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2},
+    ".onnx": {"float64": 1e-6, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2},
+}
+"""Largest difference accepted, relative to the largest output, by the file's suffix and the type of
+number that the model computes with. A SavedModel is a folder without suffix."""
+
+TOLERANCE = TOLERANCES[".onnx"]["float32"]  # of ONNX files of ordinary models
+
+
+def differ(
+    name: str, outputs: np.ndarray, expected: np.ndarray, tolerance: float = TOLERANCE
+) -> float:
+    """Returns the largest absolute difference of an exported file's answers.
+
+    Args:
+        name: The file.
+        outputs: What it answers.
+        expected: What the trained model answers.
+        tolerance: What is accepted, relative to the largest answer where that is above 1.
+
+    Raises:
+        StepFailed: It is more than that, or the shapes differ.
+    """
+    if outputs.shape != expected.shape:
+        raise StepFailed(
+            f"{name} answers in the shape {outputs.shape}, the trained model in {expected.shape}"
+        )
+    expected = expected.astype(np.float64)
+    difference = float(np.abs(outputs.astype(np.float64) - expected).max())
+    allowed = tolerance * max(1.0, float(np.abs(expected).max()))
+    if not difference <= allowed:  # also when it is not a number
+        raise StepFailed(
+            f"{name} does not answer as the trained model does: largest difference "
+            f"{difference:.3g}, allowed {allowed:.3g}"
+        )
+    return difference

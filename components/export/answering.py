@@ -1,0 +1,103 @@
+"""Answers from exported files, in a process without the training code: ``python -I answering.py``.
+
+A program, started by ``components.export.isolated`` as a file of its own: nothing of Trireme is
+imported, let alone of a user. It is told a module to load in advance and a ``.npz`` of inputs;
+then each line of standard input is a JSON list of an exported file and the ``.npz`` to write its
+answers to, and each line of standard output a JSON string that says what went wrong, or nothing.
+"""
+
+import importlib
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Answer = Callable[[np.ndarray], np.ndarray]
+
+
+def main(module: str, inputs: str) -> None:
+    """Answers until standard input ends.
+
+    Args:
+        module: The module to import before the first file is there.
+        inputs: The ``.npz`` of batches.
+    """
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what libraries print must not get between the replies
+    importlib.import_module(module)
+    with np.load(inputs) as arrays:
+        batches = [arrays[name] for name in arrays.files]
+    for line in sys.stdin:
+        file, answers = json.loads(line)
+        print(json.dumps(_answered(file, answers, batches)), file=replies, flush=True)
+
+
+def _answered(file: str, answers: str, batches: list[np.ndarray]) -> str:
+    try:
+        answer = _LOADERS[Path(file).suffix](file)
+        np.savez(answers, *[answer(batch) for batch in batches])
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def _onnx(file: str) -> Answer:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    (name,) = [item.name for item in session.get_inputs()]
+    return lambda inputs: session.run(None, {name: inputs})[0]
+
+
+def _program(file: str) -> Answer:
+    import torch
+
+    logged = _LastError()
+    logging.getLogger("torch.export").addHandler(logged)
+    try:
+        module = torch.export.load(file).module()
+    except RuntimeError as error:
+        raise logged.cause or error from None
+
+    def answer(inputs: np.ndarray) -> np.ndarray:
+        with torch.inference_mode():
+            return module(torch.from_numpy(inputs)).numpy()
+
+    return answer
+
+
+def _saved_model(directory: str) -> Answer:
+    import tensorflow as tf
+
+    loaded = tf.saved_model.load(directory)
+    serve = loaded.signatures["serving_default"]
+    (name,) = serve.structured_input_signature[1]
+
+    def answer(inputs: np.ndarray) -> np.ndarray:
+        # The signature does not keep its variables; the model has to be there as long as it is.
+        assert loaded is not None
+        return next(iter(serve(**{name: tf.constant(inputs)}).values())).numpy()
+
+    return answer
+
+
+class _LastError(logging.Handler):
+    """Keeps the error that torch.export.load logs, and hides behind one that tells nothing."""
+
+    cause: Any = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        while error is not None:
+            self.cause, error = error, error.__cause__
+
+
+_LOADERS = {".onnx": _onnx, ".pt2": _program, "": _saved_model}
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

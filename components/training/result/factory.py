@@ -1,0 +1,61 @@
+"""Build a network with the user's own code."""
+
+import importlib
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from components.training.result.trained import NotLoadable
+
+if TYPE_CHECKING:
+    import torch
+
+_OURS = re.compile(r"(components|pipelines)(\.|$)")
+
+
+def build(factory: Any, arguments: Any, code: Path, entrypoint: str) -> "torch.nn.Module":
+    """Imports a factory from the training code and calls it.
+
+    Args:
+        factory: ``module:callable``, as a file or a person says.
+        arguments: The keyword arguments it is called with.
+        code: The training code's repository.
+        entrypoint: The training program in it; modules beside it can be imported.
+
+    Raises:
+        NotLoadable: It is not there, or fails.
+    """
+    with _importable(code, entrypoint):
+        try:
+            module, _, name = factory.partition(":")
+            return getattr(importlib.import_module(module), name)(**arguments)
+        except (Exception, SystemExit) as error:  # a script may end itself when it is imported
+            raise NotLoadable(
+                f"model_factory {factory!r} could not build the model: "
+                f"{type(error).__name__}: {error}"
+            ) from None
+
+
+@contextmanager
+def _importable(code: Path, entrypoint: str) -> Iterator[None]:
+    """Makes the training code's modules importable, as they are for the training program.
+
+    Ours step aside meanwhile: the code may well have a package called ``components`` too.
+    """
+    program = code / entrypoint
+    path, arguments = sys.path[:], sys.argv[:]
+    ours = {name: module for name, module in sys.modules.items() if _OURS.match(name)}
+    for name in ours:
+        del sys.modules[name]
+    sys.path[:0] = [str(program.parent), str(code)]
+    sys.argv[:] = [str(program)]
+    try:
+        yield
+    finally:
+        sys.path[:], sys.argv[:] = path, arguments
+        for name in [name for name in sys.modules if _OURS.match(name)]:
+            del sys.modules[name]
+        sys.modules.update(ours)

@@ -1,0 +1,173 @@
+"""Sharded checkpoints of PyTorch, put together: what ``torch.distributed.checkpoint`` saved.
+
+Programs that train with FSDP, tensor or pipeline parallelism leave a part of the weights with each
+process. Together these are a folder of ``*.distcp`` files and ``.metadata``, which says where in
+them each piece of each tensor is:
+https://docs.pytorch.org/docs/stable/distributed.checkpoint.html
+"""
+
+import pickle
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from components.training.result.factory import build
+from components.training.result.pytorch import as_trained, with_ordinary_numbers
+from components.training.result.trained import NotLoadable, TrainedModel, first_line, read
+
+if TYPE_CHECKING:
+    import torch
+    from torch.distributed.checkpoint.metadata import Metadata
+
+METADATA = ".metadata"
+SHARDS = "*.distcp"
+
+_PLACE = "torch.distributed.checkpoint"
+_ALLOWED = {
+    f"{_PLACE}.metadata": {
+        "BytesStorageMetadata",
+        "ChunkStorageMetadata",
+        "Metadata",
+        "MetadataIndex",
+        "StorageMeta",
+        "TensorProperties",
+        "TensorStorageMetadata",
+        "_MEM_FORMAT_ENCODING",
+    },
+    f"{_PLACE}.filesystem": {"_StorageInfo"},
+    "torch": {"Size"},  # and the types of numbers
+    "torch.serialization": {"_get_layout"},
+    "pathlib": {"PosixPath", "WindowsPath"},
+    "pathlib._local": {"PosixPath", "WindowsPath"},  # Python 3.13
+}
+
+
+def load_sharded(directory: Path, code: Path, entrypoint: str, factory: str) -> TrainedModel:
+    """Builds a network and gives it the weights of a sharded checkpoint.
+
+    The checkpoint may hold more than the model, such as the state of the optimizer: the model is
+    the part of it whose names are the network's.
+
+    Args:
+        directory: The folder that holds ``.metadata``.
+        code: The training code's repository.
+        entrypoint: The training program in it; modules beside it can be imported.
+        factory: ``module:callable`` that builds the whole network.
+
+    Raises:
+        NotLoadable: It is something else, incomplete, or does not fit the network.
+    """
+    if not factory:
+        raise NotLoadable(
+            f"{directory.name} is a sharded checkpoint, which holds weights only; give "
+            "model_factory=module:callable, which builds the network"
+        )
+    metadata = read(directory / METADATA, "the metadata of a sharded checkpoint", _unpickled)
+    sizes = _sizes(metadata)
+    network = build(factory, {}, code, entrypoint)
+    try:
+        state = network.state_dict()
+        part = _part(set(state), set(sizes))
+        _fits(state, part, sizes)
+    except (ValueError, AttributeError) as error:
+        raise NotLoadable(f"{directory.name} does not fit {factory}: {error}") from None
+    _fill({part + name: tensor for name, tensor in state.items()}, directory, metadata)
+    return as_trained(with_ordinary_numbers(network.eval()))
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads ``.metadata``, which is a pickle: as torch reads it, it could execute anything.
+
+    Here it can only make what torch writes into it, descriptions of tensors and of their places.
+    """
+
+    def find_class(self, module: str, name: str) -> Any:
+        import torch
+
+        is_number = module == "torch" and isinstance(getattr(torch, name, None), torch.dtype)
+        if is_number or name in _ALLOWED.get(module, ()):
+            return super().find_class(module, name)
+        raise pickle.UnpicklingError(f"{module}.{name} has no place in it, and is not executed")
+
+
+def _unpickled(file: Path) -> "Metadata":
+    from torch.distributed.checkpoint.metadata import Metadata
+
+    with file.open("rb") as opened:
+        metadata = _Unpickler(opened).load()
+    if not isinstance(metadata, Metadata):
+        raise ValueError(f"it holds a {type(metadata).__name__}")
+    for place in metadata.storage_data.values():
+        if Path(place.relative_path).name != place.relative_path:
+            raise ValueError(f"{place.relative_path} is not beside it")
+    return metadata
+
+
+def _sizes(metadata: "Metadata") -> dict[str, "torch.Size"]:
+    """Returns the shapes of the tensors; other values would be unpickled, and are left out."""
+    from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+
+    return {
+        name: value.size
+        for name, value in metadata.state_dict_metadata.items()
+        if isinstance(value, TensorStorageMetadata)
+    }
+
+
+def _part(wanted: set[str], saved: set[str]) -> str:
+    """Returns what is before the network's names in the checkpoint; empty for the whole of it.
+
+    Raises:
+        ValueError: The network's names are nowhere in it, or in several places.
+    """
+    one = min(wanted, default="")
+    before = [name.removesuffix(one) for name in saved if f".{name}".endswith(f".{one}")]
+    parts = [part for part in before if all(part + name in saved for name in wanted)]
+    model = [part for part in parts if f".{part}".endswith(".model.")]
+    for candidates in (parts, model):
+        if len(candidates) == 1:
+            return candidates[0]
+    if parts:
+        raise ValueError(f"it holds several such networks, below {', '.join(sorted(parts))}")
+    missing = min(wanted - saved) if not before else _missing(wanted, saved, before)
+    raise ValueError(f"it has no {missing}; it holds {', '.join(sorted(saved)[:5]) or 'nothing'}")
+
+
+def _missing(wanted: set[str], saved: set[str], before: list[str]) -> str:
+    return min(min(part + name for name in wanted if part + name not in saved) for part in before)
+
+
+def _fits(state: Mapping[str, Any], part: str, sizes: Mapping[str, "torch.Size"]) -> None:
+    """Refuses a checkpoint with other shapes, or with weights that the network lacks.
+
+    Raises:
+        ValueError: It is one.
+    """
+    for name, tensor in state.items():
+        if sizes[part + name] != tensor.shape:
+            raise ValueError(
+                f"{part}{name} is {tuple(sizes[part + name])}, the network's is "
+                f"{tuple(tensor.shape)}"
+            )
+    if more := [name for name in sizes if name.startswith(part) and name[len(part) :] not in state]:
+        raise ValueError(f"the network has no {min(more)[len(part) :]}")
+
+
+def _fill(tensors: dict[str, "torch.Tensor"], directory: Path, metadata: "Metadata") -> None:
+    """Copies the pieces of each tensor to where they belong."""
+    from torch.distributed.checkpoint import DefaultLoadPlanner, FileSystemReader, load
+    from torch.distributed.checkpoint.api import CheckpointException
+
+    class Reader(FileSystemReader):
+        def read_metadata(self) -> "Metadata":
+            return metadata
+
+    planner = DefaultLoadPlanner(flatten_state_dict=False)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            load(tensors, storage_reader=Reader(directory), planner=planner, no_dist=True)
+    except CheckpointException as error:
+        ((reason, _),) = error.failures.values()
+        raise NotLoadable(f"{directory.name} cannot be read: {first_line(reason)}") from None
