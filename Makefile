@@ -23,10 +23,13 @@ lint: .venv/dev.stamp  ## format, style and types
 golden: .venv/dev.stamp  ## write the golden files again, to review with git diff
 	UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/unit -k golden
 
-bench: .venv/dev.stamp  ## against the same work done by hand, by git, cp, rclone and aws
+bench: .venv/dev.stamp  ## against the same work done by hand, or by git, cp, rclone, aws and onnxruntime
 	$(BIN)/python tests/benchmarks/pipeline.py
 	$(BIN)/python tests/benchmarks/checkout.py
 	$(BIN)/python tests/benchmarks/staging.py
+	$(BIN)/python tests/benchmarks/evaluation.py
+	$(BIN)/python tests/benchmarks/export.py
+	$(BIN)/python tests/benchmarks/serving.py
 
 lock:  ## the versions of everything, from what pyproject.toml asks for
 	rm -rf .venv
@@ -76,6 +79,7 @@ test-system:
 	command -v fcgiwrap >/dev/null || missing="$$missing fcgiwrap"; \
 	command -v git-lfs >/dev/null || missing="$$missing git-lfs"; \
 	command -v /usr/sbin/sshd >/dev/null || missing="$$missing openssh-server"; \
+	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing="$$missing postgresql"; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" != 0 ]; then \
 		echo "note: some tests are skipped; as root: apt-get install$$missing" >&2; \
 	elif [ -n "$$missing" ]; then \

@@ -54,6 +54,29 @@ class Fault(Exception):
     """Something that may go away by itself; its message continues "could not be read: "."""
 
 
+_SIGNS = {
+    # as requests says it, as obstore does
+    "failed to resolve": "there is no such server",
+    "dns error": "there is no such server",
+    "connection refused": "the server refuses connections",
+    "timed out": "the server does not answer",
+    "kind: timeout": "the server does not answer",
+    "certificate verify failed": "the server's certificate is not trusted",
+    "invalidcertificate": "the server's certificate is not trusted",
+}
+
+
+def why_broken(said: str) -> str:
+    """Returns in words why a connection to a server is broken, or was never made.
+
+    Args:
+        said: What a library says of it. It may hold the URL, so nothing is looked for that a path
+            could be called.
+    """
+    said = said.lower()
+    return next((words for sign, words in _SIGNS.items() if sign in said), "the connection broke")
+
+
 def changed(uri: str, name: str) -> SourceFailed:
     """Returns the error for a file that is not what was listed any more."""
     return SourceFailed(

@@ -12,7 +12,7 @@ from obstore.store import GCSStore, ObjectStore, S3Store
 
 from components import secrets
 from components.dataset.description import Dataset
-from components.dataset.sources import Fault, SourceFailed
+from components.dataset.sources import Fault, SourceFailed, why_broken
 from components.errors import InputError, TriremeError
 
 if TYPE_CHECKING:
@@ -178,16 +178,4 @@ def _words(said: str, status: int) -> str:
         return f"{code[1]}: {message[1]}" if message else code[1]
     if status:
         return f"status {status}"
-    for sign, words in _SIGNS.items():
-        if sign in said.lower():
-            return words
-    return "the connection broke"
-
-
-_SIGNS = {
-    "dns error": "there is no such server",
-    "connection refused": "the server refuses connections",
-    "timed out": "the server does not answer",
-    "timeout": "the server does not answer",
-    "certificate": "the server's certificate is not trusted",
-}
+    return why_broken(said)

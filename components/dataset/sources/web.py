@@ -11,7 +11,7 @@ from urllib3.util import Retry
 from components import secrets
 from components.dataset.description import Dataset
 from components.dataset.listing import Entry, refuse_hostile
-from components.dataset.sources import PIECE, Fault, SourceFailed, changed
+from components.dataset.sources import PIECE, Fault, SourceFailed, changed, why_broken
 from components.errors import InputError
 
 KEYS = ("username", "password", "token")
@@ -122,7 +122,7 @@ class WebSource:
         try:
             answer = self._session.get(self._uri, headers=headers, stream=True, timeout=TIMEOUT)
         except requests.RequestException as error:
-            raise Fault(_words(error)) from None
+            raise Fault(why_broken(str(error))) from None
         if answer.status_code in (200, 206, 416):
             return answer
         answer.close()
@@ -175,24 +175,8 @@ def _body(answer: Any, length: int) -> Iterator[bytes]:
             length -= len(piece)
             yield piece
     except (requests.RequestException, OSError) as error:
-        raise Fault(_words(error)) from None
+        raise Fault(why_broken(str(error))) from None
     except Exception as error:
         if type(error).__module__.startswith("urllib3"):
             raise Fault("the connection broke") from None
         raise
-
-
-def _words(error: Exception) -> str:
-    said = str(error)
-    for sign, words in _SIGNS.items():
-        if sign in said:
-            return words
-    return "the connection broke"
-
-
-_SIGNS = {
-    "resolve": "there is no such server",
-    "Connection refused": "the server refuses connections",
-    "timed out": "the server does not answer",
-    "CERTIFICATE": "the server's certificate is not trusted",
-}

@@ -1,0 +1,192 @@
+"""Tracking on PostgreSQL: through MLflow's server, and straight into the database."""
+
+import multiprocessing
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import mlflow
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, save
+from tracking_server import TrackingServer
+
+from components.errors import StepFailed, TriremeError
+from components.tracking import environment, journal, lineage, registry, sync
+from components.tracking.pipeline_run import PipelineRun
+
+postgresql = pytest.importorskip("postgresql", reason="needs psycopg2")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not postgresql.POSTGRES, reason="needs postgresql"),
+]
+
+METRICS = 60
+CONTENDERS = range(2, 12)  # versions, each of them thought better than version 1
+
+
+@pytest.fixture(scope="module")
+def database():
+    with postgresql.postgresql() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def server(database, tmp_path_factory):
+    """MLflow's server on the database."""
+    server = TrackingServer(database.uri, tmp_path_factory.mktemp("artifacts"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def tracking(server, untracked, tmp_path, monkeypatch):
+    """Makes MLflow use a URI, by default the server's, and takes all back that it set."""
+    before = mlflow.get_tracking_uri()
+    for name in ("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "MLFLOW_HTTP_REQUEST_TIMEOUT"):
+        monkeypatch.setenv(name, "1" if "RETRIES" in name else "30")
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    monkeypatch.setenv("_MLFLOW_SERVER_ARTIFACT_ROOT", str(tmp_path / "artifacts"))
+
+    def use(uri):
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+        mlflow.set_tracking_uri(uri)
+        return mlflow.MlflowClient()
+
+    use(server.uri)
+    yield use
+    mlflow.set_tracking_uri(before)
+
+
+@pytest.fixture
+def client(tracking, server):
+    return tracking(server.uri)
+
+
+def join(barrier):
+    global start
+    start = barrier
+
+
+def contend(uri, version):
+    mlflow.set_tracking_uri(uri)
+    assert registry.champion("contest") == "1"  # and MLflow has opened what it needs
+    start.wait(120)
+    try:
+        registry.promote("contest", str(version), "1")
+    except StepFailed as late:
+        return str(late)
+    return "champion"
+
+
+def test_of_ten_that_beat_the_same_champion_at_the_same_moment_one_takes_its_place(
+    client, server, database
+):
+    client.create_registered_model("contest")
+    for _ in range(1 + len(CONTENDERS)):
+        client.create_model_version("contest", "s3://nowhere/model")
+    registry.promote("contest", "1", "")
+
+    context = multiprocessing.get_context("forkserver")
+    # What each of them would import for itself.
+    loaded = ["mlflow.store.model_registry.sqlalchemy_store", "onnx", "pytest", "psycopg2"]
+    context.set_forkserver_preload(loaded)
+    barrier = context.Barrier(len(CONTENDERS))
+    with ProcessPoolExecutor(len(CONTENDERS), context, join, (barrier,)) as contenders:
+        uris = [server.uri, database.uri] * len(CONTENDERS)
+        said = list(contenders.map(contend, uris, CONTENDERS))
+
+    assert said.count("champion") == 1
+    winner = str(CONTENDERS[said.index("champion")])
+    assert registry.champion("contest") == winner
+    late = f"it was compared with version 1, and the champion is version {winner} by now"
+    assert sum(late in each for each in said) == len(CONTENDERS) - 1
+    assert [model.name for model in client.search_registered_models()] == ["contest"]
+
+
+@pytest.fixture
+def model(tmp_path):
+    """The smallest ONNX model there is, and a sample of what it answers."""
+    x = helper.make_tensor_value_info("input", TensorProto.FLOAT, ["batch", 2])
+    y = helper.make_tensor_value_info("output", TensorProto.FLOAT, ["batch", 2])
+    graph = helper.make_graph([helper.make_node("Relu", ["input"], ["output"])], "g", [x], [y])
+    onnx = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 18)])
+    save(onnx, tmp_path / "model.onnx")
+    inputs = np.array([[-1, 2], [3, -4]], dtype=np.float32)
+    np.savez(tmp_path / "sample.npz", inputs=inputs, outputs=np.maximum(inputs, 0))
+    return tmp_path / "model.onnx", tmp_path / "sample.npz"
+
+
+def synced(workspace, step):
+    """How many records of a step MLflow has."""
+    mark = journal.synced_path(workspace, step)
+    return int(mark.read_text() or 0) if mark.exists() else 0
+
+
+@pytest.mark.parametrize("straight", [False, True], ids=["server", "database"])
+def test_a_run_loses_nothing_while_the_database_is_away(
+    tracking, server, database, untracked, tmp_path, eventually, model, straight
+):
+    client, name = tracking(database.uri if straight else server.uri), f"relu-{straight}"
+    workspace, result = tmp_path / "workspace", tmp_path / "model"
+    result.mkdir()
+    (result / "model.pt").write_bytes(b"weights")
+    run = PipelineRun("a run", "", name, {"seed": 7, "model_name": name}, untracked)
+
+    told = run.step_started("train", tmp_path)
+    with journal.opened(workspace, "train"):
+        journal.log_params({"framework": "pytorch", "args": "x" * 20_000})
+        journal.log_tags({"git.commit": "abc", "git.url": "u" * 20_000})
+        for number in range(METRICS):
+            journal.log_metrics({f"loss_{number}": number / 7})
+        journal.log_dataset("s3://bucket/" + 900 * "d", f"sha256:{64 * 'a'}", 2, 300)
+        journal.log_artifact(result, "model")
+    assert eventually(Path(told[environment.TRACKER]).exists)
+    run.step_ended("train", "FINISHED", workspace, {"cpu_seconds": 1.5})
+    assert eventually(lambda: synced(workspace, "train") > METRICS // 4)
+    database.stop()
+    so_far = synced(workspace, "train")
+    run.step_started("export", tmp_path)
+    with journal.opened(workspace, "export"):
+        journal.log_tags({"dataset.fingerprint": "sha256:12"})
+        for _ in range(2):
+            journal.log_model(model[0], name, model[1], tags={"weights": "7"})
+    run.step_ended("export", "FINISHED", workspace, {"cpu_seconds": 2.5})
+    time.sleep(1)
+    assert synced(workspace, "train") <= so_far + 1 < METRICS
+    database.start()
+    run.close("FINISHED", {"duration_seconds": 2.5})
+
+    found = lineage.read(run.run_id)
+    training = client.get_run(found.training_id)
+    metrics = {f"loss_{number}": pytest.approx(number / 7) for number in range(METRICS)}
+    assert training.data.metrics == metrics | {"cpu_seconds": 1.5}
+    assert training.data.params["args"] == "x" * sync.PARAMETER_LIMIT
+    assert (training.info.status, client.get_run(run.run_id).info.status) == 2 * ("FINISHED",)
+    assert (found.commit, found.fingerprint) == ("abc", "sha256:12")
+    assert found.code.startswith("u" * 1000)
+    assert found.params == {"seed": "7", "model_name": name}
+    kept = lineage.bring_model(found, tmp_path / "brought")
+    assert (kept / "model.pt").read_bytes() == b"weights"
+
+    assert run.told == {"model_version": f"{name}, version 2, challenger"}
+    assert client.get_model_version(name, "2").tags["git.commit"] == "abc"
+    assert [registry.promote(name, version) for version in ("1", "2")] == ["", "1"]
+    assert registry.rollback(name) == ("2", "1")
+    assert registry.champion(name) == "1"
+
+
+def test_a_database_that_stays_away_is_named_without_its_password(tracking, database, monkeypatch):
+    monkeypatch.setattr(sync, "_patience", 0.0)
+    tracking(database.uri)
+    registry.champion("any")
+    database.stop()
+    try:
+        with pytest.raises(TriremeError) as caught:
+            registry.champion("any")
+    finally:
+        database.start()
+    assert "does not answer" in str(caught.value)
+    assert "\n" not in str(caught.value) and database.password not in str(caught.value)
