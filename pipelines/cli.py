@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from components.errors import InputError, TriremeError
-from pipelines import dataset_cli, job_cli, registry_cli, reproduce_cli, serve_cli
+from pipelines import dataset_cli, deploy_cli, job_cli, registry_cli, reproduce_cli, serve_cli
 
 if TYPE_CHECKING:
     from pipelines.catalog import Pipeline
@@ -31,6 +31,7 @@ app.command()(registry_cli.promote)
 app.command()(registry_cli.rollback)
 app.command()(reproduce_cli.reproduce)
 app.command()(serve_cli.serve)
+app.command()(deploy_cli.deploy)
 
 PipelineName = Annotated[
     str | None, typer.Argument(metavar="PIPELINE", help="Name of a pipeline, see 'trireme list'.")

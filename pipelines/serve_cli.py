@@ -112,11 +112,7 @@ def _check(brought: "Brought", port: int, verbose: bool) -> None:
     with serving.started(brought.files, port, _shown(verbose)) as server:
         server.first_answer(samples.request(brought))
         agreement = checking.compare(server, pairs)
-    typer.echo(
-        f"{brought.model} answers as its file does: largest difference "
-        f"{agreement.difference:.2g} on {agreement.samples} samples, allowed "
-        f"{agreement.allowed:.2g}"
-    )
+    typer.echo(f"{brought.model} {agreement}")
 
 
 def _end(number: int, frame: FrameType | None) -> None:

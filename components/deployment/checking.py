@@ -2,19 +2,26 @@
 
 import json
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from components.deployment.registered import Brought
 from components.deployment.samples import at_hand, body
-from components.deployment.serving import Server, ServingFailed
+from components.deployment.serving import ServingFailed
 from components.errors import InputError
 from components.evaluation.evaluate import predict
-from components.export.export import TOLERANCE
+from components.export.agreement import TOLERANCE
 from components.export.onnx_file import load_onnx
 
 BATCH = 16  # samples in one request
+
+
+class Predicting(Protocol):
+    """What can be asked for predictions."""
+
+    def answer(self, request: str) -> str:
+        """Returns the answer to a request, both as MLflow's scoring server has them."""
 
 
 class Expected(NamedTuple):
@@ -42,6 +49,12 @@ class Agreement(NamedTuple):
     allowed: float
     samples: int
 
+    def __str__(self) -> str:
+        return (
+            f"answers as its file does: largest difference {self.difference:.2g} on "
+            f"{self.samples} samples, allowed {self.allowed:.2g}"
+        )
+
 
 def expected(brought: Brought) -> list[Expected]:
     """Returns the samples that are at hand for a model, with the answers of its ONNX file.
@@ -58,20 +71,20 @@ def expected(brought: Brought) -> list[Expected]:
     model, files, described = brought
     if "onnx" not in described.flavors:
         raise InputError(
-            f"--check: {model} has the flavors {', '.join(described.flavors)}, and the server is "
-            "compared with a file of the flavor onnx"
+            f"{model} has the flavors {', '.join(described.flavors)}, and a server's answers are "
+            "compared with those of a file of the flavor onnx"
         )
     batches = list(_batches(at_hand(brought)))
     if not batches:
-        raise InputError(f"--check: {model} was logged without an input_example that is one array")
+        raise InputError(f"{model} was logged without an input_example that is one array")
     answer = load_onnx(files / described.flavors["onnx"]["data"])
     pairs = [Expected(inputs, np.asarray(predict(answer, inputs))) for inputs in batches]
     if pairs[0].outputs.dtype.kind not in "fiu":
-        raise InputError(f"--check: {model} answers with {pairs[0].outputs.dtype}, not numbers")
+        raise InputError(f"{model} answers with {pairs[0].outputs.dtype}, not numbers")
     return pairs
 
 
-def compare(server: Server, pairs: list[Expected]) -> Agreement:
+def compare(server: Predicting, pairs: list[Expected]) -> Agreement:
     """Sends every sample to a server, and compares its answers.
 
     Args:
@@ -99,7 +112,7 @@ def _batches(samples: list[np.ndarray]) -> Iterator[np.ndarray]:
             yield inputs[start : start + BATCH]
 
 
-def _difference(server: Server, pair: Expected) -> float:
+def _difference(server: Predicting, pair: Expected) -> float:
     outputs = _first_output(server.answer(body(pair.inputs)))
     if outputs.shape != pair.outputs.shape:
         raise ServingFailed(

@@ -10,8 +10,12 @@ from components.errors import InputError
 from components.tracking.store import public
 
 PORT = 8080
+SMOKE_TEST = 10  # seconds that a new pod has to be ready before an old one is ended
 USER = 1000
 FILES = PurePosixPath("/model")
+
+MODEL = "trireme/model"
+"""The annotation that names the version that an object serves."""
 
 CREDENTIALS = "trireme-mlflow"
 """The Secret with MLFLOW_TRACKING_USERNAME and the like, where a server or a store wants them."""
@@ -47,10 +51,11 @@ def inference_service(model: Registered, storage_uri: str) -> dict[str, Any]:
     """
     if not storage_uri.startswith(_STORES):
         raise InputError(
-            f"--render kserve: the files of {model} are at {public(storage_uri)}, and KServe gets "
-            f"them from {', '.join(_STORES)}; use --render deployment"
+            f"kserve: the files of {model} are at {public(storage_uri)}, and KServe gets "
+            f"them from {', '.join(_STORES)}; use deployment"
         )
-    predictor = {
+    metadata = _metadata(model)
+    served = {
         "modelFormat": {"name": "mlflow"},
         "protocolVersion": "v2",
         "storageUri": storage_uri,
@@ -59,8 +64,11 @@ def inference_service(model: Registered, storage_uri: str) -> dict[str, Any]:
     return {
         "apiVersion": "serving.kserve.io/v1beta1",
         "kind": "InferenceService",
-        "metadata": _metadata(model),
-        "spec": {"predictor": {"minReplicas": 1, "model": predictor}},
+        "metadata": metadata,
+        # Its pods' labels tell the new version from the old one.
+        "spec": {
+            "predictor": {"minReplicas": 1, "labels": metadata["labels"], "model": served},
+        },
     }
 
 
@@ -81,12 +89,12 @@ def deployment(
     server = urlsplit(tracking_uri)
     if server.scheme not in ("http", "https") or server.hostname in _ONLY_HERE:
         raise InputError(
-            f"--render deployment: pods cannot read {public(tracking_uri)}; set "
+            f"deployment: pods cannot read {public(tracking_uri)}; set "
             "MLFLOW_TRACKING_URI to a server that they reach"
         )
     if not example:
         raise InputError(
-            f"--render deployment: {model} was logged without an input_example, and only an "
+            f"deployment: {model} was logged without an input_example, and only an "
             "answer to one shows that a server predicts"
         )
     metadata = _metadata(model)
@@ -95,10 +103,11 @@ def deployment(
         "metadata": {"labels": metadata["labels"], "annotations": metadata["annotations"]},
         "spec": _pod(model, example, public(tracking_uri), image),
     }
+    # No replicas: how many there are is left to whoever scales it.
     spec = {
-        "replicas": 1,
         "selector": {"matchLabels": selector},
-        # The old version answers until the new one has.
+        # The old version answers until the new one has, and has been tested.
+        "minReadySeconds": SMOKE_TEST,
         "strategy": {
             "type": "RollingUpdate",
             "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1},
@@ -120,7 +129,7 @@ def _metadata(model: Registered) -> dict[str, Any]:
     return {
         "name": name,
         "labels": {"app.kubernetes.io/name": name, "app.kubernetes.io/version": model.version},
-        "annotations": {"trireme/model": model.uri},
+        "annotations": {MODEL: model.uri},
     }
 
 
@@ -166,7 +175,8 @@ def _download(model: Registered, tracking_uri: str, image: str) -> dict[str, Any
         "model",
         image,
         ["mlflow", "artifacts", "download", "-u", model.uri, "-d", str(FILES)],
-        {"MLFLOW_TRACKING_URI": tracking_uri},
+        # The kubelet tries again as well, and tells why it has to.
+        {"MLFLOW_TRACKING_URI": tracking_uri, "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2"},
     ) | {"envFrom": [{"secretRef": {"name": CREDENTIALS, "optional": True}}]}
 
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from components.errors import InputError, TriremeError
 from components.tracking import store
 from components.tracking.registry import CHAMPION
-from components.tracking.store import public
-from components.training.result.trained import first_line
+from components.tracking.store import public, reason_of
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -98,13 +97,11 @@ def bring(model: Registered, directory: Path) -> Brought:
     import mlflow
 
     os.environ["MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"] = "false"
-    uri = mlflow.get_tracking_uri()
     try:
         mlflow.artifacts.download_artifacts(model.uri, dst_path=str(directory))
         described = mlflow.models.Model.load(str(directory))
     except Exception as error:
-        reason = first_line(error).replace(uri, public(uri))
-        raise TriremeError(f"the files of {model} are not to be had: {reason}") from None
+        raise TriremeError(f"the files of {model} are not to be had: {reason_of(error)}") from None
     if "python_function" not in described.flavors:
         raise InputError(
             f"model {model.name!r}: version {model.version} has the flavors "
@@ -138,8 +135,7 @@ def _said_in_a_sentence(uri: str) -> Iterator[None]:
     except TriremeError:
         raise
     except Exception as error:  # a database's driver has exceptions of its own
-        reason = first_line(error).replace(uri, public(uri))
-        raise TriremeError(f"MLflow at {public(uri)} cannot be read: {reason}") from None
+        raise TriremeError(f"MLflow at {public(uri)} cannot be read: {reason_of(error)}") from None
 
 
 def _found(client: "MlflowClient", text: str, name: str, alias: str, number: str) -> Registered:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from components.errors import InputError, TriremeError
 from components.tracking import machine
-from components.tracking.store import public
+from components.tracking.store import public, reason_of
 from components.tracking.sync import patiently
 
 if TYPE_CHECKING:
@@ -196,6 +196,5 @@ def _ask(call: Callable[[], Any]) -> Any:
     try:
         return patiently(call)
     except MlflowException as error:
-        uri = get_tracking_uri()
-        reason = str(error).splitlines()[0].replace(uri, public(uri))
-        raise TriremeError(f"MLflow at {public(uri)} refuses: {reason}") from None
+        uri = public(get_tracking_uri())
+        raise TriremeError(f"MLflow at {uri} refuses: {reason_of(error)}") from None

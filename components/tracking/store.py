@@ -49,6 +49,19 @@ def public(uri: str) -> str:
     return f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else uri
 
 
+def reason_of(error: Exception) -> str:
+    """Returns in a line what MLflow, or a driver of its, says is wrong, without the password.
+
+    Args:
+        error: What it has raised, while it used the store that it is set to.
+    """
+    from mlflow import get_tracking_uri
+
+    uri = get_tracking_uri()
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0].replace(uri, public(uri))
+
+
 def must_answer(uri: str) -> None:
     """Refuses a tracking server that is not there, sooner than MLflow would.
 

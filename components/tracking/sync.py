@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from components.errors import StepFailed, TrackingUnavailable
 from components.tracking import journal
-from components.tracking.store import public
+from components.tracking.store import reason_of
 
 PATIENCE = 120.0  # seconds that a tracking server may be away before we give up
 HURRY = 10.0  # the same, when somebody waits for the process to end
@@ -84,18 +84,10 @@ def patiently(call: Callable[[], Any]) -> Any:
                 raise
             if time.monotonic() + pause > started + _patience:
                 raise TrackingUnavailable(
-                    f"the MLflow tracking server does not answer: {_first_line(error)}"
+                    f"the MLflow tracking server does not answer: {reason_of(error)}"
                 ) from None
         time.sleep(pause)
         pause = min(2 * pause, 10.0)
-
-
-def _first_line(error: Exception) -> str:
-    """Returns the first line of an error, which may name the store, without its password."""
-    from mlflow import get_tracking_uri
-
-    uri = get_tracking_uri()
-    return str(error).splitlines()[0].replace(uri, public(uri))
 
 
 def sync(workspace: Path, step: str, run: Run) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typed import through
 
 from components.deployment import checking, manifests, registered, samples, serving
 from components.errors import InputError, TriremeError
+from components.tracking import store as tracking_store
 from components.training.manifests import to_yaml
 
 INPUTS = np.array([[-1, 2], [3, -4], [0.1, 7]], dtype=np.float32)
@@ -136,7 +137,7 @@ def test_without_an_example_nothing_shows_that_a_server_predicts(client, tmp_pat
     brought = registered.bring(registered.find("my relu/1"), tmp_path / "model")
     with pytest.raises(InputError, match="version 1 was logged without an input_example"):
         samples.request(brought)
-    with pytest.raises(InputError, match="--check: my relu version 1"):
+    with pytest.raises(InputError, match="my relu version 1 was logged without an input_ex"):
         checking.expected(brought)
 
 
@@ -260,3 +261,17 @@ def test_a_name_fits_a_cluster(model, name):
 def test_a_name_that_no_object_can_have_is_refused(model):
     with pytest.raises(InputError, match="has to begin with a letter"):
         manifests.object_name(model)
+
+
+@pytest.mark.parametrize("said", ["cannot open {}\nat line 7", "cannot open {}"])
+def test_a_reason_of_mlflows_is_one_line_without_the_password(said):
+    import mlflow
+
+    before = mlflow.get_tracking_uri()
+    mlflow.set_tracking_uri("postgresql://me:hunter2@db.example.org/mlflow")
+    try:
+        error = OSError(said.format(mlflow.get_tracking_uri()))
+        assert tracking_store.reason_of(error) == "cannot open postgresql://db.example.org/mlflow"
+        assert tracking_store.reason_of(ValueError()) == "ValueError"
+    finally:
+        mlflow.set_tracking_uri(before)

@@ -16,6 +16,7 @@ from components.training.cluster.refusals import (
     Refused,
     Unauthorized,
     Unavailable,
+    is_final,
     message_of,
     refusal,
 )
@@ -27,6 +28,8 @@ PATIENCE_OF_A_PERSON = 15.0  # who waits for the answer
 UNSAID = 1.0  # seconds of waiting that are not worth a word
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 10.0  # seconds between two attempts; each doubles the last
 CONNECT_TIMEOUT, READ_TIMEOUT = 10.0, 30.0  # seconds
+MERGE, APPLY = "application/merge-patch+json", "application/apply-patch+yaml"  # ways to patch
+FIELD_MANAGER = "trireme"  # what we apply is known by
 _PASSING = {429, 500, 502, 503, 504}
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # of a namespace
 _NEVER = Stop()
@@ -125,6 +128,33 @@ class Cluster:
         """Merges fields into an object; returns it as the server has it then."""
         return self.request("PATCH", resource, resource.path(namespace, name), body=body)
 
+    def apply(
+        self, resource: Resource, body: dict[str, Any], namespace: str, **query: str
+    ) -> dict[str, Any]:
+        """Has an object be as given, whether it is there or not; returns it as the server has it.
+
+        https://kubernetes.io/docs/reference/using-api/server-side-apply/
+
+        Args:
+            resource: What it is.
+            body: The object, with the fields that are ours to say.
+            namespace: Its namespace.
+            query: Such as ``dryRun``.
+
+        Raises:
+            AlreadyThere: Somebody else has set one of the fields to something else.
+            Invalid: The server does not know one of the fields, or does not accept it.
+        """
+        ours = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
+        return self.request(
+            "PATCH",
+            resource,
+            resource.path(namespace, body["metadata"]["name"]),
+            query=list((ours | query).items()),
+            body=body,
+            patch=APPLY,
+        )
+
     def delete(
         self, resource: Resource, name: str, namespace: str, uid: str, patience: float | None = None
     ) -> None:
@@ -173,6 +203,7 @@ class Cluster:
         *,
         query: Query | None = None,
         body: dict[str, Any] | None = None,
+        patch: str = MERGE,
         stop: Stop = _NEVER,
         silence: float | None = None,
         patience: float | None = None,
@@ -188,6 +219,7 @@ class Cluster:
             path: The path.
             query: Its parameters.
             body: The object to send.
+            patch: What a PATCH does with it.
             stop: Ends the waiting.
             silence: Seconds without a byte that end the answer, where that is a stream.
             patience: Seconds to try for, where not the cluster's own.
@@ -206,7 +238,7 @@ class Cluster:
         while True:
             api = self._api
             try:
-                answer = _answer(api, resource, (method, path, query, body), silence)
+                answer = _answer(api, resource, (method, path, query, body, patch), silence)
             except Refused as error:
                 self._patience_now = self.patience
                 if renewed or not isinstance(error, Unauthorized):
@@ -249,7 +281,7 @@ class _NotNow(Exception):
         self.wait = wait
 
 
-_Request = tuple[str, str, Query | None, dict[str, Any] | None]
+_Request = tuple[str, str, Query | None, dict[str, Any] | None, str]
 
 
 def _answer(
@@ -272,7 +304,7 @@ def _answer(
             ) from None
         if error.status == 0:
             raise _NotNow(f"is away: {' '.join(str(error.reason).split())}") from None
-        if error.status not in _PASSING:
+        if error.status not in _PASSING or is_final(error):
             raise refusal(error, resource) from None
         problem = f"fails: {error.status} {message_of(error)}"
         raise _NotNow(problem, _retry_after(error)) from None
@@ -294,9 +326,10 @@ def _send(
     path: str,
     query: Query | None,
     body: dict[str, Any] | None,
+    patch: str,
     silence: float | None,
 ) -> Any:
-    patching = {"Content-Type": "application/merge-patch+json"} if method == "PATCH" else {}
+    patching = {"Content-Type": patch} if method == "PATCH" else {}
     return api.call_api(
         path,
         method,

@@ -150,14 +150,14 @@ def waiting_reason(pod: dict[str, Any]) -> str:
     status = pod.get("status", {})
     for condition in status.get("conditions") or []:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return _joined(condition.get("reason", ""), condition.get("message", ""))
+            return joined(condition.get("reason", ""), condition.get("message", ""))
     for container in [
         *(status.get("initContainerStatuses") or []),
         *(status.get("containerStatuses") or []),
     ]:
         waiting = container.get("state", {}).get("waiting", {})
         if waiting.get("reason", "") not in _STARTING:
-            return _joined(waiting["reason"], waiting.get("message", ""))
+            return joined(waiting["reason"], waiting.get("message", ""))
     return ""
 
 
@@ -172,23 +172,30 @@ def _failed_container(pod: dict[str, Any], container: str) -> dict[str, Any]:
         ended = status.get("state", {}).get("terminated", {})
         if ended.get("exitCode") and is_over(pod):
             words = f"was not started: its init container {status['name']} "
-            return ended | {"words": words + _exit(ended, pod, status["name"])}
+            return ended | {"words": words + exit_words(ended, pod, status["name"])}
     main = container_status(pod, container)
     for state in ("state", "lastState"):
         ended = main.get(state, {}).get("terminated", {})
         if ended.get("exitCode"):
-            return ended | {"words": _exit(ended, pod, container)}
+            return ended | {"words": exit_words(ended, pod, container)}
         if ended:
             return {}
     return {}
 
 
-def _exit(ended: dict[str, Any], pod: dict[str, Any], container: str) -> str:
+def exit_words(ended: dict[str, Any], pod: dict[str, Any], container: str) -> str:
+    """Says how a container ended.
+
+    Args:
+        ended: Its termination, as its status has it.
+        pod: The pod.
+        container: The container.
+    """
     if ended.get("reason") == "OOMKilled":
         limit = _memory_limit(pod, container)
         return "ran out of memory (OOMKilled" + (f"; its limit is {limit})" if limit else ")")
     if ended.get("reason") in _NOT_STARTED:
-        return _joined("could not be started", ended.get("message", ""))
+        return joined("could not be started", ended.get("message", ""))
     return exit_in_words(ended["exitCode"])
 
 
@@ -197,16 +204,16 @@ def _taken_away(pod: dict[str, Any]) -> str:
     status = pod.get("status", {})
     reason, message = status.get("reason", ""), status.get("message", "")
     if reason == "Evicted":
-        return _joined("was evicted from its node", message)
+        return joined("was evicted from its node", message)
     if reason == "DeadlineExceeded":
-        return _joined("ran into its pod's time limit (DeadlineExceeded)", message)
+        return joined("ran into its pod's time limit (DeadlineExceeded)", message)
     for condition in status.get("conditions") or []:
         # https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
         if condition["type"] == "DisruptionTarget" and condition["status"] == "True":
             cause = condition.get("reason", "disruption")
-            return _joined(f"was taken off its node ({cause})", condition.get("message", ""))
+            return joined(f"was taken off its node ({cause})", condition.get("message", ""))
     if reason:
-        return _joined(f"failed ({reason})", message)
+        return joined(f"failed ({reason})", message)
     return ""
 
 
@@ -229,6 +236,7 @@ def _changed(pod: dict[str, Any]) -> datetime:
     return max([*times, *([moment(created)] if created else [])], default=datetime.now(UTC))
 
 
-def _joined(what: str, message: str) -> str:
+def joined(what: str, message: str) -> str:
+    """Returns what happened with what the cluster says about it."""
     said = " ".join(message.split())
     return f"{what}: {said}" if said else what

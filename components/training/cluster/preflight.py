@@ -1,5 +1,6 @@
 """Asking the cluster first whether it would let us run a job, and whether it would take it."""
 
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -12,6 +13,8 @@ from components.training.cluster.resources import (
     kind_of,
     resource_of,
 )
+
+Right = tuple[Resource, str, str]  # resource, subresource, verb
 
 _WITH_JOBS = ("create", "get", "list", "watch", "delete")
 _WITH_PODS = ("list", "watch")
@@ -37,21 +40,44 @@ def check(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> None:
         *((PODS, "", verb) for verb in _WITH_PODS),
         (PODS, "log", "get"),
     ]
+    check_rights(cluster, namespace, needed)
+    with suppress(AlreadyThere):
+        cluster.create(jobs, manifest, namespace, dryRun="All")
+
+
+def check_rights(cluster: Cluster, namespace: str, needed: Iterable[Right]) -> None:
+    """Checks that this user may do what has to be done.
+
+    Args:
+        cluster: The cluster.
+        namespace: Where.
+        needed: What, as resource, subresource and verb.
+
+    Raises:
+        Forbidden: This user lacks rights; the message names all of them.
+    """
     lacking = [
         f"{verb} {resource.full_name}{'/' + part if part else ''}"
         for resource, part, verb in needed
-        if not _may(cluster, namespace, resource, part, verb)
+        if not may(cluster, namespace, resource, part, verb)
     ]
     if lacking:
         raise Forbidden(
             f"this user may not {', '.join(lacking)} in namespace {namespace}; "
             "a Role that allows it and a RoleBinding to this user are needed"
         )
-    with suppress(AlreadyThere):
-        cluster.create(jobs, manifest, namespace, dryRun="All")
 
 
-def _may(cluster: Cluster, namespace: str, resource: Resource, part: str, verb: str) -> bool:
+def may(cluster: Cluster, namespace: str, resource: Resource, part: str, verb: str) -> bool:
+    """Asks the cluster whether this user may do something.
+
+    Args:
+        cluster: The cluster.
+        namespace: Where.
+        resource: With what.
+        part: A subresource of it, or nothing.
+        verb: What.
+    """
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",

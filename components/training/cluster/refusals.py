@@ -10,6 +10,8 @@ from components.errors import InputError, TriremeError
 from components.training.cluster.resources import Resource
 from components.training.kinds import KINDS
 
+# What server-side apply says of an unknown field, with a 500 as if that were a fault of its own.
+_UNTYPED = "failed to create typed patch object"
 _DENIED = re.compile(r"\bdenied (the )?request\b")
 _OPERATORS = {
     "PyTorchJob": "the Kubeflow training operator v1.9",
@@ -89,9 +91,14 @@ def refusal(error: ApiException, resource: Resource) -> Refused:
             return AlreadyThere(message)
         case 410:
             return Expired(message)
-        case 400 | 422:
+        case 400 | 422 | 500:
             return Invalid(f"the cluster finds it invalid: {message}")
     return Refused(f"the cluster refused {resource.full_name}: {message}")
+
+
+def is_final(error: ApiException) -> bool:
+    """Tells whether the same request would be refused again, whatever its status says."""
+    return error.status == 500 and message_of(error).startswith(_UNTYPED)
 
 
 def message_of(error: ApiException) -> str:

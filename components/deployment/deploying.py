@@ -1,0 +1,158 @@
+"""Deploying a model: checked, rolled out, tested with real samples, and put back if that fails."""
+
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from types import FrameType
+from typing import NoReturn
+
+from components.deployment import applying
+from components.deployment.applying import Manifest, named
+from components.deployment.checking import Agreement, Expected, Predicting, compare
+from components.deployment.registered import Registered
+from components.deployment.rollout import Look, Rollout, Superseded
+from components.deployment.trouble import Pod
+from components.errors import InputError, TriremeError
+from components.signals import from_a_terminal, handled
+from components.training.cluster.connection import Cluster
+from components.training.cluster.resources import Resource
+
+RESTORING = 120.0  # seconds that are waited for the version before to be back
+
+
+class NotDeployed(TriremeError):
+    """The new version did not take its place; says why, and what was done about it."""
+
+
+class Interrupted(TriremeError):
+    """A person or the system has told this process to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"interrupted ({signal.Signals(number).name})")
+        self.exit_status = 128 + number
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be deployed, and how one knows that it works.
+
+    Attributes:
+        model: The model version.
+        manifests: Its objects; the first is the one that makes the pods.
+        pairs: Samples with the right answers.
+        look: Looks how far the first object is, given it as it was applied.
+        ask: Makes of a pod what answers requests.
+        listed: Resources that ``look`` lists besides pods.
+    """
+
+    model: Registered
+    manifests: list[Manifest]
+    pairs: list[Expected]
+    look: Callable[[Cluster, Manifest], Look]
+    ask: Callable[[Cluster, Pod], Predicting]
+    listed: tuple[Resource, ...] = ()
+
+
+def deploy(
+    cluster: Cluster, plan: Plan, timeout: float, on_state: Callable[[str], None]
+) -> Agreement | None:
+    """Deploys a model version; afterwards either that answers, or what did before.
+
+    To be called from the main thread.
+
+    Args:
+        cluster: The cluster, with the namespace.
+        plan: What is to be deployed.
+        timeout: Seconds that it may take to come up.
+        on_state: Called with a short sentence whenever it has come on.
+
+    Returns:
+        How well the new version's answers agree with the right ones; ``None`` if it was there.
+
+    Raises:
+        InputError: The cluster has something else of that name, or somebody else has set what
+            would be changed.
+        Refused: The cluster does not allow it, or would refuse the objects; nothing was made.
+        NotDeployed: It has failed, or this process was told to end, and it was undone; or
+            somebody else has changed the objects meanwhile, and they are left so.
+    """
+    applying.check_rights(cluster, plan.manifests, plan.listed)
+    before = [applying.find(cluster, manifest) for manifest in plan.manifests]
+    for manifest, there in zip(plan.manifests, before, strict=True):
+        applying.refuse_others(manifest, there, plan.model)
+        _refuse_stopped(there)
+    # What the cluster would refuse it refuses now, when nothing has been made yet.
+    planned = [applying.apply(cluster, manifest, dryRun="All") for manifest in plan.manifests]
+    if all(map(applying.is_same, planned, before)) and plan.look(cluster, planned[0]).done:
+        return None
+    if planned[0]["kind"] == "Deployment":
+        applying.check_pod(cluster, plan.manifests[0])
+    with handled(_interrupt, from_a_terminal()):
+        try:
+            return _roll_out(cluster, plan, timeout, on_state)
+        except Superseded as error:
+            raise NotDeployed(f"{plan.model} was not deployed: {error}; it is left so") from None
+        except BaseException as error:
+            _ignore_signals()
+            on_state("putting back what was there before")
+            _fail(error, plan.model, _undo(cluster, plan, before))
+
+
+def _roll_out(
+    cluster: Cluster, plan: Plan, timeout: float, on_state: Callable[[str], None]
+) -> Agreement:
+    applied = [applying.apply(cluster, manifest) for manifest in plan.manifests]
+    rollout = Rollout(cluster, partial(plan.look, cluster, applied[0]), timeout, on_state)
+    pod = rollout.first_pod()
+    agreement = compare(plan.ask(cluster, pod), plan.pairs)
+    on_state(f"smoke test passed: {agreement.samples} samples")
+    rollout.to_the_end()
+    return agreement
+
+
+def _undo(cluster: Cluster, plan: Plan, before: list[Manifest | None]) -> str:
+    """Puts everything back; says in words what there is now."""
+    pairs = zip(plan.manifests, before, strict=True)
+    try:
+        now = [applying.restore(cluster, manifest, there) for manifest, there in pairs]
+    except TriremeError as error:
+        names = " and ".join(map(named, plan.manifests))
+        return f"{names} could not be put back as they were: {error}"
+    if now[0] is None:
+        return "nothing was there before, and what was made is deleted"
+    uri = applying.served_by(now[0])
+    try:
+        Rollout(
+            cluster, partial(plan.look, cluster, now[0]), RESTORING, lambda sentence: None
+        ).to_the_end()
+    except TriremeError as error:
+        return f"rolled back to {uri}, which is not up again: {error}"
+    return f"rolled back to {uri}"
+
+
+def _fail(error: BaseException, model: Registered, done: str) -> NoReturn:
+    if not isinstance(error, TriremeError):
+        raise error
+    failure: TriremeError = NotDeployed(f"{model} was not deployed: {error}; {done}", error.detail)
+    failure.exit_status = error.exit_status if isinstance(error, Interrupted) else 1
+    raise failure from None
+
+
+def _refuse_stopped(there: Manifest | None) -> None:
+    if there and there["spec"].get("replicas") == 0:
+        raise InputError(
+            f"{named(there)} is scaled to 0 replicas, so that no new version could show that it "
+            f"answers; first: kubectl scale --replicas=1 deployment/{there['metadata']['name']}"
+        )
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    _ignore_signals()
+    raise Interrupted(number)
+
+
+def _ignore_signals() -> None:
+    """There is something to put back; being told again to end does not make it faster."""
+    for number in from_a_terminal():
+        signal.signal(number, signal.SIG_IGN)

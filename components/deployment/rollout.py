@@ -1,0 +1,107 @@
+"""Waiting until a new version is up, or it is plain that it never will be."""
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from components.deployment.trouble import Pod, Trouble, in_full, worst
+from components.errors import TriremeError
+from components.training.cluster.connection import Cluster
+
+POLL = 1.0  # seconds between two looks at it
+
+
+class NotReady(TriremeError):
+    """The new version does not come up; ``detail`` holds the last lines of its container."""
+
+
+class Superseded(TriremeError):
+    """Somebody has changed or deleted the object meanwhile: it is no longer ours to put back."""
+
+
+class Look(NamedTuple):
+    """How far a new version is.
+
+    Attributes:
+        pods: Its pods, without those that are ending.
+        progress: The same in words.
+        done: All of it runs, and nothing of the old version.
+        trouble: What keeps it, apart from what keeps its pods.
+    """
+
+    pods: list[Pod]
+    progress: str
+    done: bool = False
+    trouble: Trouble | None = None
+
+
+class Rollout:
+    """A new version that comes up.
+
+    Args:
+        cluster: The cluster.
+        look: Looks at it.
+        timeout: Seconds that it may take altogether.
+        on_state: Called with a short sentence whenever it has come on.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        look: Callable[[], Look],
+        timeout: float,
+        on_state: Callable[[str], None],
+    ) -> None:
+        self._cluster, self._look, self._on_state = cluster, look, on_state
+        self._timeout, self._limit = timeout, time.monotonic() + timeout
+        self._said = ""
+        self._since: dict[str, float] = {}
+
+    def first_pod(self) -> Pod:
+        """Waits until a pod of the new version is ready; returns it.
+
+        Raises:
+            NotReady: None will be, or it has taken too long.
+            Superseded: It is no longer wanted.
+        """
+        look = self._until(lambda look: any(map(is_ready, look.pods)))
+        return next(filter(is_ready, look.pods))
+
+    def to_the_end(self) -> None:
+        """Waits until only the new version runs.
+
+        Raises:
+            NotReady: It will not, or it has taken too long.
+            Superseded: It is no longer wanted.
+        """
+        self._until(lambda look: look.done)
+
+    def _until(self, is_reached: Callable[[Look], bool]) -> Look:
+        while True:
+            look = self._look()
+            if look.progress != self._said:
+                self._said = look.progress
+                self._on_state(look.progress)
+            if is_reached(look):
+                return look
+            trouble = look.trouble or worst(look.pods)
+            if trouble and self._has_lasted(trouble):
+                raise NotReady(*in_full(self._cluster, trouble))
+            if time.monotonic() > self._limit:
+                raise self._late(look, trouble)
+            time.sleep(POLL)
+
+    def _has_lasted(self, trouble: Trouble) -> bool:
+        now = time.monotonic()
+        self._since = {trouble.kind: self._since.get(trouble.kind, now)}
+        return now - self._since[trouble.kind] >= trouble.patience
+
+    def _late(self, look: Look, trouble: Trouble | None) -> NotReady:
+        what, lines = in_full(self._cluster, trouble) if trouble else (look.progress, "")
+        return NotReady(f"it did not come up within {self._timeout:.0f} s: {what}", lines)
+
+
+def is_ready(pod: Pod) -> bool:
+    """Tells whether a pod's readiness probe says that it answers."""
+    conditions = pod.get("status", {}).get("conditions") or []
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)

@@ -1,0 +1,35 @@
+"""The last lines of a container's log."""
+
+from typing import Any
+
+from components.training.cluster.connection import Cluster
+from components.training.cluster.resources import PODS
+from components.training.cluster.streams import Stop, lines
+
+SILENCE = 30.0  # seconds without a byte after which the connection counts as lost
+
+
+def log_tail(
+    cluster: Cluster, pod: dict[str, Any], container: str, count: int, *, previous: bool
+) -> list[str]:
+    """Returns the last lines that a container has printed.
+
+    Args:
+        cluster: The cluster.
+        pod: The pod.
+        container: One of its containers.
+        count: How many lines at most.
+        previous: Those of its start that ended last, not of one that runs.
+
+    Raises:
+        Refused: There is no such log, or it may not be read.
+        Unavailable: The API server does not answer.
+    """
+    query = [("container", container), ("tailLines", str(count))]
+    if previous:
+        query.append(("previous", "true"))
+    path = PODS.path(pod["metadata"]["namespace"], pod["metadata"]["name"], "log")
+    stop = Stop()
+    response = cluster.stream(PODS, path, query, stop, SILENCE)
+    with stop.reading(response):
+        return [line.decode(errors="replace").rstrip("\r") for line in lines(response)]
