@@ -1,9 +1,11 @@
 """What descriptions that people write are made of."""
 
-from typing import Any
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError
 from pydantic_core import CoreSchema
+
+from components.errors import InputError
 
 
 class Part(BaseModel):
@@ -21,3 +23,22 @@ class Part(BaseModel):
             if "description" in described:
                 described["description"] = " ".join(described["description"].split())
         return schema
+
+    @classmethod
+    def read(cls, parameter: str, options: dict[str, Any]) -> Self:
+        """Returns what a parameter describes.
+
+        Args:
+            parameter: Its name.
+            options: Its value.
+
+        Raises:
+            InputError: One sentence that says what is wrong.
+        """
+        try:
+            return cls(**options)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            place = ".".join(map(str, (parameter, *first["loc"])))
+            known = ", ".join(cls.model_fields)
+            raise InputError(f"{place}: {first['msg']}; {parameter} has {known}") from None

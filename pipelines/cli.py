@@ -118,8 +118,7 @@ def ui(
 ) -> None:
     """Open MLflow's UI on the runs recorded here."""
     from components.home import home
-    from components.tracking.pipeline_run import UI_PORT
-    from components.tracking.store import default_uri, public
+    from components.tracking.store import UI_PORT, default_uri, public
 
     uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(home())
     if uri.startswith(("http://", "https://")):
@@ -154,12 +153,16 @@ def _description(pipeline: "Pipeline") -> str:
 
 def _show(result: "Result", console: "Console") -> None:
     """Prints how a run ended and where its things are."""
+    from components.evaluation.figures import words
+
     said: dict[str, Any] = {}
     for record in (record for records in result.steps.values() for record in records):
         said |= record.get("headline", {}) | record.get("tags", {})
     facts = {}
-    if "held_out_accuracy" in said:
-        facts["Accuracy"] = f"{said['held_out_accuracy']:.4f} on held-out samples"
+    for name, value in said.items():
+        if name.startswith("held_out_"):
+            figure = words(name.removeprefix("held_out_"))
+            facts[figure[0].upper() + figure[1:]] = f"{value:.4f} on held-out samples"
     exported, model = result.workspace / "exported", result.workspace / "model"
     if exported.exists():
         facts["Model"] = str(exported)

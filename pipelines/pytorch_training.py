@@ -30,6 +30,7 @@ def pytorch_training(
     processes_per_worker: int = 1,
     min_accuracy: float = 0.9,
     gate: dict = {},  # noqa: B006
+    evaluation: dict = {},  # noqa: B006
     model_factory: str = "",
     model_name: str = "classifier",
     experiment: str = "",
@@ -57,9 +58,12 @@ def pytorch_training(
             {"endpoint": "https://storage.example.org", "include": ["train/**"]}.
         workers: Replicas besides the master, at most 999.
         processes_per_worker: Processes in each replica, the master included.
-        min_accuracy: The least held-out accuracy, 0 to 1, with which the model is exported.
-        gate: With what it becomes the champion among the versions of model_name, a JSON object,
-            such as {"better_by": 0.01, "class_loss": 0.02}; by default, if it is surely better.
+        min_accuracy: The least held-out accuracy, 0 to 1, with which a classifier is exported.
+        gate: What else it has to reach, such as {"most": {"rmse": 2.5}}, and with what it becomes
+            the champion among the versions of model_name, such as {"better_by": 0.01,
+            "class_loss": 0.02}, a JSON object; by default, if it is surely better.
+        evaluation: A program of the repository that evaluates the model in place of Trireme, a JSON
+            object, such as {"entrypoint": "evaluate.py", "args": ["--beams", "4"]}.
         model_factory: module:callable that builds the network, needed where the program saves
             bare weights.
         model_name: The registered model in MLflow that an exported model becomes a version of.

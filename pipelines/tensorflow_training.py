@@ -30,6 +30,7 @@ def tensorflow_training(
     parameter_servers: int = 0,
     min_accuracy: float = 0.9,
     gate: dict = {},  # noqa: B006
+    evaluation: dict = {},  # noqa: B006
     model_name: str = "classifier",
     experiment: str = "",
     seed: int = 0,
@@ -57,9 +58,12 @@ def tensorflow_training(
         workers: Replicas of the role worker, at most 999.
         parameter_servers: 0: the workers train by AllReduce. 1 or more: PS/Worker mode, with a
             chief that coordinates.
-        min_accuracy: The least held-out accuracy, 0 to 1, with which the model is exported.
-        gate: With what it becomes the champion among the versions of model_name, a JSON object,
-            such as {"better_by": 0.01, "class_loss": 0.02}; by default, if it is surely better.
+        min_accuracy: The least held-out accuracy, 0 to 1, with which a classifier is exported.
+        gate: What else it has to reach, such as {"most": {"rmse": 2.5}}, and with what it becomes
+            the champion among the versions of model_name, such as {"better_by": 0.01,
+            "class_loss": 0.02}, a JSON object; by default, if it is surely better.
+        evaluation: A program of the repository that evaluates the model in place of Trireme, a JSON
+            object, such as {"entrypoint": "evaluate.py", "args": ["--beams", "4"]}.
         model_name: The registered model in MLflow that an exported model becomes a version of.
         experiment: The MLflow experiment. Empty: the one that MLFLOW_EXPERIMENT_ID names, or
             else one called like the pipeline.

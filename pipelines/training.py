@@ -122,9 +122,8 @@ def steps(framework: str, framework_image: str, parameters: dict[str, Any]) -> N
         model_factory=given["model_factory"],
         min_accuracy=given["min_accuracy"],
         gate=given["gate"],
+        evaluation=given["evaluation"],
         model_name=given["model_name"],
-        commit=code.outputs["commit"],
-        fingerprint=data.outputs["fingerprint"],
         workspace=workspace,
     )
     with dsl.If(evaluated.outputs["passed"] == True, name="good-enough"):  # noqa: E712
@@ -190,6 +189,6 @@ def check(framework: str, parameters: dict[str, Any]) -> None:
         InputError: One sentence on the first that is wrong.
     """
     check_training(framework, parameters)
-    evaluation.check(parameters["min_accuracy"], parameters["gate"])
+    evaluation.check(*(parameters[name] for name in ("min_accuracy", "gate", "evaluation")))
     load.check(parameters.get("model_factory", ""))
     exporting.check(parameters["model_name"])

@@ -1,7 +1,6 @@
 """A dataset's listing: what files it holds, by name, size and version."""
 
 from collections.abc import Iterable, Iterator
-from itertools import chain
 from typing import NamedTuple
 
 from components.errors import InputError
@@ -32,14 +31,14 @@ def encoded(name: str) -> bytes:
 def in_order(entries: Iterable[Entry]) -> list[Entry]:
     """Returns entries in the order of their names' bytes."""
     listed = list(entries)
-    if all(entry[0].isascii() for entry in listed):  # then the order of the characters is the same
+    if "".join([name for name, _, _ in listed]).isascii():  # then that of characters is the same
         return sorted(listed)
     return sorted(listed, key=lambda entry: encoded(entry.name))
 
 
 def packed(entries: list[Entry]) -> bytes:
     """Returns a listing as bytes that are the same for the same listing."""
-    return encoded("\0".join(map(str, chain.from_iterable(entries))))
+    return encoded("\0".join([f"{name}\0{size}\0{version}" for name, size, version in entries]))
 
 
 def unpacked(data: bytes) -> Iterator[Entry]:

@@ -10,7 +10,7 @@ from components.deployment.registered import Brought
 from components.deployment.samples import at_hand, body
 from components.deployment.serving import ServingFailed
 from components.errors import InputError
-from components.evaluation.evaluate import predict
+from components.evaluation.held_out import predict
 from components.export.agreement import TOLERANCE
 from components.export.onnx_file import load_onnx
 

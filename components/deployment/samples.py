@@ -54,7 +54,7 @@ def at_hand(brought: Brought) -> list[np.ndarray]:
 
 def _held_out(model: Registered) -> np.ndarray | None:
     """Returns inputs of the held-out split of the dataset that a model was trained on."""
-    from components.evaluation.evaluate import held_out
+    from components.evaluation.held_out import held_out
 
     content = model.tags.get("dataset.fingerprint", "").removeprefix("sha256:")
     try:

@@ -16,15 +16,14 @@ def evaluate(
     model_factory: str,
     min_accuracy: float,
     gate: dict,
+    evaluation: dict,
     model_name: str,
-    commit: str,
-    fingerprint: str,
     workspace: str,
     metrics: dsl.Output[dsl.Metrics],
     confusion: dsl.Output[dsl.ClassificationMetrics],
     report: dsl.Output[dsl.HTML],
 ) -> NamedTuple(
-    "Outputs", passed=bool, accuracy=float, reason=str, promote=bool, champion=str, against=str
+    "Outputs", passed=bool, score=float, reason=str, promote=bool, champion=str, against=str
 ):
     """Measures the trained model on data it never saw, and against the model in use.
 
@@ -35,18 +34,18 @@ def evaluate(
         entrypoint: The training program in it.
         model_factory: module:callable that builds the network, for a file of bare weights.
         min_accuracy: The least held-out accuracy that passes, 0 to 1.
-        gate: With what it takes the champion's place, as in components.evaluation.gate.
+        gate: What else it takes, and with what it takes the champion's place, as in
+            components.evaluation.gate.
+        evaluation: A program of the repository that evaluates it, as in components.evaluation.own.
         model_name: The registered model whose champion it is compared with.
-        commit: The commit of the training code, for the report.
-        fingerprint: The dataset's fingerprint, for the report.
         workspace: The run workspace.
-        metrics: Accuracy and, per class, precision and recall.
-        confusion: The confusion matrix.
+        metrics: Accuracy and the like.
+        confusion: Confusion matrix and ROC curve, where there are classes.
         report: A page on how good the model is.
 
     Returns:
         passed: Whether the model may be exported.
-        accuracy: Accuracy on the held-out split; 0 when it could not be measured.
+        score: Its headline figure on the held-out split; 0 when it could not be evaluated.
         reason: One sentence that says why it passed or not.
         promote: Whether it becomes the champion.
         champion: The version that it was compared with; empty where there is none.
@@ -64,8 +63,8 @@ def evaluate(
             model_factory=model_factory,
             min_accuracy=min_accuracy,
             gate=gate,
+            evaluation=evaluation,
             model_name=model_name,
-            about={"Code": f"{entrypoint} at {commit}", "Data": fingerprint, "Model": model},
             workspace=workspace,
             metrics=metrics,
             confusion=confusion,

@@ -1,22 +1,23 @@
-"""Evaluate a trained classifier on the held-out split of its dataset."""
+"""Evaluate a trained model on the held-out split of its dataset, and against the one in use."""
 
-import json
-import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from components.errors import InputError, StepFailed
-from components.evaluation.gate import BETTER, Comparison, Gate, compare, judge, parsed
-from components.evaluation.measures import Evaluation, measure
+from components.evaluation import own as owning
+from components.evaluation.figures import Evaluation
+from components.evaluation.gate import BETTER, Comparison, Gate, compare, judge, reached
+from components.evaluation.held_out import held_out
+from components.evaluation.kinds import class_names, measured
+from components.evaluation.own import Own
 from components.export.onnx_file import load_onnx
 from components.tracking import journal
 from components.tracking.registry import Champion
 from components.training.result.load import load_model
-from components.training.result.trained import Answer, NotLoadable, TrainedModel
-
-BATCH = 256  # samples that go through the model at a time
+from components.training.result.trained import NotLoadable
 
 
 class Verdict(NamedTuple):
@@ -24,7 +25,8 @@ class Verdict(NamedTuple):
 
     Attributes:
         passed: Whether the model may be exported.
-        accuracy: Accuracy on the held-out split, 0 to 1; 0 when it could not be measured.
+        score: Its headline figure on the held-out split, such as the accuracy, 0 to 1; 0 when it
+            could not be evaluated.
         reason: One sentence that says why.
         promote: Whether the model, once it is registered, becomes the champion.
         champion: The version that it was compared with; empty where there is none.
@@ -32,7 +34,7 @@ class Verdict(NamedTuple):
     """
 
     passed: bool
-    accuracy: float
+    score: float
     reason: str
     promote: bool = False
     champion: str = ""
@@ -53,15 +55,30 @@ class Judged(NamedTuple):
     comparison: Comparison | None
 
 
-def check(min_accuracy: float, gate: dict[str, Any]) -> None:
-    """Refuses a gate that cannot be.
+class _Evaluated(NamedTuple):
+    """Figures of a model, and what is needed to compare another with it.
+
+    Attributes:
+        evaluation: The figures.
+        weights: How many numbers the model has learned; 0 where that is not known.
+        scores_of: Returns the champion's scores on the same samples.
+    """
+
+    evaluation: Evaluation
+    weights: int
+    scores_of: Callable[[Champion], np.ndarray]
+
+
+def check(min_accuracy: float, gate: dict[str, Any], evaluation: dict[str, Any]) -> None:
+    """Refuses a gate or an evaluation that cannot be.
 
     Raises:
-        InputError: ``min_accuracy`` is not between 0 and 1, or ``gate`` no description of one.
+        InputError: ``min_accuracy`` is not between 0 and 1, or one of the others no description.
     """
     if not 0 <= min_accuracy <= 1:
         raise InputError(f"min_accuracy {min_accuracy}: must be between 0 and 1")
-    parsed(gate)
+    Gate.read("gate", gate)
+    owning.parsed(evaluation)
 
 
 def evaluate(
@@ -81,147 +98,142 @@ def evaluate(
 
     Args:
         model: What was MODEL_DIR.
-        data: The staged dataset; ``test.npz`` in it holds arrays ``x`` and ``y``.
+        data: The staged dataset, see ``components.evaluation.held_out``.
         code: The training code's repository.
         entrypoint: The training program in it.
         factory: ``module:callable`` that builds the network, where the model needs it.
-        min_accuracy: The least accuracy with which it is exported, 0 to 1.
-        gate: With what it takes the champion's place; by default if it is surely better.
+        min_accuracy: The least accuracy with which it is exported, 0 to 1, of a model that has one.
+        gate: What else it takes, and with what it takes the champion's place.
         champion: The model in use; None where there is none.
     """
+
+    def measure() -> _Evaluated:
+        samples, names = held_out(data), class_names(data)
+        trained = load_model(model, code, entrypoint, factory)
+        found = measured(trained.answer, samples, names)
+
+        def scores_of(champion: Champion) -> np.ndarray:
+            if champion.onnx is None:
+                raise NotLoadable("it has no ONNX file")
+            other = measured(load_onnx(champion.onnx), samples, names)
+            if other.score != found.score:
+                raise NotLoadable("it is a model of another kind")
+            return other.scores()
+
+        return _Evaluated(found.evaluation(), trained.weights, scores_of)
+
+    return _judged(measure, min_accuracy, gate, champion)
+
+
+def evaluate_with(
+    own: Own,
+    directory: Path,
+    model: Path,
+    data: Path,
+    code: Path,
+    min_accuracy: float,
+    gate: Gate = BETTER,
+    champion: Champion | None = None,
+) -> Judged:
+    """Has a program of the user's measure a model, and the model in use.
+
+    Args:
+        own: The program, see ``components.evaluation.own``.
+        directory: Where it leaves what it finds; what it finds of the champion is in ``champion``
+            there.
+        model: What was MODEL_DIR.
+        data: The staged dataset.
+        code: The training code's repository.
+        min_accuracy: The least ``accuracy``, where the program finds one.
+        gate: What else it takes, and with what the model takes the champion's place.
+        champion: The model in use; None where there is none.
+
+    Raises:
+        TriremeError: The program is not there, or fails on the model.
+    """
+
+    def measure() -> _Evaluated:
+        owning.run(own, model, data, code, directory)
+        found = owning.read(directory)
+
+        def scores_of(champion: Champion) -> np.ndarray:
+            if not found.score.name:
+                raise NotLoadable("the evaluation left no scores.npy")
+            if champion.trained is None:
+                raise NotLoadable("what its training left is not in MLflow any more")
+            owning.run(own, champion.trained, data, code, directory / "champion")
+            scores = owning.read(directory / "champion").scores
+            if scores.shape != found.scores.shape:
+                raise NotLoadable(f"it has {len(scores)} scores, the model {len(found.scores)}")
+            return scores
+
+        return _Evaluated(found, 0, scores_of)
+
+    return _judged(measure, min_accuracy, gate, champion)
+
+
+def _judged(
+    measure: Callable[[], _Evaluated],
+    min_accuracy: float,
+    gate: Gate,
+    champion: Champion | None,
+) -> Judged:
     journal.log_params({"min_accuracy": min_accuracy, "gate": gate.model_dump_json()})
     try:
-        inputs, labels = held_out(data)
-        trained = load_model(model, code, entrypoint, factory)
-        outputs = predict(trained.answer, inputs)
-        evaluation = measure(outputs, labels, _classes(data))
+        evaluated = measure()
     except NotLoadable as error:
         verdict = Verdict(False, 0.0, f"not evaluated: {error}")
         journal.log_tags({"gate": verdict.reason})
         journal.summarize(verdict.reason)
         return Judged(verdict, None, None)
-    passed = evaluation.accuracy >= min_accuracy
-    reason = (
-        f"held-out accuracy {evaluation.accuracy:.4f} "
-        f"{'reaches' if passed else 'is below'} min_accuracy {min_accuracy:g}"
-    )
-    right = outputs.argmax(1) == labels
-    comparison, problem = _compared(champion, inputs, labels, right, evaluation, trained, gate)
-    promote, against = judge(comparison, evaluation.classes, gate)
-    against = problem or against
+    evaluation = evaluated.evaluation
+    passed, reason = reached(evaluation.by_name, gate, min_accuracy)
+    comparison, problem = _compared(champion, evaluated, gate)
+    promote, against = judge(comparison, gate)
     verdict = Verdict(
         passed,
-        evaluation.accuracy,
+        evaluation.first[1],
         reason,
         passed and promote and not problem,
         champion.version if champion else "",
-        against,
+        problem or against,
     )
     _record(evaluation, comparison, verdict)
     return Judged(verdict, evaluation, comparison)
 
 
 def _compared(
-    champion: Champion | None,
-    inputs: np.ndarray,
-    labels: np.ndarray,
-    right: np.ndarray,
-    evaluation: Evaluation,
-    trained: TrainedModel,
-    gate: Gate,
+    champion: Champion | None, evaluated: _Evaluated, gate: Gate
 ) -> tuple[Comparison | None, str]:
     """Compares with the champion; returns the comparison, and why there is none where it failed."""
     if champion is None:
         return None, ""
     try:
-        outputs = predict(load_onnx(champion.onnx), inputs)
-        if outputs.ndim != 2:
-            raise NotLoadable(f"it answers in the shape {outputs.shape}")
+        scores = evaluated.scores_of(champion)
     except (NotLoadable, StepFailed) as error:
         return None, f"champion version {champion.version} cannot be compared with: {error}"
-    weights = int(champion.tags.get("weights", "0"))
+    evaluation, weights = evaluated.evaluation, int(champion.tags.get("weights", "0"))
     return compare(
         champion.version,
-        right,
-        outputs.argmax(1) == labels,
-        labels,
-        len(evaluation.classes),
-        weights - trained.weights if weights else 0,
+        evaluation.score,
+        evaluation.scores,
+        scores,
+        weights - evaluated.weights if weights and evaluated.weights else 0,
         gate,
+        evaluation.labels,
+        evaluation.classes,
     ), ""
 
 
-def held_out(data: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Returns inputs and labels of a dataset's held-out split.
-
-    Args:
-        data: The staged dataset.
-
-    Raises:
-        NotLoadable: It has no held-out split in a known form.
-    """
-    file = data / "test.npz"
-    if not file.exists():
-        raise NotLoadable("the dataset has no test.npz with held-out samples")
-    try:
-        with np.load(file, allow_pickle=False) as arrays:
-            inputs, labels = arrays["x"], arrays["y"]
-    except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
-        raise NotLoadable(f"test.npz cannot be used: {error}") from None
-    if len(inputs) != len(labels) or len(labels) == 0:
-        raise NotLoadable(f"test.npz holds {len(inputs)} samples and {len(labels)} labels")
-    if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer) or labels.min() < 0:
-        raise NotLoadable("the labels y in test.npz are not class numbers, counted from 0")
-    return inputs, labels
-
-
-def predict(answer: Answer, inputs: np.ndarray) -> np.ndarray:
-    """Returns a model's outputs, computed in batches.
-
-    Args:
-        answer: Returns the model's outputs for a batch.
-        inputs: Samples along the first axis.
-
-    Raises:
-        NotLoadable: The model does not take these inputs.
-    """
-    try:
-        outputs = [answer(inputs[start : start + BATCH]) for start in range(0, len(inputs), BATCH)]
-    except Exception as error:
-        reason = " ".join(str(error).split())[:300]
-        raise NotLoadable(f"the model does not take the held-out samples: {reason}") from None
-    return np.concatenate(outputs)
-
-
-def _classes(data: Path) -> list[str]:
-    """Returns the names of the classes; none where the dataset does not say."""
-    try:
-        names = json.loads((data / "dataset.json").read_text())["classes"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
-    return [str(name) for name in names] if isinstance(names, list) else []
-
-
 def _record(evaluation: Evaluation, comparison: Comparison | None, verdict: Verdict) -> None:
-    low, high = evaluation.accuracy_range
-    figures = {
-        "accuracy_low": low,
-        "accuracy_high": high,
-        "macro_f1": evaluation.macro_f1,
-        "log_loss": evaluation.log_loss,
-    }
-    if evaluation.roc_auc is not None:
-        figures["roc_auc"] = evaluation.roc_auc
+    (name, value), figures = evaluation.first, evaluation.by_name
+    del figures[name]
+    if evaluation.between:
+        figures[f"{name}_low"], figures[f"{name}_high"] = evaluation.between
     if comparison:
-        figures |= {"champion_accuracy": comparison.accuracy, "gain": comparison.gain}
-    journal.log_headline({"held_out_accuracy": evaluation.accuracy})
-    journal.log_metrics(
-        figures
-        | {
-            f"{measure}_{name}": value
-            for measure in ("precision", "recall")
-            for name, value in zip(evaluation.classes, getattr(evaluation, measure), strict=True)
-        }
-    )
+        of_champion = f"champion_{comparison.score.name.replace(' ', '_')}"
+        figures |= {of_champion: abs(comparison.champion), "gain": comparison.gain}
+    journal.log_headline({f"held_out_{name}": value})
+    journal.log_metrics(figures)
     journal.log_tags({"gate": verdict.reason, "champion": verdict.against})
     journal.summarize(f"{verdict.reason}; {verdict.against}")

@@ -1,29 +1,44 @@
 """The gate: whether a model is good enough to be exported, and better than the one in use."""
 
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Mapping
+from typing import Annotated, NamedTuple
 
 import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from components.errors import InputError
+from components.evaluation.bootstrap import interval, resampled
+from components.evaluation.figures import Classes, Score, words
 from components.part import Part
 
-RESAMPLES = 10_000
+KNOWN = 12  # figures that are named when another is asked for
 
 Share = Annotated[float, Field(ge=0, le=1)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Bound = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Gate(Part):
-    """What a model has to reach, besides ``min_accuracy``, to take the champion's place."""
+    """What a model has to reach to be exported, and to take the champion's place.
 
-    better_by: Share = 0.0
-    """How much more accurate than the champion it has to be on the same held-out samples."""
+    A model is better than the champion by its accuracy, 0 to 1; by the mean absolute error of a
+    regression; by a language model's loss per token, in nats; by what a program of one's own
+    leaves in ``scores.npy``.
+    """
+
+    least: dict[str, Bound] = {}
+    """Figures by name that have to be at least so much: ``{"accuracy": 0.9, "recall_7": 0.8}``."""
+
+    most: dict[str, Bound] = {}
+    """Figures by name that may be at most so much: ``{"rmse": 2.5}``."""
+
+    better_by: Amount = 0.0
+    """How much better than the champion it has to be on the same held-out samples."""
 
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.95
     """How sure that has to be: the share of bootstrap samples in which it is."""
 
-    tolerance: Share | None = None
-    """A model with fewer weights may be less accurate by this much; none: it may not."""
+    tolerance: Amount | None = None
+    """A model with fewer weights may be worse by this much; none: it may not."""
 
     class_loss: Share | None = None
     """How much of its recall no class may lose against the champion; none: whatever it may be."""
@@ -37,92 +52,108 @@ class Comparison(NamedTuple):
 
     Attributes:
         version: The champion's version.
-        accuracy: The champion's accuracy.
-        gain: How much more accurate the model is; negative where it is less.
-        low: Lower end of the interval that the gain is in with the gate's confidence.
-        high: Upper end of it.
+        score: What they are compared by.
+        champion: The mean of that for the champion.
+        gain: How much better the model is; negative where it is worse.
+        between: What the gain is between, with the gate's confidence.
         sure: Share of bootstrap samples in which the model gains more than ``better_by``.
-        recall_gain: By class, how much more of its recall the model has.
+        recall_gain: By class, how much more of its recall the model has; empty where there are no
+            classes.
         weights_saved: How many weights fewer it has; 0 where that is not known.
     """
 
     version: str
-    accuracy: float
+    score: Score
+    champion: float
     gain: float
-    low: float
-    high: float
+    between: tuple[float, float]
     sure: float
-    recall_gain: list[float]
+    recall_gain: dict[str, float]
     weights_saved: int
 
 
-def parsed(options: dict[str, Any]) -> Gate:
-    """Returns the gate that a pipeline's parameter describes.
+def reached(figures: Mapping[str, float], gate: Gate, min_accuracy: float) -> tuple[bool, str]:
+    """Says whether a model is good enough to be exported.
 
-    Raises:
-        InputError: One sentence that says what is wrong.
+    Args:
+        figures: Of the model, by name.
+        gate: What is asked for.
+        min_accuracy: The least accuracy, of a model that has one.
+
+    Returns:
+        Whether it is, and why in one sentence.
     """
-    try:
-        return Gate(**options)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise InputError(
-            f"gate.{place}: {first['msg']}; it has {', '.join(Gate.model_fields)}"
-        ) from None
+    bounds = [("accuracy", min_accuracy, f"min_accuracy {min_accuracy:g}", False)]
+    bounds = bounds if "accuracy" in figures else []
+    bounds += [(name, bound, f"gate.least {bound:g}", False) for name, bound in gate.least.items()]
+    bounds += [(name, bound, f"gate.most {bound:g}", True) for name, bound in gate.most.items()]
+    said = []
+    for name, bound, called, is_most in bounds:
+        if name not in figures:
+            known = ", ".join(list(figures)[:KNOWN])
+            return False, f"the gate asks for a figure {name!r}, and there are {known}"
+        value = figures[name]
+        passed = value <= bound if is_most else value >= bound
+        how = ("is above", "is within") if is_most else ("is below", "reaches")
+        said.append(f"{words(name)} {_number(name, value)} {how[passed]} {called}")
+        if not passed:
+            return False, f"held-out {said[-1]}"
+    if not said:
+        name, value = next(iter(figures.items()))
+        return True, f"held-out {words(name)} {value:.4g}, and no threshold is set"
+    return True, f"held-out {', '.join(said)}"
+
+
+def _number(name: str, value: float) -> str:
+    return f"{value:.4f}" if name == "accuracy" else f"{value:.4g}"
 
 
 def compare(
     version: str,
-    right: np.ndarray,
-    champion_right: np.ndarray,
-    labels: np.ndarray,
-    classes: int,
+    score: Score,
+    scores: np.ndarray,
+    champion: np.ndarray,
     weights_saved: int,
     gate: Gate,
+    labels: np.ndarray | None = None,
+    classes: Classes | None = None,
 ) -> Comparison:
     """Compares two models by a paired bootstrap over the samples that both were asked about.
 
-    Samples on which both are right or both are wrong change nothing, so drawing samples with
-    replacement comes to drawing how many fall on which side: a multinomial distribution, see
-    Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 16.
-
     Args:
         version: The champion's version.
-        right: Whether the model is right, by sample.
-        champion_right: Whether the champion is, by sample.
-        labels: The true classes, by sample.
-        classes: How many classes there are.
+        score: What they are compared by.
+        scores: That of the model, by sample.
+        champion: That of the champion, by sample.
         weights_saved: How many weights fewer the model has.
         gate: What is asked for.
+        labels: The true classes, by sample.
+        classes: Figures of the model by class.
     """
-    samples = len(right)
-    sides = [np.sum(right & ~champion_right), np.sum(~right & champion_right)]
-    shares = np.array([*sides, samples - sum(sides)]) / samples
-    drawn = np.random.default_rng(0).multinomial(samples, shares, RESAMPLES)
-    gains = (drawn[:, 0] - drawn[:, 1]) / samples
-    outside = (1 - gate.confidence) / 2
-    low, high = np.quantile(gains, [outside, 1 - outside])
-    by_sample = right.astype(float) - champion_right
-    counts = np.maximum(np.bincount(labels, minlength=classes), 1)
+    by_sample = scores - champion
+    gains = resampled(by_sample)
+    recall_gain = {}
+    if classes and labels is not None:
+        sums = np.bincount(labels, by_sample, len(classes.names))
+        counts = np.maximum(np.bincount(labels, minlength=len(classes.names)), 1)
+        recall_gain = dict(zip(classes.names, (sums / counts).tolist(), strict=True))
     return Comparison(
         version=version,
-        accuracy=float(champion_right.mean()),
+        score=score,
+        champion=float(champion.mean()),
         gain=float(by_sample.mean()),
-        low=float(low),
-        high=float(high),
+        between=interval(gains, gate.confidence),
         sure=float((gains > gate.better_by).mean()),
-        recall_gain=(np.bincount(labels, by_sample, classes) / counts).tolist(),
+        recall_gain=recall_gain,
         weights_saved=weights_saved,
     )
 
 
-def judge(comparison: Comparison | None, classes: list[str], gate: Gate) -> tuple[bool, str]:
+def judge(comparison: Comparison | None, gate: Gate) -> tuple[bool, str]:
     """Says whether a model takes the champion's place.
 
     Args:
         comparison: How it does against the champion; None where there is none.
-        classes: Names of the classes.
         gate: What is asked for.
 
     Returns:
@@ -130,18 +161,27 @@ def judge(comparison: Comparison | None, classes: list[str], gate: Gate) -> tupl
     """
     if comparison is None:
         return True, "there is no champion to be compared with"
-    against = (
-        f"{100 * comparison.gain:+.2f} points against champion version {comparison.version} "
-        f"({100 * comparison.low:+.2f} to {100 * comparison.high:+.2f})"
-    )
-    losses = dict(zip(classes, comparison.recall_gain, strict=True))
-    worst = min(losses, key=lambda name: losses[name])
-    if gate.class_loss is not None and losses[worst] < -gate.class_loss:
+    against = _against(comparison)
+    losses = comparison.recall_gain
+    worst = min(losses, key=lambda name: losses[name], default="")
+    if gate.class_loss is not None and losses and losses[worst] < -gate.class_loss:
         return False, f"{against}, but class {worst} loses {-100 * losses[worst]:.2f} points"
     if comparison.sure >= gate.confidence:
         return True, f"better: {against}"
-    saves = comparison.weights_saved > 0
-    if gate.tolerance is not None and saves and comparison.low >= -gate.tolerance:
+    saves, low = comparison.weights_saved > 0, comparison.between[0]
+    if gate.tolerance is not None and saves and low >= -gate.tolerance:
         return True, f"smaller by {comparison.weights_saved:,} weights: {against}"
-    margin = f"more than {100 * gate.better_by:g} points better" if gate.better_by else "better"
+    margin = "better"
+    if gate.better_by:
+        shown = abs(comparison.score.factor) * gate.better_by
+        margin = " ".join(filter(None, [f"more than {shown:g}", comparison.score.unit, "better"]))
     return False, f"not surely {margin}: {against}"
+
+
+def _against(comparison: Comparison) -> str:
+    name, factor, unit = comparison.score
+    ends = sorted(factor * end for end in comparison.between)
+    digits = "+.2f" if name == "accuracy" else "+.4g"
+    gain, low, high = (f"{value:{digits}}" for value in (factor * comparison.gain, *ends))
+    what = " ".join(filter(None, [gain, unit, "" if name == "accuracy" else f"of {name}"]))
+    return f"{what} against champion version {comparison.version} ({low} to {high})"

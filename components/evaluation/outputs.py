@@ -4,9 +4,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from components.evaluation import own as owning
 from components.evaluation import report as page
-from components.evaluation.evaluate import Verdict, check, evaluate
-from components.evaluation.gate import parsed
+from components.evaluation.evaluate import Verdict, check, evaluate, evaluate_with
+from components.evaluation.gate import Gate
 from components.tracking import journal, registry
 
 
@@ -19,8 +20,8 @@ def evaluate_and_report(
     model_factory: str,
     min_accuracy: float,
     gate: dict[str, Any],
+    evaluation: dict[str, Any],
     model_name: str,
-    about: dict[str, str],
     workspace: str,
     metrics: Any,
     confusion: Any,
@@ -35,9 +36,9 @@ def evaluate_and_report(
         entrypoint: The training program in it.
         model_factory: ``module:callable`` that builds the network, where the model needs it.
         min_accuracy: The least accuracy that passes, 0 to 1.
-        gate: With what it takes the champion's place.
+        gate: What else it takes, and with what it takes the champion's place.
+        evaluation: A program of the user's that evaluates it; empty for ours.
         model_name: The registered model whose champion it is compared with.
-        about: What was trained on what, for the report.
         workspace: The run workspace; the report is kept there too, as ``report.html``.
         metrics: kfp's Metrics artifact.
         confusion: kfp's ClassificationMetrics artifact.
@@ -46,30 +47,25 @@ def evaluate_and_report(
     Returns:
         What the gate says.
     """
-    check(min_accuracy, gate)
-    judged = evaluate(
-        Path(model),
-        Path(data),
-        Path(code),
-        entrypoint,
-        model_factory,
-        min_accuracy,
-        parsed(gate),
-        registry.champion_for(model_name, Path(workspace)),
-    )
-    verdict, evaluation, _ = judged
-    if evaluation:
-        metrics.log_metric("accuracy", evaluation.accuracy)
-        metrics.log_metric("macro_f1", evaluation.macro_f1)
-        metrics.log_metric("log_loss", evaluation.log_loss)
-        for index, name in enumerate(evaluation.classes):
-            metrics.log_metric(f"precision_{name}", evaluation.precision[index])
-            metrics.log_metric(f"recall_{name}", evaluation.recall[index])
-        confusion.log_confusion_matrix(evaluation.classes, evaluation.confusion)
-        confusion.log_roc_curve(*evaluation.roc)
-    kept = Path(workspace, "report.html")
-    page.write(kept, judged, about, Path(workspace), Path(data))
-    Path(report.path).parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(kept, report.path)
-    journal.log_artifact(kept)
-    return verdict
+    check(min_accuracy, gate, evaluation)
+    own, place = owning.parsed(evaluation), Path(workspace)
+    champion = registry.champion_for(model_name, place, trained=bool(own))
+    asked = Path(model), Path(data), Path(code)
+    against = Gate.read("gate", gate), champion
+    if own:
+        found = place / "evaluation"
+        shutil.rmtree(found, ignore_errors=True)  # of an earlier attempt
+        judged = evaluate_with(own, found, *asked, min_accuracy, *against)
+        journal.log_artifact(found, "evaluation")
+    else:
+        judged = evaluate(*asked, entrypoint, model_factory, min_accuracy, *against)
+    if judged.evaluation:
+        for name, value in judged.evaluation.by_name.items():
+            metrics.log_metric(name, value)
+        if classes := judged.evaluation.classes:
+            confusion.log_confusion_matrix(classes.names, classes.confusion)
+            confusion.log_roc_curve(*classes.roc)
+    kept = place / page.NAME
+    page.write(kept, judged, place, Path(data))
+    page.hand_over(kept, Path(report.path))
+    return judged.verdict

@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from components.evaluation.figures import Chart
+
 TEXT = "#808080"  # becomes the page's own colour, light or dark
 LINES = ("#1f6feb", "#d29922", "#8250df", "#1a7f37")
+DOTS = {"linestyle": "", "marker": ".", "markersize": 4, "alpha": 0.5}
 SIZE = (5.2, 3.0)  # inches
 NOT_NEEDED = ("Date", "Creator", "Format", "Type")  # in a page
 IMAGE_LIMIT = 256  # pixels; larger samples are not shown
@@ -17,13 +20,11 @@ IMAGE_LIMIT = 256  # pixels; larger samples are not shown
 _NAMESPACE = re.compile(r' xmlns(:\w+)?="[^"]*"')  # HTML knows them
 
 
-def lines(series: dict[str, tuple[list[float], list[float]]], across: str, up: str) -> str:
-    """Draws lines.
+def drawn(chart: Chart) -> str:
+    """Draws a chart.
 
     Args:
-        series: The points of each line by its name: what is across, and what is up.
-        across: What the horizontal axis is.
-        up: What the vertical one is; empty where the names say it.
+        chart: What is drawn, but for the title.
 
     Returns:
         An ``svg`` element.
@@ -38,17 +39,20 @@ def lines(series: dict[str, tuple[list[float], list[float]]], across: str, up: s
         figure = Figure(figsize=SIZE, layout="constrained")
         axes = figure.subplots()
         axes.spines[["top", "right"]].set_visible(False)
-        for (name, points), colour in zip(series.items(), LINES, strict=False):
-            axes.plot(*points, color=colour, label=name, linewidth=1.8)
-        axes.set_xlabel(across)
-        axes.set_ylabel(up)
+        how: Any = DOTS if chart.dots else {"linewidth": 1.8}
+        for (name, points), colour in zip(chart.series.items(), LINES, strict=False):
+            axes.plot(*points, color=colour, label=name, **how)
+            if chart.dots:  # what is on the diagonal is right
+                axes.axline((points[0][0], points[0][0]), slope=1, color=TEXT, linewidth=0.8)
+        axes.set_xlabel(chart.across)
+        axes.set_ylabel(chart.up)
         axes.grid(alpha=0.2)
-        if len(series) > 1:
+        if len(chart.series) > 1:
             axes.legend(frameon=False)
-        drawn = io.StringIO()
-        figure.savefig(drawn, format="svg", transparent=True, metadata=dict.fromkeys(NOT_NEEDED))
-    text = _NAMESPACE.sub("", drawn.getvalue()).replace(TEXT, "currentColor")
-    label = f"{', '.join(series)} by {across}"
+        written = io.StringIO()
+        figure.savefig(written, format="svg", transparent=True, metadata=dict.fromkeys(NOT_NEEDED))
+    text = _NAMESPACE.sub("", written.getvalue()).replace(TEXT, "currentColor")
+    label = f"{', '.join(chart.series)} by {chart.across}"
     return f'<svg role="img" aria-label="{escape(label)}"{text[text.index("<svg") + 4 :]}'
 
 

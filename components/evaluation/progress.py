@@ -1,11 +1,15 @@
 """How training went, from what the program printed: lines such as ``epoch 3/10 loss 0.12``."""
 
 import re
+import statistics
 from pathlib import Path
 
-_EPOCH = re.compile(r"\bepoch (\d+)(?:/\d+)?((?:[ ,]+[A-Za-z_]\w*[ =:]+[-+.\deE]+)+)")
-_FIGURE = re.compile(r"([A-Za-z_]\w*)[ =:]+([-+.\deE]+)")
+_EPOCH = re.compile(r"\bepoch (\d+)(?:/\d+)?((?:[ ,]+[A-Za-z_][\w/]*[ =:]+[-+.\deE]+)+)")
+_FIGURE = re.compile(r"([A-Za-z_][\w/]*)[ =:]+([-+.\deE]+)")
 LINES = 4  # that are drawn
+
+RATE = "samples/s"
+"""The figure that is a throughput, which is no line beside the others."""
 
 
 def read(workspace: Path) -> dict[str, tuple[list[float], list[float]]]:
@@ -14,13 +18,29 @@ def read(workspace: Path) -> dict[str, tuple[list[float], list[float]]]:
     Args:
         workspace: The run workspace, where the training step has left its replicas' logs.
     """
+    found = _figures(workspace)
+    found.pop(RATE, None)
+    return dict(list(found.items())[:LINES])
+
+
+def throughput(workspace: Path) -> float | None:
+    """Returns how many samples training took in per second, the median of its epochs.
+
+    Args:
+        workspace: As for ``read``.
+    """
+    _, rates = _figures(workspace).get(RATE, ([], []))
+    return statistics.median(rates) if rates else None
+
+
+def _figures(workspace: Path) -> dict[str, tuple[list[float], list[float]]]:
     for log in sorted((workspace / "steps" / "train").glob("*-0.log")):
-        if found := _figures(log.read_text(errors="replace")):
+        if found := _parsed(log.read_text(errors="replace")):
             return found
     return {}
 
 
-def _figures(text: str) -> dict[str, tuple[list[float], list[float]]]:
+def _parsed(text: str) -> dict[str, tuple[list[float], list[float]]]:
     by_epoch: dict[str, dict[int, float]] = {}
     for epoch, figures in _EPOCH.findall(text):
         for name, value in _FIGURE.findall(figures):
@@ -32,6 +52,6 @@ def _figures(text: str) -> dict[str, tuple[list[float], list[float]]]:
     lines = {name: sorted(values.items()) for name, values in by_epoch.items()}
     return {
         name: ([epoch for epoch, _ in line], [value for _, value in line])
-        for name, line in list(lines.items())[:LINES]
+        for name, line in lines.items()
         if len(line) > 1
     }

@@ -1,51 +1,158 @@
 """The report: one self-contained page on how good a trained model is."""
 
+import base64
+import os
+import shutil
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from jinja2 import Environment, PackageLoader
+from jinja2 import Environment, PackageLoader, Template
 from markupsafe import Markup
 
 from components.evaluation import plots, progress
-from components.evaluation.evaluate import Judged, held_out
-from components.evaluation.measures import Evaluation, Mistake
+from components.evaluation.evaluate import Judged
+from components.evaluation.figures import Chart, Evaluation, Worst, words
+from components.evaluation.held_out import held_out
+from components.tracking import environment, journal, store
+
+NAME = "report.html"
+"""The report in the run workspace."""
+
+EXPORTED = "<!-- exported -->"
+"""Where in the page the exported files are listed, when there are any."""
+
+_TYPES = {".png": "image/png", ".svg": "image/svg+xml"}
 
 
-def write(file: Path, judged: Judged, about: dict[str, str], workspace: Path, data: Path) -> None:
+class ExportedFile(NamedTuple):
+    """A file that the model was exported to.
+
+    Attributes:
+        name: Its name.
+        bytes: Its size.
+        difference: Largest absolute difference of its answers from the model's.
+    """
+
+    name: str
+    bytes: int
+    difference: float
+
+
+def write(file: Path, judged: Judged, workspace: Path, data: Path) -> None:
     """Writes the report as HTML that needs no network.
 
     Args:
         file: Where it goes.
         judged: What the gate says, and the figures it rests on.
-        about: What was trained on what, as names and values.
-        workspace: The run workspace, where training has left its logs.
+        workspace: The run workspace, where the other steps have left their records.
         data: The staged dataset, whose samples are shown.
     """
-    environment = Environment(
-        loader=PackageLoader("components.evaluation", "."), autoescape=True, trim_blocks=True
-    )
-    epochs = progress.read(workspace)
-    curves = Markup(plots.lines(epochs, "epoch", "")) if epochs else ""
-    page = environment.get_template("report.html").render(
+    evaluation = judged.evaluation
+    page = _template("report.html").render(
         **judged._asdict(),
-        about=about,
-        curves=curves,
-        roc=_roc(judged.evaluation),
-        mistakes=_shown(judged.evaluation, data),
+        about=_training(workspace) | _run(),
+        charts=_charts(evaluation, workspace),
+        pictures=[_embedded(picture) for picture in evaluation.pictures] if evaluation else [],
+        worst=_shown(evaluation, data),
+        words=words,
+        exported=Markup(EXPORTED),
     )
     file.write_text(page)
 
 
-def _roc(evaluation: Evaluation | None) -> str:
-    if evaluation is None or evaluation.roc_auc is None:
-        return ""
-    false, true, _ = evaluation.roc
-    points = {"ROC": (false, true)}
-    return Markup(plots.lines(points, "false positive rate", "true positive rate"))
+def add_exported(file: Path, files: Iterable[ExportedFile], samples: int, registered: str) -> None:
+    """Adds to a report what the model was exported to.
+
+    Args:
+        file: The report.
+        files: The exported files.
+        samples: How many samples they were compared on.
+        registered: As what the model is registered, in words.
+    """
+    section = _template("exported.html").render(files=files, samples=samples, registered=registered)
+    file.write_text(file.read_text().replace(EXPORTED, section, 1))
 
 
-def _shown(evaluation: Evaluation | None, data: Path) -> list[tuple[Mistake, str]]:
-    """Returns the worst mistakes, each with an image of the sample where it is one."""
-    if evaluation is None or not evaluation.mistakes:
+def hand_over(file: Path, artifact: Path) -> None:
+    """Makes a report an artifact of kfp, and of the step's MLflow run.
+
+    Args:
+        file: The report, in the workspace.
+        artifact: Where kfp wants it.
+    """
+    artifact.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(file, artifact)
+    journal.log_artifact(file)
+
+
+def _template(name: str) -> Template:
+    loader = PackageLoader("components.evaluation", ".")
+    return Environment(
+        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
+    ).get_template(name)
+
+
+def _training(workspace: Path) -> dict[str, str]:
+    """Returns what was trained on what, and what that took, as names and values."""
+    said: dict[str, Any] = {}
+    for step in ("checkout", "dataset", "train"):
+        for record in journal.read(workspace, step):
+            for kind in ("params", "metrics", "tags"):
+                said |= record.get(kind, {})
+    found = {}
+    if "git.commit" in said:
+        code = " ".join(filter(None, [said.get("entrypoint"), *map(str, said.get("args", []))]))
+        found["Code"] = f"{code} of {said['git.url']} at {said['git.commit']}"
+    if "dataset.uri" in said:
+        found["Data"] = f"{said['dataset.uri']}, {said['dataset.fingerprint']}"
+    roles = {name: count for name, count in said.items() if name.endswith("_replicas")}
+    if roles:
+        counts = [f"{count} {name.removesuffix('_replicas')}" for name, count in roles.items()]
+        seconds = said.get("replica_seconds", 0)
+        found["Replicas"] = f"{', '.join(counts)}, {seconds:,.0f} replica-seconds"
+    if rate := progress.throughput(workspace):
+        each = rate / max(said.get("world_size", 1), 1)
+        found["Throughput"] = f"{rate:,.0f} samples/s, {each:,.0f} in each process"
+    return found
+
+
+def _run() -> dict[str, str]:
+    """Returns where the run is in MLflow, and how it is made again, as names and values."""
+    found = environment.variables()
+    if "MLFLOW_RUN_ID" not in found:
+        return {}
+    run = found["MLFLOW_RUN_ID"]
+    page = store.page_of(
+        os.environ.get("MLFLOW_TRACKING_URI") or found["MLFLOW_TRACKING_URI"],
+        found.get("MLFLOW_EXPERIMENT_ID", ""),
+        run,
+    )
+    return {
+        "MLflow": Markup('<a href="{0}">{0}</a>').format(page),
+        "Made again with": Markup("<code>trireme reproduce {}</code>").format(run),
+    }
+
+
+def _charts(evaluation: Evaluation | None, workspace: Path) -> list[tuple[str, Markup]]:
+    """Returns titles and pictures."""
+    charts = []
+    if epochs := progress.read(workspace):
+        charts.append(Chart("Training", "epoch", "", epochs))
+    if evaluation and evaluation.chart:
+        charts.append(evaluation.chart)
+    return [(chart.title, Markup(plots.drawn(chart))) for chart in charts]
+
+
+def _shown(evaluation: Evaluation | None, data: Path) -> list[tuple[Worst, str]]:
+    """Returns the worst samples, each with an image where it is one."""
+    if evaluation is None or not evaluation.worst:
         return []
-    inputs, _ = held_out(data)
-    return [(mistake, plots.picture(inputs[mistake.sample])) for mistake in evaluation.mistakes]
+    inputs = held_out(data).inputs
+    return [(worst, plots.picture(inputs[worst.sample])) for worst in evaluation.worst]
+
+
+def _embedded(picture: Path) -> str:
+    """Returns a picture as a URL that holds all of it."""
+    content = base64.b64encode(picture.read_bytes()).decode()
+    return f"data:{_TYPES[picture.suffix]};base64,{content}"

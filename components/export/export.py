@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from components.errors import InputError, StepFailed
-from components.evaluation.evaluate import held_out, predict
+from components.evaluation.held_out import held_out, predict
 from components.export import pytorch, tensorflow
 from components.export.agreement import TOLERANCES, differ
 from components.export.isolated import isolated

@@ -57,7 +57,8 @@ def read(wanted: str) -> Lineage:
     """Reads what a run was made from.
 
     Args:
-        wanted: Id or name of the MLflow run of a pipeline that trained a model.
+        wanted: Id or name of the MLflow run of a pipeline that trained a model, or of one of its
+            steps.
 
     Raises:
         InputError: There is no such run, or it does not say enough.
@@ -66,9 +67,9 @@ def read(wanted: str) -> Lineage:
     from mlflow import MlflowClient
 
     run = _find(wanted)
+    if whole := run.data.tags.get("mlflow.parentRunId"):
+        run = _find(whole)  # of which this is one step
     tags, named = run.data.tags, f"run {run.info.run_name} ({run.info.run_id})"
-    if parent := tags.get("mlflow.parentRunId"):
-        raise InputError(f"{named} is one step of the run {parent}; give that one")
     if "pipeline" not in tags:
         raise InputError(f"{named} is not of a pipeline of Trireme")
     for tag, what in _NEEDED.items():
@@ -124,6 +125,29 @@ def bring_model(lineage: Lineage, directory: Path) -> Path:
     directory.mkdir()
     download = MlflowClient().download_artifacts
     return Path(_ask(partial(download, lineage.training_id, MODEL, str(directory))))
+
+
+def bring_trained(run_id: str, directory: Path) -> None:
+    """Brings what the training program of a pipeline run left in MODEL_DIR, if it is still there.
+
+    Args:
+        run_id: Id of the pipeline's MLflow run; empty where that is not known.
+        directory: The directory to make, in which it gets a folder.
+
+    Raises:
+        TriremeError: MLflow does not answer.
+    """
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    client = MlflowClient()
+    directory.mkdir()
+    try:
+        run = patiently(partial(client.get_run, run_id))
+    except MlflowException:
+        return
+    if training := _training(run):
+        _ask(partial(client.download_artifacts, training.info.run_id, MODEL, str(directory)))
 
 
 def link(run_id: str, lineage: Lineage, verdict: str) -> None:

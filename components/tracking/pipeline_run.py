@@ -19,10 +19,8 @@ from typing import Any
 from components.errors import InputError, TriremeError
 from components.tracking import machine, registry
 from components.tracking.environment import TRACKER, announce
-from components.tracking.store import default_uri, must_answer, public
+from components.tracking.store import default_uri, must_answer, page_of, public
 from components.tracking.sync import Run, hurry, log, patiently, sync
-
-UI_PORT = 5000  # where "trireme ui" shows a database's runs
 
 
 def check(experiment: str) -> None:
@@ -65,6 +63,7 @@ class PipelineRun:
         self._inherited = {name: value for name, value in os.environ.items() if name not in own}
         self.experiment_id = ""
         self._model_name = str(params.get("model_name", ""))
+        self._own_evaluation = bool(params.get("evaluation"))
         self.told: dict[str, str] = {}
         self._steps: dict[str, str] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="mlflow")
@@ -82,10 +81,7 @@ class PipelineRun:
         """The run's page in MLflow's UI; empty before the run is open."""
         if not self.experiment_id:
             return ""
-        server = (
-            public(self.uri).rstrip("/") if self.is_on_a_server else f"http://127.0.0.1:{UI_PORT}"
-        )
-        return f"{server}/#/experiments/{self.experiment_id}/runs/{self.run_id}"
+        return page_of(self.uri, self.experiment_id, self.run_id)
 
     def step_started(
         self, step: str, directory: Path, champion: Path | None = None
@@ -201,7 +197,7 @@ class PipelineRun:
 
         client = MlflowClient()
         if champion:
-            registry.bring(self._model_name, champion)
+            registry.bring(self._model_name, champion, self._own_evaluation)
         if step in self._steps:
             patiently(lambda: client.update_run(self._steps[step], status="RUNNING"))
         else:

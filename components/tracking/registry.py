@@ -33,22 +33,26 @@ class Champion(NamedTuple):
 
     Attributes:
         version: Its version in the registry.
-        onnx: The model.
+        onnx: The model as ONNX; None where it is not.
         tags: The version's tags.
+        trained: What its training program left in MODEL_DIR; None where that was not brought, or
+            is not there any more.
     """
 
     version: str
-    onnx: Path
+    onnx: Path | None
     tags: dict[str, str]
+    trained: Path | None = None
 
 
-def champion_for(name: str, workspace: Path) -> Champion | None:
+def champion_for(name: str, workspace: Path, trained: bool = False) -> Champion | None:
     """Returns the champion that a step's model is to be compared with.
 
     Args:
         name: The registered model.
         workspace: The run workspace, where ``trireme run`` has brought it before the step, and
             where on a cluster the step brings it itself.
+        trained: As for ``bring``.
 
     Raises:
         TriremeError: It cannot be had.
@@ -57,7 +61,7 @@ def champion_for(name: str, workspace: Path) -> Champion | None:
     if environment.TRACKER in os.environ:
         environment.variables()  # which are there when the champion is
     elif "MLFLOW_TRACKING_URI" in os.environ:
-        bring(name, directory)
+        bring(name, directory, trained)
     return read(directory)
 
 
@@ -66,18 +70,21 @@ def place(workspace: Path) -> Path:
     return workspace / "champion"
 
 
-def bring(name: str, directory: Path) -> None:
+def bring(name: str, directory: Path, trained: bool = False) -> None:
     """Brings the champion of a registered model to a directory, which is removed if there is none.
 
     Args:
         name: The registered model.
         directory: The directory to make, for ``read``.
+        trained: Whether what its training program left is wanted, too.
 
     Raises:
         StepFailed: Its files are not where MLflow says.
     """
     import mlflow
     from mlflow.exceptions import MlflowException
+
+    from components.tracking import lineage
 
     shutil.rmtree(directory, ignore_errors=True)
     version = _version(name, CHAMPION)
@@ -86,7 +93,10 @@ def bring(name: str, directory: Path) -> None:
     with written_whole(directory) as partial:
         uri = f"models:/{name}/{version.version}"
         try:
-            patiently(lambda: mlflow.artifacts.download_artifacts(uri, dst_path=str(partial)))
+            (files := partial / "files").mkdir()
+            patiently(lambda: mlflow.artifacts.download_artifacts(uri, dst_path=str(files)))
+            if trained:
+                lineage.bring_trained(version.tags.get("pipeline_run", ""), partial / "trained")
         except (MlflowException, OSError) as error:
             raise StepFailed(
                 f"the champion, {name} version {version.version}, cannot be read: {error}"
@@ -96,12 +106,13 @@ def bring(name: str, directory: Path) -> None:
 
 
 def read(directory: Path) -> Champion | None:
-    """Returns what ``bring`` has brought; None where there is no champion as ONNX."""
-    found = sorted(directory.rglob("*.onnx"))
-    if not found:
+    """Returns what ``bring`` has brought; None where there is no champion."""
+    about = directory / "champion.json"
+    if not about.exists():
         return None
-    about = json.loads((directory / "champion.json").read_text())
-    return Champion(about["version"], found[0], about["tags"])
+    onnx = next(iter(sorted((directory / "files").rglob("*.onnx"))), None)
+    trained = next((directory / "trained").glob("*/"), None)
+    return Champion(**json.loads(about.read_text()), onnx=onnx, trained=trained)
 
 
 def promote(name: str, version: str, instead_of: str | None = None) -> str:

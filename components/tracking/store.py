@@ -9,6 +9,7 @@ from pathlib import Path
 from components.errors import InputError
 from components.home import home
 
+UI_PORT = 5000  # where "trireme ui" shows a database's runs
 ANSWER_LIMIT = 10.0  # seconds within which a tracking server has to answer before we start
 
 
@@ -41,6 +42,19 @@ def use() -> str:
 def default_uri(home: Path) -> str:
     """Returns the tracking URI of the SQLite store in Trireme's data directory."""
     return f"sqlite:///{home / 'mlflow.db'}"
+
+
+def page_of(uri: str, experiment_id: str, run_id: str) -> str:
+    """Returns a run's page in MLflow's UI: the server's, or that which ``trireme ui`` starts.
+
+    Args:
+        uri: The tracking URI.
+        experiment_id: Id of the run's experiment.
+        run_id: Id of the run.
+    """
+    is_server = uri.startswith(("http://", "https://"))
+    server = public(uri).rstrip("/") if is_server else f"http://127.0.0.1:{UI_PORT}"
+    return f"{server}/#/experiments/{experiment_id}/runs/{run_id}"
 
 
 def public(uri: str) -> str:

@@ -17,10 +17,11 @@ from sklearn.metrics import (
 from torch import nn
 
 from components.errors import InputError
-from components.evaluation import evaluate as evaluation
 from components.evaluation import outputs, plots, progress, report
+from components.evaluation.classification import Classification
 from components.evaluation.evaluate import Judged, Verdict, check, evaluate
-from components.evaluation.measures import measure
+from components.evaluation.held_out import BATCH
+from components.tracking import journal
 
 NAMES = ["ant", "bee", "cat", "dog", "<b>eel</b>"]
 
@@ -102,7 +103,7 @@ def certain(predicted: np.ndarray, classes: int) -> np.ndarray:
     return np.eye(classes)[predicted]
 
 
-@pytest.mark.parametrize("samples", [1, 7, evaluation.BATCH, 3 * evaluation.BATCH + 5])
+@pytest.mark.parametrize("samples", [1, 7, BATCH, 3 * BATCH + 5])
 def test_the_figures_are_those_of_scikit_learn(judge, samples):
     random = np.random.default_rng(samples)
     logits = random.normal(size=(samples, 5))
@@ -110,27 +111,27 @@ def test_the_figures_are_those_of_scikit_learn(judge, samples):
     _, found = judge(logits, labels, 0.5)
     predicted, classes = logits.astype(np.float32).argmax(1), list(range(5))
     options = {"labels": classes, "average": None, "zero_division": 0.0}
-    assert found.accuracy == pytest.approx(accuracy_score(labels, predicted))
-    assert found.precision == pytest.approx(precision_score(labels, predicted, **options))
-    assert found.recall == pytest.approx(recall_score(labels, predicted, **options))
-    assert found.confusion == confusion_matrix(labels, predicted, labels=classes).tolist()
-    assert found.support == [int((labels == index).sum()) for index in classes]
-    assert found.classes == NAMES
-    assert found.macro_f1 == pytest.approx(
+    assert found.figures["accuracy"] == pytest.approx(accuracy_score(labels, predicted))
+    assert found.classes.precision == pytest.approx(precision_score(labels, predicted, **options))
+    assert found.classes.recall == pytest.approx(recall_score(labels, predicted, **options))
+    assert found.classes.confusion == confusion_matrix(labels, predicted, labels=classes).tolist()
+    assert found.classes.support == [int((labels == index).sum()) for index in classes]
+    assert found.classes.names == NAMES
+    assert found.figures["macro_f1"] == pytest.approx(
         f1_score(labels, predicted, average="macro", zero_division=0.0)
     )
-    assert found.log_loss == pytest.approx(
+    assert found.figures["log_loss"] == pytest.approx(
         float(torch.nn.functional.cross_entropy(torch.tensor(logits), torch.tensor(labels))),
         rel=1e-5,
     )
-    low, high = found.accuracy_range
-    assert low <= found.accuracy <= high
+    low, high = found.between
+    assert low <= found.figures["accuracy"] <= high
 
 
 def test_rows_of_the_confusion_matrix_are_the_true_classes(judge):
     _, found = judge(certain(np.array([1, 1, 2]), 3), np.array([0, 0, 2]), 0.0)
-    assert found.confusion == [[0, 2, 0], [0, 0, 0], [0, 0, 1]]
-    assert found.classes == ["0", "1", "2"]  # five names are of no use for three classes
+    assert found.classes.confusion == [[0, 2, 0], [0, 0, 0], [0, 0, 1]]
+    assert found.classes.names == ["0", "1", "2"]  # five names are of no use for three classes
 
 
 def test_probabilities_are_taken_as_they_are_and_logits_are_turned_into_them(judge):
@@ -140,13 +141,15 @@ def test_probabilities_are_taken_as_they_are_and_logits_are_turned_into_them(jud
     likely = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     _, of_logits = judge(logits, labels, 0.5)
     _, of_probabilities = judge(likely, labels, 0.5)
-    assert of_logits.log_loss == pytest.approx(of_probabilities.log_loss, rel=1e-4)
+    assert of_logits.figures["log_loss"] == pytest.approx(
+        of_probabilities.figures["log_loss"], rel=1e-4
+    )
     expected = roc_auc_score(labels, likely, multi_class="ovr")
-    assert of_logits.roc_auc == pytest.approx(expected, abs=1e-4)
-    false, true, thresholds = of_logits.roc
+    assert of_logits.figures["roc_auc"] == pytest.approx(expected, abs=1e-4)
+    false, true, thresholds = of_logits.classes.roc
     assert (false[0], true[0], false[-1], true[-1]) == (0, 0, 1, 1)
     assert len(false) == len(true) == len(thresholds) <= 100
-    json.dumps(of_logits.roc, allow_nan=False)
+    json.dumps(of_logits.classes.roc, allow_nan=False)
 
 
 @pytest.mark.parametrize("samples", [200, 20_000])
@@ -156,16 +159,18 @@ def test_the_range_of_the_accuracy_holds_the_true_one_as_often_as_it_says(sample
     for _ in range(100):
         right = random.random(samples) < 0.8
         outputs = np.stack([~right, right], axis=1).astype(float)
-        low, high = measure(outputs, np.ones(samples, int), []).accuracy_range
+        measure = Classification([])
+        measure.add(outputs, np.ones(samples, int))
+        low, high = measure.evaluation().between
         held += low <= 0.8 <= high
     assert 88 <= held <= 100
 
 
 def test_a_model_of_one_class_is_evaluated_too(judge, tmp_path, data):
     verdict, found = judge(np.ones((3, 1)), np.zeros(3, dtype=int), 0.5)
-    assert verdict.passed and (found.log_loss, found.roc_auc) == (0, None)
-    json.dumps(found.roc, allow_nan=False)
-    report.write(tmp_path / "report.html", Judged(verdict, found, None), {}, tmp_path, data)
+    assert verdict.passed and found.figures["log_loss"] == 0 and "roc_auc" not in found.figures
+    json.dumps(found.classes.roc, allow_nan=False)
+    report.write(tmp_path / "report.html", Judged(verdict, found, None), tmp_path, data)
 
 
 def test_answers_that_are_no_numbers_keep_the_gate_shut(judge):
@@ -176,9 +181,9 @@ def test_answers_that_are_no_numbers_keep_the_gate_shut(judge):
 
 def test_a_class_that_the_model_does_not_know_counts_as_wrong(judge):
     _, found = judge(certain(np.array([0, 1]), 2), np.array([0, 4]), 0.0)
-    assert found.accuracy == 0.5
-    assert found.classes == NAMES
-    assert found.recall[4] == 0.0
+    assert found.figures["accuracy"] == 0.5
+    assert found.classes.names == NAMES
+    assert found.classes.recall[4] == 0.0
 
 
 @pytest.mark.parametrize(
@@ -190,7 +195,7 @@ def test_the_gate_opens_at_the_threshold(judge, right, threshold, passed):
     labels = np.where(np.arange(10) < right, 0, 1)
     verdict, found = judge(certain(predicted, 2), labels, threshold)
     assert verdict.passed is passed
-    assert verdict.accuracy == found.accuracy == right / 10
+    assert verdict.score == found.figures["accuracy"] == right / 10
     assert f"{right / 10:.4f}" in verdict.reason
     assert ("reaches" if passed else "is below") in verdict.reason
 
@@ -198,14 +203,14 @@ def test_the_gate_opens_at_the_threshold(judge, right, threshold, passed):
 @pytest.mark.parametrize("threshold", [-0.1, 1.1, 90.0, float("nan"), float("inf")])
 def test_a_threshold_that_is_no_share_is_refused(threshold):
     with pytest.raises(InputError, match=r"min_accuracy .*: must be between 0 and 1"):
-        check(threshold, {})
+        check(threshold, {}, {})
 
 
 def must_be_shut(outcome) -> str:
     verdict, found = outcome
     assert found is None
     assert verdict.passed is False
-    assert verdict.accuracy == 0.0
+    assert verdict.score == 0.0
     assert verdict.reason.startswith("not evaluated: ")
     assert "\n" not in verdict.reason
     return verdict.reason
@@ -254,12 +259,12 @@ def test_a_broken_file_of_samples_keeps_the_gate_shut(tmp_path, data, code, cont
         {"x": np.zeros((3, 1), np.float32), "y": np.array([{}, {}, {}])},
         {"x": np.zeros((0, 1), np.float32), "y": np.zeros(0, int)},
         {"x": np.zeros((3, 1), np.float32), "y": np.arange(2)},
-        {"x": np.zeros((3, 1), np.float32), "y": np.eye(3)},
+        {"x": np.zeros((3, 1), np.float32), "y": np.zeros((3, 2, 2))},
         {"x": np.zeros((3, 1), np.float32), "y": np.array(["ant", "bee", "cat"])},
         {"x": np.zeros((3, 1), np.float32), "y": np.array([0.5, 1.5, 2.5])},
         {"x": np.zeros((3, 1), np.float32), "y": np.array([-1, 0, 1])},
     ],
-    ids=["names", "objects", "none", "lengths", "one-hot", "text", "fractions", "negative"],
+    ids=["names", "objects", "none", "lengths", "matrices", "text", "fractions", "negative"],
 )
 def test_samples_in_another_form_keep_the_gate_shut(tmp_path, data, code, arrays):
     save_answers(tmp_path / "model", np.eye(3))
@@ -272,22 +277,52 @@ def test_a_description_of_another_form_leaves_classes_their_numbers(judge, data,
     (data / "dataset.json").write_text(content)
     verdict, found = judge(np.eye(3), np.arange(3), 1.0)
     assert verdict.passed
-    assert found.classes == ["0", "1", "2"]
+    assert found.classes.names == ["0", "1", "2"]
 
 
 def test_the_report_shows_the_figures_and_escapes_what_it_is_given(judge, tmp_path, data):
     verdict, found = judge(np.eye(5), np.array([0, 1, 2, 3, 3]), 0.5)
     page = tmp_path / "report.html"
-    about = {"Code": "<script>alert(1)</script>"}
-    report.write(page, Judged(verdict, found, None), about, tmp_path, data)
+    with journal.opened(tmp_path, "checkout"):
+        journal.log_tags({"git.commit": "12ab", "git.url": "<script>alert(1)</script>"})
+    report.write(page, Judged(verdict, found, None), tmp_path, data)
     text = page.read_text()
     assert "80.00 % of 5 held-out samples right" in text
     assert verdict.reason in text
-    assert "<script>" not in text
+    assert "<script>" not in text and "&lt;script&gt;alert(1)&lt;/script&gt; at 12ab" in text
     assert "<b>eel</b>" not in text and "&lt;b&gt;eel&lt;/b&gt;" in text
     assert "http://" not in text and "https://" not in text
     assert 'aria-label="ROC by false positive rate"' in text
     assert "<b>dog</b> taken for <b>&lt;b&gt;eel&lt;/b&gt;</b>" in text
+
+
+def test_the_report_says_what_was_trained_where_and_how_it_is_made_again(
+    judge, tmp_path, data, monkeypatch, untracked
+):
+    with journal.opened(tmp_path, "dataset"):
+        journal.log_tags({"dataset.uri": "s3://bucket/x", "dataset.fingerprint": "sha256:34cd"})
+    with journal.opened(tmp_path, "train"):
+        journal.log_params({"worker_replicas": 4, "world_size": 4})
+        journal.log_metrics({"replica_seconds": 1234.0})
+    (tmp_path / "steps" / "train" / "worker-0.log").write_text(
+        "epoch 1/2 loss 0.5 samples/s 100\nepoch 2/2 loss 0.25 samples/s 300\n"
+    )
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://me:secret@mlflow.example.org")
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", "7")
+    monkeypatch.setenv("MLFLOW_RUN_ID", "a1b2")
+    verdict, found = judge(np.eye(3), np.arange(3), 0.5)
+    page = tmp_path / "report.html"
+    report.write(page, Judged(verdict, found, None), tmp_path, data)
+    report.add_exported(page, [report.ExportedFile("model.onnx", 2048, 1.5e-6)], 3, "x, version 2")
+    text = page.read_text()
+    assert "<dd>s3://bucket/x, sha256:34cd</dd>" in text
+    assert "<dd>4 worker, 1,234 replica-seconds</dd>" in text
+    assert "<dd>200 samples/s, 50 in each process</dd>" in text
+    assert 'aria-label="loss by epoch"' in text  # and no throughput beside it
+    assert 'href="https://mlflow.example.org/#/experiments/7/runs/a1b2"' in text
+    assert "secret" not in text
+    assert "<code>trireme reproduce a1b2</code>" in text
+    assert "2.0 KiB</td><td>1.5e-06" in text and "x, version 2" in text
 
 
 def test_the_report_shows_how_training_went_and_the_worst_mistakes(judge, tmp_path, data):
@@ -297,10 +332,10 @@ def test_the_report_shows_how_training_went_and_the_worst_mistakes(judge, tmp_pa
     (logs / "master-0.log").write_text("epoch 1/2 loss 0.5\nepoch 2/2 loss 0.25\n")
     logits = np.array([[4, 0, 0, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 9, 0.0]])
     verdict, found = judge(logits, np.array([0, 1, 2]), 0.0)
-    assert [mistake[:3] for mistake in found.mistakes] == [(2, "cat", "dog"), (1, "bee", "dog")]
-    assert found.mistakes[0].sure > 0.99
+    assert [mistake[:3] for mistake in found.worst] == [(2, "cat", "dog"), (1, "bee", "dog")]
+    assert found.worst[0].note == "100 % sure"
     page = tmp_path / "report.html"
-    report.write(page, Judged(verdict, found, None), {}, tmp_path, data)
+    report.write(page, Judged(verdict, found, None), tmp_path, data)
     text = page.read_text()
     assert 'aria-label="loss by epoch"' in text
     assert text.index("<b>cat</b> taken for <b>dog</b>") < text.index("<b>bee</b> taken for")
@@ -349,7 +384,7 @@ def test_samples_that_are_images_are_shown(shape, is_image):
 def test_the_report_of_a_model_that_was_not_evaluated_says_why(tmp_path):
     page = tmp_path / "report.html"
     verdict = Verdict(False, 0.0, "not evaluated: no test.npz")
-    report.write(page, Judged(verdict, None, None), {}, tmp_path, tmp_path)
+    report.write(page, Judged(verdict, None, None), tmp_path, tmp_path)
     assert "not evaluated: no test.npz" in page.read_text()
 
 
@@ -371,8 +406,8 @@ def test_the_step_shows_figures_in_kubeflow_and_keeps_its_report(tmp_path, code,
         model_factory="",
         min_accuracy=0.9,
         gate={},
+        evaluation={},
         model_name="animals",
-        about={"Data": "sha256:12"},
         workspace=str(tmp_path / "workspace"),
         metrics=metrics,
         confusion=confusion,
@@ -390,5 +425,4 @@ def test_the_step_shows_figures_in_kubeflow_and_keeps_its_report(tmp_path, code,
         [0, 0, 0, 0, 0],
     ]
     kept = (tmp_path / "workspace" / "report.html").read_text()
-    assert "sha256:12" in kept
     assert (tmp_path / "outputs" / "report").read_text() == kept

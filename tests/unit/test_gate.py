@@ -5,17 +5,20 @@ import pytest
 from scipy.stats import bootstrap
 
 from components.errors import InputError
-from components.evaluation.gate import BETTER, Gate, compare, judge, parsed
+from components.evaluation.classification import SCORE
+from components.evaluation.figures import Classes
+from components.evaluation.gate import BETTER, Gate, compare, judge, reached
 
-CLASSES = ["ant", "bee"]
+CLASSES = Classes(["ant", "bee"], [], [], [], [], ([], [], []))
 
 
 def against(right, champion_right, gate=BETTER, labels=None, weights_saved=0):
     """Compares two models and judges; returns the comparison, the verdict and the reason."""
     right, champion_right = np.array(right, bool), np.array(champion_right, bool)
     labels = np.zeros(len(right), int) if labels is None else np.array(labels)
-    comparison = compare("3", right, champion_right, labels, len(CLASSES), weights_saved, gate)
-    return comparison, *judge(comparison, CLASSES, gate)
+    scores = right.astype(float), champion_right.astype(float)
+    comparison = compare("3", SCORE, *scores, weights_saved, gate, labels, CLASSES)
+    return comparison, *judge(comparison, gate)
 
 
 def samples(first, second, both, neither):
@@ -25,24 +28,24 @@ def samples(first, second, both, neither):
 
 
 def test_without_a_champion_the_first_model_becomes_it():
-    assert judge(None, CLASSES, BETTER) == (True, "there is no champion to be compared with")
+    assert judge(None, BETTER) == (True, "there is no champion to be compared with")
 
 
 def test_the_same_model_again_does_not_become_the_champion():
     comparison, better, reason = against(*samples(0, 0, 350, 10))
-    assert (comparison.gain, comparison.low, comparison.high, comparison.sure) == (0, 0, 0, 0)
+    assert (comparison.gain, *comparison.between, comparison.sure) == (0, 0, 0, 0)
     assert not better and "not surely better" in reason
 
 
 def test_a_gain_that_may_be_luck_is_not_enough():
     comparison, better, _ = against(*samples(6, 4, 340, 10))
-    assert comparison.gain > 0 and comparison.low < 0
+    assert comparison.gain > 0 and comparison.between[0] < 0
     assert not better
 
 
 def test_a_sure_gain_is_enough():
     comparison, better, reason = against(*samples(20, 4, 326, 10))
-    assert comparison.low > 0 and better
+    assert comparison.between[0] > 0 and better
     assert "+4.44 points against champion version 3" in reason
 
 
@@ -79,7 +82,7 @@ def test_no_class_may_lose_more_than_is_said():
     labels[40:100] = 1
     gate = Gate(class_loss=0.02)
     comparison, better, reason = against(right, champion_right, gate, labels)
-    assert comparison.recall_gain[1] == pytest.approx(-3 / 63)
+    assert comparison.recall_gain["bee"] == pytest.approx(-3 / 63)
     assert not better and "class bee loses 4.76 points" in reason
     assert against(right, champion_right, BETTER, labels)[1]
 
@@ -94,8 +97,8 @@ def test_the_interval_is_that_of_scipys_paired_bootstrap():
         method="percentile",
         random_state=0,
     ).confidence_interval
-    assert comparison.low == pytest.approx(found.low, abs=0.004)
-    assert comparison.high == pytest.approx(found.high, abs=0.004)
+    assert comparison.between[0] == pytest.approx(found.low, abs=0.004)
+    assert comparison.between[1] == pytest.approx(found.high, abs=0.004)
 
 
 @pytest.mark.parametrize(
@@ -103,9 +106,11 @@ def test_the_interval_is_that_of_scipys_paired_bootstrap():
     [
         (
             {"better_than": 0.1},
-            "gate.better_than: Extra inputs are not permitted; it has",
+            "gate.better_than: Extra inputs are not permitted; gate has",
         ),
-        ({"better_by": 2.0}, "gate.better_by: "),
+        ({"better_by": -0.5}, "gate.better_by: "),
+        ({"least": {"accuracy": "high"}}, "gate.least.accuracy: "),
+        ({"most": {"rmse": float("nan")}}, "gate.most.rmse: "),
         ({"better_by": "much"}, "gate.better_by: "),
         ({"confidence": 1.0}, "gate.confidence: "),
         ({"class_loss": -0.1}, "gate.class_loss: "),
@@ -113,5 +118,34 @@ def test_the_interval_is_that_of_scipys_paired_bootstrap():
 )
 def test_a_gate_that_cannot_be_is_refused(options, said):
     with pytest.raises(InputError) as caught:
-        parsed(options)
+        Gate.read("gate", options)
     assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("gate", "passed", "said"),
+    [
+        ({}, True, "held-out accuracy 0.9100 reaches min_accuracy 0.9"),
+        ({"least": {"recall_7": 0.5}}, True, ", recall 7 0.6 reaches gate.least 0.5"),
+        ({"least": {"recall_7": 0.7}}, False, "held-out recall 7 0.6 is below gate.least 0.7"),
+        ({"most": {"log_loss": 0.2}}, False, "held-out log loss 0.25 is above gate.most 0.2"),
+        ({"most": {"log_loss": 0.25}}, True, "log loss 0.25 is within gate.most 0.25"),
+        (
+            {"most": {"rmse": 1}},
+            False,
+            "the gate asks for a figure 'rmse', and there are accuracy, log_loss, recall_7",
+        ),
+    ],
+)
+def test_any_figure_can_be_asked_for(gate, passed, said):
+    figures = {"accuracy": 0.91, "log_loss": 0.25, "recall_7": 0.6}
+    found, reason = reached(figures, Gate.read("gate", gate), 0.9)
+    assert found is passed
+    assert said in reason
+
+
+def test_min_accuracy_is_for_models_that_have_one():
+    assert reached({"rmse": 2.0}, BETTER, 0.9) == (
+        True,
+        "held-out RMSE 2, and no threshold is set",
+    )

@@ -7,7 +7,7 @@ import mlflow
 import pytest
 
 from components.errors import InputError
-from components.tracking import journal, lineage, machine, store
+from components.tracking import journal, lineage, machine, registry, store
 from components.tracking.pipeline_run import PipelineRun
 from components.tracking.sync import PARAMETER_LIMIT
 from pipelines import reproduction
@@ -169,9 +169,53 @@ def test_a_name_that_several_have_is_refused(run):
         lineage.read("another")
 
 
-def test_a_step_is_refused_with_the_run_that_it_is_of(whole):
-    with pytest.raises(InputError, match=f"one step of the run {whole.run_id}; give that one"):
-        lineage.read(whole.training_id)
+def test_a_step_stands_for_the_run_that_it_is_of(whole):
+    assert lineage.read(whole.training_id) == whole
+
+
+@pytest.fixture
+def champion(whole, tmp_path):
+    """Makes a file that came out of a run the champion; returns the model's name."""
+    client = mlflow.MlflowClient()
+    name = f"champion-of-{tmp_path.name}"
+    client.create_registered_model(name)
+
+    def make(pipeline_run):
+        client.log_text(whole.run_id, "onnx", "out/model.onnx")
+        source = f"{client.get_run(whole.run_id).info.artifact_uri}/out"
+        tags = {"pipeline_run": pipeline_run, "weights": "7"}
+        version = client.create_model_version(name, source, whole.run_id, tags=tags).version
+        client.set_registered_model_alias(name, registry.CHAMPION, version)
+        return name
+
+    yield make
+    client.delete_registered_model(name)
+
+
+def test_a_champion_is_brought_with_what_its_training_left_if_that_is_wanted(
+    champion, whole, tmp_path
+):
+    name = champion(whole.run_id)
+    registry.bring(name, tmp_path / "champion")
+    found = registry.read(tmp_path / "champion")
+    assert (found.version, found.tags["weights"], found.trained) == ("1", "7", None)
+    assert found.onnx.read_text() == "onnx"
+    registry.bring(name, tmp_path / "champion", trained=True)
+    trained = registry.read(tmp_path / "champion").trained
+    assert (trained / "model.pt").read_text() == "weights"
+
+
+@pytest.mark.parametrize("run", ["", "0" * 32])
+def test_a_champion_whose_training_is_forgotten_is_brought_without(champion, run, tmp_path):
+    registry.bring(champion(run), tmp_path / "champion", trained=True)
+    found = registry.read(tmp_path / "champion")
+    assert found.onnx and found.trained is None
+
+
+def test_without_a_champion_nothing_is_brought(home, tmp_path):
+    (tmp_path / "champion").mkdir()  # of an earlier attempt
+    registry.bring("none-such", tmp_path / "champion")
+    assert registry.read(tmp_path / "champion") is None
 
 
 COMPLETE = {"pipeline": "p", "git_commit": COMMIT, "dataset_fingerprint": "sha256:abc"}

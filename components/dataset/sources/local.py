@@ -69,8 +69,10 @@ def files_of(path: Path) -> list[Entry]:
     """
     try:
         info = path.stat()
+        if stat.S_ISREG(info.st_mode):
+            return [Entry(path.name, info.st_size, _version(info))]
         if not stat.S_ISDIR(info.st_mode):
-            return [_entry(str(path), path.name, info)]
+            raise _neither(str(path))
         entries: list[Entry] = []
         _add_below(str(path), "", ((info.st_dev, info.st_ino),), entries)
         return entries
@@ -83,16 +85,18 @@ def _add_below(
 ) -> None:
     with os.scandir(directory) as found:
         for item in found:
-            if not prefix and item.name == "lost+found":  # of the file system that is mounted there
-                continue
             if item.is_symlink() and not Path(item.path).exists():
                 raise InputError(
                     f"dataset_uri {directory!r} could not be copied: {item.path!r} is a link that "
                     "leads nowhere"
                 )
             info = item.stat()
+            if stat.S_ISREG(info.st_mode):  # as nearly all of a hundred thousand are
+                entries.append(Entry(prefix + item.name, info.st_size, _version(info)))
+                continue
             if not stat.S_ISDIR(info.st_mode):
-                entries.append(_entry(item.path, prefix + item.name, info))
+                raise _neither(item.path)
+            if not prefix and item.name == "lost+found":  # of the file system that is mounted there
                 continue
             identity = (info.st_dev, info.st_ino)
             if identity in above:
@@ -103,17 +107,15 @@ def _add_below(
             _add_below(item.path, f"{prefix}{item.name}/", (*above, identity), entries)
 
 
-def _entry(path: str, name: str, info: os.stat_result) -> Entry:
-    if not stat.S_ISREG(info.st_mode):
-        raise InputError(
-            f"dataset_uri {path!r} could not be copied: it is neither a file nor a directory"
-        )
-    return Entry(name, info.st_size, _version(info))
-
-
 def _version(info: os.stat_result) -> str:
     # Times of content can be set at will, as rsync does; the time of the last change cannot.
     return f"{info.st_mtime_ns}-{info.st_ctime_ns}"
+
+
+def _neither(path: str) -> InputError:
+    return InputError(
+        f"dataset_uri {path!r} could not be copied: it is neither a file nor a directory"
+    )
 
 
 def _unreadable(path: Path, error: OSError) -> InputError:

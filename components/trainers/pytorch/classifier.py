@@ -224,7 +224,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
             metrics.log(epoch + 1, loss=loss_mean, accuracy=accuracy, samples_per_second=rate)
             print(
                 f"epoch {epoch + 1}/{arguments.epochs} loss {loss_mean:.4f} "
-                f"accuracy {accuracy:.4f}",
+                f"accuracy {accuracy:.4f} samples/s {rate:.0f}",
                 flush=True,
             )
 

@@ -249,7 +249,7 @@ def train(arguments: argparse.Namespace, strategy: tf.distribute.Strategy, chief
             loss, accuracy = float(loss / samples), float(hits / samples)
             metrics.log(epoch + 1, loss=loss, accuracy=accuracy, samples_per_second=float(rate))
             line = f"epoch {epoch + 1}/{arguments.epochs} loss {loss:.4f} accuracy {accuracy:.4f}"
-            print(line, flush=True)
+            print(f"{line} samples/s {rate:.0f}", flush=True)
 
     weights = network.get_weights()
     if metrics:

@@ -1,0 +1,41 @@
+"""How sure a mean over held-out samples is."""
+
+import numpy as np
+
+RESAMPLES = 10_000
+VALUES = 500  # different ones that are told apart
+
+CONFIDENCE = 0.95
+"""With which the figures of a model are said to be between two others."""
+
+
+def resampled(values: np.ndarray) -> np.ndarray:
+    """Returns the means of ``RESAMPLES`` samples drawn with replacement, always the same ones.
+
+    Drawing samples comes to drawing how often each value is among them, a multinomial
+    distribution: Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapters 6 and 16.
+    Where there are many different values, neighbours are taken for one, their mean.
+
+    Args:
+        values: A number for each sample, of shape (samples).
+    """
+    found, counts = np.unique(values, return_counts=True)
+    if len(found) > VALUES:
+        groups = np.arange(len(found)) * VALUES // len(found)
+        sums = np.bincount(groups, found * counts)
+        counts = np.bincount(groups, counts).astype(int)
+        found = sums / counts
+    drawn = np.random.default_rng(0).multinomial(len(values), counts / len(values), RESAMPLES)
+    return drawn @ found / len(values)
+
+
+def interval(means: np.ndarray, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Returns what a mean is between, from resampled ones.
+
+    Args:
+        means: Resampled ones.
+        confidence: How sure that is, 0 to 1.
+    """
+    outside = (1 - confidence) / 2
+    low, high = np.quantile(means, [outside, 1 - outside])
+    return float(low), float(high)

@@ -1,0 +1,138 @@
+"""What is found out about a model, whatever kind it is of."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+WORST = 12  # samples that a person may want to look at
+
+
+class Score(NamedTuple):
+    """What models are compared by: a number for each sample, the greater the better.
+
+    Attributes:
+        name: What its mean says, in words.
+        factor: What a difference is multiplied with to be shown; negative where less is better.
+        unit: Of the difference, when it is shown.
+    """
+
+    name: str
+    factor: float = 1.0
+    unit: str = ""
+
+
+class Worst(NamedTuple):
+    """A sample that a model does badly on.
+
+    Attributes:
+        sample: Its number in the held-out split, from 0.
+        truth: What is true of it.
+        said: What the model says; empty where that is nothing to read.
+        note: How bad that is.
+    """
+
+    sample: int
+    truth: str
+    said: str
+    note: str
+
+
+class Chart(NamedTuple):
+    """A picture of what was found.
+
+    Attributes:
+        title: What it shows.
+        across: What the horizontal axis is.
+        up: What the vertical one is.
+        series: The points by name: what is across, and what is up.
+        dots: Whether they are dots rather than lines.
+    """
+
+    title: str
+    across: str
+    up: str
+    series: dict[str, tuple[list[float], list[float]]]
+    dots: bool = False
+
+
+@dataclass(frozen=True)
+class Classes:
+    """What is found out about a classifier, class by class.
+
+    Attributes:
+        names: Of the classes.
+        precision: Per class.
+        recall: Per class.
+        support: Held-out samples per class.
+        confusion: Samples by true class (rows) and predicted class (columns).
+        roc: Points of the ROC curve of all classes' probabilities together: false positive
+            rates, true positive rates and thresholds.
+    """
+
+    names: list[str]
+    precision: list[float]
+    recall: list[float]
+    support: list[int]
+    confusion: list[list[int]]
+    roc: tuple[list[float], list[float], list[float]]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How a model does on the held-out split.
+
+    Attributes:
+        headline: That in one phrase.
+        figures: By name; the first is what the headline tells.
+        between: What that first one is between, with a confidence of 95 %; None where unknown.
+        score: What it is compared with the champion by.
+        scores: That, by sample; empty where a program of the user's has left none.
+        labels: The class of each sample; None where there are no classes.
+        classes: Figures by class; None where there are no classes.
+        chart: A picture; None where there is nothing to draw.
+        worst: The samples that it does worst on.
+        pictures: Files with pictures that a program of the user's has left.
+    """
+
+    headline: str
+    figures: dict[str, float]
+    between: tuple[float, float] | None
+    score: Score
+    scores: np.ndarray
+    labels: np.ndarray | None = None
+    classes: Classes | None = None
+    chart: Chart | None = None
+    worst: list[Worst] = field(default_factory=list)
+    pictures: list[Path] = field(default_factory=list)
+
+    @property
+    def first(self) -> tuple[str, float]:
+        """The name and value of the first figure."""
+        return next(iter(self.figures.items()))
+
+    @property
+    def by_name(self) -> dict[str, float]:
+        """All figures, those of the classes included: ``recall_7`` is the recall of class 7."""
+        if not self.classes:
+            return dict(self.figures)
+        return self.figures | {
+            f"{measure}_{name}": value
+            for measure in ("precision", "recall")
+            for name, value in zip(self.classes.names, getattr(self.classes, measure), strict=True)
+        }
+
+
+def words(name: str) -> str:
+    """Returns a figure's name as people write it."""
+    return _WORDS.get(name, name.replace("_", " "))
+
+
+_WORDS = {
+    "macro_f1": "macro F1",
+    "roc_auc": "ROC AUC",
+    "mean_absolute_error": "mean absolute error",
+    "rmse": "RMSE",
+    "r2": "R²",
+}

@@ -1,0 +1,112 @@
+"""The held-out split of a dataset: samples that training never saw, and what is true of them."""
+
+import zipfile
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from components.training.result.trained import Answer, NotLoadable
+
+BATCH = 256  # samples that go through a model at a time, where they are small
+BATCH_BYTES = 1 << 26  # of inputs or outputs that a batch may have, where they are not
+
+
+class HeldOut(NamedTuple):
+    """Held-out samples.
+
+    Attributes:
+        inputs: What a model is asked, samples along the first axis.
+        labels: What is true of each: class numbers of shape (samples) for a classifier, floats of
+            shape (samples) or (samples, targets) for a regression, the tokens to be foretold of
+            shape (samples, length) for a language model, negative where none is asked for.
+    """
+
+    inputs: np.ndarray
+    labels: np.ndarray
+
+
+def held_out(data: Path) -> HeldOut:
+    """Returns the held-out split of a dataset.
+
+    It is in ``test.npz`` with arrays ``x`` and ``y``, or in ``test/x.npy`` and ``test/y.npy``,
+    which are not read before they are used and may be larger than the memory.
+
+    Args:
+        data: The staged dataset.
+
+    Raises:
+        NotLoadable: It has no held-out split in a known form.
+    """
+    try:
+        inputs, labels = _arrays(data)
+    except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+        raise NotLoadable(f"the held-out samples cannot be used: {error}") from None
+    if not inputs.shape or not labels.shape or len(inputs) != len(labels) or len(labels) == 0:
+        counts = [array.shape[0] if array.shape else "no" for array in (inputs, labels)]
+        raise NotLoadable(f"there are {counts[0]} held-out samples and {counts[1]} labels")
+    if labels.dtype.kind not in "iuf":
+        raise NotLoadable("the held-out labels y are neither class numbers nor other numbers")
+    return HeldOut(inputs, labels)
+
+
+def _arrays(data: Path) -> tuple[np.ndarray, np.ndarray]:
+    archive, files = data / "test.npz", [data / "test" / name for name in ("x.npy", "y.npy")]
+    if archive.exists():
+        with np.load(archive, allow_pickle=False) as arrays:
+            return arrays["x"], arrays["y"]
+    if not any(file.exists() for file in files):
+        raise NotLoadable("the dataset has no test.npz, nor test/x.npy and test/y.npy")
+    inputs, labels = (np.load(file, mmap_mode="r", allow_pickle=False) for file in files)
+    return inputs, labels
+
+
+def asked(answer: Answer, inputs: np.ndarray) -> np.ndarray:
+    """Returns a model's outputs for a batch.
+
+    Raises:
+        NotLoadable: The model does not take these inputs, or answers in another form.
+    """
+    try:
+        # What is in a file is copied: frameworks want memory that they may write to.
+        outputs = np.asarray(answer(inputs if inputs.flags.writeable else inputs.copy()))
+    except Exception as error:
+        reason = " ".join(str(error).split())[:300]
+        raise NotLoadable(f"the model does not take the held-out samples: {reason}") from None
+    if outputs.dtype.kind not in "iuf" or not outputs.shape or len(outputs) != len(inputs):
+        raise NotLoadable(
+            f"the model answers {len(inputs)} samples in the shape {outputs.shape}, not with "
+            "numbers for each of them"
+        )
+    return outputs
+
+
+def batches(inputs: np.ndarray, outputs: np.ndarray) -> Iterator[slice]:
+    """Returns the parts in which samples go through a model.
+
+    Args:
+        inputs: All samples.
+        outputs: A model's answer to some of them, which says how large it is.
+    """
+    largest = max(inputs[:1].nbytes, outputs[:1].nbytes, 1)
+    size = min(BATCH, max(1, BATCH_BYTES // largest))
+    # All about as large: a last batch of one is what some exported programs do not take.
+    count = -(-len(inputs) // size)
+    ends = [len(inputs) * number // count for number in range(count + 1)]
+    return (slice(start, end) for start, end in pairwise(ends))
+
+
+def predict(answer: Answer, inputs: np.ndarray) -> np.ndarray:
+    """Returns a model's outputs, computed in batches.
+
+    Args:
+        answer: Returns the model's outputs for a batch.
+        inputs: Samples along the first axis.
+
+    Raises:
+        NotLoadable: The model does not take these inputs.
+    """
+    first = asked(answer, inputs[:2])
+    return np.concatenate([asked(answer, inputs[part]) for part in batches(inputs, first)])

@@ -1,0 +1,70 @@
+"""Which kind of model this is, as its answers and what is true of the samples tell."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from components.evaluation.classification import Classification
+from components.evaluation.held_out import HeldOut, asked, batches
+from components.evaluation.language import Language
+from components.evaluation.regression import Regression
+from components.training.result.trained import Answer, NotLoadable
+
+Measure = Classification | Regression | Language
+
+
+def measured(answer: Answer, samples: HeldOut, names: list[str]) -> Measure:
+    """Asks a model about all samples and takes in its answers.
+
+    Args:
+        answer: Returns the model's outputs for a batch.
+        samples: The held-out ones.
+        names: Of the classes, where there are any.
+
+    Raises:
+        NotLoadable: The model does not take these inputs, or answers in a form of no known kind.
+    """
+    inputs, labels = samples
+    few = asked(answer, inputs[:2])
+    measure, labels = _kind(few, labels, names)
+    for part in batches(inputs, few):
+        measure.add(asked(answer, inputs[part]), labels[part])
+    return measure
+
+
+def _kind(outputs: np.ndarray, labels: np.ndarray, names: list[str]) -> tuple[Measure, np.ndarray]:
+    if _are_one_hot(labels):
+        labels = labels.argmax(1)
+    if labels.dtype.kind == "f":
+        return Regression(), labels
+    if labels.ndim == 2:
+        return Language(), labels
+    if labels.ndim > 2:
+        raise NotLoadable(f"the labels y have the shape {labels.shape}, which is of no known kind")
+    if outputs.ndim == 1 or (outputs.shape[1:] == (1,) and labels.max() > 0):
+        raise NotLoadable(
+            "the model answers with one number for each sample; a classifier has to give one for "
+            "each class, and for a regression the labels y have to be floats"
+        )
+    return Classification(names), labels
+
+
+def _are_one_hot(labels: np.ndarray) -> bool:
+    """Whether labels are rows of zeros with a one at the class, as Keras takes them."""
+    if labels.ndim != 2 or labels.shape[1] < 2 or labels[0].sum() != 1:
+        return False
+    return bool((labels.sum(1) == 1).all() and ((labels == 0) | (labels == 1)).all())
+
+
+def class_names(data: Path) -> list[str]:
+    """Returns the names of a dataset's classes; none where it does not say.
+
+    Args:
+        data: The staged dataset; ``dataset.json`` in it may hold ``{"classes": [...]}``.
+    """
+    try:
+        names = json.loads((data / "dataset.json").read_text())["classes"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return [str(name) for name in names] if isinstance(names, list) else []

@@ -1,0 +1,132 @@
+"""How good a language model is at foretelling the next token."""
+
+import math
+
+import numpy as np
+
+from components.evaluation.bootstrap import interval, resampled
+from components.evaluation.figures import WORST, Chart, Evaluation, Score, Worst
+from components.training.result.trained import NotLoadable
+
+SHOWN = 60  # bytes of a text
+TEXT = 256  # tokens that a model of bytes has
+
+SCORE = Score("loss per token", -1, "nats")
+
+
+class Language:
+    """Takes in a language model's answers, batch by batch; what it keeps does not grow with them.
+
+    But for a number or two per sample.
+    """
+
+    score = SCORE
+
+    def __init__(self) -> None:
+        self._losses: list[np.ndarray] = []
+        self._tokens: list[np.ndarray] = []
+        self._right = 0
+        self._by_position = np.zeros((2, 0))
+        self._texts: list[bytes] = []
+
+    def add(self, outputs: np.ndarray, labels: np.ndarray) -> None:
+        """Takes in a batch.
+
+        Args:
+            outputs: Logits, or logarithms of probabilities, of shape (samples, length, tokens).
+            labels: The next token at each position, of shape (samples, length); negative where
+                none is asked for, as PyTorch's ``ignore_index`` is.
+
+        Raises:
+            NotLoadable: They have another form.
+        """
+        from scipy.special import log_softmax
+
+        if outputs.shape[:-1] != labels.shape or labels.ndim != 2:
+            raise NotLoadable(
+                f"the model answers in the shape {outputs.shape}, not (samples, length, tokens) "
+                f"for labels y of shape {labels.shape}"
+            )
+        if labels.max() >= outputs.shape[-1]:
+            raise NotLoadable(
+                f"the labels y hold the token {labels.max()}, and the model knows "
+                f"{outputs.shape[-1]} tokens"
+            )
+        asked = labels >= 0
+        true = np.where(asked, labels, 0)[..., None].astype(np.intp)
+        said = np.take_along_axis(log_softmax(outputs.astype(np.float32), -1), true, -1)[..., 0]
+        losses = np.where(asked, -said, 0)
+        if not np.isfinite(losses).all():
+            raise NotLoadable(
+                "the model answers with numbers that are infinite or none at all (NaN)"
+            )
+        self._losses.append(losses.sum(1, dtype=float))
+        self._tokens.append(asked.sum(1))
+        self._right += int(((outputs.argmax(-1) == labels) & asked).sum())
+        self._add_positions(np.stack([losses.sum(0, dtype=float), asked.sum(0)]))
+        if outputs.shape[-1] == TEXT:
+            self._texts += [bytes(row[row >= 0][:SHOWN].astype(np.uint8)) for row in labels]
+
+    def _add_positions(self, sums: np.ndarray) -> None:
+        longer = max(sums.shape[1], self._by_position.shape[1])
+        both = [
+            np.pad(each, ((0, 0), (0, longer - each.shape[1])))
+            for each in (self._by_position, sums)
+        ]
+        self._by_position = both[0] + both[1]
+
+    def scores(self) -> np.ndarray:
+        """Returns for each sample its share in the loss per token, below zero."""
+        losses, tokens = np.concatenate(self._losses), np.concatenate(self._tokens)
+        # Divided so that their mean is the loss of all tokens, also where samples differ in length.
+        return -losses / max(tokens.mean(), 1e-9)
+
+    def evaluation(self) -> Evaluation:
+        """Returns what all batches together say.
+
+        Raises:
+            NotLoadable: No token is asked for.
+        """
+        scores, tokens = self.scores(), np.concatenate(self._tokens)
+        count = int(tokens.sum())
+        if not count:
+            raise NotLoadable("the labels y ask for no token at all")
+        loss = -float(scores.mean())
+        low, high = interval(resampled(scores))
+        figures = {
+            "perplexity": _perplexity(loss),
+            "loss": loss,
+            "bits_per_token": loss / math.log(2),
+            "token_accuracy": self._right / count,
+        }
+        return Evaluation(
+            headline=f"perplexity {figures['perplexity']:.4g} on {count:,} held-out tokens",
+            figures=figures,
+            between=(_perplexity(-high), _perplexity(-low)),
+            score=SCORE,
+            scores=scores,
+            chart=self._chart(),
+            worst=self._worst(np.concatenate(self._losses) / np.maximum(tokens, 1)),
+        )
+
+    def _chart(self) -> Chart:
+        sums, counts = self._by_position
+        means = (sums / np.maximum(counts, 1))[counts > 0]
+        line = np.flatnonzero(counts).astype(float).tolist(), means.tolist()
+        return Chart("Loss by position", "position", "nats per token", {"loss": line})
+
+    def _worst(self, losses: np.ndarray) -> list[Worst]:
+        worst = np.argsort(-losses, kind="stable")[:WORST]
+        return [
+            Worst(
+                int(n),
+                self._texts[n].decode(errors="backslashreplace") if self._texts else "",
+                "",
+                f"{losses[n]:.3g} nats per token",
+            )
+            for n in worst
+        ]
+
+
+def _perplexity(loss: float) -> float:
+    return math.exp(min(loss, 700.0))  # beyond that there is no float

@@ -1,0 +1,188 @@
+"""components/evaluation: regressions and language models, and samples read from files."""
+
+import math
+import tracemalloc
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
+
+from components.evaluation import held_out as splits
+from components.evaluation import report
+from components.evaluation.bootstrap import interval, resampled
+from components.evaluation.evaluate import Judged, Verdict
+from components.evaluation.gate import Gate, compare, judge
+from components.evaluation.held_out import BATCH_BYTES, HeldOut, batches, held_out, predict
+from components.evaluation.kinds import measured
+from components.training.result.trained import NotLoadable
+
+
+def evaluated(outputs: np.ndarray, labels: np.ndarray):
+    """Evaluates a model that gives these answers."""
+    return measured(table(outputs), HeldOut(np.arange(len(labels)), labels), []).evaluation()
+
+
+def table(outputs: np.ndarray):
+    return lambda numbers: outputs[numbers]
+
+
+@pytest.mark.parametrize("shape", [(300,), (300, 1), (300, 3)])
+def test_a_regressions_figures_are_those_of_scikit_learn(shape):
+    random = np.random.default_rng(0)
+    true = random.normal(size=shape)
+    said = true + random.normal(scale=0.1, size=shape)
+    found = evaluated(said.astype(np.float32), true)
+    assert found.figures == pytest.approx(
+        {
+            "mean_absolute_error": mean_absolute_error(true, said),
+            "rmse": root_mean_squared_error(true, said),
+            "largest_error": np.abs(true - said).max(),
+            "r2": r2_score(true, said),
+        },
+        rel=1e-4,
+    )
+    low, high = found.between
+    assert low < found.first[1] < high
+    worst = found.worst[0]
+    assert np.abs(true - said).reshape(300, -1).mean(1).argmax() == worst.sample
+    assert len(found.chart.series["samples"][0]) == min(true.size, 1000)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "labels"),
+    [
+        (np.zeros((5, 2)), np.zeros(5)),
+        (np.zeros((5, 2)), np.zeros((5, 3))),
+        (np.full(5, np.nan), np.zeros(5)),
+        (np.zeros(5), np.array([0, 1, 0, 1, 0])),
+        (np.zeros((5, 1)), np.array([0, 1, 0, 1, 0])),
+        (np.zeros((5, 4)), np.zeros((5, 4), int)),
+        (np.zeros((5, 4, 3)), np.full((5, 4), 3)),
+        (np.zeros((5, 4, 3)), np.full((5, 4), -1)),
+        (np.full((5, 4, 3), np.nan), np.zeros((5, 4), int)),
+    ],
+)
+def test_answers_that_do_not_fit_are_refused(outputs, labels):
+    with pytest.raises(NotLoadable) as caught:
+        evaluated(outputs, labels)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_language_models_loss_is_that_of_pytorch():
+    random = np.random.default_rng(0)
+    logits = random.normal(size=(40, 12, 9)).astype(np.float32)
+    labels = random.integers(0, 9, (40, 12))
+    labels[7:20, 5:] = -100  # as cross_entropy ignores it
+    found = evaluated(logits, labels)
+    loss = float(
+        torch.nn.functional.cross_entropy(
+            torch.tensor(logits).flatten(0, 1), torch.tensor(labels).flatten()
+        )
+    )
+    assert found.figures["loss"] == pytest.approx(loss, rel=1e-5)
+    assert found.figures["perplexity"] == pytest.approx(math.exp(loss), rel=1e-5)
+    assert found.figures["bits_per_token"] == pytest.approx(loss / math.log(2), rel=1e-5)
+    asked = labels >= 0
+    right = (logits.argmax(-1) == labels)[asked].mean()
+    assert found.figures["token_accuracy"] == pytest.approx(right)
+    assert -found.scores.mean() == pytest.approx(loss, rel=1e-5)
+    low, high = found.between
+    assert low < math.exp(loss) < high
+    positions, losses = found.chart.series["loss"]
+    assert positions == list(range(12)) and len(losses) == 12
+    assert str(asked.sum()) in found.headline
+
+
+def test_logarithms_of_probabilities_are_as_good_as_logits():
+    random = np.random.default_rng(0)
+    logits = random.normal(size=(4, 6, 9)).astype(np.float32)
+    labels = random.integers(0, 9, (4, 6))
+    likely = torch.tensor(logits).log_softmax(-1).numpy()
+    assert evaluated(likely, labels).figures["loss"] == pytest.approx(
+        evaluated(logits, labels).figures["loss"], rel=1e-5
+    )
+
+
+def test_texts_that_a_model_of_bytes_does_worst_on_are_shown(tmp_path):
+    labels = np.stack([np.frombuffer(text, np.uint8) for text in (b"plain", b"<wild")])
+    logits = np.zeros((2, 5, 256), np.float32)
+    np.put_along_axis(logits[:1], labels[:1, :, None].astype(int), 9, -1)
+    found = evaluated(logits, labels.astype(np.int64))
+    assert [each.truth for each in found.worst] == ["<wild", "plain"]
+    np.savez(tmp_path / "test.npz", x=labels, y=labels)
+    page = tmp_path / "report.html"
+    report.write(page, Judged(Verdict(True, 0, ""), found, None), tmp_path, tmp_path)
+    assert "<b>&lt;wild</b><br>sample 1, 5.55 nats per token" in page.read_text()
+    assert 'aria-label="loss by position"' in page.read_text()
+
+
+def test_one_hot_labels_are_classes():
+    outputs = np.random.default_rng(0).normal(size=(30, 4))
+    labels = np.random.default_rng(1).integers(0, 4, 30)
+    assert evaluated(outputs, np.eye(4)[labels]).figures == evaluated(outputs, labels).figures
+
+
+def test_the_gate_compares_by_what_a_kind_of_model_is_measured_by():
+    random = np.random.default_rng(0)
+    true = random.normal(size=400)
+    champion = evaluated(true + random.normal(scale=0.5, size=400), true)
+    model = evaluated(true + random.normal(scale=0.2, size=400), true)
+    gate = Gate(better_by=0.1)
+    comparison = compare("3", model.score, model.scores, champion.scores, 0, gate)
+    better, reason = judge(comparison, gate)
+    assert better
+    assert reason.startswith("better: -0.2") and "of mean absolute error" in reason
+    low, high = comparison.between
+    assert low < comparison.gain < high
+    comparison = compare("3", model.score, champion.scores, model.scores, 0, gate)
+    better, reason = judge(comparison, gate)
+    assert not better
+    assert reason.startswith("not surely more than 0.1 better: +0.2")
+
+
+@pytest.mark.parametrize("values", ["few", "many"])
+def test_means_are_resampled_as_scipy_does(values):
+    from scipy.stats import bootstrap
+
+    random = np.random.default_rng(0)
+    sample = random.integers(0, 2, 900) if values == "few" else random.lognormal(size=900)
+    low, high = interval(resampled(sample))
+    found = bootstrap((sample,), np.mean, method="percentile", random_state=0).confidence_interval
+    width = found.high - found.low
+    assert low == pytest.approx(found.low, abs=0.05 * width)
+    assert high == pytest.approx(found.high, abs=0.05 * width)
+
+
+def test_samples_in_files_are_read_batch_by_batch(tmp_path):
+    (tmp_path / "test").mkdir()
+    inputs = np.ones((4096, 4096), np.float32)
+    np.save(tmp_path / "test" / "x.npy", inputs)
+    np.save(tmp_path / "test" / "y.npy", np.zeros(4096, int))
+    del inputs
+    split = held_out(tmp_path)
+    tracemalloc.start()
+    try:
+        outputs = predict(lambda batch: batch[:, :2] * 2, split.inputs)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert outputs.shape == (4096, 2) and (outputs == 2).all()
+    assert peak < 3 * splits.BATCH * 4096 * 4 < 4096 * 4096 * 4
+
+
+def test_large_answers_make_small_batches():
+    inputs = np.zeros((1000, 4))
+    logits = np.broadcast_to(np.float32(0), (2, 512, 32_000))
+    parts = list(batches(inputs, logits))
+    assert [parts[0].start, parts[-1].stop] == [0, 1000]
+    assert all(before.stop == after.start for before, after in pairwise(parts))
+    assert max(part.stop - part.start for part in parts) * logits[0].nbytes <= BATCH_BYTES
+
+
+@pytest.mark.parametrize("samples", [1, 2, 256, 257, 513, 1000])
+def test_no_batch_is_of_one_sample_where_there_are_more(samples):
+    sizes = [part.stop - part.start for part in batches(np.zeros((samples, 3)), np.zeros((2, 9)))]
+    assert sum(sizes) == samples
+    assert min(sizes) > 1 or samples == 1

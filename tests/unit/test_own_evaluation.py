@@ -1,0 +1,143 @@
+"""components/evaluation/own.py: a program of the user's that evaluates the model."""
+
+import json
+
+import numpy as np
+import pytest
+
+from components.errors import InputError, StepFailed
+from components.evaluation import own, report
+from components.evaluation.evaluate import check, evaluate_with
+from components.evaluation.gate import Gate
+from components.evaluation.own import Own
+from components.tracking.registry import Champion
+
+PROGRAM = """
+import json, os, sys
+from pathlib import Path
+import numpy as np
+scores = np.loadtxt(Path(os.environ["MODEL_DIR"], "scores.txt"))
+assert Path(os.environ["DATA_DIR"]).is_dir() and Path(os.environ["CODE_DIR"], "own.py").exists()
+found = Path(os.environ["EVALUATION_DIR"])
+(found / "metrics.json").write_text(json.dumps({"bleu": scores.mean(), "pages": len(sys.argv)}))
+np.save(found / "scores.npy", scores)
+(found / "lengths.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+print("evaluated", *sys.argv[1:])
+"""
+
+
+@pytest.fixture
+def judge(tmp_path):
+    """Has a program judge a model that scores so, against a champion that scores so."""
+    for name in ("code", "data", "model", "champion"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "code" / "own.py").write_text(PROGRAM)
+
+    def run(scores, of_champion=None, gate=None, args=()):
+        np.savetxt(tmp_path / "model" / "scores.txt", scores)
+        champion = None
+        if of_champion is not None:
+            np.savetxt(tmp_path / "champion" / "scores.txt", of_champion)
+            champion = Champion("4", None, {}, tmp_path / "champion")
+        return evaluate_with(
+            Own(entrypoint="own.py", args=list(args)),
+            tmp_path / "evaluation",
+            *(tmp_path / name for name in ("model", "data", "code")),
+            0.9,
+            Gate.read("gate", gate or {}),
+            champion,
+        )
+
+    return run
+
+
+def test_its_figures_are_those_of_the_model(judge, tmp_path, capfd):
+    judged = judge([0.25, 0.75], args=["--beams", "4"])
+    assert judged.verdict.passed and judged.verdict.promote
+    assert judged.verdict.score == 0.5
+    assert judged.evaluation.figures == {"bleu": 0.5, "pages": 3}
+    assert "evaluated --beams 4" in capfd.readouterr().out
+    page = tmp_path / "report.html"
+    report.write(page, judged, tmp_path, tmp_path / "data")
+    assert "<h1>bleu 0.5</h1>" in page.read_text()
+    assert 'src="data:image/svg+xml;base64,' in page.read_text()
+
+
+def test_the_gate_asks_for_them(judge):
+    judged = judge([0.25, 0.75], gate={"least": {"bleu": 0.6}})
+    assert not judged.verdict.passed
+    assert judged.verdict.reason == "held-out bleu 0.5 is below gate.least 0.6"
+
+
+def test_the_champion_is_evaluated_on_the_same_samples(judge):
+    random = np.random.default_rng(0)
+    scores = random.random(200)
+    better = judge(scores + 0.1, scores)
+    assert better.verdict.promote and better.verdict.champion == "4"
+    assert (
+        better.verdict.against == "better: +0.1 of bleu against champion version 4 (+0.1 to +0.1)"
+    )
+    assert not judge(scores, scores + 0.1).verdict.promote
+    assert not judge(scores, scores[1:]).verdict.promote
+
+
+def test_without_scores_no_champion_is_beaten(judge, tmp_path):
+    program = tmp_path / "code" / "own.py"
+    program.write_text(program.read_text().replace("np.save(", "print("))
+    judged = judge([0.25, 0.75], [0.1, 0.1])
+    assert judged.verdict.passed and not judged.verdict.promote
+    assert "left no scores.npy" in judged.verdict.against
+
+
+def test_a_program_that_fails_fails_the_step(judge, tmp_path):
+    (tmp_path / "code" / "own.py").write_text("print('reading')\nraise ValueError('no beams')")
+    with pytest.raises(StepFailed, match=r"'own.py' exited with status 1") as caught:
+        judge([1.0])
+    assert "ValueError: no beams" in caught.value.detail
+
+
+def test_a_program_that_is_killed_is_said_to_be(judge, tmp_path):
+    (tmp_path / "code" / "own.py").write_text("import os; os.kill(os.getpid(), 9)")
+    with pytest.raises(StepFailed, match="was ended by SIGKILL"):
+        judge([1.0])
+
+
+def test_a_program_that_is_not_there_is_refused(judge, tmp_path):
+    (tmp_path / "code" / "own.py").unlink()
+    with pytest.raises(InputError, match=r"evaluation.entrypoint 'own.py' does not exist"):
+        judge([1.0])
+
+
+@pytest.mark.parametrize(
+    "content", [None, "", "[]", "{}", '{"a": "b"}', '{"a": true}', '{"a": NaN}', '{"a": 1e999}']
+)
+def test_figures_in_another_form_keep_the_gate_shut(judge, tmp_path, content):
+    write = f"p.write_text({content!r})" if content is not None else ""
+    program = "import os, pathlib\np = pathlib.Path(os.environ['EVALUATION_DIR'], 'metrics.json')\n"
+    (tmp_path / "code" / "own.py").write_text(program + write)
+    judged = judge([1.0])
+    assert judged.evaluation is None and not judged.verdict.passed
+    assert "metrics.json" in judged.verdict.reason and "\n" not in judged.verdict.reason
+
+
+@pytest.mark.parametrize("array", [np.zeros((2, 2)), np.array(["a"]), np.array([np.inf])])
+def test_scores_in_another_form_keep_the_gate_shut(tmp_path, array):
+    (tmp_path / "metrics.json").write_text(json.dumps({"bleu": 1}))
+    np.save(tmp_path / "scores.npy", array)
+    with pytest.raises(own.NotLoadable, match=r"scores.npy is not one finite number"):
+        own.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "said"),
+    [
+        ({"program": "own.py"}, "evaluation.entrypoint: Field required; evaluation has"),
+        ({"entrypoint": "own.py", "args": "x"}, "evaluation.args: "),
+        ({"entrypoint": "own.sh"}, "must be a .py file in the repository"),
+        ({"entrypoint": "../own.py"}, "must be a .py file in the repository"),
+        ({"entrypoint": "/own.py"}, "must be a .py file in the repository"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_a_run(evaluation, said):
+    with pytest.raises(InputError, match=said):
+        check(0.9, {}, evaluation)
