@@ -72,6 +72,8 @@ def asked(answer: Answer, inputs: np.ndarray) -> np.ndarray:
     try:
         # What is in a file is copied: frameworks want memory that they may write to.
         outputs = np.asarray(answer(inputs if inputs.flags.writeable else inputs.copy()))
+    except NotLoadable:
+        raise
     except Exception as error:
         reason = " ".join(str(error).split())[:300]
         raise NotLoadable(f"the model does not take the held-out samples: {reason}") from None

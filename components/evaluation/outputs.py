@@ -53,7 +53,7 @@ def evaluate_and_report(
     asked = Path(model), Path(data), Path(code)
     against = Gate.read("gate", gate), champion
     if own:
-        found = place / "evaluation"
+        found = place / owning.FOUND
         shutil.rmtree(found, ignore_errors=True)  # of an earlier attempt
         judged = evaluate_with(own, found, *asked, min_accuracy, *against)
         journal.log_artifact(found, "evaluation")

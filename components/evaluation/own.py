@@ -31,6 +31,11 @@ from components.training.result.trained import NotLoadable
 
 PICTURES = (".png", ".svg")
 
+FOUND = "evaluation"
+"""EVALUATION_DIR in the run workspace."""
+
+INPUTS = "inputs.npy"
+
 
 class Own(Part):
     """A program that evaluates a model."""

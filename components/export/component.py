@@ -19,6 +19,7 @@ def export(
     champion: str,
     workspace: str,
     exported: dsl.Output[dsl.Model],
+    report: dsl.Output[dsl.HTML],
 ) -> NamedTuple("Outputs", path=str, difference=float):
     """Writes the trained model in forms that need no training code, compares and registers them.
 
@@ -33,29 +34,26 @@ def export(
         champion: The version that it was found better than; empty where there was none.
         workspace: The run workspace.
         exported: The exported files.
+        report: The page on how good the model is, with the files.
 
     Returns:
         path: Where the files are in the workspace.
         difference: Largest absolute difference of any file's outputs from the model's.
     """
-    import shutil
-    from pathlib import Path
-
-    from components.export.export import export
+    from components.export.outputs import export_and_report
     from components.step import step
 
     with step("export", workspace):
-        result = export(
-            Path(model),
-            Path(data),
-            Path(code),
-            entrypoint,
-            model_factory,
-            model_name,
-            Path(workspace, "exported"),
-            promote,
-            champion,
+        return export_and_report(
+            model=model,
+            data=data,
+            code=code,
+            entrypoint=entrypoint,
+            model_factory=model_factory,
+            model_name=model_name,
+            promote=promote,
+            champion=champion,
+            workspace=workspace,
+            exported=exported,
+            report=report,
         )
-        shutil.copytree(result.path, exported.path)
-        exported.metadata.update(registered_model=model_name, largest_difference=result.difference)
-        return result

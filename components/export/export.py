@@ -31,11 +31,13 @@ class Exported(NamedTuple):
     Attributes:
         path: The directory that holds ``model.onnx``, and ``model.pt2`` of torch.export or the
             SavedModel ``saved_model``.
-        difference: Largest absolute difference of any file's outputs from the model's.
+        differences: By file, the largest absolute difference of its outputs from the model's.
+        samples: How many samples they were compared on.
     """
 
-    path: str
-    difference: float
+    path: Path
+    differences: dict[str, float]
+    samples: int
 
 
 def check(name: str) -> None:
@@ -60,6 +62,7 @@ def export(
     destination: Path,
     promote: bool = False,
     champion: str = "",
+    inputs: np.ndarray | None = None,
 ) -> Exported:
     """Writes a model as ONNX and in its framework's own form, with a dynamic batch size.
 
@@ -77,12 +80,13 @@ def export(
         destination: The directory to make; it appears whole or not at all.
         promote: Whether it becomes the champion when it is registered.
         champion: The version that it was found better than; empty where there was none.
+        inputs: Real inputs, where the dataset has none in a form that is known.
 
     Raises:
         StepFailed: The model cannot be exported, or what was written answers differently.
     """
     trained = load_model(model, code, entrypoint, factory)
-    inputs = _samples(trained, held_out(data)[0])
+    inputs = _samples(trained, held_out(data).inputs if inputs is None else inputs)
     sequences = inputs.ndim == 2 and inputs.dtype.kind in "iu"
     any_length = sequences and _takes_shorter(trained, inputs)
     with written_whole(destination) as partial:
@@ -94,7 +98,6 @@ def export(
             any_length = False
             differences, outputs = _write(trained, inputs, any_length, partial)
         np.savez(partial / "sample.npz", inputs=inputs[:2], outputs=outputs[:2])
-    largest = max(differences.values())
     journal.log_params(
         {f"tolerance_{_form(file)}": _tolerance(file, trained) for file in differences}
         | {"samples_compared": len(inputs)}
@@ -110,8 +113,9 @@ def export(
         promote=promote,
         champion=champion,
     )
+    largest = max(differences.values())
     journal.summarize(f"{' and '.join(differences)}, largest difference {largest:.1e}")
-    return Exported(str(destination), largest)
+    return Exported(destination, differences, len(inputs))
 
 
 def _samples(trained: TrainedModel, inputs: np.ndarray) -> np.ndarray:

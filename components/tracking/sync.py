@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from components.errors import StepFailed, TrackingUnavailable
 from components.tracking import journal
 from components.tracking.store import reason_of
+
+if TYPE_CHECKING:
+    import numpy as np
 
 PATIENCE = 120.0  # seconds that a tracking server may be away before we give up
 HURRY = 10.0  # the same, when somebody waits for the process to end
@@ -236,6 +239,7 @@ def _log_model(
     def pinned(package: str) -> str:
         return f"{package}=={importlib.metadata.version(package)}"
 
+    model = load(onnx)
     with np.load(sample) as arrays:
         inputs, outputs = arrays["inputs"], arrays["outputs"]
     pipeline_run = patiently(lambda: MlflowClient().get_run(run.pipeline_id))
@@ -248,10 +252,10 @@ def _log_model(
     }
     logged = patiently(
         lambda: mlflow.onnx.log_model(
-            load(onnx),
+            model,
             name="model",
             run_id=run.step_id,
-            signature=mlflow.models.infer_signature(inputs, outputs),
+            signature=_signature(model.graph, inputs, outputs),
             input_example=inputs,
             # Listed, because finding them out means loading the model once more.
             pip_requirements=[pinned("mlflow"), pinned("onnxruntime"), pinned("numpy")],
@@ -266,6 +270,23 @@ def _log_model(
     if alias == registry.CHALLENGER:
         registry.challenge(name, version)
     return {"model_version": f"{name}, version {version}, {alias}"}
+
+
+def _signature(graph: Any, inputs: "np.ndarray", outputs: "np.ndarray") -> Any:
+    """Returns a signature in which every size is open that is in the model.
+
+    MLflow would infer that samples alone may be of any number, and not that texts may be of any
+    length.
+    """
+    from mlflow.models import ModelSignature
+    from mlflow.types import Schema, TensorSpec
+
+    def schema(array: "np.ndarray", value: Any) -> Any:
+        sizes = [dimension.dim_value or -1 for dimension in value.type.tensor_type.shape.dim]
+        shape = (-1, *(sizes if len(sizes) == array.ndim else array.shape)[1:])
+        return Schema([TensorSpec(array.dtype, shape)])
+
+    return ModelSignature(schema(inputs, graph.input[0]), schema(outputs, graph.output[0]))
 
 
 def _take_part(run: Run, name: str, version: str, champion: str) -> str:

@@ -12,6 +12,7 @@ import torch.distributed.checkpoint as dcp
 from torch import nn
 from torch.distributed.checkpoint.metadata import BytesStorageMetadata
 
+from components.training.result import same
 from components.training.result.load import load_model
 from components.training.result.trained import NotLoadable
 
@@ -304,3 +305,15 @@ def test_what_is_no_metadata_is_refused(model, code, content):
     (model / ".metadata").write_bytes(content)
     (model / "__0_0.distcp").write_bytes(b"")
     assert ".metadata is not the metadata of a sharded checkpoint: " in refusal(model, code)
+
+
+def test_the_same_weights_in_other_shards_are_the_same(model, deep, tmp_path):
+    before = deep().state_dict()
+    after = {name: before[name].clone() for name in reversed(before)}
+    save(before, model)
+    save(after, tmp_path / "again")
+    assert (model / ".metadata").read_bytes() != (tmp_path / "again" / ".metadata").read_bytes()
+    assert same.compare(model, tmp_path / "again").identical
+    after["first.bias"] = after["first.bias"] + 1
+    save(after, tmp_path / "other")
+    assert same.compare(model, tmp_path / "other").largest.name == ".metadata first.bias"

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from components.training.result import sharded
+from components.training.result.sharded import METADATA
+
 if TYPE_CHECKING:
     import torch
 
@@ -69,9 +72,9 @@ def compare(original: Path, again: Path) -> Comparison:
     """Compares what two runs of a training program left in MODEL_DIR.
 
     Compared are the tensors of ``.pt``, ``.pth``, ``.bin`` and ``.pt2`` files, of ``.keras`` and
-    ``.h5`` files, and of TensorFlow's checkpoints, which SavedModels hold; where these cannot be
-    read, the bytes of the file. Other files count only where there is none of these: the
-    frameworks write names and times into them that are new every time.
+    ``.h5`` files, of TensorFlow's checkpoints, which SavedModels hold, and of PyTorch's sharded
+    ones; where these cannot be read, the bytes of the file. Other files count only where there is
+    none of these: the frameworks write names and times into them that are new every time.
 
     Args:
         original: The one directory.
@@ -121,7 +124,7 @@ def _arrays(directory: Path) -> dict[str, np.ndarray]:
     """Returns the tensors below a directory by file and name."""
     arrays: dict[str, np.ndarray] = {}
     for file in _below(directory):
-        if reader := _READERS.get(file.suffix):
+        if reader := _READERS.get(file.suffix or file.name):
             name = str(file.relative_to(directory))
             try:
                 arrays |= {f"{name} {tensor}": array for tensor, array in reader(file)}
@@ -153,6 +156,10 @@ def _of_program(file: Path) -> Iterator[tuple[str, np.ndarray]]:
 
     program = torch.export.load(file)
     return _leaves({"state_dict": program.state_dict, "constants": program.constants}, "")
+
+
+def _of_shards(file: Path) -> Iterator[tuple[str, np.ndarray]]:
+    return _leaves(sharded.tensors_in(file.parent), "")
 
 
 def _leaves(value: Any, name: str) -> Iterator[tuple[str, np.ndarray]]:
@@ -241,4 +248,5 @@ _READERS: dict[str, Callable[[Path], Iterator[tuple[str, np.ndarray]]]] = {
     ".index": _of_checkpoint,
     ".keras": _of_keras,
     ".h5": _of_hdf5,
+    METADATA: _of_shards,
 }

@@ -76,6 +76,26 @@ def load_sharded(directory: Path, code: Path, entrypoint: str, factory: str) -> 
     return as_trained(with_ordinary_numbers(network.eval()))
 
 
+def tensors_in(directory: Path) -> dict[str, "torch.Tensor"]:
+    """Returns all tensors of a sharded checkpoint by name.
+
+    Args:
+        directory: The folder that holds ``.metadata``.
+
+    Raises:
+        NotLoadable: It is something else, or incomplete.
+    """
+    import torch
+
+    metadata = read(directory / METADATA, "the metadata of a sharded checkpoint", _unpickled)
+    tensors = {
+        name: torch.empty(value.size, dtype=value.properties.dtype)
+        for name, value in _tensors(metadata).items()
+    }
+    _fill(tensors, directory, metadata)
+    return tensors
+
+
 class _Unpickler(pickle.Unpickler):
     """Reads ``.metadata``, which is a pickle: as torch reads it, it could execute anything.
 
@@ -104,15 +124,19 @@ def _unpickled(file: Path) -> "Metadata":
     return metadata
 
 
-def _sizes(metadata: "Metadata") -> dict[str, "torch.Size"]:
-    """Returns the shapes of the tensors; other values would be unpickled, and are left out."""
+def _tensors(metadata: "Metadata") -> dict[str, Any]:
+    """Returns what is said of each tensor; other values would be unpickled, and are left out."""
     from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
     return {
-        name: value.size
+        name: value
         for name, value in metadata.state_dict_metadata.items()
         if isinstance(value, TensorStorageMetadata)
     }
+
+
+def _sizes(metadata: "Metadata") -> dict[str, "torch.Size"]:
+    return {name: value.size for name, value in _tensors(metadata).items()}
 
 
 def _part(wanted: set[str], saved: set[str]) -> str:

@@ -1,0 +1,95 @@
+"""What the export step hands on, shows in the Kubeflow UI and keeps in MLflow."""
+
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from components.evaluation import report as page
+from components.evaluation.own import FOUND, INPUTS
+from components.export.export import Exported, export
+from components.tracking.registry import CHALLENGER, CHAMPION
+
+
+class Outputs(NamedTuple):
+    """What the export step hands on.
+
+    Attributes:
+        path: The directory that holds the files.
+        difference: Largest absolute difference of any file's outputs from the model's.
+    """
+
+    path: str
+    difference: float
+
+
+def export_and_report(
+    *,
+    model: str,
+    data: str,
+    code: str,
+    entrypoint: str,
+    model_factory: str,
+    model_name: str,
+    promote: bool,
+    champion: str,
+    workspace: str,
+    exported: Any,
+    report: Any,
+) -> Outputs:
+    """Exports a model, and writes the step's artifacts.
+
+    Args:
+        model: What was MODEL_DIR.
+        data: The staged dataset.
+        code: The training code's repository.
+        entrypoint: The training program in it.
+        model_factory: ``module:callable`` that builds the network, where the model needs it.
+        model_name: The registered model that this becomes a version of.
+        promote: Whether it becomes the champion of them.
+        champion: The version that it was found better than; empty where there was none.
+        workspace: The run workspace, which the files and the report are kept in.
+        exported: kfp's Model artifact.
+        report: kfp's HTML artifact.
+    """
+    place = Path(workspace)
+    result = export(
+        Path(model),
+        Path(data),
+        Path(code),
+        entrypoint,
+        model_factory,
+        model_name,
+        place / "exported",
+        promote,
+        champion,
+        _own_inputs(place),
+    )
+    largest = max(result.differences.values())
+    shutil.copytree(result.path, exported.path)
+    exported.metadata.update(registered_model=model_name, largest_difference=largest)
+    alias = CHAMPION if promote else CHALLENGER
+    _report(place, result, f"{alias} of {model_name}", report)
+    return Outputs(str(result.path), largest)
+
+
+def _own_inputs(workspace: Path) -> np.ndarray | None:
+    """Returns the inputs that an evaluation program of the user's has left."""
+    file = workspace / FOUND / INPUTS
+    return np.load(file, allow_pickle=False) if file.exists() else None
+
+
+def _report(workspace: Path, result: Exported, registered: str, artifact: Any) -> None:
+    files = [
+        page.ExportedFile(name, _size_of(result.path / name), difference)
+        for name, difference in result.differences.items()
+    ]
+    kept = workspace / page.NAME
+    page.add_exported(kept, files, result.samples, registered)
+    page.hand_over(kept, Path(artifact.path))
+
+
+def _size_of(path: Path) -> int:
+    """Returns how many bytes a file, or what is in a folder, has."""
+    return sum(file.stat().st_size for file in (path, *path.rglob("*")) if file.is_file())
