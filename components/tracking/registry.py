@@ -241,7 +241,8 @@ def _created(lock: str) -> bool:
     try:
         patiently(lambda: MlflowClient().create_registered_model(lock, description=why))
     except MlflowException as error:
-        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+        # The second: it was there, and gone again when MLflow looked whose it is.
+        if error.error_code not in ("RESOURCE_ALREADY_EXISTS", "RESOURCE_DOES_NOT_EXIST"):
             raise
         return False
     return True
