@@ -73,17 +73,12 @@ def patiently(call: Callable[[], Any]) -> Any:
         TrackingUnavailable: The server did not answer in this time.
         mlflow.exceptions.MlflowException: It answered, and refused.
     """
-    from mlflow.exceptions import MlflowException
-    from requests import RequestException
-
     started, pause = time.monotonic(), 0.5
     while True:
         try:
             return call()
-        except (MlflowException, RequestException, ConnectionError, TimeoutError) as error:
-            # 5xx and no answer at all are worth another try, a refusal is not.
-            refused = isinstance(error, MlflowException) and error.get_http_status_code() < 500
-            if refused:
+        except Exception as error:
+            if not _is_away(error):
                 raise
             if time.monotonic() + pause > started + _patience:
                 raise TrackingUnavailable(
@@ -91,6 +86,17 @@ def patiently(call: Callable[[], Any]) -> Any:
                 ) from None
         time.sleep(pause)
         pause = min(2 * pause, 10.0)
+
+
+def _is_away(error: Exception) -> bool:
+    """Tells 5xx and no answer at all, which are worth another try, from a refusal."""
+    from mlflow.exceptions import MlflowException
+    from requests import RequestException
+    from sqlalchemy.exc import OperationalError  # where not even taking a call back succeeds
+
+    if isinstance(error, MlflowException):
+        return bool(error.get_http_status_code() >= 500)
+    return isinstance(error, OperationalError | RequestException | ConnectionError | TimeoutError)
 
 
 def sync(workspace: Path, step: str, run: Run) -> dict[str, str]:
