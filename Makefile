@@ -80,6 +80,7 @@ test-system:
 	command -v git-lfs >/dev/null || missing="$$missing git-lfs"; \
 	command -v /usr/sbin/sshd >/dev/null || missing="$$missing openssh-server"; \
 	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing="$$missing postgresql"; \
+	command -v chromium >/dev/null || missing="$$missing chromium"; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" != 0 ]; then \
 		echo "note: some tests are skipped; as root: apt-get install$$missing" >&2; \
 	elif [ -n "$$missing" ]; then \

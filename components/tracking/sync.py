@@ -255,7 +255,7 @@ def _log_model(
         key: value
         for key, value in pipeline_run.data.tags.items()
         if key in ("git.commit", "git.url", "dataset.fingerprint", "dataset.uri", "image")
-    }
+    } | {key: f"{value:.6g}" for key, value in pipeline_run.data.metrics.items()}
     logged = patiently(
         lambda: mlflow.onnx.log_model(
             model,
