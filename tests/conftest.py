@@ -15,9 +15,18 @@ from components.training.kinds import KINDS
 
 GOLDEN = Path(__file__).parent / "golden"
 
+# Other tests use the other cores, and threads that wait for a core take it from those that work.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # No database: a test run leaves nothing behind. No deadline: the machine may be busy.
 settings.register_profile("trireme", database=None, deadline=None)
 settings.load_profile("trireme")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts files with slow tests first: one that started last would leave the other cores idle."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.fixture
@@ -133,6 +142,16 @@ def untracked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     home = tmp_path / "trireme-home"
     monkeypatch.setenv("TRIREME_HOME", str(home))
     return home
+
+
+@pytest.fixture(scope="session")
+def mlflow_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite store with MLflow's tables, to be copied; making one takes seconds."""
+    import mlflow
+
+    file = tmp_path_factory.mktemp("store") / "mlflow.db"
+    mlflow.MlflowClient(f"sqlite:///{file}").search_experiments()
+    return file
 
 
 def _runs(pid: int) -> bool:

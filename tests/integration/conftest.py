@@ -1,12 +1,17 @@
+import contextlib
+import io
 import os
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import mlflow
 import pytest
+
+from pipelines import cli
 
 TRIREME = str(Path(sys.executable).parent / "trireme")
 DEADLINE = 240  # seconds that any one run may take
@@ -46,11 +51,33 @@ class Trireme:
             process.kill()
         return subprocess.CompletedProcess(arguments, process.returncode, output, errors)
 
-    def processes(self):
-        """The command lines of all processes that were started with this data directory."""
+    def call(self, *arguments, **environment):
+        """As ``run``, in this process: it has loaded already what takes the command seconds.
+
+        The steps of a pipeline are processes of their own as ever. For tests of what a command
+        does; those of the command as a process, of its signals and its output's end, ``run`` it.
+        """
+        output, errors, before = io.StringIO(), io.StringIO(), mlflow.get_tracking_uri()
+        try:
+            with (
+                patch.dict(os.environ, self.environment | environment, clear=True),
+                patch.object(sys, "argv", [TRIREME, *arguments]),
+                contextlib.chdir(self.home),
+                contextlib.redirect_stdout(output),
+                contextlib.redirect_stderr(errors),
+                pytest.raises(SystemExit) as ended,
+            ):
+                cli.main()
+        finally:
+            mlflow.set_tracking_uri(before)
+        status = int(ended.value.code or 0)
+        return subprocess.CompletedProcess(arguments, status, output.getvalue(), errors.getvalue())
+
+    def processes(self, others=()):
+        """The command lines of all processes with this data directory; others are left out."""
         mine = f"TRIREME_HOME={self.home}".encode()
         found = []
-        for entry in Path("/proc").iterdir():
+        for entry in set(Path("/proc").iterdir()).difference(others):
             try:
                 if mine in (entry / "environ").read_bytes().split(b"\0"):
                     found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
@@ -80,6 +107,12 @@ class Trireme:
         """The directory of the newest run."""
         return max((self.home / "runs").iterdir(), key=lambda path: path.stat().st_mtime)
 
+    def loaded(self, step):
+        """The packages that a step of the newest run, with PYTHONPROFILEIMPORTTIME=1, loaded."""
+        log = self.run_directory() / "workspace" / "steps" / step / "output.log"
+        lines = [line for line in log.read_text().splitlines() if line.startswith("import time:")]
+        return {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
+
 
 @pytest.fixture(scope="session")
 def trireme_type():
@@ -96,14 +129,6 @@ def trireme(tmp_path, mlflow_store):
     command = Trireme(home)
     yield command
     assert command.wait_for_no_processes() == []
-
-
-@pytest.fixture(scope="session")
-def mlflow_store(tmp_path_factory):
-    """A SQLite store with MLflow's tables; making one takes seconds."""
-    file = tmp_path_factory.mktemp("store") / "mlflow.db"
-    mlflow.MlflowClient(f"sqlite:///{file}").search_experiments()
-    return file
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ def test_a_script_that_raises_shows_the_failing_rank(trireme, repository):
 
 
 def must_refuse(trireme, parameter, sentence):
-    result = trireme.run("run", "pytorch-training", "-p", parameter)
+    result = trireme.call("run", "pytorch-training", "-p", parameter)
     assert result.returncode == 2
     assert len(result.stderr.splitlines()) == 1
     assert result.stderr.startswith(f"error: {sentence}")
@@ -65,14 +65,14 @@ def test_what_only_a_step_can_find_out_is_bad_input_too(trireme, parameter, sent
 
 def test_a_dataset_without_files_is_bad_input(trireme, tmp_path):
     (tmp_path / "empty").mkdir()
-    result = trireme.run("run", "pytorch-training", "-p", f"dataset_uri={tmp_path / 'empty'}")
+    result = trireme.call("run", "pytorch-training", "-p", f"dataset_uri={tmp_path / 'empty'}")
     assert result.returncode == 2
     assert "holds no files" in result.stderr
 
 
 def test_a_time_limit_ends_training(trireme, repository):
     code = repository(train=programs.FOREVER)
-    result = trireme.run(
+    result = trireme.call(
         "run",
         "pytorch-training",
         *("-p", f"code_url={code}"),
@@ -85,7 +85,7 @@ def test_a_time_limit_ends_training(trireme, repository):
 
 
 def test_a_tracking_server_that_is_not_there_is_refused_at_once(trireme):
-    result = trireme.run("run", "pytorch-training", MLFLOW_TRACKING_URI="http://127.0.0.1:1")
+    result = trireme.call("run", "pytorch-training", MLFLOW_TRACKING_URI="http://127.0.0.1:1")
     assert result.returncode == 2
     assert "MLFLOW_TRACKING_URI http://127.0.0.1:1 does not answer" in result.stderr
     assert result.stdout == ""
@@ -119,7 +119,7 @@ def test_a_data_loader_with_workers_works_in_a_deep_home(tmp_path, mlflow_store,
     git = ["git", "-C", str(code), "-c", "user.name=A", "-c", "user.email=a@example.org"]
     for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "First"]):
         subprocess.run([*git, *command], check=True)
-    result = trireme.run(
+    result = trireme.call(
         "run",
         "pytorch-training",
         *("-p", f"code_url={code}"),
@@ -147,18 +147,9 @@ def test_a_full_disk_is_said(tmp_path, trireme_type):
         subprocess.run(["umount", "--lazy", home], check=True)
 
 
-def test_the_summary_says_why_nothing_was_exported(trireme, repository):
-    code = repository(train=programs.BARE_WEIGHTS)
-    mine = ("run", "pytorch-training", "-p", f"code_url={code}", "-p", "entrypoint=train.py")
-    result = trireme.run(*mine, "-p", "workers=0")
-    summary = result.stdout.partition("FINISHED\n")[2]
-    assert "give model_factory=module:callable" in summary
-    assert str(trireme.run_directory() / "workspace" / "model") in summary
-
-
 def test_torchruns_own_report_does_not_hide_the_cause(trireme, repository):
     code = repository(train=programs.RANK_ONE_RAISES)
-    result = trireme.run(
+    result = trireme.call(
         "run",
         "pytorch-training",
         *("-p", f"code_url={code}"),

@@ -44,11 +44,11 @@ isolating = pytest.mark.skipif(
 
 @pytest.fixture
 def allreduce(job, replicas, tmp_path):
-    """Makes a job of three replicas that add up their ranks, then go on for some steps."""
+    """Makes a job whose replicas add up their ranks, then go on for some steps."""
     program = tmp_path / "sum.py"
     program.write_text(SUM)
 
-    def make(processes, limit=60, steps=1):
+    def make(processes, workers=2, limit=60, steps=1):
         env = {"LIMIT": str(limit), "STEPS": str(steps)}
         start = ["torchrun"] if processes > 1 else ["python3"]
         role = {"command": [*start, str(program)], "env": env}
@@ -56,23 +56,27 @@ def allreduce(job, replicas, tmp_path):
             "PyTorchJob",
             spec={"nprocPerNode": str(processes)},
             Master=replicas(**role),
-            Worker=replicas(**role, count=2),
+            Worker=replicas(**role, count=workers),
         )
 
     return make
 
 
-@pytest.mark.parametrize("isolated", [False, pytest.param(True, marks=isolating)])
-def test_six_processes_in_three_replicas_add_up_their_ranks(allreduce, tmp_path, isolated):
+@pytest.mark.parametrize(
+    ("workers", "isolated"), [(1, False), pytest.param(2, True, marks=isolating)]
+)
+def test_the_processes_of_all_replicas_add_up_their_ranks(allreduce, tmp_path, workers, isolated):
     said: list[str] = []
     runner.run(
-        allreduce(processes=2),
+        allreduce(processes=2, workers=workers),
         tmp_path / "logs",
         lambda name, line: said.append(line),
         isolated=isolated,
     )
     results = sorted(line for line in said if line.startswith("rank"))
-    assert results == [f"rank {rank} of 6: 21" for rank in range(6)]
+    size = 2 * (1 + workers)
+    total = size * (size + 1) // 2
+    assert results == [f"rank {rank} of {size}: {total}" for rank in range(size)]
 
 
 @isolating

@@ -33,7 +33,7 @@ def test_an_unmodified_torchrun_script_trains_is_evaluated_and_exported(
     trireme, repository, points, workers, processes
 ):
     code = repository(train=programs.TORCHRUN_STYLE)
-    result = trireme.run(
+    result = trireme.call(
         "run",
         "pytorch-training",
         *("-p", f"code_url={code}"),
@@ -44,8 +44,11 @@ def test_an_unmodified_torchrun_script_trains_is_evaluated_and_exported(
         *("-p", f"workers={workers}"),
         *("-p", f"processes_per_worker={processes}"),
         *("-p", "model_name=points"),
+        PYTHONPROFILEIMPORTTIME="1",
     )
     assert result.returncode == 0, result.stderr
+    for step in ("evaluate", "export"):
+        assert {"tensorflow", "torch"} & trireme.loaded(step) == {"torch"}
     (parent,) = trireme.parents()
     assert parent.data.metrics["held_out_accuracy"] > 0.9
     workspace = trireme.run_directory() / "workspace"
@@ -62,10 +65,12 @@ def test_an_unmodified_torchrun_script_trains_is_evaluated_and_exported(
 def test_weights_alone_are_kept_and_the_run_says_what_is_missing(trireme, repository):
     code = repository(train=programs.BARE_WEIGHTS)
     mine = ("run", "pytorch-training", "-p", f"code_url={code}", "-p", "entrypoint=train.py")
-    result = trireme.run(*mine)
+    result = trireme.call(*mine)
     assert result.returncode == 0, result.stderr
-    assert "model_factory" in result.stdout
+    summary = result.stdout.partition("FINISHED\n")[2]
+    assert "give model_factory=module:callable" in summary
     workspace = trireme.run_directory() / "workspace"
+    assert str(workspace / "model") in summary
     assert (workspace / "model" / "weights.pth").exists()
     assert not (workspace / "exported").exists()
     assert trireme.parents()[0].info.status == "FINISHED"
@@ -73,7 +78,7 @@ def test_weights_alone_are_kept_and_the_run_says_what_is_missing(trireme, reposi
 
 def test_weights_with_a_factory_are_evaluated_and_held_at_the_gate(trireme, repository):
     code = repository(train=programs.BARE_WEIGHTS)
-    result = trireme.run(
+    result = trireme.call(
         "run",
         "pytorch-training",
         *("-p", f"code_url={code}"),

@@ -109,7 +109,7 @@ def test_what_it_prints_works_when_pasted_and_sigterm_ends_it(served, trireme):
     assert answer in output
     assert "POST /invocations" in (trireme.home / "serving" / f"{port}.log").read_text()
 
-    second = trireme.run("serve", "relu", "--port", str(port))
+    second = trireme.call("serve", "relu", "--port", str(port))
     assert second.returncode == 2
     assert second.stderr.startswith(f"error: --port {port}: address already in use; name another")
 
@@ -136,7 +136,7 @@ def test_a_server_that_ends_by_itself_ends_the_command(served, trireme):
 
 
 def test_check_compares_the_server_with_the_file(trireme, registered):
-    result = trireme.run("serve", "relu", "--check", "--verbose")
+    result = trireme.call("serve", "relu", "--check", "--verbose")
     assert result.returncode == 0, result.stderr
     assert result.stdout == (
         "relu version 1 answers as its file does: "

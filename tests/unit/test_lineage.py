@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import shutil
 
 import mlflow
 import pytest
@@ -23,9 +24,10 @@ PARAMS = {
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory):
+def home(tmp_path_factory, mlflow_store):
     """A store with a run as a pipeline leaves it; what this process knows of MLflow is put back."""
     home = tmp_path_factory.mktemp("home")
+    shutil.copy(mlflow_store, home)
     before = mlflow.get_tracking_uri()
     with pytest.MonkeyPatch.context() as environment:
         for name in ("MLFLOW_TRACKING_URI", "MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID"):

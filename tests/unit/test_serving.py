@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import socket
 
 import numpy as np
@@ -28,11 +29,12 @@ def relu(path):
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
+def store(tmp_path_factory, mlflow_store):
     """A registry with a model of three versions, the first one without an input example."""
     import mlflow.onnx
 
     directory = tmp_path_factory.mktemp("store")
+    shutil.copy(mlflow_store, directory / "mlflow.db")
     uri = f"sqlite:///{directory / 'mlflow.db'}"
     before = mlflow.get_tracking_uri()
     with pytest.MonkeyPatch.context() as patch:

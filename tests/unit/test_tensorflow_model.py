@@ -1,7 +1,5 @@
 """Models that TensorFlow left: loaded, evaluated and exported as PyTorch's are."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -255,43 +253,3 @@ def test_a_saved_model_takes_tokens_of_another_size(model, tf):
     module.serve = tf.function(lambda tokens: tokens * 2, input_signature=[spec])
     tf.saved_model.save(module, str(model / "model"), {"serving_default": module.serve})
     assert load(model).answer(np.ones((2, 3), np.int64)).tolist() == [[2] * 3] * 2
-
-
-STEPS = """
-import sys
-from pathlib import Path
-from components.evaluation.evaluate import evaluate
-from components.export.export import export
-
-directory, other = Path(sys.argv[1]), sys.argv[2]
-place = (directory / "model-dir", directory / "data", directory, "train.py", "")
-assert evaluate(*place, 0.5)[0].passed
-export(*place, "digits", directory / "workspace" / "exported")
-assert other not in sys.modules, other
-"""
-
-
-def run_steps(directory: Path, other: str) -> None:
-    """Evaluates and exports in a process of its own, which must not load the other framework."""
-    command = [sys.executable, "-c", STEPS, str(directory), other]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert ended.returncode == 0, ended.stderr
-
-
-def test_a_tensorflow_model_needs_no_torch(model, data, network, tmp_path):
-    save(network, model, "model")
-    run_steps(tmp_path, "torch")
-
-
-def test_a_pytorch_model_needs_no_tensorflow(model, data, tmp_path):
-    import torch
-
-    labels = np.zeros(100, dtype=int)
-    np.savez(data / "test.npz", x=images(100), y=labels)
-    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 1)).eval()
-    batch = torch.export.Dim("batch", min=1)
-    program = torch.export.export(
-        network, (torch.from_numpy(images(2)),), dynamic_shapes=({0: batch},)
-    )
-    torch.export.save(program, model / "model.pt2")
-    run_steps(tmp_path, "tensorflow")

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 import socket
 from pathlib import Path
 
@@ -134,11 +135,12 @@ def test_variables_come_from_the_file_that_is_announced(untracked, tmp_path, mon
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
+def store(tmp_path_factory, mlflow_store):
     """A client of an MLflow store in a SQLite file, and an experiment in it."""
     import mlflow
 
-    directory = tmp_path_factory.mktemp("store")
+    directory = tmp_path_factory.mktemp("tracking")
+    shutil.copy(mlflow_store, directory / "mlflow.db")
     with pytest.MonkeyPatch.context() as patch:
         for name in ("MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID", "MLFLOW_TRACKING_URI"):
             patch.delenv(name, raising=False)
@@ -426,6 +428,7 @@ def home(untracked):
 def test_a_pipelines_run_and_its_steps_end_with_their_true_status(
     home, workspace, eventually, tmp_path, monkeypatch
 ):
+    """In a store that is new: the other tests have one that is set up already."""
     from mlflow import MlflowClient
 
     (tmp_path / "elsewhere").mkdir()
@@ -482,7 +485,10 @@ def test_the_journal_is_lines_of_json(workspace):
 
 
 @pytest.mark.slow
-def test_a_run_whose_model_could_not_be_recorded_has_failed(home, workspace, tmp_path):
+def test_a_run_whose_model_could_not_be_recorded_has_failed(
+    home, workspace, tmp_path, mlflow_store
+):
+    shutil.copy(mlflow_store, home)
     record = PipelineRun("a run", "", "pytorch-training", {"seed": 0}, home)
     record.step_started("export", tmp_path)
     with journal.opened(workspace, "export"):
