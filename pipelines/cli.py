@@ -162,7 +162,8 @@ def _show(result: "Result", console: "Console") -> None:
     for name, value in said.items():
         if name.startswith("held_out_"):
             figure = words(name.removeprefix("held_out_"))
-            facts[figure[0].upper() + figure[1:]] = f"{value:.4f} on held-out samples"
+            digits = ".4f" if figure == "accuracy" else ".4g"
+            facts[figure[0].upper() + figure[1:]] = f"{value:{digits}} on held-out samples"
     exported, model = result.workspace / "exported", result.workspace / "model"
     if exported.exists():
         facts["Model"] = str(exported)

@@ -29,7 +29,12 @@ CONFIG = dsl.PipelineConfig(
 """One volume for all pods of a run, those of the training job included."""
 
 
-NOT_EVERYWHERE = {"parameter_servers": 0, "processes_per_worker": 1, "model_factory": ""}
+NOT_EVERYWHERE = {
+    "parameter_servers": 0,
+    "processes_per_worker": 1,
+    "model_factory": "",
+    "evaluation": {},
+}
 """Parameters that some of the pipelines do not have, and what they are there."""
 
 OF_THE_JOB = (
@@ -93,6 +98,7 @@ def training_steps(framework: Any, parameters: dict[str, Any]) -> Training:
         framework=framework,
         **{name: given[name] for name in OF_THE_JOB},
         job=given["job"],
+        evaluation=given["evaluation"],
         code=code.outputs["path"],
         data=data.outputs["path"],
         run=dsl.PIPELINE_JOB_ID_PLACEHOLDER,

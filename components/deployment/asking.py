@@ -1,17 +1,19 @@
 """Asking one pod for predictions, through the API server."""
 
 import json
+import time
 from typing import Any
 
 import numpy as np
 
-from components.deployment.manifests import PORT
+from components.deployment.manifests import PORT, SMOKE_TEST
 from components.deployment.serving import ServingFailed
 from components.deployment.trouble import Pod
 from components.errors import TriremeError
 from components.training.cluster.connection import Cluster
 from components.training.cluster.resources import PODS
 
+SHOWN = 200  # characters of an answer that is none
 PATIENCE = 15.0  # seconds that a pod which is ready may not answer
 
 # https://github.com/kserve/open-inference-protocol/blob/main/specification/protocol/inference_rest.md
@@ -33,6 +35,7 @@ class ScoringPod:
 
     def __init__(self, cluster: Cluster, pod: Pod) -> None:
         self._cluster, self._name = cluster, pod["metadata"]["name"]
+        self._end = time.monotonic() + SMOKE_TEST
 
     def answer(self, request: str) -> str:
         """Returns the answer to a request.
@@ -48,9 +51,12 @@ class ScoringPod:
     def _ask(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         # https://kubernetes.io/docs/tasks/access-application-cluster/access-cluster-services/
         proxy = PODS.path(self._cluster.namespace, f"{self._name}:{PORT}", f"proxy/{path}")
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise ServingFailed(f"pod {self._name} takes more than {SMOKE_TEST} s for the samples")
         try:
             answer: dict[str, Any] = self._cluster.request(
-                "POST", PODS, proxy, body=body, patience=PATIENCE
+                "POST", PODS, proxy, body=body, patience=min(PATIENCE, left)
             )
         except TriremeError as error:
             # It is the pod that finds the request invalid, and MLflow adds a traceback.
@@ -87,8 +93,13 @@ class OpenInferencePod(ScoringPod):
             "data": inputs.ravel().tolist(),
         }
         answer = self._ask(f"v2/models/{self._model}/infer", {"inputs": [tensor]})
-        outputs = {
-            output["name"]: np.reshape(output["data"], output["shape"]).tolist()
-            for output in answer["outputs"]
-        }
+        try:
+            outputs = {
+                output["name"]: np.reshape(output["data"], output["shape"]).tolist()
+                for output in answer["outputs"]
+            }
+        except (KeyError, TypeError, ValueError):
+            raise ServingFailed(
+                f"pod {self._name} does not predict: it answers {str(answer)[:SHOWN]}"
+            ) from None
         return json.dumps({"predictions": outputs})

@@ -15,6 +15,7 @@ from components.export.agreement import TOLERANCE
 from components.export.onnx_file import load_onnx
 
 BATCH = 16  # samples in one request
+SHOWN = 200  # characters of an answer that is none
 
 
 class Predicting(Protocol):
@@ -124,5 +125,8 @@ def _difference(server: Predicting, pair: Expected) -> float:
 
 def _first_output(answer: str) -> np.ndarray:
     """Returns the first output of an ONNX model, which MLflow answers by name."""
-    predictions = json.loads(answer)["predictions"]
-    return np.asarray(next(iter(predictions.values())), dtype=np.float64)
+    try:
+        predictions = json.loads(answer)["predictions"]
+        return np.asarray(next(iter(predictions.values())), dtype=np.float64)
+    except (KeyError, TypeError, ValueError, AttributeError, StopIteration):
+        raise ServingFailed(f"the server answers no predictions: {answer[:SHOWN]}") from None

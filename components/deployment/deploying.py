@@ -96,7 +96,9 @@ def deploy(
         except BaseException as error:
             _ignore_signals()
             on_state("putting back what was there before")
-            _fail(error, plan.model, _undo(cluster, plan, before))
+            done = _undo(cluster, plan, before)
+            on_state(done)
+            _fail(error, plan.model, done)
 
 
 def _roll_out(
@@ -113,12 +115,14 @@ def _roll_out(
 
 def _undo(cluster: Cluster, plan: Plan, before: list[Manifest | None]) -> str:
     """Puts everything back; says in words what there is now."""
-    pairs = zip(plan.manifests, before, strict=True)
-    try:
-        now = [applying.restore(cluster, manifest, there) for manifest, there in pairs]
-    except TriremeError as error:
-        names = " and ".join(map(named, plan.manifests))
-        return f"{names} could not be put back as they were: {error}"
+    now, problems = [], []
+    for manifest, there in zip(plan.manifests, before, strict=True):
+        try:
+            now.append(applying.restore(cluster, manifest, there))
+        except TriremeError as error:
+            problems.append(f"{named(manifest)} could not be put back as it was: {error}")
+    if problems:
+        return "; ".join(problems)
     if now[0] is None:
         return "nothing was there before, and what was made is deleted"
     uri = applying.served_by(now[0])

@@ -10,7 +10,7 @@ from components.errors import InputError
 from components.tracking.store import public
 
 PORT = 8080
-SMOKE_TEST = 10  # seconds that a new pod has to be ready before an old one is ended
+SMOKE_TEST = 30  # seconds that a new pod has to be ready before an old one is ended
 USER = 1000
 FILES = PurePosixPath("/model")
 

@@ -48,8 +48,13 @@ def at_hand(brought: Brought) -> list[np.ndarray]:
     """
     model, files, described = brought
     kept = described.load_input_example(str(files))
-    found = [kept, _held_out(model)]
-    return [inputs for inputs in found if isinstance(inputs, np.ndarray)]
+    if not isinstance(kept, np.ndarray):
+        return []
+    others = _held_out(model)
+    # The model may take something else than what is in the dataset.
+    if others is None or (others.dtype, others.ndim) != (kept.dtype, kept.ndim):
+        return [kept]
+    return [kept, others]
 
 
 def _held_out(model: Registered) -> np.ndarray | None:

@@ -14,16 +14,18 @@ def resampled(values: np.ndarray) -> np.ndarray:
 
     Drawing samples comes to drawing how often each value is among them, a multinomial
     distribution: Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapters 6 and 16.
-    Where there are many different values, neighbours are taken for one, their mean.
+    Where there are many different values, those that differ by little are taken for one, their
+    mean.
 
     Args:
         values: A number for each sample, of shape (samples).
     """
     found, counts = np.unique(values, return_counts=True)
     if len(found) > VALUES:
-        groups = np.arange(len(found)) * VALUES // len(found)
-        sums = np.bincount(groups, found * counts)
-        counts = np.bincount(groups, counts).astype(int)
+        # Of equal width: the few that are far out say the most about how sure the mean is.
+        places = (found - found[0]) / (found[-1] - found[0])
+        groups = np.unique((places * VALUES).astype(int), return_inverse=True)[1]
+        sums, counts = np.bincount(groups, found * counts), np.bincount(groups, counts)
         found = sums / counts
     drawn = np.random.default_rng(0).multinomial(len(values), counts / len(values), RESAMPLES)
     return drawn @ found / len(values)

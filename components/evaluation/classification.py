@@ -3,7 +3,16 @@
 import numpy as np
 
 from components.evaluation.bootstrap import interval, resampled
-from components.evaluation.figures import WORST, Chart, Classes, Evaluation, Score, Worst
+from components.evaluation.figures import (
+    NO_NUMBERS,
+    WORST,
+    Chart,
+    Classes,
+    Evaluation,
+    Score,
+    Worst,
+    are_probabilities,
+)
 from components.training.result.trained import NotLoadable
 
 ROC_POINTS = 100  # of a curve, which may have one for each sample
@@ -42,8 +51,11 @@ class Classification:
         if labels.min() < 0:
             raise NotLoadable("the labels y are not class numbers, counted from 0")
         if not np.isfinite(outputs).all():
+            raise NotLoadable(NO_NUMBERS)
+        if labels.max() >= max(outputs.shape[1], len(self._names)):
             raise NotLoadable(
-                "the model answers with numbers that are infinite or none at all (NaN)"
+                f"the labels y hold the class {labels.max()}, and the model knows "
+                f"{outputs.shape[1]} classes"
             )
         self._outputs.append(outputs)
         self._labels.append(labels)
@@ -127,8 +139,7 @@ def _worst(
 def _probabilities(outputs: np.ndarray, classes: int) -> np.ndarray:
     """Returns the probability of each class; 0 for one that the model does not know."""
     outputs = outputs.astype(float)
-    are_probabilities = (outputs >= 0).all() and np.allclose(outputs.sum(1), 1, atol=1e-3)
-    if not are_probabilities:
+    if not are_probabilities(outputs):
         powers = np.exp(outputs - outputs.max(1, keepdims=True))
         outputs = powers / powers.sum(1, keepdims=True)
     return np.pad(outputs, ((0, 0), (0, classes - outputs.shape[1])))

@@ -15,7 +15,7 @@ from components.evaluation.kinds import class_names, measured
 from components.evaluation.own import Own
 from components.export.onnx_file import load_onnx
 from components.tracking import journal
-from components.tracking.registry import Champion
+from components.tracking.registry import CHAMPION, Champion
 from components.training.result.load import load_model
 from components.training.result.trained import NotLoadable
 
@@ -161,8 +161,8 @@ def evaluate_with(
                 raise NotLoadable("the evaluation left no scores.npy")
             if champion.trained is None:
                 raise NotLoadable("what its training left is not in MLflow any more")
-            owning.run(own, champion.trained, data, code, directory / "champion")
-            scores = owning.read(directory / "champion").scores
+            owning.run(own, champion.trained, data, code, directory / CHAMPION, tracked=False)
+            scores = owning.read(directory / CHAMPION).scores
             if scores.shape != found.scores.shape:
                 raise NotLoadable(f"it has {len(scores)} scores, the model {len(found.scores)}")
             return scores
@@ -226,13 +226,13 @@ def _compared(
 
 
 def _record(evaluation: Evaluation, comparison: Comparison | None, verdict: Verdict) -> None:
-    (name, value), figures = evaluation.first, evaluation.by_name
+    (name, value), figures = evaluation.first, evaluation.told
     del figures[name]
     if evaluation.between:
         figures[f"{name}_low"], figures[f"{name}_high"] = evaluation.between
     if comparison:
         of_champion = f"champion_{comparison.score.name.replace(' ', '_')}"
-        figures |= {of_champion: abs(comparison.champion), "gain": comparison.gain}
+        figures |= {of_champion: comparison.champion_shown, "gain": comparison.gain}
     journal.log_headline({f"held_out_{name}": value})
     journal.log_metrics(figures)
     journal.log_tags({"gate": verdict.reason, "champion": verdict.against})

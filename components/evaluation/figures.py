@@ -7,6 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 WORST = 12  # samples that a person may want to look at
+FEW = 50  # classes that are told one by one
+
+NO_NUMBERS = "the model answers with numbers that are infinite or none at all (NaN)"
 
 
 class Score(NamedTuple):
@@ -78,6 +81,11 @@ class Classes:
     confusion: list[list[int]]
     roc: tuple[list[float], list[float], list[float]]
 
+    @property
+    def are_few(self) -> bool:
+        """Whether a person can look at each of them, and at every pair."""
+        return len(self.names) <= FEW
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -113,6 +121,11 @@ class Evaluation:
         return next(iter(self.figures.items()))
 
     @property
+    def told(self) -> dict[str, float]:
+        """The figures that are recorded: of many classes, none by themselves."""
+        return self.by_name if self.classes and self.classes.are_few else dict(self.figures)
+
+    @property
     def by_name(self) -> dict[str, float]:
         """All figures, those of the classes included: ``recall_7`` is the recall of class 7."""
         if not self.classes:
@@ -122,6 +135,11 @@ class Evaluation:
             for measure in ("precision", "recall")
             for name, value in zip(self.classes.names, getattr(self.classes, measure), strict=True)
         }
+
+
+def are_probabilities(outputs: np.ndarray) -> bool:
+    """Tells whether outputs are probabilities along their last axis, rather than logits."""
+    return bool((outputs >= 0).all()) and np.allclose(outputs.sum(-1), 1, atol=1e-3)
 
 
 def words(name: str) -> str:

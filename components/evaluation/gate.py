@@ -71,6 +71,11 @@ class Comparison(NamedTuple):
     recall_gain: dict[str, float]
     weights_saved: int
 
+    @property
+    def champion_shown(self) -> float:
+        """The champion's mean as people know it: an error is not below zero."""
+        return self.champion if self.score.factor > 0 else -self.champion
+
 
 def reached(figures: Mapping[str, float], gate: Gate, min_accuracy: float) -> tuple[bool, str]:
     """Says whether a model is good enough to be exported.
@@ -181,7 +186,8 @@ def judge(comparison: Comparison | None, gate: Gate) -> tuple[bool, str]:
 def _against(comparison: Comparison) -> str:
     name, factor, unit = comparison.score
     ends = sorted(factor * end for end in comparison.between)
-    digits = "+.2f" if name == "accuracy" else "+.4g"
+    is_share = unit == "points"
+    digits = "+.2f" if is_share else "+.4g"
     gain, low, high = (f"{value:{digits}}" for value in (factor * comparison.gain, *ends))
-    what = " ".join(filter(None, [gain, unit, "" if name == "accuracy" else f"of {name}"]))
+    what = " ".join(filter(None, [gain, unit, "" if is_share else f"of {name}"]))
     return f"{what} against champion version {comparison.version} ({low} to {high})"

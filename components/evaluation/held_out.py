@@ -49,6 +49,8 @@ def held_out(data: Path) -> HeldOut:
         raise NotLoadable(f"there are {counts[0]} held-out samples and {counts[1]} labels")
     if labels.dtype.kind not in "iuf":
         raise NotLoadable("the held-out labels y are neither class numbers nor other numbers")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise NotLoadable("the held-out labels y hold numbers that are infinite or none (NaN)")
     return HeldOut(inputs, labels)
 
 

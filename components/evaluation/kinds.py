@@ -36,7 +36,11 @@ def measured(answer: Answer, samples: HeldOut, names: list[str]) -> Measure:
 def _kind(outputs: np.ndarray, labels: np.ndarray, names: list[str]) -> tuple[Measure, np.ndarray]:
     if _are_one_hot(labels):
         labels = labels.argmax(1)
-    if labels.dtype.kind == "f":
+    is_float = labels.dtype.kind == "f"
+    if not is_float and labels.shape[1:] == (1,) and outputs.ndim == 2:
+        labels = labels[:, 0]  # as Keras keeps them
+    if is_float:
+        _refuse_classes(outputs, labels)
         return Regression(), labels
     if labels.ndim == 2:
         return Language(), labels
@@ -48,6 +52,22 @@ def _kind(outputs: np.ndarray, labels: np.ndarray, names: list[str]) -> tuple[Me
             "each class, and for a regression the labels y have to be floats"
         )
     return Classification(names), labels
+
+
+def _refuse_classes(outputs: np.ndarray, labels: np.ndarray) -> None:
+    """Refuses floats that stand for classes, as no regression is meant there."""
+    if labels.ndim > 1 and labels.shape[1] > 1:
+        return
+    why = ""
+    if outputs.ndim == 2 and outputs.shape[1] > 1:
+        why = f"the model answers with {outputs.shape[1]} numbers for each sample"
+    elif ((labels == 0) | (labels == 1)).all():
+        why = "they are all 0 or 1"
+    if why:
+        raise NotLoadable(
+            f"the labels y are floats, as those of a regression, and {why}; a classifier's labels "
+            "are integers, and it answers with a number for each class"
+        )
 
 
 def _are_one_hot(labels: np.ndarray) -> bool:

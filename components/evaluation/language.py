@@ -5,7 +5,15 @@ import math
 import numpy as np
 
 from components.evaluation.bootstrap import interval, resampled
-from components.evaluation.figures import WORST, Chart, Evaluation, Score, Worst
+from components.evaluation.figures import (
+    NO_NUMBERS,
+    WORST,
+    Chart,
+    Evaluation,
+    Score,
+    Worst,
+    are_probabilities,
+)
 from components.training.result.trained import NotLoadable
 
 SHOWN = 60  # bytes of a text
@@ -33,15 +41,13 @@ class Language:
         """Takes in a batch.
 
         Args:
-            outputs: Logits, or logarithms of probabilities, of shape (samples, length, tokens).
+            outputs: Logits or probabilities, of shape (samples, length, tokens).
             labels: The next token at each position, of shape (samples, length); negative where
                 none is asked for, as PyTorch's ``ignore_index`` is.
 
         Raises:
             NotLoadable: They have another form.
         """
-        from scipy.special import log_softmax
-
         if outputs.shape[:-1] != labels.shape or labels.ndim != 2:
             raise NotLoadable(
                 f"the model answers in the shape {outputs.shape}, not (samples, length, tokens) "
@@ -54,12 +60,10 @@ class Language:
             )
         asked = labels >= 0
         true = np.where(asked, labels, 0)[..., None].astype(np.intp)
-        said = np.take_along_axis(log_softmax(outputs.astype(np.float32), -1), true, -1)[..., 0]
+        said = np.take_along_axis(_logarithms(outputs.astype(np.float32)), true, -1)[..., 0]
         losses = np.where(asked, -said, 0)
         if not np.isfinite(losses).all():
-            raise NotLoadable(
-                "the model answers with numbers that are infinite or none at all (NaN)"
-            )
+            raise NotLoadable(NO_NUMBERS)
         self._losses.append(losses.sum(1, dtype=float))
         self._tokens.append(asked.sum(1))
         self._right += int(((outputs.argmax(-1) == labels) & asked).sum())
@@ -87,12 +91,15 @@ class Language:
         Raises:
             NotLoadable: No token is asked for.
         """
-        scores, tokens = self.scores(), np.concatenate(self._tokens)
+        losses, tokens = np.concatenate(self._losses), np.concatenate(self._tokens)
         count = int(tokens.sum())
         if not count:
             raise NotLoadable("the labels y ask for no token at all")
-        loss = -float(scores.mean())
-        low, high = interval(resampled(scores))
+        loss = float(losses.sum()) / count
+        # How much more or less than usual each sample loses for its length: that samples differ in
+        # length says nothing of the model.
+        apart = (losses - loss * tokens) / tokens.mean()
+        low, high = (loss + end for end in interval(resampled(apart)))
         figures = {
             "perplexity": _perplexity(loss),
             "loss": loss,
@@ -102,11 +109,11 @@ class Language:
         return Evaluation(
             headline=f"perplexity {figures['perplexity']:.4g} on {count:,} held-out tokens",
             figures=figures,
-            between=(_perplexity(-high), _perplexity(-low)),
+            between=(_perplexity(low), _perplexity(high)),
             score=SCORE,
-            scores=scores,
+            scores=self.scores(),
             chart=self._chart(),
-            worst=self._worst(np.concatenate(self._losses) / np.maximum(tokens, 1)),
+            worst=self._worst(losses / np.maximum(tokens, 1)),
         )
 
     def _chart(self) -> Chart:
@@ -126,6 +133,15 @@ class Language:
             )
             for n in worst
         ]
+
+
+def _logarithms(outputs: np.ndarray) -> np.ndarray:
+    """Returns the logarithms of the tokens' probabilities."""
+    from scipy.special import log_softmax
+
+    if are_probabilities(outputs):
+        return np.log(np.maximum(outputs, np.finfo(np.float32).tiny))
+    return log_softmax(outputs, -1)
 
 
 def _perplexity(loss: float) -> float:

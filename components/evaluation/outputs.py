@@ -60,10 +60,12 @@ def evaluate_and_report(
     else:
         judged = evaluate(*asked, entrypoint, model_factory, min_accuracy, *against)
     if judged.evaluation:
-        for name, value in judged.evaluation.by_name.items():
+        for name, value in judged.evaluation.told.items():
             metrics.log_metric(name, value)
-        if classes := judged.evaluation.classes:
+        classes = judged.evaluation.classes
+        if classes and classes.are_few:
             confusion.log_confusion_matrix(classes.names, classes.confusion)
+        if classes:
             confusion.log_roc_curve(*classes.roc)
     kept = place / page.NAME
     page.write(kept, judged, place, Path(data))

@@ -16,7 +16,9 @@ import math
 import os
 import subprocess
 import sys
+import tempfile
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +28,13 @@ from components.errors import InputError, StepFailed, exit_in_words
 from components.evaluation.figures import Evaluation, Score, words
 from components.part import Part
 from components.tracking import environment
-from components.training.blame import KEPT, TAIL
+from components.training.blame import TAIL
 from components.training.result.trained import NotLoadable
 
 PICTURES = (".png", ".svg")
 
 FOUND = "evaluation"
 """EVALUATION_DIR in the run workspace."""
-
-INPUTS = "inputs.npy"
 
 
 class Own(Part):
@@ -64,7 +64,9 @@ def parsed(options: dict[str, Any]) -> Own | None:
     return own
 
 
-def run(own: Own, model: Path, data: Path, code: Path, directory: Path) -> None:
+def run(
+    own: Own, model: Path, data: Path, code: Path, directory: Path, tracked: bool = True
+) -> None:
     """Runs the program on a model.
 
     Args:
@@ -73,6 +75,7 @@ def run(own: Own, model: Path, data: Path, code: Path, directory: Path) -> None:
         data: The staged dataset.
         code: The training code's repository.
         directory: What becomes EVALUATION_DIR; is made.
+        tracked: Whether the program finds the step's MLflow run.
 
     Raises:
         InputError: The program is not in the repository.
@@ -86,12 +89,26 @@ def run(own: Own, model: Path, data: Path, code: Path, directory: Path) -> None:
         )
     directory.mkdir(parents=True, exist_ok=True)
     places = {"CODE_DIR": code, "DATA_DIR": data, "MODEL_DIR": model, "EVALUATION_DIR": directory}
-    variables = {name: str(place) for name, place in places.items()} | environment.variables()
-    lines: deque[str] = deque(maxlen=KEPT)
+    variables = {name: str(place) for name, place in places.items()}
+    with tempfile.TemporaryDirectory() as elsewhere:
+        if tracked:
+            tracking = environment.variables()
+        else:
+            tracking = dict.fromkeys(environment.VARIABLES, "")
+            tracking["MLFLOW_TRACKING_URI"] = f"sqlite:///{elsewhere}/mlflow.db"
+        status, lines = _followed([str(program), *own.args], code, variables | tracking)
+    if status:
+        ended = exit_in_words(128 - status if status < 0 else status)
+        raise StepFailed(f"evaluation.entrypoint {own.entrypoint!r} {ended}", lines)
+
+
+def _followed(program: list[str], directory: Path, variables: dict[str, str]) -> tuple[int, str]:
+    """Runs a Python program and prints what it does; returns its status and its last lines."""
+    last: deque[str] = deque(maxlen=TAIL)
     with subprocess.Popen(
-        [sys.executable, "-u", str(program), *own.args],
-        cwd=code,
-        env={**os.environ, **variables},
+        [sys.executable, "-u", *program],
+        cwd=directory,
+        env={name: value for name, value in (os.environ | variables).items() if value},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -100,13 +117,8 @@ def run(own: Own, model: Path, data: Path, code: Path, directory: Path) -> None:
         assert process.stdout
         for line in process.stdout:
             print(line, end="", flush=True)
-            lines.append(line)
-    if status := process.returncode:
-        ended = exit_in_words(128 - status if status < 0 else status)
-        raise StepFailed(
-            f"evaluation.entrypoint {own.entrypoint!r} {ended}",
-            "".join(list(lines)[-TAIL:]).rstrip(),
-        )
+            last.append(line)
+    return process.returncode, "".join(last).rstrip()
 
 
 def read(directory: Path) -> Evaluation:
@@ -120,14 +132,30 @@ def read(directory: Path) -> Evaluation:
     """
     figures = _figures(directory / "metrics.json")
     name, value = next(iter(figures.items()))
+    scores = _array(directory / "scores.npy")
+    if scores is not None and (scores.ndim != 1 or not np.isfinite(scores).all()):
+        raise NotLoadable("scores.npy is not one finite number for each held-out sample")
+    inputs_of(directory)  # which the export needs, hours later
     return Evaluation(
         headline=f"{words(name)} {value:.4g}",
         figures=figures,
         between=None,
-        score=Score(name if (directory / "scores.npy").exists() else ""),
-        scores=_scores(directory / "scores.npy"),
+        score=Score("" if scores is None else name),
+        scores=np.zeros(0) if scores is None else scores.astype(float),
         pictures=sorted(file for file in directory.iterdir() if file.suffix in PICTURES),
     )
+
+
+def inputs_of(directory: Path) -> np.ndarray | None:
+    """Returns the inputs that the program has left to compare exported files on, if it has.
+
+    Args:
+        directory: What was EVALUATION_DIR.
+
+    Raises:
+        NotLoadable: They are in another form.
+    """
+    return _array(directory / "inputs.npy")
 
 
 def _figures(file: Path) -> dict[str, float]:
@@ -139,20 +167,25 @@ def _figures(file: Path) -> dict[str, float]:
         ) from None
     if not isinstance(found, dict) or not found:
         raise NotLoadable("metrics.json is not an object of numbers by name")
-    for name, value in found.items():
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not math.isfinite(value):
-            raise NotLoadable(f"metrics.json: {name!r} is not a finite number")
-    return {name: float(value) for name, value in found.items()}
+    return {name: _finite(name, value) for name, value in found.items()}
 
 
-def _scores(file: Path) -> np.ndarray:
+def _finite(name: str, value: object) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        with suppress(OverflowError):
+            if math.isfinite(number := float(value)):
+                return number
+    raise NotLoadable(f"metrics.json: {name!r} is not a finite number")
+
+
+def _array(file: Path) -> np.ndarray | None:
+    """Returns the array in a file, with a number or more for each of some samples."""
     if not file.exists():
-        return np.zeros(0)
+        return None
     try:
-        scores = np.load(file, allow_pickle=False)
+        array = np.lib.format.open_memmap(file, mode="c")
     except (ValueError, OSError, EOFError) as error:
-        raise NotLoadable(f"scores.npy cannot be read: {error}") from None
-    if scores.ndim != 1 or scores.dtype.kind not in "iufb" or not np.isfinite(scores).all():
-        raise NotLoadable("scores.npy is not one finite number for each held-out sample")
-    return scores.astype(float)
+        raise NotLoadable(f"{file.name} is no array that can be read: {error}") from None
+    if not array.size or not array.shape or array.dtype.kind not in "iufb":
+        raise NotLoadable(f"{file.name} does not hold numbers for each of some samples")
+    return array

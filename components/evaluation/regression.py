@@ -3,7 +3,7 @@
 import numpy as np
 
 from components.evaluation.bootstrap import interval, resampled
-from components.evaluation.figures import WORST, Chart, Evaluation, Score, Worst
+from components.evaluation.figures import NO_NUMBERS, WORST, Chart, Evaluation, Score, Worst
 from components.training.result.trained import NotLoadable
 
 DOTS = 1000  # that are drawn
@@ -37,9 +37,7 @@ class Regression:
                 f"{labels.shape}"
             )
         if not np.isfinite(said).all():
-            raise NotLoadable(
-                "the model answers with numbers that are infinite or none at all (NaN)"
-            )
+            raise NotLoadable(NO_NUMBERS)
         self._said.append(said.astype(float))
         self._true.append(true.astype(float))
 

@@ -14,6 +14,9 @@ TOLERANCES = {
 """Largest difference accepted, relative to the largest output, by the file's suffix and the type of
 number that the model computes with. A SavedModel is a folder without suffix."""
 
+SMALLEST = 0.1
+"""Answers below this are compared as if they were this large: what they were computed from was."""
+
 TOLERANCE = TOLERANCES[".onnx"]["float32"]  # of ONNX files of ordinary models
 
 
@@ -26,7 +29,7 @@ def differ(
         name: The file.
         outputs: What it answers.
         expected: What the trained model answers.
-        tolerance: What is accepted, relative to the largest answer where that is above 1.
+        tolerance: What is accepted, relative to the largest answer, or to ``SMALLEST``.
 
     Raises:
         StepFailed: It is more than that, or the shapes differ.
@@ -37,7 +40,7 @@ def differ(
         )
     expected = expected.astype(np.float64)
     difference = float(np.abs(outputs.astype(np.float64) - expected).max())
-    allowed = tolerance * max(1.0, float(np.abs(expected).max()))
+    allowed = tolerance * max(SMALLEST, float(np.abs(expected).max()))
     if not difference <= allowed:  # also when it is not a number
         raise StepFailed(
             f"{name} does not answer as the trained model does: largest difference "

@@ -49,10 +49,13 @@ def isolated(module: str, batches: list[np.ndarray]) -> Iterator[Reloaded]:
                 text=True,
             ) as process,
         ):
+            assert process.stdin
             try:
                 yield lambda file: _ask(process, file, Path(folder), output)
             finally:
                 process.kill()  # it has nothing to finish
+                with suppress(BrokenPipeError):  # of a request that it did not live to read
+                    process.stdin.close()
 
 
 def _ask(

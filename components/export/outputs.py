@@ -4,10 +4,8 @@ import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from components.evaluation import report as page
-from components.evaluation.own import FOUND, INPUTS
+from components.evaluation.own import FOUND, inputs_of
 from components.export.export import Exported, export
 from components.tracking.registry import CHALLENGER, CHAMPION
 
@@ -64,7 +62,7 @@ def export_and_report(
         place / "exported",
         promote,
         champion,
-        _own_inputs(place),
+        inputs_of(place / FOUND),
     )
     largest = max(result.differences.values())
     shutil.copytree(result.path, exported.path)
@@ -72,12 +70,6 @@ def export_and_report(
     alias = CHAMPION if promote else CHALLENGER
     _report(place, result, f"{alias} of {model_name}", report)
     return Outputs(str(result.path), largest)
-
-
-def _own_inputs(workspace: Path) -> np.ndarray | None:
-    """Returns the inputs that an evaluation program of the user's has left."""
-    file = workspace / FOUND / INPUTS
-    return np.load(file, allow_pickle=False) if file.exists() else None
 
 
 def _report(workspace: Path, result: Exported, registered: str, artifact: Any) -> None:

@@ -5,7 +5,6 @@ On Kubeflow its MLflow plugin does this: it opens the runs and gives every step
 """
 
 import fcntl
-import logging
 import os
 import sys
 import time
@@ -19,7 +18,7 @@ from typing import Any
 from components.errors import InputError, TriremeError
 from components.tracking import machine, registry
 from components.tracking.environment import TRACKER, announce
-from components.tracking.store import default_uri, must_answer, page_of, public
+from components.tracking.store import default_uri, must_answer, page_of, public, quiet, reason_of
 from components.tracking.sync import Run, hurry, log, patiently, sync
 
 
@@ -147,9 +146,7 @@ class PipelineRun:
                 raise
             except Exception as error:
                 traceback.print_exc()
-                reason = (str(error).splitlines() or [type(error).__name__])[0]
-                reason = reason.replace(self.uri, public(self.uri))
-                refusal = TriremeError(f"MLflow does not take the run's record: {reason}")
+                refusal = TriremeError(f"MLflow does not take the run's record: {reason_of(error)}")
                 if work in (self._open, self._open_step):
                     self._problem = refusal
                 raise refusal from error
@@ -168,8 +165,7 @@ class PipelineRun:
         import mlflow
         from mlflow.exceptions import MlflowException
 
-        for chatty in ("alembic", "mlflow"):
-            logging.getLogger(chatty).setLevel(logging.ERROR)
+        quiet()
         mlflow.set_tracking_uri(self.uri)
         try:
             with _alone(home):

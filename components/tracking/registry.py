@@ -84,8 +84,9 @@ def bring(name: str, directory: Path, trained: bool = False) -> None:
     import mlflow
     from mlflow.exceptions import MlflowException
 
-    from components.tracking import lineage
+    from components.tracking import lineage, store
 
+    store.quiet()
     shutil.rmtree(directory, ignore_errors=True)
     version = _version(name, CHAMPION)
     if version is None:

@@ -33,10 +33,17 @@ def use() -> str:
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
     import mlflow
 
-    for chatty in ("alembic", "mlflow"):
-        logging.getLogger(chatty).setLevel(logging.ERROR)
+    quiet()
     mlflow.set_tracking_uri(uri)
     return uri
+
+
+def quiet() -> None:
+    """Keeps MLflow from logging, which tells much, and the password in its URI as well."""
+    import mlflow  # which sets its loggers up when it is loaded
+
+    for chatty in ("alembic", mlflow.__name__):
+        logging.getLogger(chatty).setLevel(logging.ERROR)
 
 
 def default_uri(home: Path) -> str:

@@ -91,11 +91,13 @@ def patiently(call: Callable[[], Any]) -> Any:
 def _is_away(error: Exception) -> bool:
     """Tells 5xx and no answer at all, which are worth another try, from a refusal."""
     from mlflow.exceptions import MlflowException
-    from requests import RequestException
+    from requests import HTTPError, RequestException
     from sqlalchemy.exc import OperationalError  # where not even taking a call back succeeds
 
     if isinstance(error, MlflowException):
         return bool(error.get_http_status_code() >= 500)
+    if isinstance(error, HTTPError) and error.response is not None:
+        return bool(error.response.status_code >= 500)
     return isinstance(error, OperationalError | RequestException | ConnectionError | TimeoutError)
 
 

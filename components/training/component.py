@@ -31,6 +31,7 @@ def train(
     time_limit: int,
     image: str,
     job: dict,
+    evaluation: dict,
     code: str,
     data: str,
     run: str,
@@ -50,6 +51,7 @@ def train(
         time_limit: Seconds the job may run; 0 for no limit.
         image: Image of every replica; empty for Trireme's own.
         job: Further fields of the training job, as in 'trireme job schema'.
+        evaluation: The program that evaluates the model later; it has to be there, too.
         code: Where the checkout step put the repository.
         data: Where the dataset step put the data.
         run: Id of the run, which the job's name is made from.
@@ -85,4 +87,5 @@ def train(
             more=job,
             tracking=environment.variables(),
         )
-        return launch.train(described, Path(workspace), asdict(task_config))
+        later = evaluation.get("entrypoint", "")
+        return launch.train(described, Path(workspace), asdict(task_config), later)

@@ -117,7 +117,12 @@ def prepare(
     return TrainingJob.create(**both)
 
 
-def train(job: TrainingJob, workspace: Path, passthrough: dict[str, Any] | None = None) -> Trained:
+def train(
+    job: TrainingJob,
+    workspace: Path,
+    passthrough: dict[str, Any] | None = None,
+    evaluation: str = "",
+) -> Trained:
     """Runs a job to its end, here or on the cluster that this is a pod of.
 
     Its model appears whole or not at all.
@@ -127,15 +132,17 @@ def train(job: TrainingJob, workspace: Path, passthrough: dict[str, Any] | None 
         workspace: The run workspace.
         passthrough: On a cluster: what the pipeline's task hands on to the job's pods, as
             ``components.training.cluster.passthrough.hand_on`` takes it.
+        evaluation: The program of the repository that evaluates the model later, if one does.
 
     Raises:
-        InputError: The entrypoint is not in the repository.
+        InputError: One of the programs is not in the repository.
         JobFailed: The job did not succeed.
     """
-    if job.entrypoint and not Path(job.code_dir, job.entrypoint).is_file():
-        raise InputError(
-            f"entrypoint {job.entrypoint!r} does not exist in the repository that was checked out"
-        )
+    for name, program in (("entrypoint", job.entrypoint), ("evaluation.entrypoint", evaluation)):
+        if program and not Path(job.code_dir, program).is_file():
+            raise InputError(
+                f"{name} {program!r} does not exist in the repository that was checked out"
+            )
     logs = workspace / "steps" / "train"
     logs.mkdir(parents=True, exist_ok=True)
     _record(job, logs)

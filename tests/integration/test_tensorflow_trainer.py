@@ -101,7 +101,7 @@ class Job:
         where = (self.directory / "model", self.data, self.directory, "classifier.py", "")
         verdict, found, _ = evaluate(*where, 0.0)
         assert found, verdict.reason
-        return found.accuracy
+        return found.figures["accuracy"]
 
 
 @pytest.fixture

@@ -301,6 +301,8 @@ def test_a_pod_that_answers_differently_or_not_at_all_has_failed(monkeypatch, tm
                     "message": "no such input\nTraceback (most recent call last):\n  x",
                 },
             ),
+            (200, {"error": "model not ready"}),
+            (200, {"error": "model not ready"}),
         ]
     )
     with pods_behind_a_proxy(monkeypatch, tmp_path, lambda *_: next(answers)) as cluster:
@@ -308,6 +310,10 @@ def test_a_pod_that_answers_differently_or_not_at_all_has_failed(monkeypatch, tm
             compare(ScoringPod(cluster, pod()), RIGHT)
         with pytest.raises(ServingFailed, match=r"^pod relu-x does not predict: no such input$"):
             compare(ScoringPod(cluster, pod()), RIGHT)
+        with pytest.raises(ServingFailed, match="model not ready"):
+            compare(ScoringPod(cluster, pod()), RIGHT)
+        with pytest.raises(ServingFailed, match="model not ready"):
+            compare(OpenInferencePod(cluster, pod(), "relu", "x", INPUTS.dtype), RIGHT)
 
 
 def test_a_model_is_planned_for_kserve_from_where_its_files_are(tmp_path, monkeypatch):

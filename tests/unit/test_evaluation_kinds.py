@@ -58,6 +58,10 @@ def test_a_regressions_figures_are_those_of_scikit_learn(shape):
         (np.full(5, np.nan), np.zeros(5)),
         (np.zeros(5), np.array([0, 1, 0, 1, 0])),
         (np.zeros((5, 1)), np.array([0, 1, 0, 1, 0])),
+        (np.zeros(5), np.array([0.0, 1, 0, 1, 0])),
+        (np.zeros((5, 1)), np.array([[0.0], [1], [0], [1], [0]])),
+        (np.zeros((5, 3)), np.array([0.0, 1, 2, 1, 0])),
+        (np.zeros((5, 3)), np.array([0, 1, 2, 3, 0])),
         (np.zeros((5, 4)), np.zeros((5, 4), int)),
         (np.zeros((5, 4, 3)), np.full((5, 4), 3)),
         (np.zeros((5, 4, 3)), np.full((5, 4), -1)),
@@ -95,14 +99,24 @@ def test_a_language_models_loss_is_that_of_pytorch():
     assert str(asked.sum()) in found.headline
 
 
-def test_logarithms_of_probabilities_are_as_good_as_logits():
+@pytest.mark.parametrize("form", ["probabilities", "their logarithms"])
+def test_probabilities_are_as_good_as_logits(form):
     random = np.random.default_rng(0)
     logits = random.normal(size=(4, 6, 9)).astype(np.float32)
     labels = random.integers(0, 9, (4, 6))
-    likely = torch.tensor(logits).log_softmax(-1).numpy()
-    assert evaluated(likely, labels).figures["loss"] == pytest.approx(
+    logarithms = torch.tensor(logits).log_softmax(-1)
+    likely = logarithms.exp() if form == "probabilities" else logarithms
+    assert evaluated(likely.numpy(), labels).figures["loss"] == pytest.approx(
         evaluated(logits, labels).figures["loss"], rel=1e-5
     )
+
+
+def test_that_texts_differ_in_length_makes_no_figure_less_sure():
+    labels = np.zeros((50, 30), int)
+    for number, row in enumerate(labels):
+        row[number % 29 + 1 :] = -1
+    found = evaluated(np.zeros((50, 30, 2), np.float32), labels)
+    assert found.between == pytest.approx((2, 2))
 
 
 def test_texts_that_a_model_of_bytes_does_worst_on_are_shown(tmp_path):
@@ -118,10 +132,28 @@ def test_texts_that_a_model_of_bytes_does_worst_on_are_shown(tmp_path):
     assert 'aria-label="loss by position"' in page.read_text()
 
 
-def test_one_hot_labels_are_classes():
+@pytest.mark.parametrize("form", ["one-hot", "a column"])
+def test_labels_as_keras_keeps_them_are_classes(form):
     outputs = np.random.default_rng(0).normal(size=(30, 4))
     labels = np.random.default_rng(1).integers(0, 4, 30)
-    assert evaluated(outputs, np.eye(4)[labels]).figures == evaluated(outputs, labels).figures
+    others = np.eye(4)[labels] if form == "one-hot" else labels[:, None]
+    assert evaluated(outputs, others).figures == evaluated(outputs, labels).figures
+
+
+def test_of_many_classes_each_is_not_told_by_itself(tmp_path):
+    labels = np.arange(60)
+    found = evaluated(np.eye(60), labels)
+    assert "recall_7" in found.by_name and "recall_7" not in found.told
+    np.savez(tmp_path / "test.npz", x=labels, y=labels)
+    page = tmp_path / "report.html"
+    report.write(page, Judged(Verdict(True, 1, ""), found, None), tmp_path, tmp_path)
+    assert "Confusion matrix" not in page.read_text() and "By class" in page.read_text()
+
+
+def test_labels_that_are_no_numbers_are_refused(tmp_path):
+    np.savez(tmp_path / "test.npz", x=np.zeros(3), y=np.array([0.5, np.nan, 1]))
+    with pytest.raises(NotLoadable, match="NaN"):
+        held_out(tmp_path)
 
 
 def test_the_gate_compares_by_what_a_kind_of_model_is_measured_by():
@@ -153,6 +185,11 @@ def test_means_are_resampled_as_scipy_does(values):
     width = found.high - found.low
     assert low == pytest.approx(found.low, abs=0.05 * width)
     assert high == pytest.approx(found.high, abs=0.05 * width)
+
+
+def test_errors_that_are_far_out_make_the_mean_unsure():
+    sample = np.random.default_rng(0).lognormal(sigma=3, size=100_000)
+    assert resampled(sample).std() == pytest.approx(sample.std() / len(sample) ** 0.5, rel=0.05)
 
 
 def test_samples_in_files_are_read_batch_by_batch(tmp_path):

@@ -109,7 +109,11 @@ def test_a_program_that_is_not_there_is_refused(judge, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", [None, "", "[]", "{}", '{"a": "b"}', '{"a": true}', '{"a": NaN}', '{"a": 1e999}']
+    "content",
+    [
+        *(None, "", "[]", "{}", '{"a": "b"}', '{"a": true}', '{"a": NaN}', '{"a": 1e999}'),
+        f'{{"a": {"9" * 400}}}',
+    ],
 )
 def test_figures_in_another_form_keep_the_gate_shut(judge, tmp_path, content):
     write = f"p.write_text({content!r})" if content is not None else ""
@@ -120,12 +124,47 @@ def test_figures_in_another_form_keep_the_gate_shut(judge, tmp_path, content):
     assert "metrics.json" in judged.verdict.reason and "\n" not in judged.verdict.reason
 
 
-@pytest.mark.parametrize("array", [np.zeros((2, 2)), np.array(["a"]), np.array([np.inf])])
-def test_scores_in_another_form_keep_the_gate_shut(tmp_path, array):
+@pytest.mark.parametrize(
+    ("file", "array"),
+    [
+        ("scores.npy", np.zeros((2, 2))),
+        ("scores.npy", np.array([np.inf])),
+        ("scores.npy", np.zeros(0)),
+        ("scores.npy", np.array(["a"])),
+        ("inputs.npy", np.array([{}, {}])),
+        ("inputs.npy", np.float32(1)),
+    ],
+)
+def test_arrays_in_another_form_keep_the_gate_shut(tmp_path, file, array):
     (tmp_path / "metrics.json").write_text(json.dumps({"bleu": 1}))
-    np.save(tmp_path / "scores.npy", array)
-    with pytest.raises(own.NotLoadable, match=r"scores.npy is not one finite number"):
+    np.save(tmp_path / file, array)
+    with pytest.raises(own.NotLoadable, match=file):
         own.read(tmp_path)
+
+
+def test_a_file_of_several_arrays_is_none(tmp_path):
+    (tmp_path / "metrics.json").write_text(json.dumps({"bleu": 1}))
+    with (tmp_path / "scores.npy").open("wb") as file:
+        np.savez(file, np.zeros(3))
+    with pytest.raises(own.NotLoadable, match=r"scores.npy is no array"):
+        own.read(tmp_path)
+
+
+def test_what_is_found_of_the_champion_is_not_recorded_with_the_model(
+    judge, tmp_path, monkeypatch, untracked
+):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://mlflow.example.org")
+    monkeypatch.setenv("MLFLOW_RUN_ID", "r1")
+    program = tmp_path / "code" / "own.py"
+    program.write_text(
+        program.read_text()
+        + "(found / 'seen').write_text(os.environ.get('MLFLOW_RUN_ID', 'none')"
+        + " + os.environ['MLFLOW_TRACKING_URI'])"
+    )
+    judge([1.0, 1.0], [0.5, 0.5])
+    found = tmp_path / "evaluation"
+    assert (found / "seen").read_text() == "r1http://mlflow.example.org"
+    assert (found / "champion" / "seen").read_text().startswith("nonesqlite:///")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+from components.training.result import same
 from components.training.result.load import load_model
 from components.training.result.trained import NotLoadable
 
@@ -232,6 +233,9 @@ def test_a_malicious_pickle_in_an_exported_program_does_not_run(model, code, tmp
     assert "model.pt2 is not an exported program: " in refusal(model, code)
     assert not mark.exists()
     assert "TORCH_FORCE_WEIGHTS_ONLY_LOAD" not in os.environ
+    # Also where it is only compared with another.
+    assert not same.compare(model, model.parent).identical
+    assert not mark.exists()
 
 
 @pytest.mark.parametrize("number", ["float16", "bfloat16", "float64"])

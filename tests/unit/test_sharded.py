@@ -246,6 +246,14 @@ def test_a_missing_part_is_refused(model, code, deep):
     assert "model-dir cannot be read: " in refusal(model, code)
 
 
+def test_a_tensor_of_which_the_metadata_lacks_a_piece_is_refused(model, code, deep):
+    save(deep().state_dict(), model)
+    content = pickle.loads((model / ".metadata").read_bytes())
+    content.state_dict_metadata["last.weight"].chunks.clear()
+    (model / ".metadata").write_bytes(pickle.dumps(content))
+    assert "it does not have all of last.weight" in refusal(model, code)
+
+
 class Malicious:
     """Creates a file when it is unpickled."""
 

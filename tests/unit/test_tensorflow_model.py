@@ -155,7 +155,7 @@ def test_a_model_is_evaluated(model, data, network, tmp_path):
     save(network, model, "model")
     verdict, found, _ = evaluate(model, data, tmp_path, "train.py", "", 0.85)
     assert verdict.passed
-    assert verdict.accuracy == found.accuracy == 0.9
+    assert verdict.score == found.figures["accuracy"] == 0.9
 
 
 def test_a_model_of_other_inputs_keeps_the_gate_shut(model, data, tf, tmp_path):

@@ -27,7 +27,38 @@ def load_program(file: Path) -> TrainedModel:
     Raises:
         NotLoadable: It is something else.
     """
-    return as_trained(read(file, "an exported program", _load_unpickled).module())
+    return as_trained(read(file, "an exported program", load_exported).module())
+
+
+def load_exported(file: Path) -> "torch.export.ExportedProgram":
+    """Loads a program of tensors and operations only.
+
+    ``torch.export.load`` would unpickle anything else, and load the libraries of compiled code.
+
+    Args:
+        file: The ``.pt2`` file.
+
+    Raises:
+        Exception: Whatever torch says of a file that is something else.
+    """
+    import torch
+    from torch.export.pt2_archive import PT2ArchiveReader, constants
+
+    objects = (constants.CUSTOM_OBJ_FILENAME_PREFIX, constants.OPAQUE_OBJ_FILENAME_PREFIX)
+    refused = (
+        constants.AOTINDUCTOR_DIR,
+        *(f"{constants.CONSTANTS_DIR}{prefix}" for prefix in objects),
+    )
+    names: list[str] = []
+    with suppress(RuntimeError, AssertionError):  # then it is of an older form, which lacks these
+        names = PT2ArchiveReader(str(file)).get_file_names()
+    if other := [name for name in names if name.startswith(refused)]:
+        raise ValueError(f"it holds {other[0]}, and only tensors and operations are loaded")
+    with _weights_only():
+        try:
+            return torch.export.load(file)
+        except pickle.UnpicklingError:
+            raise ValueError("pickled objects are never loaded") from None
 
 
 def load_weights(file: Path, code: Path, entrypoint: str, factory: str) -> TrainedModel:
@@ -127,31 +158,6 @@ def _precision(network: "torch.nn.Module") -> str:
     known = types & {torch.float64, torch.float32, torch.float16, torch.bfloat16}
     coarsest = max(known or {torch.float32}, key=lambda number: torch.finfo(number).eps)
     return str(coarsest).removeprefix("torch.")
-
-
-def _load_unpickled(file: Path) -> "torch.export.ExportedProgram":
-    """Loads a program of tensors and operations only.
-
-    ``torch.export.load`` would unpickle anything else, and load the libraries of compiled code.
-    """
-    import torch
-    from torch.export.pt2_archive import PT2ArchiveReader, constants
-
-    objects = (constants.CUSTOM_OBJ_FILENAME_PREFIX, constants.OPAQUE_OBJ_FILENAME_PREFIX)
-    refused = (
-        constants.AOTINDUCTOR_DIR,
-        *(f"{constants.CONSTANTS_DIR}{prefix}" for prefix in objects),
-    )
-    names: list[str] = []
-    with suppress(RuntimeError, AssertionError):  # then it is of an older form, which lacks these
-        names = PT2ArchiveReader(str(file)).get_file_names()
-    if other := [name for name in names if name.startswith(refused)]:
-        raise ValueError(f"it holds {other[0]}, and only tensors and operations are loaded")
-    with _weights_only():
-        try:
-            return torch.export.load(file)
-        except pickle.UnpicklingError:
-            raise ValueError("pickled objects are never loaded") from None
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from components.training.result import sharded
+from components.training.result.pytorch import load_exported
 from components.training.result.sharded import METADATA
 
 if TYPE_CHECKING:
@@ -152,9 +153,7 @@ def _of_torch(file: Path) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _of_program(file: Path) -> Iterator[tuple[str, np.ndarray]]:
-    import torch
-
-    program = torch.export.load(file)
+    program = load_exported(file)
     return _leaves({"state_dict": program.state_dict, "constants": program.constants}, "")
 
 

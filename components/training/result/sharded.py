@@ -118,6 +118,9 @@ def _unpickled(file: Path) -> "Metadata":
         metadata = _Unpickler(opened).load()
     if not isinstance(metadata, Metadata):
         raise ValueError(f"it holds a {type(metadata).__name__}")
+    for name, tensor in _tensors(metadata).items():
+        if sum(chunk.sizes.numel() for chunk in tensor.chunks) != tensor.size.numel():
+            raise ValueError(f"it does not have all of {name}")
     for place in metadata.storage_data.values():
         if Path(place.relative_path).name != place.relative_path:
             raise ValueError(f"{place.relative_path} is not beside it")
