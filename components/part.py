@@ -38,7 +38,15 @@ class Part(BaseModel):
         try:
             return cls(**options)
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
+            # A name that is wrong explains why another is missing.
+            first = min(error.errors(include_url=False), key=lambda e: e["type"] == "missing")
             place = ".".join(map(str, (parameter, *first["loc"])))
-            known = ", ".join(cls.model_fields)
-            raise InputError(f"{place}: {first['msg']}; {parameter} has {known}") from None
+            if first["type"] in ("extra_forbidden", "missing"):
+                what = "is needed" if first["type"] == "missing" else "is no field of it"
+                raise InputError(f"{place} {what}; {parameter} has {_listed(cls)}") from None
+            message = first["msg"][0].lower() + first["msg"][1:]
+            raise InputError(f"{place} {first['input']!r}: {message}") from None
+
+
+def _listed(part: type[BaseModel]) -> str:
+    return ", ".join(part.model_fields)

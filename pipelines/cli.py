@@ -169,7 +169,7 @@ def _show(result: "Result", console: "Console") -> None:
         facts["Model"] = str(exported)
     elif model.exists():
         facts["Model"] = str(model)
-        if "gate" in said:
+        if "gate" in said and not result.error:
             facts["Not exported"] = said["gate"]
     if result.model_version:
         facts["Registered"] = result.model_version

@@ -24,6 +24,7 @@ _CONTROL = re.compile(
     r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?)?|[\x00-\x08\x0b-\x1f\x7f]"
 )
 _REPLICA = re.compile(r"\[(?:master|chief|launcher|worker)-0\] (.*)")  # one of these speaks
+_WORKER = "[worker-0] "  # only where there is none of the others
 
 _COPYING = re.compile(r"(\S+ \S+ of \S+ \S+, [\d,]+ of [\d,]+ files, .*)")  # a dataset
 
@@ -38,6 +39,7 @@ class Line:
         seconds: How long it took, once it has ended.
         text: What it does, or did.
         share: How much of it is done, 0 to 1, where that is known.
+        is_led: Whether another replica than a worker speaks for it.
     """
 
     state: str = ""
@@ -45,6 +47,7 @@ class Line:
     seconds: float = 0.0
     text: str = ""
     share: float | None = None
+    is_led: bool = False
 
     @property
     def elapsed(self) -> float:
@@ -99,7 +102,9 @@ class Console:
         """Takes in a line of a step's log."""
         shown = self._lines[step]
         said = _REPLICA.match(line) or _COPYING.match(line)
-        if said and said[1].strip():
+        if said and not line.startswith(_WORKER):
+            shown.is_led = True
+        if said and said[1].strip() and not (shown.is_led and line.startswith(_WORKER)):
             shown.text = plain(said[1].strip())[:WIDTH]
             progress = _PROGRESS.search(shown.text)
             if progress and int(progress[2]):

@@ -45,6 +45,10 @@ def deploy(
     from components.tracking import store
     from components.training.cluster.connection import PATIENCE, PATIENCE_OF_A_PERSON, Cluster
 
+    uri = store.use()
+    found = registered.find(model)
+    if found.note:
+        _show(found.note)
     cluster = Cluster(
         namespace,
         context=context or None,
@@ -52,10 +56,6 @@ def deploy(
         patience_at_first=PATIENCE_OF_A_PERSON,
         on_wait=_show,
     )
-    uri = store.use()
-    found = registered.find(model)
-    if found.note:
-        _show(found.note)
     with tempfile.TemporaryDirectory(prefix="trireme-") as directory:
         brought = registered.bring(found, Path(directory, "model"))
         if kind == "kserve":

@@ -11,7 +11,7 @@ from components.evaluation import own as owning
 from components.evaluation.figures import Evaluation
 from components.evaluation.gate import BETTER, Comparison, Gate, compare, judge, reached
 from components.evaluation.held_out import held_out
-from components.evaluation.kinds import class_names, measured
+from components.evaluation.kinds import BY_CLASS, FIGURES, class_names, measured
 from components.evaluation.own import Own
 from components.export.onnx_file import load_onnx
 from components.tracking import journal
@@ -77,8 +77,15 @@ def check(min_accuracy: float, gate: dict[str, Any], evaluation: dict[str, Any])
     """
     if not 0 <= min_accuracy <= 1:
         raise InputError(f"min_accuracy {min_accuracy}: must be between 0 and 1")
-    Gate.read("gate", gate)
-    owning.parsed(evaluation)
+    parsed = Gate.read("gate", gate)
+    if owning.parsed(evaluation):
+        return  # which finds whatever it finds
+    for name in (*parsed.least, *parsed.most):
+        if name not in FIGURES and not name.startswith(BY_CLASS):
+            raise InputError(
+                f"gate: there is no figure {name!r}, but {', '.join(FIGURES)}, and of each class "
+                "precision_CLASS and recall_CLASS"
+            )
 
 
 def evaluate(
@@ -154,7 +161,10 @@ def evaluate_with(
 
     def measure() -> _Evaluated:
         owning.run(own, model, data, code, directory)
-        found = owning.read(directory)
+        try:
+            found = owning.read(directory)
+        except NotLoadable as error:
+            raise StepFailed(f"evaluation.entrypoint {own.entrypoint!r}: {error}") from None
 
         def scores_of(champion: Champion) -> np.ndarray:
             if not found.score.name:

@@ -180,6 +180,8 @@ def judge(comparison: Comparison | None, gate: Gate) -> tuple[bool, str]:
     if gate.better_by:
         shown = abs(comparison.score.factor) * gate.better_by
         margin = " ".join(filter(None, [f"more than {shown:g}", comparison.score.unit, "better"]))
+    if comparison.between[1] < 0:
+        return False, f"worse: {against}"
     return False, f"not surely {margin}: {against}"
 
 

@@ -10,6 +10,9 @@ import numpy as np
 
 from components.training.result.trained import Answer, NotLoadable
 
+ARCHIVE = "test.npz"
+FILES = ("test/x.npy", "test/y.npy")
+
 BATCH = 256  # samples that go through a model at a time, where they are small
 BATCH_BYTES = 1 << 26  # of inputs or outputs that a batch may have, where they are not
 
@@ -54,14 +57,18 @@ def held_out(data: Path) -> HeldOut:
     return HeldOut(inputs, labels)
 
 
+def has_samples(data: Path) -> bool:
+    """Tells whether a dataset seems to have a held-out split in a known form."""
+    return any((data / name).exists() for name in (ARCHIVE, *FILES))
+
+
 def _arrays(data: Path) -> tuple[np.ndarray, np.ndarray]:
-    archive, files = data / "test.npz", [data / "test" / name for name in ("x.npy", "y.npy")]
-    if archive.exists():
-        with np.load(archive, allow_pickle=False) as arrays:
+    if not has_samples(data):
+        raise NotLoadable(f"the dataset has no {ARCHIVE}, nor {' and '.join(FILES)}")
+    if (data / ARCHIVE).exists():
+        with np.load(data / ARCHIVE, allow_pickle=False) as arrays:
             return arrays["x"], arrays["y"]
-    if not any(file.exists() for file in files):
-        raise NotLoadable("the dataset has no test.npz, nor test/x.npy and test/y.npy")
-    inputs, labels = (np.load(file, mmap_mode="r", allow_pickle=False) for file in files)
+    inputs, labels = (np.load(data / name, mmap_mode="r", allow_pickle=False) for name in FILES)
     return inputs, labels
 
 
@@ -78,7 +85,7 @@ def asked(answer: Answer, inputs: np.ndarray) -> np.ndarray:
         raise
     except Exception as error:
         reason = " ".join(str(error).split())[:300]
-        raise NotLoadable(f"the model does not take the held-out samples: {reason}") from None
+        raise NotLoadable(f"the model does not take these samples: {reason}") from None
     if outputs.dtype.kind not in "iuf" or not outputs.shape or len(outputs) != len(inputs):
         raise NotLoadable(
             f"the model answers {len(inputs)} samples in the shape {outputs.shape}, not with "

@@ -33,6 +33,8 @@ from components.training.result.trained import NotLoadable
 
 PICTURES = (".png", ".svg")
 
+SCORES = "scores.npy"
+
 FOUND = "evaluation"
 """EVALUATION_DIR in the run workspace."""
 
@@ -132,15 +134,16 @@ def read(directory: Path) -> Evaluation:
     """
     figures = _figures(directory / "metrics.json")
     name, value = next(iter(figures.items()))
-    scores = _array(directory / "scores.npy")
+    scores = _array(directory / SCORES)
     if scores is not None and (scores.ndim != 1 or not np.isfinite(scores).all()):
         raise NotLoadable("scores.npy is not one finite number for each held-out sample")
     inputs_of(directory)  # which the export needs, hours later
+    is_mean = scores is not None and np.isclose(scores.mean(), value)
     return Evaluation(
         headline=f"{words(name)} {value:.4g}",
         figures=figures,
         between=None,
-        score=Score("" if scores is None else name),
+        score=Score("" if scores is None else name if is_mean else SCORES),
         scores=np.zeros(0) if scores is None else scores.astype(float),
         pictures=sorted(file for file in directory.iterdir() if file.suffix in PICTURES),
     )

@@ -13,6 +13,7 @@ from components.evaluation.figures import Chart
 TEXT = "#808080"  # becomes the page's own colour, light or dark
 LINES = ("#1f6feb", "#d29922", "#8250df", "#1a7f37")
 DOTS = {"linestyle": "", "marker": ".", "markersize": 4, "alpha": 0.5}
+COUNTED = ("epoch", "position")  # of which there are no halves
 SIZE = (5.2, 3.0)  # inches
 NOT_NEEDED = ("Date", "Creator", "Format", "Type")  # in a page
 IMAGE_LIMIT = 256  # pixels; larger samples are not shown
@@ -31,6 +32,7 @@ def drawn(chart: Chart) -> str:
     """
     import matplotlib
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     settings: Any = {"svg.fonttype": "none", "svg.hashsalt": "trireme", "font.family": "sans-serif"}
     settings |= dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor"), TEXT)
@@ -44,6 +46,10 @@ def drawn(chart: Chart) -> str:
             axes.plot(*points, color=colour, label=name, **how)
             if chart.dots:  # what is on the diagonal is right
                 axes.axline((points[0][0], points[0][0]), slope=1, color=TEXT, linewidth=0.8)
+        if chart.dots:
+            axes.set_aspect("equal", "datalim")
+        elif chart.across in COUNTED:
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel(chart.across)
         axes.set_ylabel(chart.up)
         axes.grid(alpha=0.2)

@@ -53,7 +53,9 @@ def write(file: Path, judged: Judged, workspace: Path, data: Path) -> None:
         **judged._asdict(),
         about=_training(workspace) | _run(),
         charts=_charts(evaluation, workspace),
-        pictures=[_embedded(picture) for picture in evaluation.pictures] if evaluation else [],
+        pictures=[(file.stem, _embedded(file)) for file in evaluation.pictures]
+        if evaluation
+        else [],
         worst=_shown(evaluation, data),
         words=words,
         exported=Markup(EXPORTED),

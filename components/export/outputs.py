@@ -4,7 +4,9 @@ import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from components.errors import StepFailed
 from components.evaluation import report as page
+from components.evaluation.held_out import has_samples
 from components.evaluation.own import FOUND, inputs_of
 from components.export.export import Exported, export
 from components.tracking.registry import CHALLENGER, CHAMPION
@@ -50,8 +52,17 @@ def export_and_report(
         workspace: The run workspace, which the files and the report are kept in.
         exported: kfp's Model artifact.
         report: kfp's HTML artifact.
+
+    Raises:
+        StepFailed: It cannot be exported, or there is nothing to compare the files on.
     """
     place = Path(workspace)
+    inputs = inputs_of(place / FOUND)
+    if inputs is None and (place / FOUND).is_dir() and not has_samples(Path(data)):
+        raise StepFailed(
+            "there is nothing to compare exported files on: the dataset has no held-out samples in "
+            "a form that is known, and the program that evaluates left no inputs.npy"
+        )
     result = export(
         Path(model),
         Path(data),
@@ -62,7 +73,7 @@ def export_and_report(
         place / "exported",
         promote,
         champion,
-        inputs_of(place / FOUND),
+        inputs,
     )
     largest = max(result.differences.values())
     shutil.copytree(result.path, exported.path)

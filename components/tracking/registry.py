@@ -166,9 +166,13 @@ def rollback(name: str) -> tuple[str, str]:
 
     with _locked(name):
         found = _version(name, CHAMPION)
-        before = found.tags.get(BEFORE, "") if found else ""
+        if not found:
+            raise InputError(f"there is no registered model {name!r} with a champion")
+        before = found.tags.get(BEFORE, "")
         if not before:
-            raise InputError(f"{name} has no champion, or none before it, to go back to")
+            raise InputError(
+                f"{name} version {found.version} is the first champion, with none to go back to"
+            )
         _must_exist(name, before)
         patiently(lambda: MlflowClient().set_registered_model_alias(name, CHAMPION, before))
     return str(found.version), before

@@ -6,6 +6,7 @@ from scipy.stats import bootstrap
 
 from components.errors import InputError
 from components.evaluation.classification import SCORE
+from components.evaluation.evaluate import check
 from components.evaluation.figures import Classes
 from components.evaluation.gate import BETTER, Gate, compare, judge, reached
 
@@ -106,14 +107,14 @@ def test_the_interval_is_that_of_scipys_paired_bootstrap():
     [
         (
             {"better_than": 0.1},
-            "gate.better_than: Extra inputs are not permitted; gate has",
+            "gate.better_than is no field of it; gate has least, most",
         ),
-        ({"better_by": -0.5}, "gate.better_by: "),
-        ({"least": {"accuracy": "high"}}, "gate.least.accuracy: "),
-        ({"most": {"rmse": float("nan")}}, "gate.most.rmse: "),
-        ({"better_by": "much"}, "gate.better_by: "),
-        ({"confidence": 1.0}, "gate.confidence: "),
-        ({"class_loss": -0.1}, "gate.class_loss: "),
+        ({"better_by": -0.5}, "gate.better_by "),
+        ({"least": {"accuracy": "high"}}, "gate.least.accuracy "),
+        ({"most": {"rmse": float("nan")}}, "gate.most.rmse "),
+        ({"better_by": "much"}, "gate.better_by "),
+        ({"confidence": 1.0}, "gate.confidence "),
+        ({"class_loss": -0.1}, "gate.class_loss "),
     ],
 )
 def test_a_gate_that_cannot_be_is_refused(options, said):
@@ -149,3 +150,10 @@ def test_min_accuracy_is_for_models_that_have_one():
         True,
         "held-out RMSE 2, and no threshold is set",
     )
+
+
+def test_a_figure_that_nothing_has_is_refused_before_a_run():
+    check(0.9, {"least": {"recall_7": 0.5, "accuracy": 0.9}, "most": {"perplexity": 9}}, {})
+    with pytest.raises(InputError, match=r"gate: there is no figure 'rsme', but accuracy, "):
+        check(0.9, {"most": {"rsme": 1}}, {})
+    check(0.9, {"most": {"rsme": 1}}, {"entrypoint": "evaluate.py"})

@@ -81,6 +81,16 @@ def test_the_champion_is_evaluated_on_the_same_samples(judge):
     assert not judge(scores, scores[1:]).verdict.promote
 
 
+def test_scores_of_another_kind_than_the_headline_are_not_called_by_its_name(judge, tmp_path):
+    program = tmp_path / "code" / "own.py"
+    program.write_text(
+        program.read_text().replace("scores.npy", "other.npy")
+        + ("np.save(found / 'scores.npy', 100 * scores)")
+    )
+    against = judge([0.5, 0.7], [0.4, 0.6]).verdict.against
+    assert against == "better: +10 of scores.npy against champion version 4 (+10 to +10)"
+
+
 def test_without_scores_no_champion_is_beaten(judge, tmp_path):
     program = tmp_path / "code" / "own.py"
     program.write_text(program.read_text().replace("np.save(", "print("))
@@ -115,13 +125,13 @@ def test_a_program_that_is_not_there_is_refused(judge, tmp_path):
         f'{{"a": {"9" * 400}}}',
     ],
 )
-def test_figures_in_another_form_keep_the_gate_shut(judge, tmp_path, content):
+def test_figures_in_another_form_fail_the_step(judge, tmp_path, content):
     write = f"p.write_text({content!r})" if content is not None else ""
     program = "import os, pathlib\np = pathlib.Path(os.environ['EVALUATION_DIR'], 'metrics.json')\n"
     (tmp_path / "code" / "own.py").write_text(program + write)
-    judged = judge([1.0])
-    assert judged.evaluation is None and not judged.verdict.passed
-    assert "metrics.json" in judged.verdict.reason and "\n" not in judged.verdict.reason
+    with pytest.raises(StepFailed, match=r"'own.py': .*metrics.json") as caught:
+        judge([1.0])
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +145,7 @@ def test_figures_in_another_form_keep_the_gate_shut(judge, tmp_path, content):
         ("inputs.npy", np.float32(1)),
     ],
 )
-def test_arrays_in_another_form_keep_the_gate_shut(tmp_path, file, array):
+def test_arrays_in_another_form_are_refused(tmp_path, file, array):
     (tmp_path / "metrics.json").write_text(json.dumps({"bleu": 1}))
     np.save(tmp_path / file, array)
     with pytest.raises(own.NotLoadable, match=file):
@@ -170,8 +180,9 @@ def test_what_is_found_of_the_champion_is_not_recorded_with_the_model(
 @pytest.mark.parametrize(
     ("evaluation", "said"),
     [
-        ({"program": "own.py"}, "evaluation.entrypoint: Field required; evaluation has"),
-        ({"entrypoint": "own.py", "args": "x"}, "evaluation.args: "),
+        ({"program": "own.py"}, "evaluation.program is no field of it; evaluation has entrypoint"),
+        ({"args": ["x"]}, "evaluation.entrypoint is needed; evaluation has entrypoint, args"),
+        ({"entrypoint": "own.py", "args": "x"}, "evaluation.args 'x': "),
         ({"entrypoint": "own.sh"}, "must be a .py file in the repository"),
         ({"entrypoint": "../own.py"}, "must be a .py file in the repository"),
         ({"entrypoint": "/own.py"}, "must be a .py file in the repository"),
