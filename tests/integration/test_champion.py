@@ -91,7 +91,7 @@ def test_a_rollback_goes_back_step_by_step(client):
         registry.promote("digits", version)
     assert registry.rollback("digits") == ("2", "4")
     assert registry.rollback("digits") == ("4", "1")
-    with pytest.raises(InputError, match="none before it, to go back to"):
+    with pytest.raises(InputError, match="with none to go back to"):
         registry.rollback("digits")
     assert registry.champion("digits") == "1"
 
@@ -110,7 +110,7 @@ def test_what_is_not_there_is_refused(client):
     for call in (lambda: registry.promote("digits", "99"), lambda: registry.promote("none", "1")):
         with pytest.raises(InputError, match="there is no version"):
             call()
-    with pytest.raises(InputError, match="no champion"):
+    with pytest.raises(InputError, match=r"no registered model 'none' with a champion"):
         registry.rollback("none")
     assert models(client) == ["digits"]
 
@@ -126,6 +126,7 @@ def test_the_commands(client, trireme, tmp_path, store):
     said = "digits version 1 is the champion again, instead of version 2"
     assert run("rollback", "digits") == (0, said, "")
     status, _, error = run("rollback", "digits")
-    assert (status, error.count("\n")) == (2, 0) and error.startswith("error: digits has no")
+    assert (status, error.count("\n")) == (2, 0)
+    assert error.startswith("error: digits version 1 is the first champion")
     status, _, error = run("promote", "digits", "one")
     assert status == 2 and error.startswith("error: there is no version one")
