@@ -3,7 +3,7 @@
 import difflib
 import importlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -99,12 +99,13 @@ class Pipeline:
     Attributes:
         name: Its name.
         graph: The kfp pipeline.
-        check: Refuses parameter values that could not work, with an InputError.
+        check: Refuses parameter values that could not work, with an InputError; for a run on a
+            cluster its second argument are the claims that the pods have mounted.
     """
 
     name: str
     graph: "GraphComponent"
-    check: Callable[[dict[str, Any]], None]
+    check: Callable[[dict[str, Any], Collection[str] | None], None]
 
     @cached_property
     def parameters(self) -> dict[str, Parameter]:
@@ -122,12 +123,16 @@ class Pipeline:
             for name in self.graph.component_spec.inputs
         }
 
-    def arguments(self, given: list[str], file: Path | None) -> dict[str, Any]:
+    def arguments(
+        self, given: list[str], file: Path | None, claims: Collection[str] | None = None
+    ) -> dict[str, Any]:
         """Returns a value for every parameter, checked.
 
         Args:
             given: ``name=value`` as on the command line; these win over the file.
             file: A YAML file that maps names to values.
+            claims: For a run on a cluster, the claims that its pods have mounted; what only this
+                machine could tell is not checked then.
 
         Raises:
             InputError: A parameter is unknown, or its value cannot work.
@@ -141,7 +146,7 @@ class Pipeline:
                 raise InputError(f"-p {pair!r}: must be name=value")
             values[name] = self._parameter(name).parse(text)
         _check_size(values)
-        self.check(values)
+        self.check(values, claims)
         return values
 
     def _default(self, name: str) -> Any:

@@ -73,7 +73,7 @@ def arguments(lineage: Lineage) -> dict[str, Any]:
         name: _value(parameter, params.get(name), lineage.name)
         for name, parameter in again.parameters.items()
     }
-    again.check(values)
+    again.check(values, None)
     return values
 
 

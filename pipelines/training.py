@@ -1,5 +1,6 @@
 """What the training pipelines have in common: checkout, dataset, train, evaluate, export."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -8,7 +9,7 @@ from kfp import dsl, kubernetes
 from components import secrets
 from components.checkout import git
 from components.checkout.component import checkout
-from components.dataset import description
+from components.dataset import description, mounted
 from components.dataset.component import dataset
 from components.dataset.sources import source_of
 from components.evaluation import evaluate as evaluation
@@ -154,23 +155,29 @@ def _never_cached(step: dsl.PipelineTask) -> None:
     step.set_caching_options(enable_caching=False)
 
 
-def check_training(framework: str, parameters: dict[str, Any]) -> None:
+def check_training(
+    framework: str, parameters: dict[str, Any], claims: Collection[str] | None = None
+) -> None:
     """Refuses parameters that could not lead to a model, before anything is created.
 
     Args:
         framework: What connects the replicas.
         parameters: A value for every parameter of the pipeline.
+        claims: Where the run is on a cluster: the claims that its pods have mounted.
 
     Raises:
         InputError: One sentence on the first that is wrong.
     """
     git.check(*(parameters[f"code_{name}"] for name in ("url", "revision", "secret", "directory")))
-    git.check_here(parameters["code_url"], parameters["code_secret"])
     described = description.described(
         *(parameters[f"dataset_{name}"] for name in ("uri", "secret", "options"))
     )
-    description.check_here(described)
-    source_of(described)
+    if claims is None:
+        git.check_here(parameters["code_url"], parameters["code_secret"])
+        description.check_here(described)
+        source_of(described)
+    elif described.way == "mount":
+        mounted.check_claim(described, claims)
     given: dict[str, Any] = NOT_EVERYWHERE | parameters
     launch.prepare(
         Path("/"),
@@ -184,17 +191,20 @@ def check_training(framework: str, parameters: dict[str, Any]) -> None:
     pipeline_run.check(parameters["experiment"])
 
 
-def check(framework: str, parameters: dict[str, Any]) -> None:
+def check(
+    framework: str, parameters: dict[str, Any], claims: Collection[str] | None = None
+) -> None:
     """Refuses parameters that could not work, before anything is created.
 
     Args:
         framework: What the training program is written in.
         parameters: A value for every parameter of the pipeline.
+        claims: Where the run is on a cluster: the claims that its pods have mounted.
 
     Raises:
         InputError: One sentence on the first that is wrong.
     """
-    check_training(framework, parameters)
+    check_training(framework, parameters, claims)
     evaluation.check(*(parameters[name] for name in ("min_accuracy", "gate", "evaluation")))
     load.check(parameters.get("model_factory", ""))
     exporting.check(parameters["model_name"])

@@ -1,5 +1,7 @@
 """Datasets that a pipeline's pods have mounted: what they are, without a copy."""
 
+from collections.abc import Collection
+
 from components.dataset import volumes
 from components.dataset.description import Dataset, refuse_mounted
 from components.dataset.fingerprint import of_content, of_times
@@ -8,6 +10,29 @@ from components.dataset.shelf import Staged
 from components.dataset.sources.local import files_of
 from components.errors import InputError
 from components.home import in_a_pod
+
+
+def check_claim(dataset: Dataset, claims: Collection[str]) -> None:
+    """Refuses a dataset that the pods of a pipeline would not have mounted.
+
+    Args:
+        dataset: One whose ``way`` is ``mount``.
+        claims: The claims that they have.
+
+    Raises:
+        InputError: One sentence that says so.
+    """
+    place = dataset.place
+    if place.kind != "pvc":
+        raise InputError(
+            f"dataset_uri {dataset.uri!r}: the pods of a pipeline mount claims only; make one with "
+            "'trireme dataset volume', compile with --dataset-claim, and give pvc://claim"
+        )
+    if place.host not in claims:
+        raise InputError(
+            f"dataset_uri {dataset.uri!r}: the claim is not mounted; compile the pipeline with "
+            f"--dataset-claim {place.host}"
+        )
 
 
 def find(dataset: Dataset) -> Staged:
@@ -22,17 +47,9 @@ def find(dataset: Dataset) -> Staged:
     if not in_a_pod():
         refuse_mounted(dataset)
     place = dataset.place
-    if place.kind != "pvc":
-        raise InputError(
-            f"dataset_uri {dataset.uri!r}: the pods of a pipeline mount claims only; make one with "
-            "'trireme dataset volume', compile with --dataset-claim, and give pvc://claim"
-        )
+    claims = {path.name for path in volumes.DATASETS.glob("*") if path.is_dir()}
+    check_claim(dataset, claims)
     claim = volumes.DATASETS / place.host
-    if not claim.is_dir():
-        raise InputError(
-            f"dataset_uri {dataset.uri!r}: the claim is not mounted; compile the pipeline with "
-            f"--dataset-claim {place.host}"
-        )
     path = claim / place.path
     if not path.is_dir() or not path.resolve().is_relative_to(claim.resolve()):
         raise InputError(f"dataset_uri {dataset.uri!r}: there is no such directory in the claim")
