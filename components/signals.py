@@ -3,10 +3,27 @@
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType
 
 TOLD_TO_END = (signal.SIGTERM, signal.SIGINT)
 """What ``kill`` and Ctrl-C send."""
+
+
+@dataclass
+class Interrupted(BaseException):
+    """The process was told to end.
+
+    Attributes:
+        number: The signal that told it.
+    """
+
+    number: int
+
+
+def interrupt(number: int, frame: FrameType | None) -> None:
+    """Handles a signal by raising ``Interrupted``."""
+    raise Interrupted(number)
 
 
 @contextmanager

@@ -114,16 +114,18 @@ class Console:
         if self._verbose and not self._is_kfps(line):
             self.print(f"{step:<9} {line}")
 
-    def ended(self, step: str, state: str, summary: str) -> None:
+    def ended(self, step: str, state: str, summary: str, seconds: float | None = None) -> None:
         """Shows how a step ended.
 
         Args:
             step: Its name.
             state: FINISHED, FAILED or KILLED.
             summary: Its result, or what went wrong, in a few words.
+            seconds: How long it took, where somebody else has measured it.
         """
         line = self._lines[step]
-        line.seconds, line.share, line.state = line.elapsed, None, state
+        line.seconds = line.elapsed if seconds is None else seconds
+        line.share, line.state = None, state
         line.text = plain(summary)
         if not self._live:
             self.print(f"{step:<9} {state.lower()} in {line.seconds:.1f} s  {line.text}".rstrip())

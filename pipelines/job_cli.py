@@ -5,7 +5,7 @@ import secrets
 import shlex
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from components.errors import InputError, JobFailed, TriremeError
+from pipelines.tables import age, table
 
 if TYPE_CHECKING:
     from components.training.cluster.connection import Cluster
@@ -159,17 +160,17 @@ def list_jobs(local: Local = False, namespace: Namespace = "", context: Context 
         from components.training.local import jobs
 
         here = jobs.all_jobs(_home())
-        _table(
+        table(
             ["NAME", "KIND", "STATE", "REPLICAS", "AGE", "REASON"],
             [
-                [job.name, job.kind, job.state, len(job.replicas), _age(job.started), job.reason]
+                [job.name, job.kind, job.state, len(job.replicas), age(job.started), job.reason]
                 for job in here
             ],
         )
         return
     from components.training.cluster import jobs as there
 
-    _table(
+    table(
         ["NAME", "KIND", "STATE", "REPLICAS", "AGE", "REASON"],
         [
             [
@@ -177,7 +178,7 @@ def list_jobs(local: Local = False, namespace: Namespace = "", context: Context 
                 row.kind,
                 row.state,
                 f"{row.running}/{row.replicas}",
-                _age(time.time() - row.age),
+                age(time.time() - row.age),
                 row.reason,
             ]
             for row in there.list_jobs(_cluster(namespace, context))
@@ -208,21 +209,21 @@ def status(
     typer.echo(f"{row.kind} {row.name}: {row.state}, {row.running} of {row.replicas} running")
     if row.reason:
         typer.echo(row.reason)
-    _table(
+    table(
         ["REPLICA", "STATE", "RESTARTS", "NODE", "POD", "REASON"],
         [
             [one.name, one.state, one.restarts, one.node, one.pod, one.reason]
             for one in details.replicas
         ],
     )
-    _table(
+    table(
         ["CONDITION", "STATUS", "REASON", "MESSAGE"],
         [
             [one.get(key, "") for key in ("type", "status", "reason", "message")]
             for one in details.conditions
         ],
     )
-    _table(
+    table(
         ["TIME", "REASON", "EVENT"],
         [[one["time"], one["reason"], one["message"]] for one in details.events],
     )
@@ -399,22 +400,3 @@ def _lines(needs_reader: bool = False) -> "Lines":
 
 def _show_state(sentence: str) -> None:
     print(sentence, file=sys.stderr, flush=True)
-
-
-def _age(since: float) -> str:
-    seconds = max(0.0, time.time() - since)
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f}{unit}"
-    return f"{seconds:.0f}s"
-
-
-def _table(head: list[str], rows: Iterable[list[Any]]) -> None:
-    """Prints columns, as wide as they need to be; nothing where there are no rows."""
-    cells = [[str(cell) for cell in row] for row in rows]
-    if not cells:
-        return
-    widths = [max(len(row[column]) for row in [head, *cells]) for column in range(len(head))]
-    for row in [head, *cells]:
-        line = "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
-        typer.echo(line.rstrip())

@@ -14,36 +14,27 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any, BinaryIO
 from unittest.mock import patch
 
 from kfp import local
-from kfp.local import graph_utils, pipeline_orchestrator, status, subprocess_task_handler
+from kfp.local import pipeline_orchestrator, status, subprocess_task_handler
 from kfp.local.orchestrator.enhanced_dag_orchestrator import ConditionEvaluator
 
 from components.errors import InputError, TriremeError, exit_in_words
 from components.home import home
-from components.signals import from_a_terminal, handled
+from components.signals import Interrupted, from_a_terminal, handled, interrupt
 from components.tracking import journal, registry, sync
 from components.tracking.pipeline_run import PipelineRun
 from components.training.local.supervised import supervised
 from pipelines.catalog import Pipeline
 from pipelines.console import Console
+from pipelines.targets import local_runs
+from pipelines.targets.steps import step_names
 
 GRACE = 8.0  # seconds a step gets to end when the run is stopped, its replicas included
 TAIL = 20  # lines of a step's log that are shown when it ends without saying why
-
-
-@dataclass
-class Interrupted(BaseException):
-    """The run was told to stop.
-
-    Attributes:
-        number: The signal that told it.
-    """
-
-    number: int
 
 
 @dataclass
@@ -62,6 +53,7 @@ class Result:
         needs_ui: Whether that UI has to be started first.
         temporary: Directory of the steps' temporary files, removed at the end.
         model_version: The version registered, where there is one.
+        record: What the other commands know the run by.
     """
 
     name: str
@@ -75,6 +67,7 @@ class Result:
     needs_ui: bool = False
     temporary: str = ""
     model_version: str = ""
+    record: local_runs.Record | None = None
 
     @property
     def workspace(self) -> Path:
@@ -107,12 +100,14 @@ def run(pipeline: Pipeline, arguments: dict[str, Any], console: Console) -> Resu
     except InputError:
         shutil.rmtree(result.directory)
         raise
+    result.record = local_runs.Record(result.directory)
     # Not in the run's directory: sockets are made there, whose paths are short.
     result.temporary = tempfile.mkdtemp(prefix="trireme-")
+    steps = step_names(pipeline.graph.pipeline_spec)
     started = time.monotonic()
     with _quiet(result):
         try:
-            with handled(_interrupt, from_a_terminal()), console.showing(_step_names(pipeline)):
+            with handled(interrupt, from_a_terminal()), console.showing(steps):
                 _run_steps(pipeline, arguments, result, record, console)
         except Interrupted as interruption:
             result.status, result.exit_status = "KILLED", 128 + interruption.number
@@ -123,6 +118,7 @@ def run(pipeline: Pipeline, arguments: dict[str, Any], console: Console) -> Resu
         finally:
             with handled(lambda number, frame: sync.hurry(), from_a_terminal()):
                 _close(record, result, {"duration_seconds": time.monotonic() - started})
+            result.record.end(result.status)
             shutil.rmtree(result.temporary, ignore_errors=True)
     result.run_id, result.mlflow_page = record.run_id, record.page
     result.needs_ui = not record.is_on_a_server
@@ -247,6 +243,8 @@ def _run_step(
         result.steps[name] = records
         resources["duration_seconds"] = time.monotonic() - started
         record.step_ended(name, state, result.workspace, resources)
+        if result.record:
+            result.record.step(name, state, resources["duration_seconds"])
         console.ended(name, state, _in_words(records))
     if exit_status == 0:
         return status.Status.SUCCESS
@@ -306,23 +304,3 @@ def _close(record: PipelineRun, result: Result, resources: dict[str, float]) -> 
     except TriremeError as error:
         if result.status != "KILLED":
             result.fail(error)
-
-
-def _step_names(pipeline: Pipeline) -> list[str]:
-    """Returns the names of all steps, nested ones included, in the order kfp.local runs them."""
-    spec = pipeline.graph.pipeline_spec
-
-    def below(component: Any) -> Iterator[str]:
-        tasks = component.dag.tasks
-        for name in reversed(graph_utils.topological_sort_tasks(tasks)):
-            inner = spec.components[tasks[name].component_ref.name]
-            if inner.HasField("dag"):
-                yield from below(inner)
-            else:
-                yield name
-
-    return list(below(spec.root))
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise Interrupted(number)

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from components.errors import InputError, TriremeError
+from components.processes import born
 from components.signals import from_a_terminal, handled
 from components.training.description.job import TrainingJob
 from components.training.local import provision, runner
@@ -237,7 +238,7 @@ def _recorded(directory: Path, kind: str) -> Iterator[None]:
         "state": "running",
         "started": time.time(),
         "pid": os.getpid(),
-        "born": _born(os.getpid()),
+        "born": born(os.getpid()),
     }
     _write(directory, record)
     try:
@@ -271,7 +272,7 @@ def _read(directory: Path) -> LocalJob | None:
     except (OSError, ValueError):  # it is being made, or removed
         return None
     state = record["state"]
-    if state == "running" and _born(record["pid"]) != record["born"]:
+    if state == "running" and born(record["pid"]) != record["born"]:
         state, record["reason"] = "lost", "the command that ran it was killed"
         times = [file.stat().st_mtime for file in (directory / "logs").glob("*.log")]
         record["seconds"] = max([record["started"], *times]) - record["started"]
@@ -284,17 +285,6 @@ def _read(directory: Path) -> LocalJob | None:
         reason=record.get("reason", ""),
         directory=directory,
     )
-
-
-def _born(pid: int) -> str:
-    """Returns when a process started, empty when there is none: a pid may have a new user.
-
-    It is field 22 of /proc/PID/stat (https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html).
-    """
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[19]
-    except OSError:
-        return ""
 
 
 def _pass_on(file: Path, start: int, replica: str, on_line: Callable[[str, str], None]) -> int:

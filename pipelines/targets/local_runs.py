@@ -1,0 +1,182 @@
+"""Runs of pipelines on this machine: what each leaves for the commands that come later."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from components.errors import InputError, TriremeError
+from components.home import home
+from components.processes import born
+
+POLL = 0.2  # seconds between two looks
+ENDING = 60.0  # seconds that a run gets to end when it is cancelled
+
+
+class Record:
+    """What a run keeps of itself in its directory while it runs.
+
+    Args:
+        directory: The run's.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._file = directory / "run.json"
+        self._content: dict[str, Any] = {
+            "state": "running",
+            "started": time.time(),
+            "pid": os.getpid(),
+            "born": born(os.getpid()),
+            "steps": {},
+        }
+        self._write()
+
+    def step(self, name: str, state: str, seconds: float) -> None:
+        """Keeps how a step has ended.
+
+        Args:
+            name: Its name.
+            state: FINISHED, FAILED or KILLED.
+            seconds: How long it took.
+        """
+        self._content["steps"][name] = {"state": state, "seconds": seconds}
+        self._write()
+
+    def end(self, state: str) -> None:
+        """Keeps how the run has ended.
+
+        Args:
+            state: FINISHED, FAILED or KILLED.
+        """
+        self._content |= {
+            "state": state,
+            "seconds": time.time() - self._content["started"],
+        }
+        self._write()
+
+    def _write(self) -> None:
+        partial = self._file.with_suffix(".partial")
+        with suppress(OSError):  # a full disk does not stop the work
+            partial.write_text(json.dumps(self._content))
+            partial.rename(self._file)
+
+
+@dataclass(frozen=True)
+class LocalRun:
+    """A run on this machine.
+
+    Attributes:
+        name: Its name.
+        directory: All that it left.
+        state: running, FINISHED, FAILED or KILLED; or lost, when it was killed with ``kill -9``.
+        created: When it started, in seconds since the epoch.
+        seconds: How long it ran, or has run so far.
+        steps: State and seconds of the steps that have ended, by name.
+        pid: Of the command that runs it.
+    """
+
+    name: str
+    directory: Path
+    state: str
+    created: float
+    seconds: float
+    steps: dict[str, dict[str, Any]]
+    pid: int
+
+    @property
+    def logs(self) -> dict[str, Path]:
+        """The logs of the steps that have started, by name, in the order of their start."""
+        files = (self.directory / "workspace" / "steps").glob("*/output.log")
+        begun = sorted(files, key=lambda file: file.parent.stat().st_ctime)
+        return {file.parent.name: file for file in begun}
+
+
+def latest() -> list[LocalRun]:
+    """Returns the runs of this machine, the newest first."""
+    found = filter(None, (_read(file.parent) for file in (home() / "runs").glob("*/run.json")))
+    return sorted(found, key=lambda run: run.created, reverse=True)
+
+
+def find(name: str) -> LocalRun:
+    """Returns a run by its name.
+
+    Args:
+        name: The name.
+
+    Raises:
+        InputError: There is none of that name.
+    """
+    run = None if "/" in name else _read(home() / "runs" / name)
+    if run is None:
+        raise InputError(
+            f"there is no run {name!r} in {home() / 'runs'}; 'trireme list' shows those there are, "
+            "and --target kfp those on Kubeflow"
+        )
+    return run
+
+
+def cancel(name: str) -> None:
+    """Ends a run; what it has left stays.
+
+    Args:
+        name: Its name.
+
+    Raises:
+        InputError: There is no such run, or it does not run.
+        TriremeError: It does not end.
+    """
+    run = find(name)
+    if run.state != "running":
+        raise InputError(f"run {name} has ended already: {run.state}")
+    os.kill(run.pid, signal.SIGTERM)
+    limit = time.monotonic() + ENDING
+    while find(name).state == "running":
+        if time.monotonic() > limit:
+            raise TriremeError(f"run {name} did not end within {ENDING:.0f} s")
+        time.sleep(POLL)
+
+
+def logs(name: str, step: str, on_line: Callable[[str, str], None]) -> None:
+    """Passes on what the steps of a run have printed.
+
+    Args:
+        name: The run's name.
+        step: The only one to read; empty for all.
+        on_line: Called with a step's name and each line.
+
+    Raises:
+        InputError: There is no such run or step.
+    """
+    run = find(name)
+    if step and step not in run.logs:
+        raise InputError(f"step {step!r}: the run has {', '.join(run.logs) or 'none yet'}")
+    for one, file in run.logs.items():
+        if step in ("", one):
+            with file.open(errors="replace") as lines:
+                for line in lines:
+                    on_line(one, line.rstrip("\n"))
+
+
+def _read(directory: Path) -> LocalRun | None:
+    """Returns the run of a directory, if it is one."""
+    try:
+        record = json.loads((directory / "run.json").read_text())
+    except (OSError, ValueError):
+        return None
+    state = record["state"]
+    if state == "running" and born(record["pid"]) != record["born"]:
+        state = "lost"
+    return LocalRun(
+        name=directory.name,
+        directory=directory,
+        state=state,
+        created=record["started"],
+        seconds=record.get("seconds", time.time() - record["started"]),
+        steps=record["steps"],
+        pid=record["pid"],
+    )
