@@ -10,7 +10,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from components.errors import InputError, TriremeError
-from pipelines import dataset_cli, deploy_cli, job_cli, registry_cli, reproduce_cli, serve_cli
+from pipelines import (
+    dataset_cli,
+    deploy_cli,
+    job_cli,
+    registry_cli,
+    reproduce_cli,
+    runs_cli,
+    serve_cli,
+    upload_cli,
+)
+from pipelines.kubeflow_options import (
+    CaFile,
+    Context,
+    Endpoint,
+    Namespace,
+    Place,
+    Target,
+    TokenFile,
+    check_target,
+    refuse_unless_kfp,
+)
+from pipelines.upload_cli import CacheClaim, DatasetClaim
 
 if TYPE_CHECKING:
     from pipelines.catalog import Pipeline
@@ -27,14 +48,34 @@ app = typer.Typer(
 
 app.add_typer(job_cli.app, name="job")
 app.add_typer(dataset_cli.app, name="dataset")
+app.command()(upload_cli.compile)
+app.command()(upload_cli.upload)
+app.command(name="list")(runs_cli.list_runs)
+app.command()(runs_cli.status)
+app.command()(runs_cli.logs)
+app.command()(runs_cli.cancel)
+app.command()(runs_cli.retry)
 app.command()(registry_cli.promote)
 app.command()(registry_cli.rollback)
 app.command()(reproduce_cli.reproduce)
 app.command()(serve_cli.serve)
 app.command()(deploy_cli.deploy)
 
+_FOR_KFP = (
+    "no_wait",
+    "dataset_claim",
+    "cache_claim",
+    "endpoint",
+    "token_file",
+    "ca_file",
+    "namespace",
+    "kube_context",
+)
+"""Options of ``run`` that mean nothing on this machine."""
+
 PipelineName = Annotated[
-    str | None, typer.Argument(metavar="PIPELINE", help="Name of a pipeline, see 'trireme list'.")
+    str | None,
+    typer.Argument(metavar="PIPELINE", help="Name of a pipeline, see 'trireme pipelines'."),
 ]
 
 
@@ -52,56 +93,54 @@ def run(
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show every line of every step and replica.")
     ] = False,
+    target: Target = "local",
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="With --target kfp: start it and return at once.")
+    ] = False,
+    dataset_claim: DatasetClaim = None,
+    cache_claim: CacheClaim = "",
+    endpoint: Endpoint = "",
+    token_file: TokenFile = "",
+    ca_file: CaFile = "",
+    namespace: Namespace = "",
+    kube_context: Context = "",
     wants_help: Annotated[
         bool, typer.Option("--help", help="Show this, or a pipeline's parameters, and exit.")
     ] = False,
 ) -> None:
-    """Run a pipeline on this machine."""
+    """Run a pipeline on this machine or, with --target kfp, on Kubeflow."""
     if wants_help or pipeline is None:
         typer.echo(context.get_help() if pipeline is None else _parameters_help(pipeline))
         raise typer.Exit(0 if wants_help else InputError.exit_status)
+
+    check_target(target)
+    refuse_unless_kfp(context, target, _FOR_KFP)
 
     from pipelines import catalog
     from pipelines.console import Console
 
     chosen = catalog.load(pipeline)
+    console = Console(sys.stdout, verbose)
+    if target == "kfp":
+        from pipelines import run_kubeflow
+        from pipelines.targets.kubeflow import compiling
+
+        claims = compiling.mounts(dataset_claim or [], cache_claim)
+        arguments = chosen.arguments(param or [], params, set(claims))
+        place = Place(endpoint, token_file, ca_file, namespace, kube_context)
+        raise typer.Exit(
+            run_kubeflow.run(chosen, arguments, claims, place, console, wait=not no_wait)
+        )
     arguments = chosen.arguments(param or [], params)
 
     from pipelines.targets import local
 
-    console = Console(sys.stdout, verbose)
     result = local.run(chosen, arguments, console)
     _show(result, console)
     raise typer.Exit(result.exit_status)
 
 
-@app.command()
-def compile(
-    pipelines: Annotated[
-        list[str] | None, typer.Argument(metavar="[PIPELINE]...", help="All, if none is named.")
-    ] = None,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Where the files go.")
-    ] = Path("compiled"),
-    dataset_claim: Annotated[
-        list[str] | None,
-        typer.Option(metavar="CLAIM", help="A PVC for dataset_uri pvc://CLAIM/path; repeatable."),
-    ] = None,
-    cache_claim: Annotated[
-        str, typer.Option(metavar="CLAIM", help="A PVC for datasets that all runs share.")
-    ] = "",
-) -> None:
-    """Write pipelines as Kubeflow Pipelines YAML, to review, commit and upload."""
-    from pipelines import catalog
-    from pipelines.targets import kubeflow
-
-    claims = kubeflow.mounts(dataset_claim or [], cache_claim)
-    chosen = [catalog.load(name) for name in pipelines or catalog.PIPELINES]
-    for pipeline in chosen:
-        typer.echo(kubeflow.write(pipeline, output, claims))
-
-
-@app.command(name="list")
+@app.command(name="pipelines")
 def list_pipelines() -> None:
     """List the pipelines there are."""
     from pipelines.catalog import PIPELINES

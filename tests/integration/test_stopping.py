@@ -40,6 +40,21 @@ def test_a_signal_ends_everything(trireme, training, number):
     assert nested["dataset"].info.status == "FINISHED"
 
 
+def test_cancel_from_elsewhere_ends_it_as_a_signal_does(trireme, training):
+    name = trireme.run_directory().name
+    assert trireme.call("list").stdout.splitlines()[1].split()[:2] == [name, "running"]
+    assert trireme.call("cancel", name).stdout == f"{name} cancelled\n"
+    training.communicate(timeout=60)
+    assert training.returncode == 128 + signal.SIGTERM
+    head, _, *rows = trireme.call("status", name).stdout.splitlines()
+    assert head.startswith(f"{name}: KILLED, ")
+    assert [row.split()[:2] for row in rows[:3]] == [
+        ["checkout", "FINISHED"],
+        ["dataset", "FINISHED"],
+        ["train", "KILLED"],
+    ]
+
+
 def test_a_second_signal_changes_nothing(trireme, training):
     for _ in range(3):
         training.send_signal(signal.SIGINT)

@@ -197,8 +197,8 @@ def test_an_unknown_pipeline_is_answered_with_those_there_are():
         catalog.load("mxnet")
 
 
-def test_list_names_every_pipeline_with_its_description(trireme):
-    status, output, _ = trireme("list")
+def test_every_pipeline_is_listed_with_its_description(trireme):
+    status, output, _ = trireme("pipelines")
     assert status == 0
     assert output.splitlines() == [f"{name}  {text}" for name, text in PIPELINES.items()]
 
@@ -221,7 +221,7 @@ def test_help_of_a_pipeline_lists_every_parameter_with_its_description(
 def test_help_names_every_command(trireme):
     status, output, _ = trireme("--help")
     assert status == 0
-    for command in ("run", "compile", "list", "ui"):
+    for command in ("run", "compile", "pipelines", "upload", "list", "status", "ui"):
         assert command in output
     assert trireme("run", "--help")[0] == 0
 

@@ -1,0 +1,113 @@
+"""``trireme run --target kfp``: start a run on Kubeflow Pipelines, and stay with it."""
+
+import secrets
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from components.errors import InputError, TriremeError
+from components.signals import Interrupted, from_a_terminal, handled, interrupt
+from pipelines import upload_cli
+from pipelines.catalog import Pipeline
+from pipelines.console import Console
+from pipelines.kubeflow_options import Place
+from pipelines.targets.kubeflow import following, parameters, runs, uploading
+from pipelines.targets.kubeflow.connection import Connection
+from pipelines.targets.kubeflow.reading import ENDED, Run
+from pipelines.targets.steps import step_names
+
+NAME_LIMIT = 128  # letters of an experiment's name that Kubeflow Pipelines keeps
+
+
+def run(
+    pipeline: Pipeline,
+    arguments: dict[str, Any],
+    claims: dict[str, Path],
+    place: Place,
+    console: Console,
+    *,
+    wait: bool,
+) -> int:
+    """Runs a pipeline on Kubeflow Pipelines; returns the command's exit status.
+
+    Args:
+        pipeline: The pipeline.
+        arguments: A value for every parameter.
+        claims: What all of its pods have mounted.
+        place: Where Kubeflow Pipelines is.
+        console: Where the run is shown.
+        wait: Stay until it ends.
+
+    Raises:
+        TriremeError: It cannot be started, or has not succeeded.
+    """
+    parameters.check(arguments)
+    experiment = arguments["experiment"] or pipeline.name
+    if len(experiment) > NAME_LIMIT:
+        raise InputError(
+            f"experiment {experiment!r}: Kubeflow Pipelines takes at most {NAME_LIMIT} letters"
+        )
+    connection = place.connect(stays=wait)
+    version = uploading.upload(connection, pipeline, claims)
+    upload_cli.show(pipeline.name, version, console)
+    name = f"{pipeline.name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+    started = runs.start(connection, version, name, experiment, arguments)
+    console.print(f"{name} started", "bold")
+    console.facts({"Id": started.id, "Page": started.page})
+    if not wait:
+        console.facts({"Status": f"trireme status {started.id} --target kfp"})
+        return 0
+    return _stay(connection, started, step_names(pipeline.graph.pipeline_spec), console)
+
+
+def _stay(connection: Connection, run: Run, steps: list[str], console: Console) -> int:
+    """Follows a run until it ends, or until a person has had enough."""
+    stopped_by = 0
+    while True:
+        try:
+            with handled(interrupt, from_a_terminal()):
+                run = following.follow(connection, run, steps, console)
+            break
+        except TriremeError:  # nothing is known of the run any more
+            _say_it_goes_on(run, console)
+            raise
+        except Interrupted as interruption:
+            if stopped_by or not _wants_it_cancelled(run):
+                _say_it_goes_on(run, console)
+                return 128 + interruption.number
+            stopped_by = 128 + interruption.number
+            run = runs.get(connection, run.id)
+            if run.state not in ENDED:
+                runs.cancel(connection, run)
+                console.print(f"{run.name} is being cancelled")
+    if stopped_by and run.state == "FAILED":  # as the server calls what was terminated
+        run = replace(run, state="KILLED")
+    console.print()
+    console.print(f"{run.name} {run.state}", "bold")
+    console.facts({"Id": run.id, "Page": run.page})
+    error = following.error_of(run, steps)
+    if stopped_by and run.state == "KILLED":
+        return stopped_by
+    if error:
+        sys.stdout.flush()
+        raise error
+    return 0
+
+
+def _say_it_goes_on(run: Run, console: Console) -> None:
+    console.print(f"{run.name} goes on; end it with: trireme cancel {run.id} --target kfp")
+
+
+def _wants_it_cancelled(run: Run) -> bool:
+    """Asks the person at the terminal, if there is one."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    with handled(interrupt, from_a_terminal()):
+        try:
+            return typer.confirm(f"\nCancel {run.name}?", default=False)
+        except (Interrupted, typer.Abort):
+            return False

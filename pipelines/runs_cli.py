@@ -1,0 +1,189 @@
+"""The command line of runs that there are: ``trireme list``, ``status``, ``cancel``, ..."""
+
+import sys
+from contextlib import suppress
+from typing import Annotated
+
+import typer
+
+from components.errors import InputError
+from pipelines.kubeflow_options import (
+    CaFile,
+    Context,
+    Endpoint,
+    Namespace,
+    Place,
+    Target,
+    TokenFile,
+    check_target,
+    refuse_unless_kfp,
+)
+from pipelines.tables import age, table
+
+RunName = Annotated[str, typer.Argument(metavar="RUN", help="Its name; or with kfp its id.")]
+_FOR_KFP = ("endpoint", "token_file", "ca_file", "namespace", "kube_context")
+
+
+def list_runs(
+    context: typer.Context,
+    target: Target = "local",
+    endpoint: Endpoint = "",
+    token_file: TokenFile = "",
+    ca_file: CaFile = "",
+    namespace: Namespace = "",
+    kube_context: Context = "",
+) -> None:
+    """List the runs of pipelines, the latest first."""
+    _check(context, target)
+    if target == "kfp":
+        from pipelines.targets.kubeflow import runs
+
+        place = Place(endpoint, token_file, ca_file, namespace, kube_context)
+        found = runs.latest(place.connect())
+        table(
+            ["NAME", "STATE", "AGE", "SECONDS", "ID"],
+            [
+                [run.name, run.state, age(run.created), f"{run.seconds:.0f}", run.id]
+                for run in found
+            ],
+        )
+    else:
+        from pipelines.targets import local_runs
+
+        here = local_runs.latest()
+        table(
+            ["NAME", "STATE", "AGE", "SECONDS"],
+            [[run.name, run.state, age(run.created), f"{run.seconds:.0f}"] for run in here],
+        )
+        if not here:
+            typer.echo("no runs yet; 'trireme pipelines' lists what can be run", err=True)
+
+
+def status(
+    context: typer.Context,
+    run: RunName,
+    target: Target = "local",
+    endpoint: Endpoint = "",
+    token_file: TokenFile = "",
+    ca_file: CaFile = "",
+    namespace: Namespace = "",
+    kube_context: Context = "",
+) -> None:
+    """Show a run and its steps."""
+    _check(context, target)
+    from pipelines.console import Console
+
+    console = Console(sys.stdout)
+    if target == "kfp":
+        from pipelines.targets.kubeflow import runs
+
+        connection = Place(endpoint, token_file, ca_file, namespace, kube_context).connect()
+        there = runs.find(connection, run)
+        console.print(f"{there.name}: {there.state}, {there.seconds:.0f} s", "bold")
+        if there.error:
+            console.print(there.error)
+        steps = [there.steps.get(name) for name in runs.all_steps(connection, there)]
+        rows = [[step.name, step.state, f"{step.seconds:.0f}"] for step in steps if step]
+        facts = {"Id": there.id, "Page": there.page}
+    else:
+        from pipelines.targets import local_runs
+
+        here = local_runs.find(run)
+        console.print(f"{here.name}: {here.state}, {here.seconds:.0f} s", "bold")
+        ended = here.steps
+        rows = [[name, ended[name]["state"], f"{ended[name]['seconds']:.0f}"] for name in ended]
+        rows += [[name, here.state, ""] for name in here.logs if name not in ended]
+        facts = {"Directory": str(here.directory)}
+    table(["STEP", "STATE", "SECONDS"], rows)
+    console.facts(facts)
+
+
+def logs(
+    context: typer.Context,
+    run: RunName,
+    step: Annotated[str, typer.Option(help="Only this one, as in train.")] = "",
+    target: Target = "local",
+    endpoint: Endpoint = "",
+    token_file: TokenFile = "",
+    ca_file: CaFile = "",
+    namespace: Namespace = "",
+    kube_context: Context = "",
+) -> None:
+    """Show what the steps of a run have printed, each line with its step."""
+    _check(context, target)
+    from components.training.lines import Lines
+    from pipelines.console import plain
+
+    lines = Lines(plain, needs_reader=True)
+    if target == "kfp":
+        from components.training.cluster.connection import PATIENCE_OF_A_PERSON, Cluster
+        from pipelines.targets.kubeflow import logs as kubeflow_logs
+        from pipelines.targets.kubeflow import runs
+
+        connection = Place(endpoint, token_file, ca_file, namespace, kube_context).connect()
+        there = runs.find(connection, run)
+        cluster = Cluster(
+            connection.namespace or "kubeflow",
+            context=kube_context or None,
+            patience=PATIENCE_OF_A_PERSON,
+        )
+        with suppress(BrokenPipeError):
+            kubeflow_logs.logs(cluster, there, runs.all_steps(connection, there), step, lines)
+        return
+    from pipelines.targets import local_runs
+
+    with suppress(BrokenPipeError):
+        local_runs.logs(run, step, lines)
+
+
+def cancel(
+    context: typer.Context,
+    run: RunName,
+    target: Target = "local",
+    endpoint: Endpoint = "",
+    token_file: TokenFile = "",
+    ca_file: CaFile = "",
+    namespace: Namespace = "",
+    kube_context: Context = "",
+) -> None:
+    """End a run; what it has left stays."""
+    _check(context, target)
+    if target == "kfp":
+        from pipelines.targets.kubeflow import runs
+
+        connection = Place(endpoint, token_file, ca_file, namespace, kube_context).connect()
+        there = runs.find(connection, run)
+        runs.cancel(connection, there)
+        typer.echo(f"{there.name} is being cancelled")
+        return
+    from pipelines.targets import local_runs
+
+    local_runs.cancel(run)
+    typer.echo(f"{run} cancelled")
+
+
+def retry(
+    context: typer.Context,
+    run: RunName,
+    target: Target = "local",
+    endpoint: Endpoint = "",
+    token_file: TokenFile = "",
+    ca_file: CaFile = "",
+    namespace: Namespace = "",
+    kube_context: Context = "",
+) -> None:
+    """Have a run that failed on Kubeflow tried again, from the steps on that failed."""
+    _check(context, target)
+    if target != "kfp":
+        raise InputError("retry goes with --target kfp; here 'trireme run' runs it from its start")
+    from pipelines.targets.kubeflow import runs
+
+    connection = Place(endpoint, token_file, ca_file, namespace, kube_context).connect()
+    there = runs.find(connection, run)
+    runs.retry(connection, there)
+    typer.echo(f"{there.name} is tried again")
+
+
+def _check(context: typer.Context, target: str) -> None:
+    check_target(target)
+    refuse_unless_kfp(context, target, _FOR_KFP)

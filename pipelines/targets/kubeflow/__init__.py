@@ -1,0 +1,1 @@
+"""Kubeflow Pipelines as the place where pipelines run."""

@@ -1,0 +1,83 @@
+"""kfp.Client as it is wanted here, and where it is to go."""
+
+import io
+import warnings
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from typing import Any
+
+import kfp
+import kfp_server_api
+from kfp.client.set_volume_credentials import ServiceAccountTokenVolumeCredentials
+from urllib3 import Retry
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where Kubeflow Pipelines is, and who asks.
+
+    Attributes:
+        endpoint: URL of the API, or of the UI before it; empty: kfp.Client's own ways, which are
+            the service of the cluster that this is a pod of, or the proxy of a kubeconfig's API
+            server.
+        namespace: The user's namespace, where there are several users.
+        token: A bearer token; empty for none.
+        token_file: A file with one that is renewed; read again for each request.
+        ca_file: Certificates that the server's is checked against; empty: the usual ones.
+        context: A context of the kubeconfig other than its current one.
+    """
+
+    endpoint: str = ""
+    namespace: str = ""
+    token: str = ""
+    token_file: str = ""
+    ca_file: str = ""
+    context: str = ""
+
+
+class Client(kfp.Client):
+    """kfp.Client, without waiting and printing of its own."""
+
+    @classmethod
+    def of(cls, server: Server) -> "Client":
+        """Connects to a server."""
+        with_token: dict[str, Any] = {}
+        if server.token_file:
+            with_token["credentials"] = ServiceAccountTokenVolumeCredentials(server.token_file)
+        elif server.token:
+            with_token["existing_token"] = server.token
+        with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            return cls(
+                host=server.endpoint or None,
+                ssl_ca_cert=server.ca_file or None,
+                kube_context=server.context or None,
+                **with_token,
+            )
+
+    @property
+    def configuration(self) -> Any:
+        """The generated client's settings."""
+        return self._existing_config
+
+    @property
+    def ui(self) -> str:
+        """URL of the UI, where it was given."""
+        return str(self._uihost or "")
+
+    def get_kfp_healthz(self, sleep_duration: int = 0) -> Any:
+        """Says nothing yet: whether there are several users is asked with our own patience."""
+        return kfp_server_api.V2beta1GetHealthzResponse()
+
+    def _load_config(self, *arguments: Any, **named: Any) -> Any:
+        config = super()._load_config(*arguments, **named)
+        config.retries = Retry(0, raise_on_redirect=False)  # every retry is ours
+        config.host = host = config.host.rstrip("/")
+        if refresh := config.refresh_api_key_hook:
+            # That of a kubeconfig puts its API server's URL back, without the way to Kubeflow.
+            def refreshed(settings: Any) -> None:
+                refresh(settings)
+                settings.host, settings.refresh_api_key_hook = host, refreshed
+
+            config.refresh_api_key_hook = refreshed
+        return config

@@ -1,0 +1,203 @@
+"""The connection to Kubeflow Pipelines: every request, with its retries."""
+
+import time
+from collections.abc import Callable
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import kfp_server_api
+from urllib3.exceptions import HTTPError
+
+from components.errors import InputError
+from components.training.cluster import credentials
+from pipelines.targets.kubeflow import refusals
+from pipelines.targets.kubeflow.client import Client, Server
+from pipelines.targets.kubeflow.refusals import Refused, Unauthorized, Unavailable
+
+PATIENCE = 300.0  # seconds that the server may be away while a run is followed
+PATIENCE_OF_A_PERSON = 15.0  # who waits for the answer
+FIRST_PAUSE, LONGEST_PAUSE = 0.25, 10.0  # seconds between two attempts; each doubles the last
+UNSAID = 1.0  # seconds of waiting that are not worth a word
+TIMEOUT = (10.0, 60.0)  # seconds: to connect, and between two bytes of an answer
+_PASSING = {429, 500, 502, 503, 504}
+
+
+class Connection:
+    """Kubeflow Pipelines, as this user sees it.
+
+    Attributes:
+        namespace: The user's namespace; empty where Kubeflow Pipelines has one user only.
+        patience: Seconds that the server may be away before a request is given up.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        *,
+        patience: float = PATIENCE_OF_A_PERSON,
+        on_wait: Callable[[str], None] = lambda sentence: None,
+    ) -> None:
+        """Finds the server and asks it whose it is.
+
+        Args:
+            server: Where it is.
+            patience: As above.
+            on_wait: Called with a sentence when the server has to be waited for.
+
+        Raises:
+            InputError: There is no server to ask, or it needs to be told a namespace.
+            Refused: It does not answer to this user.
+            Unavailable: It does not answer.
+        """
+        self._server, self._on_wait = server, on_wait
+        self.patience = patience
+        _check(server)
+        self._client = Client.of(server)
+        health = self.ask("healthzs.healthz_service_get_healthz")
+        self.namespace = server.namespace or self._client.get_user_namespace() or ""
+        if health.multi_user and not self.namespace:
+            raise InputError(
+                f"Kubeflow Pipelines at {self.host} has several users: say which namespace is "
+                "yours, with --namespace or KFP_NAMESPACE"
+            )
+
+    @property
+    def host(self) -> str:
+        """The API's URL."""
+        return str(self._client.configuration.host)
+
+    def page(self, path: str) -> str:
+        """Returns the URL of a page in Kubeflow's UI.
+
+        Args:
+            path: What comes after the ``#``.
+        """
+        # A URL that leads through a Kubernetes API server shows no UI.
+        prefix = self._client.ui or ("" if self.host.endswith("/proxy") else self.host)
+        return f"{prefix.rstrip('/')}/#{path}"
+
+    def ask(
+        self, method: str, *, happened: Callable[[], Any] = lambda: None, **arguments: Any
+    ) -> Any:
+        """Sends a request until it is answered.
+
+        What passes is waited out: a server that is away, overloaded or slow. Credentials that it
+        no longer accepts are read again, once.
+
+        Args:
+            method: Of kfp.Client's generated ones, such as ``runs.run_service_get_run``.
+            happened: Asked before the request is sent once more; returns the answer, if the one
+                before has had its effect all the same.
+            arguments: Those of the method.
+
+        Returns:
+            The answer, as one of kfp's models.
+
+        Raises:
+            Refused: The answer is no; see ``pipelines.targets.kubeflow.refusals``.
+            Unavailable: There was no answer.
+        """
+        began = time.monotonic()
+        pause, renewed = FIRST_PAUSE, False
+        while True:
+            try:
+                return self._send(method, arguments)
+            except Unauthorized:
+                if renewed:
+                    raise
+                renewed = True
+                self._client = Client.of(self._server)
+                continue
+            except Unavailable as error:
+                waited = time.monotonic() - began
+                if waited + pause > self.patience:
+                    raise
+                if waited <= UNSAID < waited + pause:
+                    self._on_wait(f"waiting: {error}")
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+            if answer := happened():
+                return answer
+
+    def pages(self, method: str, field: str, **arguments: Any) -> list[Any]:
+        """Returns all that a listing has, whatever the number of its pages.
+
+        Args:
+            method: As for ``ask``.
+            field: Where a page has it.
+            arguments: As for ``ask``.
+        """
+        found: list[Any] = []
+        token = ""
+        while True:
+            page = self.ask(method, page_token=token, page_size=100, **arguments)
+            found += getattr(page, field) or []
+            token = page.next_page_token or ""
+            if not token:
+                return found
+
+    def in_namespace(self) -> dict[str, Any]:
+        """Returns the argument that names the namespace, where there is one."""
+        return {"namespace": self.namespace} if self.namespace else {}
+
+    def _send(self, method: str, arguments: dict[str, Any]) -> Any:
+        """Sends a request once.
+
+        Raises:
+            Refused: The answer is no.
+            Unavailable: It may be another one later.
+        """
+        send = attrgetter(method)(self._client)
+        try:
+            answer = send(**arguments, _request_timeout=TIMEOUT)
+        except kfp_server_api.ApiException as error:
+            if error.status in _PASSING:
+                raise Unavailable(
+                    f"Kubeflow Pipelines at {self.host} fails: {error.status} "
+                    f"{refusals.message_of(error)}"
+                ) from None
+            raise refusals.refusal(error, self.host) from None
+        except HTTPError as error:
+            if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                raise Refused(
+                    f"the certificate of {self.host} is not trusted; set --ca-file or "
+                    "REQUESTS_CA_BUNDLE to the file with the certificate that signed it"
+                ) from None
+            why = str(getattr(error, "reason", error)).rpartition(": ")[2]
+            raise Unavailable(
+                f"Kubeflow Pipelines at {self.host} does not answer ({why}); is --endpoint or "
+                "KF_PIPELINES_ENDPOINT its URL?"
+            ) from None
+        except OSError as error:
+            raise InputError(f"the token cannot be read: {error}") from None
+        except UnicodeDecodeError:
+            raise refusals.not_kubeflow(self.host) from None
+        last = send.__self__.api_client.last_response.urllib3_response
+        if "json" not in last.headers.get("Content-Type", ""):
+            raise refusals.not_kubeflow(self.host)
+        return answer
+
+
+def _check(server: Server) -> None:
+    """Refuses what kfp.Client would stumble over later, or pass over.
+
+    Raises:
+        InputError: One sentence that says what is wrong.
+    """
+    for option, file in (("--token-file", server.token_file), ("--ca-file", server.ca_file)):
+        if file:
+            try:
+                Path(file).read_text()
+            except (OSError, UnicodeDecodeError) as error:
+                why = getattr(error, "strerror", None) or error
+                raise InputError(f"{option} {file}: cannot be read: {why}") from None
+    if server.endpoint:
+        return
+    try:
+        credentials.load(server.context or None)
+    except InputError as error:
+        raise InputError(
+            "no Kubeflow Pipelines to talk to: give --endpoint or set KF_PIPELINES_ENDPOINT to "
+            f"its URL, or KUBECONFIG to a file that kubectl can use ({error.__cause__ or error})"
+        ) from None

@@ -1,0 +1,65 @@
+"""Parameter values that Kubeflow Pipelines would not hand on as they are."""
+
+import math
+import re
+from typing import Any
+
+from components.errors import InputError
+
+WHOLE = 2**53  # up to which a double holds every whole number
+
+# https://github.com/kubeflow/pipelines/blob/2.17.0/backend/src/common/util/parameter_formatter.go
+_MACRO = re.compile(r"\[\[(RunUUID|ScheduledTime|CurrentTime|Index)\b.*?\]\]")
+
+
+def check(values: dict[str, Any]) -> None:
+    """Refuses values that would arrive in a step as something else.
+
+    Kubeflow Pipelines keeps parameters as ``google.protobuf.Value``, whose numbers are doubles.
+
+    Args:
+        values: The parameters of a run.
+
+    Raises:
+        InputError: One sentence on the first of them.
+    """
+    for name, value in values.items():
+        macro = _MACRO.search(value) if isinstance(value, str) else None
+        if macro:
+            raise InputError(
+                f"parameter {name}: {macro[0]} would be replaced by Kubeflow Pipelines; it cannot "
+                "be part of a text there"
+            )
+        _check(name, value)
+
+
+def _check(name: str, value: Any) -> None:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                raise InputError(f"parameter {name}: the key {key!r} is not a text")
+            _check(name, key)
+            _check(f"{name}.{key}", inner)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            _check(f"{name}.{index}", inner)
+    elif isinstance(value, str):
+        _check_text(name, value)
+    elif isinstance(value, int):
+        if abs(value) > WHOLE:
+            raise InputError(
+                f"parameter {name}: {value} would be rounded by Kubeflow Pipelines, which is "
+                f"exact up to {WHOLE}"
+            )
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise InputError(f"parameter {name}: {value} is no number that JSON has")
+    elif value is not None:
+        raise InputError(f"parameter {name}: {value!r} is no value that JSON has")
+
+
+def _check_text(name: str, text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"parameter {name}: {text!r} is no valid text") from None

@@ -1,0 +1,117 @@
+"""What Kubeflow Pipelines says of a run, in the words of a run here."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from pipelines.targets.kubeflow.connection import Connection
+
+WORDS = {
+    "PENDING": "pending",
+    "RUNNING": "running",
+    "PAUSED": "paused",
+    "CANCELING": "stopping",
+    "SUCCEEDED": "FINISHED",
+    "SKIPPED": "skipped",
+    "FAILED": "FAILED",
+    "CANCELED": "KILLED",
+}
+"""What a local run would say, for each of Kubeflow Pipelines' states."""
+
+ENDED = {"FINISHED", "FAILED", "KILLED", "skipped"}
+# Nodes of the workflow with the same name, as in a loop, are shown as one: the first of these.
+_FIRST = ("FAILED", "running", "stopping", "paused", "pending", "KILLED", "FINISHED", "skipped")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of a run.
+
+    Attributes:
+        name: Its name in the pipeline.
+        state: One of ``WORDS``' values; empty before it starts.
+        seconds: How long it has run.
+    """
+
+    name: str
+    state: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run, as the server has it.
+
+    Attributes:
+        id: Its id.
+        name: Its name.
+        state: One of ``WORDS``' values; empty where the server does not say.
+        created: When, in seconds since the epoch.
+        seconds: How long it has run.
+        error: What the server says went wrong.
+        page: It in Kubeflow's UI.
+        steps: Those that have started, and whatever else the server counts as such, by name.
+        source: The model that it was read from.
+    """
+
+    id: str
+    name: str
+    state: str
+    created: float
+    seconds: float
+    error: str
+    page: str
+    steps: dict[str, Step] = field(default_factory=dict)
+    source: Any = None
+
+
+def run(connection: Connection, source: Any) -> Run:
+    """Returns a run as the server has told it.
+
+    Args:
+        connection: The server.
+        source: kfp's model of it.
+    """
+    details = source.run_details.task_details if source.run_details else None
+    steps: dict[str, Step] = {}
+    for task in details or []:
+        step = Step(
+            task.display_name or "",
+            WORDS.get(task.state or "", ""),
+            _seconds(task.start_time, task.end_time),
+        )
+        other = steps.get(step.name)
+        if other is None or _rank(step) < _rank(other):
+            steps[step.name] = step
+    return Run(
+        id=source.run_id,
+        name=source.display_name or "",
+        state=_state(source),
+        created=source.created_at.timestamp() if source.created_at else 0.0,
+        seconds=_seconds(source.created_at, source.finished_at),
+        error=" ".join((source.error.message or "").split()) if source.error else "",
+        page=connection.page(f"/runs/details/{source.run_id}"),
+        steps=steps,
+        source=source,
+    )
+
+
+def _state(source: Any) -> str:
+    """Returns a run's state; of one that was terminated the server says that it failed."""
+    history = [status.state for status in source.state_history or []]
+    if source.state == "FAILED" and history[-2:-1] == ["CANCELING"]:
+        return "KILLED"
+    return WORDS.get(source.state or "", "")
+
+
+def _rank(step: Step) -> int:
+    return _FIRST.index(step.state) if step.state else len(_FIRST)
+
+
+def _seconds(started: datetime | None, ended: datetime | None) -> float:
+    """Returns how long something took, or has taken; what has not ended ended in 1970."""
+    if started is None or started.timestamp() <= 0:
+        return 0.0
+    over = ended is not None and ended.timestamp() > 0
+    end = ended if over and ended else datetime.now(UTC)
+    return max(0.0, (end - started).total_seconds())

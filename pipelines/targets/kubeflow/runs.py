@@ -1,0 +1,195 @@
+"""Runs on Kubeflow Pipelines: start, find, list, cancel and try them again."""
+
+import json
+import re
+from typing import Any
+
+from google.protobuf import json_format
+from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec
+
+from components.errors import InputError
+from pipelines.targets.kubeflow import reading
+from pipelines.targets.kubeflow.connection import Connection
+from pipelines.targets.kubeflow.reading import ENDED, Run
+from pipelines.targets.kubeflow.refusals import AlreadyThere, Invalid, NotFound
+from pipelines.targets.kubeflow.uploading import Version
+from pipelines.targets.steps import step_names
+
+LIMIT = 20  # runs that are listed
+
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def start(
+    connection: Connection,
+    version: Version,
+    name: str,
+    experiment: str,
+    parameters: dict[str, Any],
+) -> Run:
+    """Starts a run.
+
+    Args:
+        connection: The server.
+        version: What is run.
+        name: The run's name, which no other has.
+        experiment: Name of the experiment, made if it is not there.
+        parameters: A value for every parameter.
+
+    Raises:
+        Refused: The server does not take it; see ``pipelines.targets.kubeflow.refusals``.
+        Unavailable: The server does not answer.
+    """
+    body = {
+        "display_name": name,
+        "experiment_id": _experiment(connection, experiment).experiment_id,
+        "pipeline_version_reference": {
+            "pipeline_id": version.pipeline_id,
+            "pipeline_version_id": version.id,
+        },
+        "runtime_config": {"parameters": parameters},
+    }
+    made = connection.ask(
+        "runs.run_service_create_run",
+        run=body,
+        happened=lambda: next(iter(_named(connection, name)), None),
+    )
+    return reading.run(connection, made)
+
+
+def get(connection: Connection, run_id: str) -> Run:
+    """Returns a run, as it is now.
+
+    Args:
+        connection: The server.
+        run_id: Its id.
+    """
+    return reading.run(connection, connection.ask("runs.run_service_get_run", run_id=run_id))
+
+
+def find(connection: Connection, wanted: str) -> Run:
+    """Returns a run by its id or name.
+
+    Args:
+        connection: The server.
+        wanted: Its id or name.
+
+    Raises:
+        InputError: There is none, or more than one.
+    """
+    if _ID.fullmatch(wanted):
+        try:
+            return get(connection, wanted)
+        except NotFound:
+            raise InputError(f"there is no run with the id {wanted} at {connection.host}") from None
+    found = _named(connection, wanted)
+    if len(found) > 1:
+        ids = ", ".join(sorted(run.run_id for run in found))
+        raise InputError(f"{len(found)} runs are called {wanted!r}; say which by its id: {ids}")
+    if not found:
+        raise InputError(
+            f"there is no run {wanted!r} at {connection.host}; 'trireme list --target kfp' shows "
+            "the latest"
+        )
+    return get(connection, found[0].run_id)
+
+
+def latest(connection: Connection) -> list[Run]:
+    """Returns the latest runs, the newest first."""
+    page = connection.ask(
+        "runs.run_service_list_runs",
+        page_size=LIMIT,
+        sort_by="created_at desc",
+        **connection.in_namespace(),
+    )
+    return [reading.run(connection, run) for run in page.runs or []]
+
+
+def cancel(connection: Connection, run: Run) -> None:
+    """Has a run ended; it takes the server a while.
+
+    Args:
+        connection: The server.
+        run: The run.
+
+    Raises:
+        InputError: It has ended already.
+    """
+    if run.state in ENDED:
+        raise InputError(f"run {run.name} has ended already: {run.state}")
+    _change(connection, run, "terminate", lambda state: state in ENDED | {"stopping"})
+
+
+def retry(connection: Connection, run: Run) -> None:
+    """Has a run tried again from the steps on that have failed.
+
+    Args:
+        connection: The server.
+        run: The run.
+
+    Raises:
+        InputError: It has not ended, or there is nothing to try again.
+    """
+    if run.state not in ("FAILED", "KILLED"):
+        raise InputError(
+            f"run {run.name}: only one that has failed can be tried again; it is {run.state}"
+        )
+    _change(connection, run, "retry", lambda state: state not in ENDED)
+
+
+def all_steps(connection: Connection, run: Run) -> list[str]:
+    """Returns the names of all steps that a run may have, in order."""
+    spec = run.source.pipeline_spec
+    reference = run.source.pipeline_version_reference
+    if spec is None and reference is not None:
+        spec = connection.ask(
+            "pipelines.pipeline_service_get_pipeline_version",
+            pipeline_id=reference.pipeline_id,
+            pipeline_version_id=reference.pipeline_version_id,
+        ).pipeline_spec
+    spec = spec or {}
+    spec = spec.get("pipeline_spec", spec)
+    return step_names(json_format.ParseDict(spec, PipelineSpec(), ignore_unknown_fields=True))
+
+
+def _change(connection: Connection, run: Run, verb: str, is_done: Any) -> None:
+    def happened() -> bool:
+        return bool(is_done(get(connection, run.id).state))
+
+    try:
+        connection.ask(f"runs.run_service_{verb}_run", run_id=run.id, happened=happened)
+    except Invalid:
+        if not happened():  # by somebody else, or by a request whose answer was lost
+            raise
+
+
+def _experiment(connection: Connection, name: str) -> Any:
+    if found := _experiments(connection, name):
+        return found[0]
+    try:
+        return connection.ask(
+            "experiments.experiment_service_create_experiment",
+            experiment={"display_name": name} | connection.in_namespace(),
+        )
+    except AlreadyThere:
+        return _experiments(connection, name)[0]
+
+
+def _experiments(connection: Connection, name: str) -> list[Any]:
+    return connection.pages(
+        "experiments.experiment_service_list_experiments",
+        "experiments",
+        filter=_called(name),
+        **connection.in_namespace(),
+    )
+
+
+def _named(connection: Connection, name: str) -> list[Any]:
+    return connection.pages(
+        "runs.run_service_list_runs", "runs", filter=_called(name), **connection.in_namespace()
+    )
+
+
+def _called(name: str) -> str:
+    predicate = {"operation": "EQUALS", "key": "display_name", "string_value": name}
+    return json.dumps({"predicates": [predicate]})

@@ -1,0 +1,129 @@
+"""Upload pipelines to Kubeflow Pipelines: each content once, as a version of its pipeline."""
+
+import hashlib
+import importlib.metadata
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from components.checkout.command import git
+from components.checkout.url import SOURCE_TREE
+from pipelines.catalog import Pipeline
+from pipelines.targets.kubeflow import compiling
+from pipelines.targets.kubeflow.connection import Connection
+from pipelines.targets.kubeflow.refusals import AlreadyThere, NotFound
+
+OF_THE_COMMIT, OF_THE_CONTENT = 8, 12  # letters of each id in the name of a version
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of a pipeline on the server.
+
+    Attributes:
+        name: Its name.
+        id: Its id.
+        pipeline_id: Id of the pipeline.
+        page: It in Kubeflow's UI.
+        is_new: Whether it was uploaded just now.
+    """
+
+    name: str
+    id: str
+    pipeline_id: str
+    page: str
+    is_new: bool
+
+
+def upload(connection: Connection, pipeline: Pipeline, claims: dict[str, Path]) -> Version:
+    """Uploads a pipeline, unless the server has the same content already.
+
+    Args:
+        connection: The server.
+        pipeline: The pipeline.
+        claims: What all of its pods have mounted, as ``compiling.mounts`` returns it.
+
+    Raises:
+        Refused: The server does not take it; see ``pipelines.targets.kubeflow.refusals``.
+        Unavailable: The server does not answer.
+    """
+    with tempfile.TemporaryDirectory(prefix="trireme-") as directory:
+        file = compiling.write(pipeline, Path(directory), claims)
+        content = hashlib.sha256(file.read_bytes()).hexdigest()[:OF_THE_CONTENT]
+        pipeline_id = _pipeline(connection, pipeline).pipeline_id
+        found = _find(connection, pipeline_id, content)
+        is_new = found is None
+        if found is None:
+            found = _create(connection, pipeline, pipeline_id, file, content)
+    page = connection.page(f"/pipelines/details/{pipeline_id}/version/{found.pipeline_version_id}")
+    return Version(found.name, found.pipeline_version_id, pipeline_id, page, is_new)
+
+
+def _pipeline(connection: Connection, pipeline: Pipeline) -> Any:
+    """Returns the server's pipeline of that name, made if it is not there."""
+    find = "pipelines.pipeline_service_get_pipeline_by_name"
+    known: dict[str, Any] = {"name": pipeline.name} | connection.in_namespace()
+    try:
+        return connection.ask(find, **known)
+    except NotFound:
+        pass
+    info = pipeline.graph.pipeline_spec.pipeline_info
+    body = {
+        "name": pipeline.name,
+        "display_name": info.display_name or pipeline.name,
+        "description": info.description,
+        "tags": {"made-by": "trireme"},
+    }
+    try:
+        return connection.ask(
+            "pipelines.pipeline_service_create_pipeline",
+            pipeline=body | connection.in_namespace(),
+        )
+    except AlreadyThere:  # since a moment ago, or by a request whose answer was lost
+        return connection.ask(find, **known)
+
+
+def _find(connection: Connection, pipeline_id: str, content: str) -> Any:
+    """Returns the newest version with a content, or None."""
+    predicate = {"operation": "IS_SUBSTRING", "key": "name", "string_value": f"-{content}"}
+    versions = connection.pages(
+        "pipelines.pipeline_service_list_pipeline_versions",
+        "pipeline_versions",
+        pipeline_id=pipeline_id,
+        sort_by="created_at desc",
+        filter=json.dumps({"predicates": [predicate]}),
+    )
+    return next((version for version in versions if version.name.endswith(f"-{content}")), None)
+
+
+def _create(
+    connection: Connection, pipeline: Pipeline, pipeline_id: str, file: Path, content: str
+) -> Any:
+    commit, is_dirty = _commit()
+    name = f"{commit[:OF_THE_COMMIT]}{'-dirty' if is_dirty else ''}-{content}"
+    tags = {"commit": commit, "dirty": str(is_dirty).lower(), "content": content}
+    try:
+        return connection.ask(
+            "pipeline_uploads.upload_pipeline_version",
+            uploadfile=str(file),
+            pipelineid=pipeline_id,
+            name=name,
+            description=pipeline.graph.pipeline_spec.pipeline_info.description,
+            tags=json.dumps(tags),
+        )
+    except AlreadyThere:
+        return _find(connection, pipeline_id, content)
+
+
+def _commit() -> tuple[str, bool]:
+    """Returns the commit that the pipelines are at, and whether they have changed since.
+
+    Where they are no checkout, it is Trireme's release.
+    """
+    head = git("rev-parse", "HEAD", at=SOURCE_TREE)
+    if head.returncode != 0 or not (SOURCE_TREE / ".git").exists():
+        return importlib.metadata.version("trireme"), False
+    changes = git("status", "--porcelain", "--", "components", "pipelines", at=SOURCE_TREE)
+    return head.stdout.strip(), bool(changes.stdout.strip())

@@ -1,0 +1,79 @@
+"""The command line of pipelines for Kubeflow: ``trireme compile`` and ``trireme upload``."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pipelines.kubeflow_options import CaFile, Context, Endpoint, Namespace, Place, TokenFile
+
+if TYPE_CHECKING:
+    from pipelines.console import Console
+    from pipelines.targets.kubeflow.uploading import Version
+
+DatasetClaim = Annotated[
+    list[str] | None,
+    typer.Option(metavar="CLAIM", help="A PVC for dataset_uri pvc://CLAIM/path; repeatable."),
+]
+CacheClaim = Annotated[
+    str, typer.Option(metavar="CLAIM", help="A PVC for datasets that all runs share.")
+]
+
+
+def compile(
+    pipelines: Annotated[
+        list[str] | None, typer.Argument(metavar="[PIPELINE]...", help="All, if none is named.")
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Where the files go.")
+    ] = Path("compiled"),
+    dataset_claim: DatasetClaim = None,
+    cache_claim: CacheClaim = "",
+) -> None:
+    """Write pipelines as Kubeflow Pipelines YAML, to review, commit and upload."""
+    from pipelines import catalog
+    from pipelines.targets.kubeflow import compiling
+
+    claims = compiling.mounts(dataset_claim or [], cache_claim)
+    chosen = [catalog.load(name) for name in pipelines or catalog.PIPELINES]
+    for pipeline in chosen:
+        typer.echo(compiling.write(pipeline, output, claims))
+
+
+def upload(
+    pipelines: Annotated[
+        list[str] | None, typer.Argument(metavar="[PIPELINE]...", help="All, if none is named.")
+    ] = None,
+    dataset_claim: DatasetClaim = None,
+    cache_claim: CacheClaim = "",
+    endpoint: Endpoint = "",
+    token_file: TokenFile = "",
+    ca_file: CaFile = "",
+    namespace: Namespace = "",
+    context: Context = "",
+) -> None:
+    """Upload pipelines to Kubeflow, each as a new version if it has changed."""
+    from pipelines import catalog
+    from pipelines.console import Console
+    from pipelines.targets.kubeflow import compiling, uploading
+
+    claims = compiling.mounts(dataset_claim or [], cache_claim)
+    chosen = [catalog.load(name) for name in pipelines or catalog.PIPELINES]
+    connection = Place(endpoint, token_file, ca_file, namespace, context).connect()
+    console = Console(sys.stdout)
+    for pipeline in chosen:
+        show(pipeline.name, uploading.upload(connection, pipeline, claims), console)
+
+
+def show(pipeline: str, version: "Version", console: "Console") -> None:
+    """Says which version of a pipeline the server has now.
+
+    Args:
+        pipeline: The pipeline's name.
+        version: The version.
+        console: Where it is said.
+    """
+    what = "uploaded" if version.is_new else "is there already, unchanged"
+    console.print(f"{pipeline} {what}", "bold")
+    console.facts({"Version": version.name, "Id": version.id, "Page": version.page})

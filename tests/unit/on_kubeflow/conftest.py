@@ -1,0 +1,36 @@
+"""A server to talk to, and nothing of whoever runs the tests."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import kfp
+import pytest
+from kfp_server import KubeflowServer
+
+from pipelines.targets.kubeflow import connection, following
+
+MINE = (
+    "KF_PIPELINES_ENDPOINT",
+    "KFP_ENDPOINT",
+    "KF_PIPELINES_UI_ENDPOINT",
+    "KF_PIPELINES_SA_TOKEN_PATH",
+    "KFP_EXISTING_TOKEN",
+    "KFP_NAMESPACE",
+    "REQUESTS_CA_BUNDLE",
+    "KUBECONFIG",
+)
+
+
+@pytest.fixture
+def kubeflow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[KubeflowServer]:
+    """A server that is set as the one to use."""
+    for name in MINE:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(kfp.Client, "_LOCAL_KFP_CONTEXT", str(tmp_path / "context.json"))
+    monkeypatch.setattr(following, "PAUSE", 0.01)
+    monkeypatch.setattr(connection, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(connection, "LONGEST_PAUSE", 0.02)
+    with KubeflowServer() as server:
+        monkeypatch.setenv("KF_PIPELINES_ENDPOINT", server.url)
+        yield server

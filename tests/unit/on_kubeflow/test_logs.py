@@ -1,0 +1,163 @@
+"""trireme logs --target kfp: the logs of a run's pods, from a Kubernetes API server."""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+import yaml
+
+THERE = ("--target", "kfp")
+
+
+class ApiServer(BaseHTTPRequestHandler):
+    """Knows pods, by namespace, and their logs."""
+
+    pods: list[dict]
+    logs: dict[str, list[str]]
+
+    def do_GET(self):
+        url = urlsplit(self.path)
+        query = {key: values[0] for key, values in parse_qs(url.query).items()}
+        before, _, after = url.path.rpartition("/pods")
+        namespace, name = before.rpartition("/")[2], after.split("/")
+        mine = [pod for pod in self.pods if pod["metadata"]["namespace"] == namespace]
+        if len(name) == 1:
+            answer = json.dumps({"kind": "PodList", "items": self._chosen(mine, query)})
+        elif query["container"] == "main":
+            lines = enumerate(self.logs[name[1]])
+            answer = "".join(f"2026-01-01T00:00:{n:02d}.5Z {line}\n" for n, line in lines)
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(answer.encode())))
+        self.end_headers()
+        self.wfile.write(answer.encode())
+
+    def _chosen(self, pods, query):
+        for key, value in (query[each].split("=") for each in query if each.endswith("Selector")):
+            pods = [
+                pod
+                for pod in pods
+                if value
+                == (pod["metadata"].get("labels", {}) | pod["metadata"]).get(
+                    key.removeprefix("metadata.")
+                )
+            ]
+        return pods
+
+    def log_message(self, *_):
+        return
+
+
+def a_pod(run, node, at, namespace="kubeflow"):
+    name = node.replace(".", "-").replace("(", "-").replace(")", "")
+    ended = {"name": "main", "restartCount": 0, "state": {"terminated": {"exitCode": 0}}}
+    return {
+        "metadata": {
+            "name": name,
+            "uid": name,
+            "namespace": namespace,
+            "creationTimestamp": f"2026-01-01T00:{at:02d}:00Z",
+            "labels": {"pipeline/runid": run["run_id"]},
+            "annotations": {"workflows.argoproj.io/node-name": node},
+        },
+        "status": {"phase": "Succeeded", "containerStatuses": [ended]},
+    }
+
+
+@pytest.fixture
+def pods(tmp_path, kubeflow, monkeypatch):
+    """An API server that the KUBECONFIG leads to; returns its pods and their logs."""
+
+    class Handler(ApiServer):
+        pods, logs = [], {}
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "contexts": [{"name": "here", "context": {"cluster": "one", "user": "me"}}],
+        "clusters": [
+            {"name": "one", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}
+        ],
+        "users": [{"name": "me", "user": {}}],
+    }
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    yield Handler
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def run(trireme, kubeflow):
+    """A run."""
+    assert trireme("run", "pytorch-training", *THERE, "--no-wait")[0] == 0
+    return kubeflow.only_run()
+
+
+def test_the_lines_of_the_steps_pods_are_shown_in_order(trireme, pods, run):
+    for at, node in enumerate(
+        [
+            "flow.root-driver",
+            "flow.root.checkout-driver",
+            "flow.root.checkout.executor",
+            "flow.root.condition-1.export.executor",
+            "flow.root.train.executor(1)",
+            "flow.root.train.executor(0)",
+        ]
+    ):
+        pods.pods.append(a_pod(run, node, at=30 - at if "train" in node else at))
+        pods.logs[pods.pods[-1]["metadata"]["name"]] = [node, "\x1b[31mdone"]
+    pods.pods.append(a_pod({"run_id": "another"}, "flow.root.checkout.executor", at=1))
+    status, output, errors = trireme("logs", run["run_id"], *THERE)
+    assert (status, errors) == (0, "")
+    assert output.splitlines() == [
+        "[checkout] flow.root.checkout.executor",
+        "[checkout] done",
+        "[export] flow.root.condition-1.export.executor",
+        "[export] done",
+        "[train] flow.root.train.executor(0)",
+        "[train] done",
+        "[train] flow.root.train.executor(1)",
+        "[train] done",
+    ]
+    only = trireme("logs", run["display_name"], *THERE, "--step", "checkout")[1]
+    assert only.splitlines() == ["[checkout] flow.root.checkout.executor", "[checkout] done"]
+
+
+def test_the_pods_are_looked_for_in_the_users_namespace(trireme, pods, kubeflow):
+    kubeflow.multi_user = True
+    mine = (*THERE, "-n", "team")
+    assert trireme("run", "pytorch-training", *mine, "--no-wait")[0] == 0
+    run = kubeflow.only_run()
+    pods.pods.append(a_pod(run, "flow.root.train.executor", at=1, namespace="team"))
+    pods.logs["flow-root-train-executor"] = ["here"]
+    assert trireme("logs", run["run_id"], *mine)[1] == "[train] here\n"
+
+
+def test_a_run_without_pods_is_one_sentence(trireme, pods, run, kubeflow):
+    status, _, errors = trireme("logs", run["run_id"], *THERE)
+    assert (status, errors.count("\n")) == (2, 1)
+    assert "has no pods in namespace kubeflow: either no step has started, or" in errors
+    assert f"{kubeflow.url}/#/runs/details/{run['run_id']}" in errors
+
+
+def test_a_step_that_there_is_not_is_refused(trireme, pods, run):
+    status, _, errors = trireme("logs", run["run_id"], *THERE, "--step", "root")
+    assert (status, errors) == (
+        2,
+        "error: step 'root': the run has checkout, dataset, train, evaluate, export\n",
+    )
+
+
+def test_without_a_kubeconfig_it_is_said_what_to_set(trireme, pods, run, monkeypatch):
+    monkeypatch.delenv("KUBECONFIG")
+    status, _, errors = trireme("logs", run["run_id"], *THERE)
+    assert (status, errors.count("\n")) == (2, 1)
+    assert "set KUBECONFIG to a file that kubectl can use" in errors

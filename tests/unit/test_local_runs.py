@@ -1,0 +1,127 @@
+"""trireme list, status, logs and cancel for runs on this machine."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from components.processes import born
+from pipelines.targets import local_runs
+
+
+@pytest.fixture
+def kept(untracked):
+    """Makes the directory of a run with some logs; returns its record."""
+
+    def make(name, **logs):
+        directory = untracked / "runs" / name
+        for step, text in logs.items():
+            log = directory / "workspace" / "steps" / step / "output.log"
+            log.parent.mkdir(parents=True)
+            log.write_text(text)
+        directory.mkdir(parents=True, exist_ok=True)
+        return local_runs.Record(directory)
+
+    return make
+
+
+def change(untracked, name, **fields):
+    file = untracked / "runs" / name / "run.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | fields))
+
+
+def test_list_shows_the_latest_first(trireme, kept, untracked):
+    kept("first").end("FAILED")
+    kept("second").end("KILLED")
+    kept("third")
+    kept("fourth")
+    for started, name in enumerate(("first", "second", "third", "fourth")):
+        change(untracked, name, started=started)
+    change(untracked, "fourth", born="0")
+    status, output, _ = trireme("list")
+    head, *rows = [line.split() for line in output.splitlines()]
+    assert (status, head) == (0, ["NAME", "STATE", "AGE", "SECONDS"])
+    assert [row[:2] for row in rows] == [
+        ["fourth", "lost"],
+        ["third", "running"],
+        ["second", "KILLED"],
+        ["first", "FAILED"],
+    ]
+
+
+def test_without_any_it_is_said_where_the_pipelines_are(trireme, untracked):
+    status, output, errors = trireme("list")
+    assert (status, output) == (0, "")
+    assert errors == "no runs yet; 'trireme pipelines' lists what can be run\n"
+    assert not untracked.exists()
+
+
+def test_status_shows_the_steps_that_have_started(trireme, kept, untracked):
+    record = kept("one", checkout="", train="")
+    record.step("checkout", "FINISHED", 2.4)
+    status, output, _ = trireme("status", "one")
+    assert status == 0
+    assert output.splitlines() == [
+        "one: running, 0 s",
+        "STEP      STATE     SECONDS",
+        "checkout  FINISHED  2",
+        "train     running",
+        f"  Directory  {untracked / 'runs' / 'one'}",
+    ]
+
+
+def test_logs_are_shown_with_their_steps(trireme, kept):
+    kept("one", checkout="a\nb\n", train="c\n\x1b[31md")
+    assert trireme("logs", "one")[1].splitlines() == [
+        "[checkout] a",
+        "[checkout] b",
+        "[train] c",
+        "[train] d",
+    ]
+    assert trireme("logs", "one", "--step", "train")[1] == "[train] c\n[train] d\n"
+    status, _, errors = trireme("logs", "one", "--step", "export")
+    assert (status, errors) == (2, "error: step 'export': the run has checkout, train\n")
+
+
+def test_cancel_ends_the_command_that_runs_it(trireme, kept, untracked):
+    kept("one")
+    ending = (
+        "import signal, sys; from pathlib import Path\n"
+        "from pipelines.targets.local_runs import Record\n"
+        "record = Record(Path(sys.argv[1]))\n"
+        "def end(*_):\n    record.end('KILLED')\n    sys.exit()\n"
+        "signal.signal(signal.SIGTERM, end)\n"
+        "print('ready', flush=True)\n"
+        "while True: signal.pause()"
+    )
+    command = [sys.executable, "-c", ending, str(untracked / "runs" / "one")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert trireme("cancel", "one")[:2] == (0, "one cancelled\n")
+    status, _, errors = trireme("cancel", "one")
+    assert (status, errors) == (2, "error: run one has ended already: KILLED\n")
+
+
+def test_a_pid_that_has_a_new_user_is_not_ended(trireme, kept, untracked):
+    kept("one")
+    change(untracked, "one", pid=os.getpid(), born=born(1))
+    status, _, errors = trireme("cancel", "one")
+    assert (status, errors) == (2, "error: run one has ended already: lost\n")
+
+
+@pytest.mark.parametrize("command", ["status", "logs", "cancel"])
+@pytest.mark.parametrize("name", ["unknown", "../runs/one", ""])
+def test_a_run_that_is_not_there_is_one_sentence(trireme, kept, command, name):
+    kept("one")
+    status, _, errors = trireme(command, name)
+    assert (status, errors.count("\n")) == (2, 1)
+    assert f"there is no run {name!r} in " in errors
+
+
+def test_retry_is_for_kubeflow(trireme):
+    status, _, errors = trireme("retry", "one")
+    assert (status, errors.count("\n")) == (2, 1)
+    assert "retry goes with --target kfp; here 'trireme run'" in errors
