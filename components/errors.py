@@ -36,8 +36,11 @@ def exit_in_words(status: int) -> str:
     """Says how a process ended.
 
     Args:
-        status: Its exit status; 128 + N where signal N ended it, 127 where it did not start.
+        status: Its exit status; 128 + N, or as ``subprocess`` has it -N, where signal N ended it,
+            127 where it did not start.
     """
+    if status < 0:
+        status = 128 - status
     if status == 127:
         return "could not be started"
     try:
@@ -48,3 +51,8 @@ def exit_in_words(status: int) -> str:
 
 class TrackingUnavailable(TriremeError):
     """The MLflow tracking server does not answer."""
+
+
+def first_line(error: BaseException) -> str:
+    """Returns the first line of what an error says, or its type where it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

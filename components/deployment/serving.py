@@ -144,7 +144,7 @@ class Server:
         """
         status = self._process.wait()
         self._reader.join(GRACE)
-        words = exit_in_words(status if status >= 0 else 128 - status)
+        words = exit_in_words(status)
         raise ServingFailed(
             f"the scoring server {words}; its log is {self._log.name}", self._last_lines()
         )

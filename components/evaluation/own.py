@@ -100,8 +100,7 @@ def run(
             tracking["MLFLOW_TRACKING_URI"] = f"sqlite:///{elsewhere}/mlflow.db"
         status, lines = _followed([str(program), *own.args], code, variables | tracking)
     if status:
-        ended = exit_in_words(128 - status if status < 0 else status)
-        raise StepFailed(f"evaluation.entrypoint {own.entrypoint!r} {ended}", lines)
+        raise StepFailed(f"evaluation.entrypoint {own.entrypoint!r} {exit_in_words(status)}", lines)
 
 
 def _followed(program: list[str], directory: Path, variables: dict[str, str]) -> tuple[int, str]:

@@ -67,8 +67,7 @@ def _ask(
         print(json.dumps([str(file.resolve()), str(answers)]), file=process.stdin, flush=True)
     reply = process.stdout.readline()
     if not reply:
-        status = process.wait()
-        how = exit_in_words(status if status >= 0 else 128 - status)
+        how = exit_in_words(process.wait())
         last = output.read_text(errors="replace").splitlines()[-LAST_LINES:]
         raise StepFailed(f"the process that loads {file.name} back {how}", "\n".join(last))
     if reason := json.loads(reply):

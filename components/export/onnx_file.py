@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from components.errors import StepFailed
-from components.training.result.trained import Answer, first_line
+from components.errors import StepFailed, first_line
+from components.training.result.trained import Answer
 
 
 def load_onnx(file: Path) -> Answer:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from components.errors import StepFailed
+from components.errors import StepFailed, first_line
 from components.training.result.tensorflow import SERVING
-from components.training.result.trained import TrainedModel, first_line
+from components.training.result.trained import TrainedModel
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -6,7 +6,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from components.errors import InputError
+from components.errors import InputError, first_line
 from components.home import home
 
 UI_PORT = 5000  # where "trireme ui" shows a database's runs
@@ -79,8 +79,7 @@ def reason_of(error: Exception) -> str:
     from mlflow import get_tracking_uri
 
     uri = get_tracking_uri()
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0].replace(uri, public(uri))
+    return first_line(error).replace(uri, public(uri))
 
 
 def must_answer(uri: str) -> None:

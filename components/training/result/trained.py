@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from components.errors import TriremeError
+from components.errors import TriremeError, first_line
 
 Answer = Callable[[np.ndarray], np.ndarray]  # outputs for inputs, samples along the first axis
 
@@ -33,11 +33,6 @@ class TrainedModel:
     answer: Answer
     weights: int
     precision: str = "float32"
-
-
-def first_line(error: BaseException) -> str:
-    """Returns the first line of what an error says, or its type where it says nothing."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def read(path: Path, expected: str, load: Callable[[Path], Any]) -> Any:
