@@ -17,7 +17,7 @@ from components.home import home
 MOUNTS = Path("/var/run/secrets/trireme")
 """Where pods have their Secrets, in a directory for each purpose."""
 
-DEFAULTS = {"code": "trireme-code", "dataset": "trireme-dataset"}
+DEFAULTS = {"code": "trireme-code", "dataset": "trireme-dataset", "webhook": "trireme-webhook"}
 """What Secrets are called where nobody says otherwise, by purpose; there need not be one."""
 
 # Kubernetes takes dots, too, but Kubeflow Pipelines also calls the pod's volume by this name.
@@ -53,7 +53,7 @@ def given(name: str, purpose: str) -> str:
 
     Args:
         name: A Secret's name.
-        purpose: What it is for, ``code`` or ``dataset``.
+        purpose: What it is for, a key of ``DEFAULTS``.
     """
     if name != DEFAULTS[purpose]:
         return name
@@ -69,7 +69,7 @@ def read(name: str, purpose: str, keys: Iterable[str]) -> Secret:
 
     Args:
         name: The Secret's name; empty for none.
-        purpose: What it is for, ``code`` or ``dataset``: where a pod has it mounted.
+        purpose: What it is for, a key of ``DEFAULTS``: where a pod has it mounted.
         keys: The keys that are looked for.
 
     Raises:

@@ -36,6 +36,16 @@ def step(name: str, workspace: str) -> Iterator[None]:
             _bring_to_mlflow(name, Path(workspace))
 
 
+def in_a_loop(name: str, index: int) -> str:
+    """Returns the name of a step that runs once for each item of a loop.
+
+    Args:
+        name: The component's name.
+        index: The item's number, from 0.
+    """
+    return f"{name}-{index:03}"
+
+
 @contextmanager
 def last_words() -> Iterator[None]:
     """Ends the process in one sentence when an error comes that a person can act on.
@@ -65,6 +75,7 @@ def _bring_to_mlflow(name: str, workspace: Path) -> None:
         return
     from components.tracking.sync import Run, sync
 
+    journal.run_path(workspace, name).write_text(os.environ["MLFLOW_RUN_ID"])
     try:
         sync(workspace, name, Run.from_environment())
     except TrackingUnavailable as error:

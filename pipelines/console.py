@@ -2,9 +2,10 @@
 
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TextIO
 
 import rich.console
@@ -39,6 +40,8 @@ class Line:
         seconds: How long it took, once it has ended.
         text: What it does, or did.
         share: How much of it is done, 0 to 1, where that is known.
+        ended: Of a loop: how many steps have ended, by state.
+        running: Of a loop: how many steps run.
         is_led: Whether another replica than a worker speaks for it.
     """
 
@@ -47,6 +50,8 @@ class Line:
     seconds: float = 0.0
     text: str = ""
     share: float | None = None
+    ended: Counter[str] = field(default_factory=Counter)
+    running: int = 0
     is_led: bool = False
 
     @property
@@ -68,6 +73,8 @@ class Console:
         self._verbose = verbose
         self._live = self._rich.is_terminal and not verbose
         self._lines: dict[str, Line] = {}
+        self._loops: dict[str, str] = {}
+        self._begun: dict[str, float] = {}
         self._spinner = Spinner("dots", style="cyan")
         self._in_executor_input = False
 
@@ -92,25 +99,38 @@ class Console:
         ):
             yield
 
-    def started(self, step: str) -> None:
-        """Shows that a step has started."""
-        self._lines[step] = Line(state="running", started=time.monotonic())
+    def started(self, step: str, loop: str = "") -> None:
+        """Shows that a step has started.
+
+        Args:
+            step: Its name.
+            loop: The name that it shares with the others of a loop, which have one line together.
+        """
+        self._loops[step], self._begun[step] = loop, time.monotonic()
+        line = self._lines.get(loop) if loop else None
+        if line is None or not line.state:
+            line = self._lines[loop or step] = Line(started=time.monotonic())
+        line.state = "running"
+        line.running += 1
         if not self._live:
             self.print(f"{step:<9} started")
 
     def line(self, step: str, line: str) -> None:
         """Takes in a line of a step's log."""
-        shown = self._lines[step]
+        shown = self._lines[self._loops[step] or step]
         said = _REPLICA.match(line) or _COPYING.match(line)
         if said and not line.startswith(_WORKER):
             shown.is_led = True
         if said and said[1].strip() and not (shown.is_led and line.startswith(_WORKER)):
-            shown.text = plain(said[1].strip())[:WIDTH]
-            progress = _PROGRESS.search(shown.text)
+            text = plain(said[1].strip())[:WIDTH]
+            progress = _PROGRESS.search(text)
+            if not self._loops[step]:
+                shown.text = text
             if progress and int(progress[2]):
-                shown.share = min(1.0, int(progress[1]) / int(progress[2]))
+                if not self._loops[step]:
+                    shown.share = min(1.0, int(progress[1]) / int(progress[2]))
                 if not self._live and not self._verbose:
-                    self.print(f"{step:<9} {shown.text}")
+                    self.print(f"{step:<9} {text}")
         if self._verbose and not self._is_kfps(line):
             self.print(f"{step:<9} {line}")
 
@@ -123,12 +143,19 @@ class Console:
             summary: Its result, or what went wrong, in a few words.
             seconds: How long it took, where somebody else has measured it.
         """
-        line = self._lines[step]
-        line.seconds = line.elapsed if seconds is None else seconds
-        line.share, line.state = None, state
+        line = self._lines[self._loops[step] or step]
+        took = time.monotonic() - self._begun[step] if seconds is None else seconds
+        line.running -= 1
+        line.ended[state] += 1
+        if not line.running:
+            line.seconds = line.elapsed if self._loops[step] else took
+            line.share, line.state = None, state
         line.text = plain(summary)
+        if self._loops[step]:
+            counts = ", ".join(f"{count} {name.lower()}" for name, count in line.ended.items())
+            line.text = f"{counts}; {step}: {line.text}"
         if not self._live:
-            self.print(f"{step:<9} {state.lower()} in {line.seconds:.1f} s  {line.text}".rstrip())
+            self.print(f"{step:<9} {state.lower()} in {took:.1f} s  {plain(summary)}".rstrip())
 
     def print(self, text: str = "", style: str = "") -> None:
         """Prints text, without what would change the terminal."""

@@ -34,6 +34,7 @@ def pytorch_training(
     model_factory: str = "",
     model_name: str = "classifier",
     experiment: str = "",
+    webhook_secret: str = DEFAULTS["webhook"],
     seed: int = 0,
     time_limit: int = 0,
     image: str = PYTORCH,
@@ -69,10 +70,12 @@ def pytorch_training(
         model_name: The registered model in MLflow that an exported model becomes a version of.
         experiment: The MLflow experiment. Empty: the one that MLFLOW_EXPERIMENT_ID names, or
             else one called like the pipeline.
+        webhook_secret: The Secret with the url that is told what came of the run, if there is one
+            of that name.
         seed: What the training program finds in SEED.
         time_limit: Seconds that training may take; 0 for no limit.
         image: Container image of the training replicas, used where the job runs in containers.
         job: Further fields of the training job, a JSON object, such as {"gpu": 1} or
             {"elastic": {"min": 1, "max": 4}}; 'trireme job schema' lists them.
     """
-    training.steps("pytorch", PYTORCH, locals())
+    training.steps("pytorch-training", "pytorch", locals())

@@ -39,7 +39,8 @@ def reproduction(
     processes_per_worker: int = 1,
 ) -> None:
     """Trains as another run did, and neither evaluates nor exports nor registers."""
-    training.training_steps(framework, locals())
+    given = locals()
+    training.training(framework, given, training.prepare(given))
 
 
 def pipeline(lineage: Lineage) -> Pipeline:

@@ -12,10 +12,13 @@ from components.checkout.component import checkout
 from components.dataset import description, mounted
 from components.dataset.component import dataset
 from components.dataset.sources import source_of
+from components.deployment.component import deploy
 from components.evaluation import evaluate as evaluation
 from components.evaluation.component import evaluate
 from components.export import export as exporting
 from components.export.component import export
+from components.finish.component import finish
+from components.images import PYTORCH, TENSORFLOW
 from components.tracking import pipeline_run
 from components.training import launch
 from components.training.component import train
@@ -29,6 +32,9 @@ CONFIG = dsl.PipelineConfig(
 )
 """One volume for all pods of a run, those of the training job included."""
 
+
+IMAGES = {"pytorch": PYTORCH, "tensorflow": TENSORFLOW}
+"""The images that evaluate and export models, by framework."""
 
 NOT_EVERYWHERE = {
     "parameter_servers": 0,
@@ -51,108 +57,178 @@ OF_THE_JOB = (
 """Parameters that describe the training job."""
 
 
-class Training(NamedTuple):
-    """The steps that lead to a model.
+class Prepared(NamedTuple):
+    """The steps that training needs.
 
     Attributes:
         code: Checks out the repository.
         data: Stages the dataset.
-        trained: Trains.
     """
 
     code: dsl.PipelineTask
     data: dsl.PipelineTask
-    trained: dsl.PipelineTask
 
 
-def training_steps(framework: Any, parameters: dict[str, Any]) -> Training:
-    """Adds the steps that lead to a model to the pipeline that is being built.
+def steps(pipeline: str, framework: str, parameters: dict[str, Any]) -> None:
+    """Adds all steps from the checkout to the export to the pipeline that is being built.
+
+    Args:
+        pipeline: The pipeline's name.
+        framework: What the training program is written in.
+        parameters: The pipeline's parameters by name.
+    """
+    with finishing(pipeline, parameters):
+        prepared = prepare(parameters)
+        trained = training(framework, parameters, prepared)
+        evaluate_and_export(IMAGES[framework], parameters, prepared, trained.outputs["model"])
+
+
+def finishing(pipeline: str, parameters: dict[str, Any]) -> dsl.ExitHandler:
+    """Returns what the steps of a pipeline are in, so that it ends properly however they end.
+
+    Args:
+        pipeline: The pipeline's name.
+        parameters: The pipeline's parameters by name.
+    """
+    last = finish(
+        pipeline=pipeline,
+        run=dsl.PIPELINE_JOB_ID_PLACEHOLDER,
+        webhook_secret=parameters["webhook_secret"],
+        workspace=dsl.WORKSPACE_PATH_PLACEHOLDER,
+    )
+    _use_secret(last, "webhook", parameters)
+    never_cached(last)
+    return dsl.ExitHandler(last, name="steps")
+
+
+def prepare(parameters: dict[str, Any]) -> Prepared:
+    """Adds the steps that training needs.
+
+    Args:
+        parameters: The pipeline's parameters by name.
+    """
+    code = checkout(
+        url=parameters["code_url"],
+        revision=parameters["code_revision"],
+        secret=parameters["code_secret"],
+        directory=parameters["code_directory"],
+        workspace=dsl.WORKSPACE_PATH_PLACEHOLDER,
+    )
+    data = dataset(
+        uri=parameters["dataset_uri"],
+        secret=parameters["dataset_secret"],
+        options=parameters["dataset_options"],
+        workspace=dsl.WORKSPACE_PATH_PLACEHOLDER,
+    )
+    data.after(code)  # which may fail in a second, and not after a copy of hours
+    _use_secret(code, "code", parameters)
+    _use_secret(data, "dataset", parameters)
+    never_cached(code, data)
+    return Prepared(code, data)
+
+
+def training(
+    framework: Any, parameters: dict[str, Any], prepared: Prepared, **more: Any
+) -> dsl.PipelineTask:
+    """Adds the step that trains.
 
     Args:
         framework: What connects the replicas; may be a parameter of the pipeline, too.
         parameters: The pipeline's parameters by name.
+        prepared: What it needs.
+        more: Further inputs of the component.
     """
     given: dict[str, Any] = NOT_EVERYWHERE | parameters
-    workspace = dsl.WORKSPACE_PATH_PLACEHOLDER
-    code = checkout(
-        url=given["code_url"],
-        revision=given["code_revision"],
-        secret=given["code_secret"],
-        directory=given["code_directory"],
-        workspace=workspace,
-    )
-    data = dataset(
-        uri=given["dataset_uri"],
-        secret=given["dataset_secret"],
-        options=given["dataset_options"],
-        workspace=workspace,
-    )
-    data.after(code)  # which may fail in a second, and not after a copy of hours
-    for purpose, step in (("code", code), ("dataset", data)):
-        kubernetes.use_secret_as_volume(
-            step,
-            secret_name=given[f"{purpose}_secret"],
-            mount_path=str(secrets.MOUNTS / purpose),
-            optional=True,
-        )
     trained = train(
         framework=framework,
         **{name: given[name] for name in OF_THE_JOB},
         job=given["job"],
         evaluation=given["evaluation"],
-        code=code.outputs["path"],
-        data=data.outputs["path"],
+        code=prepared.code.outputs["path"],
+        data=prepared.data.outputs["path"],
         run=dsl.PIPELINE_JOB_ID_PLACEHOLDER,
-        workspace=workspace,
+        workspace=dsl.WORKSPACE_PATH_PLACEHOLDER,
+        **more,
     )
-    for step in [code, data, trained]:
-        _never_cached(step)
-    return Training(code, data, trained)
+    never_cached(trained)
+    return trained
 
 
-def steps(framework: str, framework_image: str, parameters: dict[str, Any]) -> None:
-    """Adds the steps to the pipeline that is being built.
+def evaluate_and_export(
+    image: Any, parameters: dict[str, Any], prepared: Prepared, model: Any, kind: Any = None
+) -> None:
+    """Adds the steps that measure a model and, if it is good enough, export and register it.
 
     Args:
-        framework: What the training program is written in.
-        framework_image: The image that evaluates and exports its models.
+        image: The image that evaluates and exports models of the framework.
         parameters: The pipeline's parameters by name.
+        prepared: What was trained from.
+        model: Where the training program left it.
+        kind: How a new champion is deployed, a parameter of the pipeline that may be empty; None
+            where the pipeline does not deploy.
     """
     given: dict[str, Any] = NOT_EVERYWHERE | parameters
-    workspace = dsl.WORKSPACE_PATH_PLACEHOLDER
-    code, data, trained = training_steps(framework, given)
+    common = {
+        "model": model,
+        "data": prepared.data.outputs["path"],
+        "code": prepared.code.outputs["path"],
+        "entrypoint": given["entrypoint"],
+        "model_factory": given["model_factory"],
+        "model_name": given["model_name"],
+        "workspace": dsl.WORKSPACE_PATH_PLACEHOLDER,
+    }
     evaluated = evaluate(
-        model=trained.outputs["model"],
-        data=data.outputs["path"],
-        code=code.outputs["path"],
-        entrypoint=given["entrypoint"],
-        model_factory=given["model_factory"],
         min_accuracy=given["min_accuracy"],
         gate=given["gate"],
         evaluation=given["evaluation"],
-        model_name=given["model_name"],
-        workspace=workspace,
+        **common,
     )
     with dsl.If(evaluated.outputs["passed"] == True, name="good-enough"):  # noqa: E712
         exported = export(
-            model=trained.outputs["model"],
-            data=data.outputs["path"],
-            code=code.outputs["path"],
-            entrypoint=given["entrypoint"],
-            model_factory=given["model_factory"],
-            model_name=given["model_name"],
             promote=evaluated.outputs["promote"],
             champion=evaluated.outputs["champion"],
-            workspace=workspace,
+            **common,
         )
-    for step in [evaluated, exported]:
-        step.set_container_image(framework_image)
-        _never_cached(step)
+        if kind is not None:
+            _deploy_promoted(kind, parameters["model_name"], evaluated, exported)
+    for step in (evaluated, exported):
+        step.set_container_image(image)
+    never_cached(evaluated, exported)
 
 
-def _never_cached(step: dsl.PipelineTask) -> None:
-    # What a step leaves is in the workspace of its run, where no other run would find it.
-    step.set_caching_options(enable_caching=False)
+def _deploy_promoted(
+    kind: Any, model_name: Any, evaluated: dsl.PipelineTask, exported: dsl.PipelineTask
+) -> None:
+    with (
+        dsl.If(kind != "", name="to-be-deployed"),
+        dsl.If(evaluated.outputs["promote"] == True, name="champion"),  # noqa: E712
+    ):
+        deployed = deploy(
+            kind=kind, model_name=model_name, workspace=dsl.WORKSPACE_PATH_PLACEHOLDER
+        )
+        deployed.after(exported)
+        never_cached(deployed)
+
+
+def never_cached(*steps: dsl.PipelineTask) -> None:
+    """Has steps run in every run.
+
+    What a step leaves is in the workspace of its run, where no other run would find it.
+
+    Args:
+        steps: The steps.
+    """
+    for step in steps:
+        step.set_caching_options(enable_caching=False)
+
+
+def _use_secret(step: dsl.PipelineTask, purpose: str, parameters: dict[str, Any]) -> None:
+    kubernetes.use_secret_as_volume(
+        step,
+        secret_name=parameters[f"{purpose}_secret"],
+        mount_path=str(secrets.MOUNTS / purpose),
+        optional=True,
+    )
 
 
 def check_training(
@@ -205,6 +281,7 @@ def check(
         InputError: One sentence on the first that is wrong.
     """
     check_training(framework, parameters, claims)
+    secrets.check("webhook_secret", parameters["webhook_secret"])
     evaluation.check(*(parameters[name] for name in ("min_accuracy", "gate", "evaluation")))
     load.check(parameters.get("model_factory", ""))
     exporting.check(parameters["model_name"])

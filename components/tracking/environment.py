@@ -18,6 +18,8 @@ TRACKER = "TRIREME_TRACKER"
 
 VARIABLES = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID")
 
+_WHOLE = "pipeline_run"
+
 WAIT = 180.0  # seconds to wait for the file
 POLL = 0.02  # seconds between two looks
 
@@ -32,8 +34,25 @@ def variables() -> dict[str, str]:
         InputError: MLflow refused the run.
         TrackingUnavailable: MLflow could not be opened in time.
     """
-    if TRACKER not in os.environ:
-        return _public({name: os.environ[name] for name in VARIABLES if name in os.environ})
+    if TRACKER in os.environ:
+        return {name: value for name, value in _announced().items() if name in VARIABLES}
+    return _public({name: os.environ[name] for name in VARIABLES if name in os.environ})
+
+
+def pipeline_run() -> str:
+    """Returns the id of the whole pipeline's run, of which that of this step is a part.
+
+    Raises:
+        TriremeError: MLflow could not be opened, or does not answer.
+    """
+    if TRACKER in os.environ:
+        return _announced()[_WHOLE]
+    from components.tracking.sync import Run
+
+    return Run.from_environment().pipeline_id
+
+
+def _announced() -> dict[str, str]:
     file = Path(os.environ[TRACKER])
     limit = time.monotonic() + WAIT
     while not file.exists():
@@ -46,11 +65,11 @@ def variables() -> dict[str, str]:
     return found
 
 
-def announce(file: Path, content: dict[str, str]) -> None:
+def announce(file: Path, content: dict[str, str], pipeline_run: str = "") -> None:
     """Hands the variables, or an ``error``, to the step that waits for them."""
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_suffix(".partial")
-    partial.write_text(json.dumps(_public(content)))
+    partial.write_text(json.dumps(_public(content) | {_WHOLE: pipeline_run}))
     partial.rename(file)
 
 

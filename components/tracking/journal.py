@@ -27,6 +27,12 @@ from typing import Any, TextIO
 
 from components.errors import TriremeError
 
+RUN = "mlflow-run"
+"""What the file is called that names a step's MLflow run."""
+
+MODEL = "model"
+"""The folder of artifacts in which a step's run keeps what training left in MODEL_DIR."""
+
 _journal: TextIO | None = None
 
 
@@ -38,6 +44,27 @@ def journal_path(workspace: Path, step: str) -> Path:
 def synced_path(workspace: Path, step: str) -> Path:
     """Returns the file that tells how many records of the journal MLflow has."""
     return journal_path(workspace, step).with_name("journal.synced")
+
+
+def run_path(workspace: Path, step: str) -> Path:
+    """Returns the file that names the MLflow run that the named step's journal belongs to."""
+    return journal_path(workspace, step).with_name(RUN)
+
+
+def registered_path(workspace: Path) -> Path:
+    """Returns the file that tells which version of which model the run has registered."""
+    return workspace / "registered.json"
+
+
+def registered(workspace: Path) -> dict[str, str]:
+    """Returns ``model``, ``version`` and ``alias`` of what the run registered; empty if nothing.
+
+    Args:
+        workspace: The run workspace.
+    """
+    path = registered_path(workspace)
+    found: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+    return found
 
 
 def read(workspace: Path, step: str) -> list[dict[str, Any]]:
@@ -52,6 +79,17 @@ def read(workspace: Path, step: str) -> list[dict[str, Any]]:
         return []
     complete = path.read_text().rpartition("\n")[0]
     return [json.loads(line) for line in complete.splitlines()]
+
+
+def read_all(workspace: Path) -> list[dict[str, Any]]:
+    """Returns the records of all steps of a run, oldest first.
+
+    Args:
+        workspace: The run workspace.
+    """
+    steps = sorted(path.parent.name for path in (workspace / "steps").glob("*/journal.jsonl"))
+    records = [record for step in steps for record in read(workspace, step)]
+    return sorted(records, key=lambda record: float(record["time"]))
 
 
 @contextmanager

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from components.errors import InputError, TriremeError
 from components.tracking import machine
+from components.tracking.journal import MODEL
 from components.tracking.store import public, reason_of
-from components.tracking.sync import patiently
+from components.tracking.sync import TRAINING, patiently
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-MODEL = "model"  # where the training step's run keeps what was in MODEL_DIR
+VARIED = ("entrypoint", "args", "workers", "processes_per_worker", "seed")
+"""Parameters that a sweep varies: those of the training count, not those of the pipeline."""
 
 _ID = re.compile(r"[0-9a-f]{32}")
 _NAME = re.compile(r"[\w.-]+")
@@ -83,7 +85,8 @@ def read(wanted: str) -> Lineage:
         run_id=run.info.run_id,
         name=run.info.run_name,
         experiment=experiment.name,
-        params=run.data.params,
+        params=run.data.params
+        | {name: value for name, value in training.data.params.items() if name in VARIED},
         framework=training.data.params["framework"],
         code=tags["git.url"],
         commit=tags["git.commit"],
@@ -150,6 +153,33 @@ def bring_trained(run_id: str, directory: Path) -> None:
         _ask(partial(client.download_artifacts, training.info.run_id, MODEL, str(directory)))
 
 
+def ended_since(experiment_id: str, since: int, tags: dict[str, str], limit: int) -> "list[Run]":
+    """Returns the runs of pipelines that started and finished since a moment, the latest first.
+
+    Args:
+        experiment_id: Of the experiment they are in.
+        since: The moment, in milliseconds since 1970.
+        tags: What they have.
+        limit: How many at most.
+
+    Raises:
+        TriremeError: MLflow does not answer, or refuses.
+    """
+    from mlflow import MlflowClient
+
+    asked = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
+    asked += ["attributes.status = 'FINISHED'", f"attributes.start_time > {since}"]
+    search = partial(
+        MlflowClient().search_runs,
+        [experiment_id],
+        " and ".join(asked),
+        max_results=limit,
+        order_by=["attributes.start_time DESC"],
+    )
+    # Not the runs of steps, which have the same tags.
+    return [run for run in _ask(search) if "mlflow.parentRunId" not in run.data.tags]
+
+
 def link(run_id: str, lineage: Lineage, verdict: str) -> None:
     """Records on a run what it was compared with, and what was found.
 
@@ -185,12 +215,8 @@ def _training(run: "Run") -> "Run | None":
     """Returns the run of the step that trained, if that kept a model."""
     from mlflow import MlflowClient
 
-    client = MlflowClient()
-    query = f"tags.`mlflow.parentRunId` = '{run.info.run_id}' and attributes.run_name = 'train'"
-    for step in _ask(partial(client.search_runs, [run.info.experiment_id], query)):
-        if _ask(partial(client.list_artifacts, step.info.run_id, MODEL)):
-            return step
-    return None
+    step = run.data.tags.get(TRAINING)
+    return _ask(partial(MlflowClient().get_run, step)) if step else None
 
 
 def _machine(run: "Run") -> dict[str, str]:

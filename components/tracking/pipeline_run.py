@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from components.errors import InputError, TriremeError
-from components.tracking import machine, registry
+from components.tracking import machine
 from components.tracking.environment import TRACKER, announce
 from components.tracking.store import default_uri, must_answer, page_of, public, quiet, reason_of
 from components.tracking.sync import Run, hurry, log, patiently, sync
@@ -61,9 +61,6 @@ class PipelineRun:
         own = ("MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID")
         self._inherited = {name: value for name, value in os.environ.items() if name not in own}
         self.experiment_id = ""
-        self._model_name = str(params.get("model_name", ""))
-        self._own_evaluation = bool(params.get("evaluation"))
-        self.told: dict[str, str] = {}
         self._steps: dict[str, str] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="mlflow")
         self._work: list[Future[None]] = []
@@ -83,7 +80,7 @@ class PipelineRun:
         return page_of(self.uri, self.experiment_id, self.run_id)
 
     def step_started(
-        self, step: str, directory: Path, champion: Path | None = None
+        self, step: str, directory: Path, before: Callable[[str], None] | None = None
     ) -> dict[str, str]:
         """Has a run opened for a step; returns at once.
 
@@ -91,16 +88,16 @@ class PipelineRun:
             step: The step's name. A step that is tried again keeps its run.
             directory: Where the file with the run's variables appears; apart from the
                 workspace, so that a full disk there can still be told.
-            champion: Where the champion of the pipeline's model is brought before.
+            before: Brings from MLflow what the step wants; called with the experiment's id.
 
         Returns:
             The environment of the step's process, see ``components.tracking.environment``.
         """
         file = directory / f"mlflow-{step}.json"
         file.unlink(missing_ok=True)
-        self._then(self._open_step, step, file, champion)
+        opened = self._then(self._open_step, step, file, before)
         # The step that waits for the file is told if there will be none.
-        self._work[-1].add_done_callback(lambda _: self._tell(file))
+        opened.add_done_callback(lambda _: self._tell(file))
         return self._inherited | {TRACKER: str(file)}
 
     def step_ended(
@@ -132,7 +129,7 @@ class PipelineRun:
         for work in self._work:
             work.result()
 
-    def _then(self, work: Callable[..., None], *arguments: Any) -> None:
+    def _then(self, work: Callable[..., None], *arguments: Any) -> Future[None]:
         """Has something done on MLflow's thread; after a failure, only the run's end."""
 
         def attempt() -> None:
@@ -151,7 +148,9 @@ class PipelineRun:
                     self._problem = refusal
                 raise refusal from error
 
-        self._work.append(self._thread.submit(attempt))
+        submitted = self._thread.submit(attempt)
+        self._work.append(submitted)
+        return submitted
 
     def _open(
         self, name: str, experiment: str, pipeline: str, params: dict[str, Any], home: Path
@@ -188,12 +187,12 @@ class PipelineRun:
             raise InputError(f"MLflow at {public(self.uri)} refuses: {reason}") from None
         client.log_text(self.run_id, machine.packages(), machine.PACKAGES)
 
-    def _open_step(self, step: str, file: Path, champion: Path | None) -> None:
+    def _open_step(self, step: str, file: Path, before: Callable[[str], None] | None) -> None:
         from mlflow import MlflowClient
 
         client = MlflowClient()
-        if champion:
-            registry.bring(self._model_name, champion, self._own_evaluation)
+        if before:
+            before(self.experiment_id)
         if step in self._steps:
             patiently(lambda: client.update_run(self._steps[step], status="RUNNING"))
         else:
@@ -206,7 +205,7 @@ class PipelineRun:
             "MLFLOW_EXPERIMENT_ID": self.experiment_id,
             "MLFLOW_RUN_ID": self._steps[step],
         }
-        announce(file, variables)
+        announce(file, variables, self.run_id)
 
     def _tell(self, file: Path) -> None:
         if self._problem and not file.exists():
@@ -219,7 +218,7 @@ class PipelineRun:
 
         run_id = self._steps[step]
         try:
-            self.told |= sync(workspace, step, Run(run_id, self.run_id))
+            sync(workspace, step, Run(run_id, self.run_id))
             log(run_id, metrics=resources)
         except Exception:
             status = "FAILED"

@@ -88,7 +88,7 @@ def bring(name: str, directory: Path, trained: bool = False) -> None:
 
     store.quiet()
     shutil.rmtree(directory, ignore_errors=True)
-    version = _version(name, CHAMPION)
+    version = version_at(name, CHAMPION)
     if version is None:
         return
     with written_whole(directory) as partial:
@@ -165,7 +165,7 @@ def rollback(name: str) -> tuple[str, str]:
     from mlflow import MlflowClient
 
     with _locked(name):
-        found = _version(name, CHAMPION)
+        found = version_at(name, CHAMPION)
         if not found:
             raise InputError(f"there is no registered model {name!r} with a champion")
         before = found.tags.get(BEFORE, "")
@@ -187,11 +187,12 @@ def challenge(name: str, version: str) -> None:
 
 def champion(name: str) -> str:
     """Returns the version of the champion; empty where there is none."""
-    found = _version(name, CHAMPION)
+    found = version_at(name, CHAMPION)
     return str(found.version) if found else ""
 
 
-def _version(name: str, alias: str) -> Any:
+def version_at(name: str, alias: str) -> Any:
+    """Returns the version of a registered model that has an alias, as MLflow has it, or None."""
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException
 
@@ -214,7 +215,7 @@ def _must_exist(name: str, version: str) -> None:
 def _retire_challenger(name: str, version: str) -> None:
     from mlflow import MlflowClient
 
-    challenger = _version(name, CHALLENGER)
+    challenger = version_at(name, CHALLENGER)
     if challenger and str(challenger.version) == version:
         patiently(lambda: MlflowClient().delete_registered_model_alias(name, CHALLENGER))
 

@@ -24,6 +24,19 @@ BATCH = 100  # parameters or tags that MLflow takes at once
 
 DIGEST_LIMIT = 36  # characters of a dataset's digest that MLflow keeps
 NAME_LIMIT = 250  # characters of a name that MLflow takes
+TRAINING = "training.run"
+"""The tag of a pipeline's run that names the run of the step that holds the model."""
+
+LINEAGE = (
+    "git.commit",
+    "git.url",
+    "dataset.fingerprint",
+    "dataset.uri",
+    "image",
+    "training.inputs",
+)
+"""Tags of a run that the version of the model gets, too."""
+
 _UNUSUAL = re.compile(r"[^\w\-. :/]")  # what MLflow does not accept in a name
 
 
@@ -101,7 +114,7 @@ def _is_away(error: Exception) -> bool:
     return isinstance(error, OperationalError | RequestException | ConnectionError | TimeoutError)
 
 
-def sync(workspace: Path, step: str, run: Run) -> dict[str, str]:
+def sync(workspace: Path, step: str, run: Run) -> None:
     """Brings what a step has recorded and MLflow does not have yet into MLflow.
 
     Args:
@@ -109,24 +122,19 @@ def sync(workspace: Path, step: str, run: Run) -> dict[str, str]:
         step: The step's name.
         run: Where it goes.
 
-    Returns:
-        What MLflow made of it that is worth telling: ``model_version`` where one was registered.
-
     Raises:
         TrackingUnavailable: The server stayed away; the records stay in the workspace, and the
             next call goes on where this one stopped.
     """
     mark = journal.synced_path(workspace, step)
     done = int(mark.read_text()) if mark.exists() else 0
-    told: dict[str, str] = {}
     for number, record in enumerate(journal.read(workspace, step), start=1):
         if number > done:
-            told |= _apply(record, run)
+            _apply(record, run, workspace)
             mark.write_text(str(number))
-    return told
 
 
-def _apply(record: dict[str, Any], run: Run) -> dict[str, str]:
+def _apply(record: dict[str, Any], run: Run, workspace: Path) -> None:
     at = int(record["time"] * 1000)
     both = {run.step_id, run.pipeline_id}
     if "params" in record:
@@ -144,12 +152,14 @@ def _apply(record: dict[str, Any], run: Run) -> dict[str, str]:
             log(run_id, tags={"error": record["error"]["message"]})
     elif "artifact" in record:
         _log_artifact(Path(record["artifact"]), record["folder"], run)
+        if record["folder"] == journal.MODEL:
+            log(run.pipeline_id, tags={TRAINING: run.step_id})
     elif "dataset" in record:
         for run_id in both:
             _log_dataset(run_id, **record["dataset"])
     elif "model" in record:
-        return _log_model(run, **record["model"])
-    return {}
+        registered = _log_model(run, **record["model"])
+        journal.registered_path(workspace).write_text(json.dumps(registered))
 
 
 def log(
@@ -253,11 +263,9 @@ def _log_model(
     pipeline_run = patiently(lambda: MlflowClient().get_run(run.pipeline_id))
     # Without this MLflow puts the model's files below whatever folder we happen to be in.
     mlflow.set_experiment(experiment_id=pipeline_run.info.experiment_id)
-    lineage = {
-        key: value
-        for key, value in pipeline_run.data.tags.items()
-        if key in ("git.commit", "git.url", "dataset.fingerprint", "dataset.uri", "image")
-    } | {key: f"{value:.6g}" for key, value in pipeline_run.data.metrics.items()}
+    lineage = {key: value for key, value in pipeline_run.data.tags.items() if key in LINEAGE} | {
+        key: f"{value:.6g}" for key, value in pipeline_run.data.metrics.items()
+    }
     logged = patiently(
         lambda: mlflow.onnx.log_model(
             model,
@@ -277,7 +285,7 @@ def _log_model(
     alias = _take_part(run, name, version, champion) if promote else registry.CHALLENGER
     if alias == registry.CHALLENGER:
         registry.challenge(name, version)
-    return {"model_version": f"{name}, version {version}, {alias}"}
+    return {"model": name, "version": version, "alias": alias}
 
 
 def _signature(graph: Any, inputs: "np.ndarray", outputs: "np.ndarray") -> Any:

@@ -37,6 +37,7 @@ def train(
     run: str,
     workspace: str,
     task_config: dsl.TaskConfig,
+    start: str = "",
 ) -> NamedTuple("Outputs", model=str, checkpoints=str):
     """Trains on one or several replicas with a program from the checked-out repository.
 
@@ -57,6 +58,7 @@ def train(
         run: Id of the run, which the job's name is made from.
         workspace: The run workspace.
         task_config: What is set on this task, which the job's pods get.
+        start: What the program may start from, as WARM_START_DIR; empty for nothing.
 
     Returns:
         model: Where the program left its model.
@@ -86,6 +88,7 @@ def train(
             time_limit=time_limit,
             more=job,
             tracking=environment.variables(),
+            start=start,
         )
         later = evaluation.get("entrypoint", "")
         return launch.train(described, Path(workspace), asdict(task_config), later)

@@ -11,6 +11,7 @@ from components.home import in_a_pod
 from components.tracking import journal
 from components.training.description.job import TrainingJob
 from components.training.description.reading import merged
+from components.training.inputs import TAG, WARM_START, inputs_of
 from components.training.lines import Lines
 from components.training.manifests import render, to_yaml
 
@@ -25,6 +26,9 @@ OWN = (
     "model_dir",
 )
 """Fields of the description that a pipeline fills in itself."""
+
+REFERENCE = "components/trainers/{}/classifier.py"
+"""The program that learns to classify, by framework, in Trireme's own repository."""
 
 SUMMARY = 200  # characters of the program's last line that stand for what it did
 
@@ -58,6 +62,7 @@ def prepare(
     time_limit: int,
     more: dict[str, Any],
     tracking: dict[str, str] | None = None,
+    start: str = "",
 ) -> TrainingJob:
     """Describes the training job of a run.
 
@@ -69,7 +74,8 @@ def prepare(
         code: Directory of the repository.
         data: Directory of the dataset.
         image: Image of every replica.
-        entrypoint: The training program, relative to the repository.
+        entrypoint: The training program, relative to the repository; empty for the reference one of
+            Trireme's own.
         args: Its arguments.
         workers: Replicas besides the master or chief.
         parameter_servers: TensorFlow: with any, workers train with these and a chief.
@@ -78,6 +84,7 @@ def prepare(
         time_limit: Seconds the job may run; 0 for no limit.
         more: Further fields of the description; none of ``OWN``.
         tracking: Variables that lead the program to its MLflow run.
+        start: What it may start from: what an earlier training left in MODEL_DIR; empty for none.
 
     Raises:
         InputError: A field is wrong.
@@ -96,11 +103,11 @@ def prepare(
         "framework": framework,
         "image": image,
         "code_dir": code,
-        "entrypoint": entrypoint,
+        "entrypoint": entrypoint or REFERENCE.format(framework),
         "args": args,
         "workers": workers,
         "processes_per_worker": processes_per_worker,
-        "env": {"SEED": str(seed)} | (tracking or {}),
+        "env": {"SEED": str(seed)} | (tracking or {}) | ({WARM_START: start} if start else {}),
         "data_dir": data,
         "checkpoint_dir": str(workspace / "checkpoints"),
         # Half a model is never taken for a whole one: the job writes here, success renames it.
@@ -158,7 +165,7 @@ def train(
     model = workspace / "model"
     _keep(Path(job.model_dir), model)
     journal.log_metrics({"replica_seconds": sum(seconds.values())})
-    journal.log_artifact(model, "model")
+    journal.log_artifact(model, journal.MODEL)
     journal.summarize(lines.last)
     return Trained(str(model), job.checkpoint_dir)
 
@@ -282,7 +289,7 @@ def _record(job: TrainingJob, logs: Path) -> None:
     journal.log_params(
         job.model_dump(include=set(names)) | counts | {"world_size": job.world_size, "image": image}
     )
-    journal.log_tags({"image": str(image)})
+    journal.log_tags({"image": str(image), TAG: inputs_of(job)})
     journal.log_artifact(logs / "job.yaml")
     for role, replica in job.roles.items():
         for index in range(replica.count):

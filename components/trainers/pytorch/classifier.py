@@ -7,6 +7,7 @@ An ordinary program: it needs PyTorch, NumPy and, to track metrics, MLflow. Run 
     CHECKPOINT_DIR  a checkpoint after every epoch; training goes on from the last one
     MODEL_DIR       the trained model, model.pt
     SEED            of weights and sample order, default 0
+    WARM_START_DIR  where it is set: the model to start from, as left in MODEL_DIR
     RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT
                     as torchrun and the Kubeflow training operator set them; none: one process
     MLFLOW_TRACKING_URI, MLFLOW_RUN_ID
@@ -174,6 +175,10 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
 
     torch.manual_seed(seed)
     network = Classifier(**shape, width=arguments.width).to(device)
+    if "WARM_START_DIR" in os.environ:
+        start = Path(os.environ["WARM_START_DIR"], "model.pt")
+        weights = torch.load(start, map_location=device, weights_only=True)["state_dict"]
+        network.load_state_dict(weights)
     model = DistributedDataParallel(network) if dist.is_initialized() else network
     optimizer = torch.optim.AdamW(model.parameters(), lr=arguments.learning_rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, arguments.epochs)

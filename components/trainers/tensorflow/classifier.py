@@ -7,6 +7,7 @@ An ordinary program: it needs TensorFlow, NumPy and, to track metrics, MLflow. R
     CHECKPOINT_DIR  a checkpoint after every epoch; training goes on from the last one
     MODEL_DIR       the trained model, a SavedModel in the folder model
     SEED            of weights and sample order, default 0
+    WARM_START_DIR  where it is set: the model to start from, as left in MODEL_DIR
     TF_CONFIG       as the Kubeflow training operator sets it; none: one process
     MLFLOW_TRACKING_URI, MLFLOW_RUN_ID
                     the run that the chief logs metrics to; none: metrics are only printed
@@ -208,6 +209,9 @@ def train(arguments: argparse.Namespace, strategy: tf.distribute.Strategy, chief
     tf.keras.utils.set_random_seed(seed)
     with strategy.scope():
         network = build(*shape)
+        if "WARM_START_DIR" in os.environ:
+            start = tf.saved_model.load(Path(os.environ["WARM_START_DIR"], "model"))
+            network.set_weights([variable.numpy() for variable in start.variables])
         optimizer = tf.keras.optimizers.AdamW(arguments.learning_rate, weight_decay=0.01)
         optimizer.build(network.trainable_variables)
     step = make_step(strategy, network, optimizer)

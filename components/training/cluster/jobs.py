@@ -253,6 +253,29 @@ def delete(cluster: Cluster, name: str) -> None:
     submission.wait_until_gone(cluster, job)
 
 
+def delete_running(cluster: Cluster, prefix: str) -> list[str]:
+    """Deletes our jobs that have not ended and whose names begin in a certain way.
+
+    Args:
+        cluster: The cluster.
+        prefix: How they begin.
+
+    Returns:
+        Their names.
+
+    Raises:
+        Refused: The cluster does not allow it.
+    """
+    found = [
+        job
+        for job in _all_jobs(cluster, MANAGED)[0]
+        if job["metadata"]["name"].startswith(prefix) and not status_of(job).state.ended
+    ]
+    for job in found:
+        submission.delete(cluster, job)
+    return [job["metadata"]["name"] for job in found]
+
+
 def _all_jobs(cluster: Cluster, labels: str = "") -> tuple[list[dict[str, Any]], list[str]]:
     """Returns the jobs of every kind that the cluster has, and the kinds that we may not see.
 

@@ -1,0 +1,72 @@
+"""Deploy a registered model: bring it here, plan its objects, roll them out."""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from components.deployment import deploying, plans, registered
+from components.errors import InputError
+from components.tracking import store
+from components.training.cluster.connection import Cluster
+
+KINDS = ("deployment", "kserve")
+"""The ways in which a cluster serves a model."""
+
+TIMEOUT = 600  # seconds
+
+
+def check_kind(field: str, kind: str) -> None:
+    """Refuses a way to deploy that there is not.
+
+    Args:
+        field: What it is given as.
+        kind: The way.
+
+    Raises:
+        InputError: One sentence that says so.
+    """
+    if kind not in KINDS:
+        raise InputError(f"{field} {kind!r}: must be {' or '.join(KINDS)}")
+
+
+def deploy(
+    model: str,
+    kind: str,
+    image: str,
+    timeout: float,
+    cluster: Cluster,
+    on_state: Callable[[str], None],
+) -> tuple[str, plans.Place]:
+    """Deploys a registered model; to be called from the main thread.
+
+    Args:
+        model: ``MODEL``, ``MODEL@ALIAS`` or ``MODEL/VERSION``.
+        kind: One of ``KINDS``.
+        image: For a Deployment: has MLflow and what the model needs.
+        timeout: Seconds in which it has to come up.
+        cluster: The cluster, with the namespace.
+        on_state: Called with a short sentence whenever it has come on.
+
+    Returns:
+        One sentence on what was done, and where the model answers.
+
+    Raises:
+        TriremeError: As for ``registered.find``, ``registered.bring``, ``plans`` and
+            ``deploying.deploy``.
+    """
+    found = registered.find(model)
+    if found.note:
+        on_state(found.note)
+    uri = store.use()
+    with tempfile.TemporaryDirectory(prefix="trireme-") as directory:
+        brought = registered.bring(found, Path(directory, "model"))
+        if kind == "kserve":
+            plan = plans.as_kserve(brought)
+        else:
+            plan = plans.as_deployment(brought, uri, image)
+    agreement = deploying.deploy(cluster, plan, timeout, on_state)
+    if agreement is None:
+        done = f"{found} is deployed already; nothing was changed"
+    else:
+        done = f"{found} is deployed, and {agreement}"
+    return done, plans.place(cluster, plan)

@@ -1,0 +1,49 @@
+"""Tell a URL what came of a run."""
+
+import time
+from urllib.parse import urlsplit
+
+from components import secrets
+from components.errors import InputError, TriremeError
+from components.finish.outcome import Outcome
+
+TRIES = 4
+PAUSE = 1.0  # seconds before the second try; doubled before each further one
+LIMIT = 10.0  # seconds that an answer may take
+
+
+def send(secret: str, outcome: Outcome) -> None:
+    """Posts what came of a run as JSON to the ``url`` of a Secret.
+
+    With a ``token`` in it, that goes along as a bearer token. The URL is a secret of its own: who
+    knows it can post.
+
+    Args:
+        secret: The Secret's name.
+        outcome: What came of the run.
+
+    Raises:
+        InputError: The Secret holds no ``url`` that could be posted to.
+        TriremeError: Nobody there takes it.
+    """
+    import requests
+
+    keys = secrets.read(secret, "webhook", ("url", "token"))
+    url = keys.get("url", "")
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise InputError(f"webhook_secret {secret!r}: has no key url with an http or https URL")
+    headers = {"Authorization": f"Bearer {keys['token']}"} if "token" in keys else {}
+    reason = ""
+    for number in range(TRIES):
+        time.sleep(PAUSE * 2 ** (number - 1) if number else 0)
+        try:
+            answer = requests.post(url, json=outcome.message, headers=headers, timeout=LIMIT)
+        except requests.RequestException as error:
+            reason = type(error).__name__  # whose text holds the URL
+            continue
+        if answer.ok:
+            return
+        reason = f"it answers {answer.status_code} {answer.reason}"
+        if answer.status_code < 500 and answer.status_code != 429:
+            break
+    raise TriremeError(f"the webhook of {secret} was not told what came of the run: {reason}")

@@ -1,0 +1,109 @@
+"""What has been trained before, as MLflow tells: the champion, and what has tried to beat it."""
+
+import json
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from components.tracking import environment
+from components.tracking.registry import CHAMPION, Champion, version_at
+from components.workspace import written_whole
+
+TAG = "retraining"
+"""The tag of a run that retrains, with the name of the registered model."""
+
+ATTEMPTS = 100  # of the latest runs that are looked at
+
+
+class Attempt(NamedTuple):
+    """A run since the champion's whose model did not become the champion.
+
+    Attributes:
+        name: The run's name.
+        tags: Its tags.
+    """
+
+    name: str
+    tags: dict[str, str]
+
+    @property
+    def why(self) -> str:
+        """Why it did not."""
+        return self.tags.get("champion") or self.tags["gate"]
+
+
+class Before(NamedTuple):
+    """What has been trained before.
+
+    Attributes:
+        champion: The version in use; None where there is none.
+        attempts: The runs that have tried to take its place, the latest first.
+        trained: What the champion's training left; None where that was not asked for, or is gone.
+    """
+
+    champion: Champion | None
+    attempts: list[Attempt]
+    trained: Path | None
+
+
+def place(workspace: Path) -> Path:
+    """Returns where ``bring`` puts it in a run workspace."""
+    return workspace / "before"
+
+
+def found(name: str, workspace: Path, trained: bool) -> Before:
+    """Returns what has been trained before, for a step.
+
+    Args:
+        name: The registered model.
+        workspace: The run workspace, where ``trireme run`` has brought it before the step, and
+            where on a cluster the step brings it itself.
+        trained: Whether what the champion's training left is wanted, too.
+
+    Raises:
+        TriremeError: It cannot be had.
+    """
+    directory = place(workspace)
+    variables = environment.variables()  # which are there when the rest is
+    if environment.TRACKER not in os.environ and "MLFLOW_TRACKING_URI" in os.environ:
+        bring(name, directory, trained, variables.get("MLFLOW_EXPERIMENT_ID", ""))
+    return _read(directory)
+
+
+def bring(name: str, directory: Path, trained: bool, experiment_id: str) -> None:
+    """Brings what has been trained before to a directory.
+
+    Args:
+        name: The registered model.
+        directory: The directory to make or replace.
+        trained: Whether what the champion's training left is wanted, too.
+        experiment_id: Where the attempts are looked for.
+
+    Raises:
+        TriremeError: MLflow does not answer, or refuses.
+    """
+    from components.tracking import lineage
+
+    version = version_at(name, CHAMPION)
+    with written_whole(directory) as partial:
+        if version:
+            about = {"version": str(version.version), "tags": dict(version.tags)}
+            (partial / "champion.json").write_text(json.dumps(about))
+            if trained:
+                lineage.bring_trained(version.tags.get("pipeline_run", ""), partial / "trained")
+        since = version.creation_timestamp if version else 0
+        runs = lineage.ended_since(experiment_id, since, {TAG: name}, ATTEMPTS)
+        attempts = [Attempt(run.info.run_name, run.data.tags) for run in runs]
+        (partial / "attempts.json").write_text(
+            json.dumps([one for one in attempts if "gate" in one.tags])
+        )
+
+
+def _read(directory: Path) -> Before:
+    if not directory.exists():
+        return Before(None, [], None)  # where nothing is tracked
+    about, champion = directory / "champion.json", None
+    if about.exists():
+        champion = Champion(**json.loads(about.read_text()), onnx=None)
+    attempts = [Attempt(*one) for one in json.loads((directory / "attempts.json").read_text())]
+    return Before(champion, attempts, next((directory / "trained").glob("*/"), None))

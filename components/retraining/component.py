@@ -1,0 +1,88 @@
+"""The step that decides whether to train again as a kfp component."""
+
+from typing import NamedTuple
+
+from kfp import dsl
+
+from components.images import BASE
+
+
+@dsl.component(base_image=BASE, install_kfp_package=False)
+def compare(
+    framework: str,
+    entrypoint: str,
+    args: list[str],
+    workers: int,
+    parameter_servers: int,
+    processes_per_worker: int,
+    seed: int,
+    time_limit: int,
+    image: str,
+    job: dict,
+    commit: str,
+    fingerprint: str,
+    code: str,
+    data: str,
+    model_name: str,
+    warm_start: bool,
+    force: bool,
+    images: dict,
+    workspace: str,
+) -> NamedTuple("Outputs", changed=bool, reason=str, start=str, entrypoint=str, image=str):
+    """Compares code, data and parameters with what the champion was trained from.
+
+    Args:
+        framework: As for the training step.
+        entrypoint: As for the training step.
+        args: As for the training step.
+        workers: As for the training step.
+        parameter_servers: As for the training step.
+        processes_per_worker: As for the training step.
+        seed: As for the training step.
+        time_limit: As for the training step.
+        image: As for the training step.
+        job: As for the training step.
+        commit: The commit that was checked out.
+        fingerprint: Of the dataset.
+        code: Where the checkout step put the repository.
+        data: Where the dataset step put the data.
+        model_name: The registered model whose champion it is compared with.
+        warm_start: Whether training starts from what the champion's training left.
+        force: Whether to train even if nothing has changed.
+        images: By framework, the image that evaluates and exports its models.
+        workspace: The run workspace.
+
+    Returns:
+        changed: Whether to train.
+        reason: One sentence that says why.
+        start: Where that is that training starts from; empty for nothing.
+        entrypoint: The training program.
+        image: The image that evaluates and exports models of this framework.
+    """
+    from pathlib import Path
+
+    from components.retraining.comparing import compare
+    from components.step import step
+    from components.training import launch
+
+    with step("compare", workspace):
+        described = launch.prepare(
+            Path(workspace),
+            run="",
+            framework=framework,
+            code=code,
+            data=data,
+            image=image,
+            entrypoint=entrypoint,
+            args=args,
+            workers=workers,
+            parameter_servers=parameter_servers,
+            processes_per_worker=processes_per_worker,
+            seed=seed,
+            time_limit=time_limit,
+            more=job,
+        )
+        found = compare(
+            described, commit, fingerprint, model_name, warm_start, force, Path(workspace)
+        )
+        return *found, described.entrypoint, images[framework]

@@ -1,0 +1,45 @@
+"""What a training depends on besides its code and data, in a form that can be compared."""
+
+import hashlib
+import json
+
+from components.tracking.environment import VARIABLES
+from components.training.description.job import TrainingJob
+
+TAG = "training.inputs"
+"""The tag of a run, and of a model's version, that holds this."""
+
+LIMIT = 5000  # characters of a tag that every MLflow keeps
+
+OF_THE_RUN = {
+    "name",
+    "code_dir",
+    "data_dir",
+    "checkpoint_dir",
+    "model_dir",
+    "time_limit",
+    "queued_limit",
+    "starting_limit",
+}
+"""Fields of a job that say where or when it runs, and change nothing about the model."""
+
+
+def inputs_of(job: TrainingJob) -> str:
+    """Returns the fields of a job that a model depends on, as JSON: the same for the same training.
+
+    What is too long for a tag is told apart by its hash.
+
+    Args:
+        job: The job.
+    """
+    fields = job.model_dump(mode="json", exclude=OF_THE_RUN, exclude_defaults=True)
+    ours = (*VARIABLES, WARM_START)
+    fields["env"] = {name: value for name, value in job.env.items() if name not in ours}
+    text = json.dumps(fields, sort_keys=True)
+    if len(text) > LIMIT:
+        text = json.dumps({"sha256": hashlib.sha256(text.encode()).hexdigest()})
+    return text
+
+
+WARM_START = "WARM_START_DIR"
+"""The variable that names what training starts from, where it starts from something."""

@@ -1,0 +1,247 @@
+"""Run the steps of a pipeline here: each as a process, shown, recorded, and stopped as a whole."""
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any, BinaryIO
+
+from kfp.local import status, subprocess_task_handler
+
+from components.errors import TriremeError, exit_in_words
+from components.retraining import before
+from components.signals import from_a_terminal, handled, interrupt
+from components.step import in_a_loop
+from components.tracking import journal, registry
+from components.tracking.pipeline_run import PipelineRun
+from components.training.local.supervised import supervised
+from pipelines.console import Console
+from pipelines.targets import local_runs
+
+GRACE = 8.0  # seconds a step gets to end when the run is stopped, its replicas included
+TAIL = 20  # lines of a step's log that are shown when it ends without saying why
+
+_ITERATION = re.compile(r"-iteration-(\d+)/[^/]+/executor_output\.json")
+
+
+@dataclass
+class Result:
+    """How a run ended.
+
+    Attributes:
+        name: The run's name.
+        directory: Everything the run left.
+        status: FINISHED, FAILED or KILLED, as MLflow has it.
+        exit_status: What the command exits with.
+        steps: What each step that ran said about itself, by name.
+        error: What went wrong, where something did.
+        run_id: Id of the MLflow run.
+        mlflow_page: The run in MLflow's UI.
+        needs_ui: Whether that UI has to be started first.
+        temporary: Directory of the steps' temporary files, removed at the end.
+        model_version: The version registered, where there is one.
+        record: What the other commands know the run by.
+    """
+
+    name: str
+    directory: Path
+    status: str = "FINISHED"
+    exit_status: int = 0
+    steps: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    error: TriremeError | None = None
+    run_id: str = ""
+    mlflow_page: str = ""
+    needs_ui: bool = False
+    temporary: str = ""
+    model_version: str = ""
+    record: local_runs.Record | None = None
+
+    @property
+    def workspace(self) -> Path:
+        """The run workspace."""
+        return self.directory / "workspace"
+
+    def fail(self, error: TriremeError) -> None:
+        """Makes this the result of a run that failed; the first failure counts."""
+        if self.error is None:
+            self.error, self.status, self.exit_status = error, "FAILED", error.exit_status
+
+
+class Steps:
+    """The steps of a run, which kfp.local starts: one after another, but for those in a loop.
+
+    Args:
+        arguments: The values of the pipeline's parameters.
+        result: What becomes of the run.
+        record: Its record in MLflow.
+        console: Where it is shown.
+    """
+
+    def __init__(
+        self, arguments: dict[str, Any], result: Result, record: PipelineRun, console: Console
+    ) -> None:
+        self._arguments = arguments
+        self._result, self._record, self._console = result, record, console
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._stopped = False
+        self._lock = threading.Lock()
+
+    def interrupt(self, number: int, frame: FrameType | None) -> None:
+        """Handles a signal: tells all steps to end, lets no other start, raises ``Interrupted``."""
+        self._stopped = True
+        for process in list(self._running.values()):
+            process.terminate()
+        interrupt(number, frame)
+
+    def run(self, command: list[str], variables: dict[str, str]) -> status.Status:
+        """Runs one step to its end, shows it and records it.
+
+        Args:
+            command: What kfp would run.
+            variables: Its variables besides those it inherits.
+        """
+        if self._stopped:
+            return status.Status.FAILURE
+        function = command[command.index("--function_to_execute") + 1]
+        iteration = _ITERATION.search(command[command.index("--executor_input") + 1])
+        name = in_a_loop(function, int(iteration[1])) if iteration else function
+        self._console.started(name, function if iteration else "")
+        try:
+            return self._run(name, command, variables)
+        except OSError as error:
+            where = self._result.directory
+            self._result.fail(TriremeError(f"the run {where} cannot go on: {error}"))
+            return status.Status.FAILURE
+
+    def _run(self, name: str, command: list[str], variables: dict[str, str]) -> status.Status:
+        result = self._result
+        command = subprocess_task_handler.replace_python_executable(command, sys.executable)
+        environment = self._record.step_started(name, Path(result.temporary), self._wanted(name))
+        environment |= variables
+        environment["TMPDIR"] = result.temporary
+        log = result.workspace / "steps" / name / "output.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        started, state = time.monotonic(), "KILLED"
+        resources: dict[str, float] = {}
+        records: list[dict[str, Any]] = []
+        try:
+            with log.open("wb") as file:
+                exit_status, resources, tail = self._followed(name, command, environment, file)
+            records = journal.read(result.workspace, name)
+            if not self._stopped:
+                state = "FAILED" if exit_status or _said(records, "error") else "FINISHED"
+        finally:
+            records = records or journal.read(result.workspace, name)
+            resources["duration_seconds"] = time.monotonic() - started
+            self._ended(name, state, records, resources)
+        if exit_status and not self._stopped:
+            result.fail(_error(name, exit_status, records, tail))
+        return status.Status.FAILURE if exit_status else status.Status.SUCCESS
+
+    def _wanted(self, step: str) -> Callable[[str], None] | None:
+        """Returns what brings from MLflow what a step wants, so that it need not load MLflow."""
+        given, workspace = self._arguments, self._result.workspace
+        if step == "evaluate":
+            place, own = registry.place(workspace), bool(given["evaluation"])
+            return lambda experiment_id: registry.bring(given["model_name"], place, own)
+        if step == "compare":
+            place = before.place(workspace)
+            return partial(before.bring, given["model_name"], place, given["warm_start"])
+        return None
+
+    def _followed(
+        self, name: str, command: list[str], environment: dict[str, str], log: BinaryIO
+    ) -> tuple[int, dict[str, float], list[str]]:
+        """Runs a process to its end; returns its status, what it used, and its last lines."""
+        process = None
+        try:
+            process = self._running[name] = supervised(command, GRACE, environment)
+            if self._stopped:
+                process.terminate()
+            tail = _follow(process, log, lambda line: self._console.line(name, line))
+            return *_reap(process), tail
+        except BaseException:
+            with _signals_ignored():  # once is enough
+                if process:
+                    process.terminate()
+                    with contextlib.suppress(ChildProcessError):  # it had ended just before
+                        _reap(process)
+            raise
+        finally:
+            self._running.pop(name, None)
+
+    def _ended(
+        self,
+        name: str,
+        state: str,
+        records: list[dict[str, Any]],
+        resources: dict[str, float],
+    ) -> None:
+        with self._lock:
+            self._result.steps[name] = records
+            self._record.step_ended(name, state, self._result.workspace, resources)
+            if self._result.record:
+                self._result.record.step(name, state, resources["duration_seconds"])
+            self._console.ended(name, state, _in_words(records))
+
+
+def _signals_ignored() -> contextlib.AbstractContextManager[None]:
+    """Ignores what tells this process to end, which only the main thread is ever told."""
+    if threading.current_thread() is not threading.main_thread():
+        return contextlib.nullcontext()
+    return handled(lambda number, frame: None, from_a_terminal())
+
+
+def _follow(
+    process: subprocess.Popen[bytes], log: BinaryIO, show: Callable[[str], None]
+) -> list[str]:
+    """Keeps and shows a process's lines until it ends; returns the last ones."""
+    assert process.stdout is not None
+    tail: deque[str] = deque(maxlen=TAIL)
+    while raw := process.stdout.readline(1 << 16):
+        with contextlib.suppress(OSError):  # a full disk does not stop the work
+            log.write(raw)
+            log.flush()
+        line = raw.decode(errors="replace").rstrip()
+        tail.append(line)
+        show(line)
+    return list(tail)
+
+
+def _reap(process: subprocess.Popen[bytes]) -> tuple[int, dict[str, float]]:
+    """Waits for a process; returns its exit status and what it and all below it used."""
+    _, wait_status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(wait_status)
+    return process.returncode, {
+        "cpu_seconds": usage.ru_utime + usage.ru_stime,
+        "peak_memory_bytes": usage.ru_maxrss * 1024,
+    }
+
+
+def _said(records: list[dict[str, Any]], kind: str) -> Any:
+    return next((record[kind] for record in reversed(records) if kind in record), None)
+
+
+def _in_words(records: list[dict[str, Any]]) -> str:
+    error = _said(records, "error")
+    return str(error["message"] if error else _said(records, "summary") or "")
+
+
+def _error(
+    step: str, exit_status: int, records: list[dict[str, Any]], tail: list[str]
+) -> TriremeError:
+    said = _said(records, "error")
+    if said:
+        error = TriremeError(said["message"], said["detail"])
+        error.exit_status = said["exit_status"]
+        return error
+    return TriremeError(f"step {step} {exit_in_words(exit_status)}", "\n".join(tail))
