@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 PIPELINES = {
     "pytorch-training": "Train with PyTorch on one or many processes",
     "tensorflow-training": "Train with TensorFlow, by AllReduce or with parameter servers",
+    "sweep": "Train many models with different parameters, and keep the best",
     "retraining": "Train again if code, data or parameters have changed, and keep the better model",
 }
 """Names and one-line descriptions; ``pipelines/NAME.py`` holds each, with dashes as underscores."""

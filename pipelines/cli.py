@@ -210,6 +210,8 @@ def _show(result: "Result", console: "Console") -> None:
         facts["Model"] = str(model)
         if "gate" in said and not result.error:
             facts["Not exported"] = said["gate"]
+    if "verdict" in said:
+        facts["Verdict"] = said["verdict"]
     if result.model_version:
         facts["Registered"] = result.model_version
     report = result.workspace / "report.html"

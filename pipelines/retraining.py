@@ -6,7 +6,6 @@ from typing import Any
 from kfp import dsl
 
 from components.deployment import model
-from components.errors import InputError
 from components.retraining.component import compare
 from components.secrets import DEFAULTS
 from components.training.cluster.connection import Cluster
@@ -125,10 +124,8 @@ def check(parameters: dict[str, Any], claims: Collection[str] | None = None) -> 
     Raises:
         InputError: One sentence on the first that is wrong.
     """
-    framework = parameters["framework"]
-    if framework not in training.IMAGES:
-        raise InputError(f"framework {framework!r}: must be one of {', '.join(training.IMAGES)}")
-    training.check(framework, parameters, claims)
+    training.check_framework(parameters["framework"])
+    training.check(parameters["framework"], parameters, claims)
     if parameters["deploy"]:
         model.check_kind("deploy", parameters["deploy"])
         if claims is None:

@@ -13,6 +13,7 @@ from components.dataset import description, mounted
 from components.dataset.component import dataset
 from components.dataset.sources import source_of
 from components.deployment.component import deploy
+from components.errors import InputError
 from components.evaluation import evaluate as evaluation
 from components.evaluation.component import evaluate
 from components.export import export as exporting
@@ -229,6 +230,16 @@ def _use_secret(step: dsl.PipelineTask, purpose: str, parameters: dict[str, Any]
         mount_path=str(secrets.MOUNTS / purpose),
         optional=True,
     )
+
+
+def check_framework(framework: str) -> None:
+    """Refuses a framework whose models could not be evaluated.
+
+    Raises:
+        InputError: One sentence that says which could.
+    """
+    if framework not in IMAGES:
+        raise InputError(f"framework {framework!r}: must be one of {', '.join(IMAGES)}")
 
 
 def check_training(

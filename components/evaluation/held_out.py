@@ -10,8 +10,11 @@ import numpy as np
 
 from components.training.result.trained import Answer, NotLoadable
 
-ARCHIVE = "test.npz"
-FILES = ("test/x.npy", "test/y.npy")
+TEST, VALIDATION = "test", "validation"
+"""Splits of a dataset: what models are measured on, and what one of many is chosen by."""
+
+ARCHIVE = "{}.npz"
+FILES = ("{}/x.npy", "{}/y.npy")
 
 BATCH = 256  # samples that go through a model at a time, where they are small
 BATCH_BYTES = 1 << 26  # of inputs or outputs that a batch may have, where they are not
@@ -31,20 +34,21 @@ class HeldOut(NamedTuple):
     labels: np.ndarray
 
 
-def held_out(data: Path) -> HeldOut:
-    """Returns the held-out split of a dataset.
+def held_out(data: Path, split: str = TEST) -> HeldOut:
+    """Returns a held-out split of a dataset.
 
-    It is in ``test.npz`` with arrays ``x`` and ``y``, or in ``test/x.npy`` and ``test/y.npy``,
-    which are not read before they are used and may be larger than the memory.
+    That for the test is in ``test.npz`` with arrays ``x`` and ``y``, or in ``test/x.npy`` and
+    ``test/y.npy``, which are not read before they are used and may be larger than the memory.
 
     Args:
         data: The staged dataset.
+        split: Which one.
 
     Raises:
         NotLoadable: It has no held-out split in a known form.
     """
     try:
-        inputs, labels = _arrays(data)
+        inputs, labels = _arrays(data, split)
     except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
         raise NotLoadable(f"the held-out samples cannot be used: {error}") from None
     if not inputs.shape or not labels.shape or len(inputs) != len(labels) or len(labels) == 0:
@@ -57,18 +61,19 @@ def held_out(data: Path) -> HeldOut:
     return HeldOut(inputs, labels)
 
 
-def has_samples(data: Path) -> bool:
+def has_samples(data: Path, split: str = TEST) -> bool:
     """Tells whether a dataset seems to have a held-out split in a known form."""
-    return any((data / name).exists() for name in (ARCHIVE, *FILES))
+    return any((data / name.format(split)).exists() for name in (ARCHIVE, *FILES))
 
 
-def _arrays(data: Path) -> tuple[np.ndarray, np.ndarray]:
-    if not has_samples(data):
-        raise NotLoadable(f"the dataset has no {ARCHIVE}, nor {' and '.join(FILES)}")
-    if (data / ARCHIVE).exists():
-        with np.load(data / ARCHIVE, allow_pickle=False) as arrays:
+def _arrays(data: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
+    archive, files = ARCHIVE.format(split), [name.format(split) for name in FILES]
+    if not has_samples(data, split):
+        raise NotLoadable(f"the dataset has no {archive}, nor {' and '.join(files)}")
+    if (data / archive).exists():
+        with np.load(data / archive, allow_pickle=False) as arrays:
             return arrays["x"], arrays["y"]
-    inputs, labels = (np.load(data / name, mmap_mode="r", allow_pickle=False) for name in FILES)
+    inputs, labels = (np.load(data / name, mmap_mode="r", allow_pickle=False) for name in files)
     return inputs, labels
 
 

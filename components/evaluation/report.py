@@ -98,7 +98,7 @@ def _template(name: str) -> Template:
 def _training(workspace: Path) -> dict[str, str]:
     """Returns what was trained on what, and what that took, as names and values."""
     said: dict[str, Any] = {}
-    for step in ("checkout", "dataset", "train"):
+    for step in ("checkout", "dataset", "train", "choose"):
         for record in journal.read(workspace, step):
             for kind in ("params", "metrics", "tags"):
                 said |= record.get(kind, {})

@@ -65,7 +65,8 @@ def read(workspace: Path, pipeline: str, run: str, status: str, message: str) ->
     said: dict[str, Any] = {}
     metrics: dict[str, float] = {}
     for record in journal.read_all(workspace):
-        said |= record.get("tags", {}) | record.get("error", {})
+        error = record.get("error", {})
+        said |= record.get("tags", {}) | (error if error.get("is_fatal") else {})
         metrics |= record.get("headline", {})
     failed = status != "FINISHED"
     page = _page()  # which is there when all that the steps before have recorded is in MLflow

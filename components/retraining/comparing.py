@@ -60,8 +60,10 @@ def compare(
     journal.log_tags({before.TAG: model_name})
     if not changed:
         journal.log_tags({"verdict": reason})
-    journal.summarize(reason)
     start = str(found.trained) if found.trained and changed else ""
+    if warm_start and changed and not start:
+        reason = f"{reason}; there is nothing to start from"
+    journal.summarize(reason)
     journal.log_params({"warm_start": bool(start), "force": force})
     return Compared(changed, reason, start)
 

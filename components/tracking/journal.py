@@ -15,7 +15,7 @@ Each line is an object with one key:
     {"dataset": {...}}                    the dataset that was used, see ``log_dataset``
     {"model": {...}}                      a model to log and register, see ``log_model``
     {"summary": text}                     the step's result in a few words, for a person
-    {"error": {...}}                      why the step ended, see ``log_error``
+    {"error": {...}}                      what went wrong, see ``log_error``
 """
 
 import json
@@ -183,14 +183,20 @@ def summarize(text: str) -> None:
     _append({"summary": text})
 
 
-def log_error(error: TriremeError) -> None:
-    """Records why the step ended."""
+def log_error(error: TriremeError, is_fatal: bool = True) -> None:
+    """Records what went wrong.
+
+    Args:
+        error: That.
+        is_fatal: Whether the run fails with it.
+    """
     _append(
         {
             "error": {
                 "message": str(error),
                 "detail": error.detail,
                 "exit_status": error.exit_status,
+                "is_fatal": is_fatal,
             }
         }
     )

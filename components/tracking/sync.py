@@ -148,7 +148,7 @@ def _apply(record: dict[str, Any], run: Run, workspace: Path) -> None:
         for run_id in both:
             log(run_id, tags=record["tags"])
     elif "error" in record:
-        for run_id in both:
+        for run_id in both if record["error"]["is_fatal"] else {run.step_id}:
             log(run_id, tags={"error": record["error"]["message"]})
     elif "artifact" in record:
         _log_artifact(Path(record["artifact"]), record["folder"], run)

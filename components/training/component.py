@@ -6,20 +6,18 @@ from kfp import dsl
 
 from components.images import BASE
 
+HANDED_ON = [
+    dsl.TaskConfigField.RESOURCES,
+    dsl.TaskConfigField.KUBERNETES_TOLERATIONS,
+    dsl.TaskConfigField.KUBERNETES_NODE_SELECTOR,
+    dsl.TaskConfigField.KUBERNETES_AFFINITY,
+    dsl.TaskConfigPassthrough(field=dsl.TaskConfigField.ENV, apply_to_task=True),
+    dsl.TaskConfigPassthrough(field=dsl.TaskConfigField.KUBERNETES_VOLUMES, apply_to_task=True),
+]
+"""What is set on the task is meant for the job's pods; the step itself only waits for them."""
 
-@dsl.component(
-    base_image=BASE,
-    install_kfp_package=False,
-    # What is set on the task is meant for the job's pods; the step itself only waits for them.
-    task_config_passthroughs=[
-        dsl.TaskConfigField.RESOURCES,
-        dsl.TaskConfigField.KUBERNETES_TOLERATIONS,
-        dsl.TaskConfigField.KUBERNETES_NODE_SELECTOR,
-        dsl.TaskConfigField.KUBERNETES_AFFINITY,
-        dsl.TaskConfigPassthrough(field=dsl.TaskConfigField.ENV, apply_to_task=True),
-        dsl.TaskConfigPassthrough(field=dsl.TaskConfigField.KUBERNETES_VOLUMES, apply_to_task=True),
-    ],
-)
+
+@dsl.component(base_image=BASE, install_kfp_package=False, task_config_passthroughs=HANDED_ON)
 def train(
     framework: str,
     entrypoint: str,

@@ -129,6 +129,8 @@ def train(
     workspace: Path,
     passthrough: dict[str, Any] | None = None,
     evaluation: str = "",
+    *,
+    is_whole_run: bool = True,
 ) -> Trained:
     """Runs a job to its end, here or on the cluster that this is a pod of.
 
@@ -140,6 +142,7 @@ def train(
         passthrough: On a cluster: what the pipeline's task hands on to the job's pods, as
             ``components.training.cluster.passthrough.hand_on`` takes it.
         evaluation: The program of the repository that evaluates the model later, if one does.
+        is_whole_run: Whether this is the training of its run, and not one of many.
 
     Raises:
         InputError: One of the programs is not in the repository.
@@ -153,6 +156,8 @@ def train(
     logs = workspace / "steps" / "train"
     logs.mkdir(parents=True, exist_ok=True)
     _record(job, logs)
+    if is_whole_run:
+        journal.log_tags({"image": _image(job), TAG: inputs_of(job)})
     if in_a_pod():
         for file in logs.glob("*.log"):
             file.unlink()  # of an earlier attempt, whose lines come again
@@ -165,7 +170,8 @@ def train(
     model = workspace / "model"
     _keep(Path(job.model_dir), model)
     journal.log_metrics({"replica_seconds": sum(seconds.values())})
-    journal.log_artifact(model, journal.MODEL)
+    if is_whole_run:
+        journal.log_artifact(model, journal.MODEL)
     journal.summarize(lines.last)
     return Trained(str(model), job.checkpoint_dir)
 
@@ -282,14 +288,24 @@ def _mend_links(model: Path, before: Path) -> None:
             link.unlink()
 
 
-def _record(job: TrainingJob, logs: Path) -> None:
-    names = ("framework", "entrypoint", "args", "processes_per_worker")
+def params_of(job: TrainingJob) -> dict[str, Any]:
+    """Returns what a training's MLflow run says of its job.
+
+    Args:
+        job: The job.
+    """
+    names = {"framework", "entrypoint", "args", "processes_per_worker"}
     counts = {f"{role}_replicas": replica.count for role, replica in job.roles.items()}
-    image = next(iter(job.roles.values())).image
-    journal.log_params(
-        job.model_dump(include=set(names)) | counts | {"world_size": job.world_size, "image": image}
-    )
-    journal.log_tags({"image": str(image), TAG: inputs_of(job)})
+    about = {"world_size": job.world_size, "image": _image(job)}
+    return job.model_dump(include=names) | counts | about
+
+
+def _image(job: TrainingJob) -> str:
+    return str(next(iter(job.roles.values())).image)
+
+
+def _record(job: TrainingJob, logs: Path) -> None:
+    journal.log_params(params_of(job))
     journal.log_artifact(logs / "job.yaml")
     for role, replica in job.roles.items():
         for index in range(replica.count):

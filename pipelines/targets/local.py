@@ -7,14 +7,10 @@ import shutil
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from types import SimpleNamespace
+from collections.abc import Iterator
 from typing import Any
-from unittest.mock import patch
 
 from kfp import local
-from kfp.local import pipeline_orchestrator, status, subprocess_task_handler
-from kfp.local.orchestrator.enhanced_dag_orchestrator import ConditionEvaluator
 
 from components.errors import InputError, TriremeError
 from components.home import home
@@ -24,6 +20,7 @@ from components.tracking.pipeline_run import PipelineRun
 from pipelines.catalog import Pipeline
 from pipelines.console import Console
 from pipelines.targets import local_runs
+from pipelines.targets.kfp_local import tamed
 from pipelines.targets.local_steps import Result, Steps
 from pipelines.targets.steps import step_names
 
@@ -89,7 +86,7 @@ def _run_steps(
         raise_on_error=True,
     )
     try:
-        with _kfp_tamed(steps):
+        with tamed(steps):
             pipeline.graph(**arguments)
     except TriremeError as error:
         result.fail(error)
@@ -97,37 +94,6 @@ def _run_steps(
         # kfp says that a step has failed; we know already, and why.
         if result.error is None:
             raise
-
-
-@contextlib.contextmanager
-def _kfp_tamed(steps: Steps) -> Iterator[None]:
-    """Makes kfp.local run steps our way.
-
-    kfp.local 2.17 offers no hook, so three things of it are replaced while the pipeline runs:
-    how a step's process is started (one that can be stopped as a whole, its output in a file,
-    MLflow's variables), the removal of the workspace at the end (a person wants to read it),
-    and how a condition finds a task's output (it knows outputs called ``Output`` only, and
-    takes a branch on any other for false).
-    """
-
-    class Step(subprocess_task_handler.SubprocessTaskHandler):
-        """Runs one step in place of kfp's own class."""
-
-        def run(self) -> status.Status:
-            return steps.run(self.full_command, self.env_vars)
-
-    keep = SimpleNamespace(rmtree=lambda path: None)
-    resolve = ConditionEvaluator._resolve_pipeline_channel
-    with (
-        patch.object(subprocess_task_handler, "SubprocessTaskHandler", Step),
-        patch.object(pipeline_orchestrator, "shutil", keep),
-        patch.object(
-            ConditionEvaluator,
-            "_resolve_pipeline_channel",
-            lambda reference, store: _task_output(reference, store, resolve),
-        ),
-    ):
-        yield
 
 
 @contextlib.contextmanager
@@ -141,15 +107,6 @@ def _quiet(result: Result) -> Iterator[None]:
     ):
         warnings.simplefilter("ignore")
         yield
-
-
-def _task_output(reference: str, store: Any, resolve: Callable[[str, Any], Any]) -> Any:
-    """Returns the value that ``pipelinechannel--TASK-OUTPUT`` in a condition stands for."""
-    words = reference.removeprefix("pipelinechannel--").split("-")
-    for length in range(1, len(words)):
-        with contextlib.suppress(ValueError):
-            return store.get_task_output("-".join(words[:length]), "-".join(words[length:]))
-    return resolve(reference, store)
 
 
 def _close(record: PipelineRun, result: Result, resources: dict[str, float]) -> None:

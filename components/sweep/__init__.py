@@ -1,0 +1,1 @@
+"""A sweep: many trainings with different parameters, of which the best goes on."""

@@ -1,0 +1,61 @@
+"""Take the best model of a sweep for the model of the run."""
+
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+from components.errors import StepFailed
+from components.step import in_a_loop
+from components.sweep.trying import Tried, place, results
+from components.tracking import journal
+from components.training.inputs import TAG
+
+OF_A_TRAINING = ("model", "checkpoints", "steps/train")
+"""What a trial leaves in its folder and a training in the run workspace."""
+
+
+class Chosen(NamedTuple):
+    """The best model of a sweep.
+
+    Attributes:
+        model: What was its MODEL_DIR.
+        entrypoint: The program that trained it.
+    """
+
+    model: str
+    entrypoint: str
+
+
+def choose(workspace: Path) -> Chosen:
+    """Puts what the best trial left where a training without a sweep would have left it.
+
+    Args:
+        workspace: The run workspace.
+
+    Raises:
+        StepFailed: All trials have failed.
+    """
+    tried = results(workspace)
+    failed = [one for one in tried if one.failed]
+    best = tried[0]
+    if best.failed:
+        raise StepFailed(f"all {len(tried)} trials failed, as the first did: {best.failed}")
+    for name in OF_A_TRAINING:
+        left, kept = place(workspace, best.number) / name, workspace / name
+        if left.exists():  # or an earlier attempt of this step has moved it
+            shutil.rmtree(kept, ignore_errors=True)
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            left.rename(kept)
+    _record(best, len(tried), len(failed))
+    model = workspace / "model"
+    journal.log_artifact(model, journal.MODEL)
+    return Chosen(str(model), best.entrypoint)
+
+
+def _record(best: Tried, count: int, failed: int) -> None:
+    journal.log_params(best.params)
+    journal.log_metrics({"trials": count, "failed_trials": failed})
+    name = in_a_loop("trial", best.number)
+    journal.log_tags({"trial": name, "image": str(best.params["image"]), TAG: best.inputs})
+    note = f"; {failed} failed" if failed else ""
+    journal.summarize(f"the best of {count}{note}: {name} {best.words}")

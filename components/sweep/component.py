@@ -1,0 +1,148 @@
+"""The steps of a sweep as kfp components."""
+
+from typing import NamedTuple
+
+from kfp import dsl
+
+from components.images import BASE, PYTORCH
+from components.training.component import HANDED_ON
+
+
+@dsl.component(base_image=BASE, install_kfp_package=False)
+def plan(
+    grid: dict,
+    trials: list,
+    framework: str,
+    images: dict,
+    workspace: str,
+) -> NamedTuple("Outputs", Output=list[str], image=str):
+    """Lists the trainings of a sweep.
+
+    Args:
+        grid: Lists of values by name, all combinations of which are tried.
+        trials: Values by name, a JSON object for each further training.
+        framework: What the training program is written in.
+        images: By framework, the image that evaluates and exports its models.
+        workspace: The run workspace.
+
+    Returns:
+        Output: The trainings, as JSON, because kfp hands on whole numbers in an object as floats;
+            called so because kfp.local takes a loop's items from nothing else.
+        image: The image that evaluates and exports models of the framework.
+    """
+    from components.step import step
+    from components.sweep import sets
+    from components.tracking import journal
+
+    with step("plan", workspace):
+        found = sets.trials(grid, trials)
+        journal.summarize(f"{len(found)} trainings")
+        return [trial.as_json() for trial in found], images[framework]
+
+
+@dsl.component(base_image=PYTORCH, install_kfp_package=False, task_config_passthroughs=HANDED_ON)
+def trial(
+    trial: str,
+    framework: str,
+    entrypoint: str,
+    args: list[str],
+    workers: int,
+    parameter_servers: int,
+    processes_per_worker: int,
+    seed: int,
+    time_limit: int,
+    image: str,
+    job: dict,
+    evaluation: dict,
+    model_factory: str,
+    code: str,
+    data: str,
+    run: str,
+    workspace: str,
+    task_config: dsl.TaskConfig,
+) -> str:
+    """Trains and measures one model of a sweep; that it fails is told, and fails no run.
+
+    Args:
+        trial: Its number and what is different about it, as JSON.
+        framework: As for the training step.
+        entrypoint: As for the training step.
+        args: As for the training step.
+        workers: As for the training step.
+        parameter_servers: As for the training step.
+        processes_per_worker: As for the training step.
+        seed: As for the training step.
+        time_limit: As for the training step.
+        image: As for the training step.
+        job: As for the training step.
+        evaluation: As for the evaluation step.
+        model_factory: As for the evaluation step.
+        code: Where the checkout step put the repository.
+        data: Where the dataset step put the data.
+        run: Id of the run, which the job's name is made from.
+        workspace: The run workspace.
+        task_config: What is set on this task, which the job's pods get.
+
+    Returns:
+        What came of it.
+    """
+    from dataclasses import asdict
+    from pathlib import Path
+    from typing import Any
+
+    from components.step import in_a_loop, step
+    from components.sweep.sets import Trial
+    from components.sweep.trying import Measured, attempt
+    from components.tracking import environment
+    from components.training import launch
+
+    one = Trial.of_json(trial)
+    common: dict[str, Any] = {
+        "entrypoint": entrypoint,
+        "workers": workers,
+        "parameter_servers": parameter_servers,
+        "processes_per_worker": processes_per_worker,
+        "seed": seed,
+    }
+    with step(in_a_loop("trial", one.number), workspace):
+        return attempt(
+            one,
+            lambda place: launch.prepare(
+                place,
+                run=f"{run}-{place.name}",
+                framework=framework,
+                code=code,
+                data=data,
+                image=image,
+                args=[*args, *one.options],
+                time_limit=time_limit,
+                more=job,
+                tracking=environment.variables(),
+                **(common | one.parameters),
+            ),
+            Measured(Path(data), Path(code), model_factory, evaluation),
+            Path(workspace),
+            asdict(task_config),
+        ).words
+
+
+@dsl.component(base_image=BASE, install_kfp_package=False)
+def choose(outcomes: list, workspace: str) -> NamedTuple("Outputs", model=str, entrypoint=str):
+    """Takes the best model of a sweep for the model of the run.
+
+    Args:
+        outcomes: What came of every training.
+        workspace: The run workspace.
+
+    Returns:
+        model: Where its training program left the model.
+        entrypoint: That program.
+    """
+    from pathlib import Path
+
+    from components.step import step
+    from components.sweep.choosing import choose
+
+    with step("choose", workspace):
+        print("\n".join(outcomes), flush=True)
+        return choose(Path(workspace))

@@ -1,0 +1,103 @@
+"""The sets of parameters that a sweep tries."""
+
+import json
+from itertools import product
+from typing import Any, NamedTuple, Self
+
+from components.errors import InputError
+from components.tracking.lineage import VARIED
+
+MOST = 1000  # trials of one sweep
+
+Value = str | int | float | bool
+
+
+class Trial(NamedTuple):
+    """One training of a sweep.
+
+    Attributes:
+        number: Of it, from 0.
+        values: What is different about it: by name, options of the program such as ``--width``,
+            and parameters of the job such as ``workers``.
+    """
+
+    number: int
+    values: dict[str, Value]
+
+    def as_json(self) -> str:
+        """Returns it as a text, for ``of_json``."""
+        return json.dumps(self._asdict())
+
+    @classmethod
+    def of_json(cls, text: str) -> Self:
+        """Returns the trial that a text stands for."""
+        return cls(**json.loads(text))
+
+    @property
+    def options(self) -> list[str]:
+        """What the program gets as arguments, after all others: ``true`` is an option alone."""
+        given: list[str] = []
+        for name, value in self.values.items():
+            if name.startswith("-") and value is not False:
+                given += [name] if value is True else [name, str(value)]
+        return given
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Parameters of the job."""
+        return {name: value for name, value in self.values.items() if not name.startswith("-")}
+
+    @property
+    def words(self) -> str:
+        """What is different about it, for a person."""
+        return " ".join(f"{name} {value}" for name, value in self.values.items())
+
+
+def trials(grid: dict[str, Any], listed: list[Any]) -> list[Trial]:
+    """Returns what a sweep tries: every combination of a grid, and what is listed one by one.
+
+    Args:
+        grid: Lists of values by name.
+        listed: Values by name, a dictionary for each trial.
+
+    Raises:
+        InputError: One sentence on what is wrong about them.
+    """
+    for name, values in grid.items():
+        if not isinstance(values, list) or not values:
+            raise InputError(f"grid.{name} {values!r}: must be a list of values")
+    for number, values in enumerate(listed):
+        if not isinstance(values, dict):
+            raise InputError(f"trials.{number} {values!r}: must map names to values")
+    count = len(listed)
+    if grid:
+        combinations = 1
+        for values in grid.values():
+            combinations *= len(values)
+        count += combinations
+    if not 0 < count <= MOST:
+        raise InputError(f"grid and trials: they make {count:,} trials; 1 to {MOST:,} are possible")
+    sets = [dict(zip(grid, chosen, strict=True)) for chosen in product(*grid.values()) if grid]
+    for values in (every := sets + listed):
+        for name, value in values.items():
+            _check(name, value)
+    return [
+        Trial(number, {name: _whole(value) for name, value in values.items()})
+        for number, values in enumerate(every)
+    ]
+
+
+def _whole(value: Value) -> Value:
+    """Returns a whole number as one: kfp hands on those in an object as floats."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _check(name: str, value: Any) -> None:
+    varied = [one for one in VARIED if one != "args"]
+    if not name.startswith("-") and name not in varied:
+        raise InputError(
+            f"grid and trials: {name!r} must be an option of the program, such as --width, or one "
+            f"of {', '.join(varied)}"
+        )
+    if not isinstance(value, Value):
+        raise InputError(f"grid and trials: {name} {value!r} must be text, a number, true or false")
