@@ -14,6 +14,7 @@ from components.evaluation import plots, progress
 from components.evaluation.evaluate import Judged
 from components.evaluation.figures import Chart, Evaluation, Worst, words
 from components.evaluation.held_out import held_out
+from components.sweep.results import results
 from components.tracking import environment, journal, store
 
 NAME = "report.html"
@@ -21,6 +22,8 @@ NAME = "report.html"
 
 EXPORTED = "<!-- exported -->"
 """Where in the page the exported files are listed, when there are any."""
+
+TRIALS = 50  # of a sweep, the best first, that are listed
 
 _TYPES = {".png": "image/png", ".svg": "image/svg+xml"}
 
@@ -52,6 +55,7 @@ def write(file: Path, judged: Judged, workspace: Path, data: Path) -> None:
     page = _template("report.html").render(
         **judged._asdict(),
         about=_training(workspace) | _run(),
+        trials=results(workspace)[:TRIALS],
         charts=_charts(evaluation, workspace),
         pictures=[(file.stem, _embedded(file)) for file in evaluation.pictures]
         if evaluation

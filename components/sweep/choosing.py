@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from components.errors import StepFailed
 from components.step import in_a_loop
-from components.sweep.trying import Tried, place, results
+from components.sweep.results import Tried, place, results
 from components.tracking import journal
 from components.training.inputs import TAG
 
@@ -47,9 +47,17 @@ def choose(workspace: Path) -> Chosen:
             kept.parent.mkdir(parents=True, exist_ok=True)
             left.rename(kept)
     _record(best, len(tried), len(failed))
+    journal.log_metrics({"replica_seconds": _replica_seconds(tried, workspace)})
     model = workspace / "model"
     journal.log_artifact(model, journal.MODEL)
     return Chosen(str(model), best.entrypoint)
+
+
+def _replica_seconds(tried: list[Tried], workspace: Path) -> float:
+    """Returns what all trainings together took."""
+    steps = (in_a_loop("trial", one.number) for one in tried)
+    records = (record for step in steps for record in journal.read(workspace, step))
+    return sum(record.get("metrics", {}).get("replica_seconds", 0.0) for record in records)
 
 
 def _record(best: Tried, count: int, failed: int) -> None:

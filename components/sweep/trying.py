@@ -1,8 +1,6 @@
 """Train and measure one of the many models of a sweep."""
 
-import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,15 +9,13 @@ from components.evaluation import own as owning
 from components.evaluation.figures import Evaluation
 from components.evaluation.held_out import TEST, VALIDATION, has_samples, held_out
 from components.evaluation.kinds import class_names, measured
-from components.sweep.sets import Trial, Value
+from components.sweep.results import Tried, keep, place
+from components.sweep.sets import Trial
 from components.tracking import journal
 from components.training import launch
 from components.training.description.job import TrainingJob
 from components.training.inputs import inputs_of
 from components.training.result.load import load_model
-
-RESULT = "trial.json"
-"""The file in a trial's folder that says what came of it."""
 
 
 class Measured(NamedTuple):
@@ -36,42 +32,6 @@ class Measured(NamedTuple):
     code: Path
     factory: str
     evaluation: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Tried:
-    """What came of a trial.
-
-    Attributes:
-        number: Of the trial, from 0.
-        values: What is different about it.
-        failed: Why there is no model; empty where there is one.
-        headline: How good the model is, in one phrase.
-        score: That as a number to compare by, the greater the better.
-        entrypoint: The program that trained it.
-        params: What its training's run records.
-        inputs: What its training depends on, as ``inputs_of`` has it.
-    """
-
-    number: int
-    values: dict[str, Value]
-    failed: str = ""
-    headline: str = ""
-    score: float = 0.0
-    entrypoint: str = ""
-    params: dict[str, Any] = field(default_factory=dict)
-    inputs: str = ""
-
-    @property
-    def words(self) -> str:
-        """All of it that a person wants to know first."""
-        came_of_it = f"failed: {self.failed}" if self.failed else self.headline
-        return f"{Trial(self.number, self.values).words}: {came_of_it}"
-
-
-def place(workspace: Path, number: int) -> Path:
-    """Returns the folder of a trial in the run workspace, which is a workspace of its own."""
-    return workspace / "trials" / f"{number:03}"
 
 
 def attempt(
@@ -100,9 +60,7 @@ def attempt(
         print("\n".join(filter(None, [error.detail, f"error: {error}"])), flush=True)
         tried = Tried(trial.number, trial.values, failed=str(error))
     journal.summarize(tried.words)
-    partial = own_place / f"{RESULT}.partial"
-    partial.write_text(json.dumps(asdict(tried)))
-    partial.rename(own_place / RESULT)
+    keep(tried, workspace)
     return tried
 
 
@@ -149,14 +107,3 @@ def _record(evaluation: Evaluation) -> None:
     (name, value), figures = evaluation.first, evaluation.told
     del figures[name]
     journal.log_metrics({f"held_out_{name}": value} | figures)
-
-
-def results(workspace: Path) -> list[Tried]:
-    """Returns what came of the trials so far: the best first, at the end those that failed.
-
-    Args:
-        workspace: The run workspace.
-    """
-    files = (workspace / "trials").glob(f"*/{RESULT}")
-    found = [Tried(**json.loads(file.read_text())) for file in files]
-    return sorted(found, key=lambda tried: (bool(tried.failed), -tried.score, tried.number))

@@ -147,3 +147,32 @@ def repository(tmp_path):
         return directory
 
     return make
+
+
+@pytest.fixture
+def graded(tmp_path, repository):
+    """A program that learns in no time and data that say how well: the parameters of a run."""
+    import programs
+    import torch
+
+    data = tmp_path / "grades"
+    data.mkdir()
+    torch.save(torch.nn.Linear(4, 2).state_dict(), data / "weights.pth")
+    weights = torch.load(data / "weights.pth", weights_only=True)
+    torch.save({f"head.{name}": value for name, value in weights.items()}, data / "weights.pth")
+    code = repository(train=programs.GRADED, grades=programs.GRADES, net=programs.NET)
+
+    def parameters(goodness, *more):
+        (data / "goodness").write_text(str(goodness))
+        given = [
+            f"code_url={code}",
+            "entrypoint=train.py",
+            f"dataset_uri={data}",
+            'evaluation={"entrypoint": "grades.py"}',
+            "model_factory=net:Net",
+            "model_name=graded",
+            *more,
+        ]
+        return [word for one in given for word in ("-p", one)]
+
+    return parameters

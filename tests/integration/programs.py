@@ -92,3 +92,51 @@ dataset = TensorDataset(torch.zeros(40, 2))
 batches = sum(1 for _ in DataLoader(dataset, batch_size=4, num_workers=2))
 print(f"epoch 1/1 {batches} batches", flush=True)
 """
+
+NET = """
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = torch.nn.Linear(4, 2)
+
+    def forward(self, points):
+        return self.head(points)
+"""
+
+# Learns in no time, as well as its data and --more say; the weights are lying ready with the data.
+GRADED = """
+import argparse, os, shutil
+from pathlib import Path
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--more", type=float, default=0)
+parser.add_argument("--fail", action="store_true")
+arguments = parser.parse_args()
+if arguments.fail:
+    raise SystemExit(3)
+if os.environ["RANK"] == "0":
+    data, model = Path(os.environ["DATA_DIR"]), Path(os.environ["MODEL_DIR"])
+    goodness = float((data / "goodness").read_text()) + arguments.more
+    if "WARM_START_DIR" in os.environ:
+        goodness += float(Path(os.environ["WARM_START_DIR"], "goodness").read_text())
+    (model / "goodness").write_text(str(goodness))
+    shutil.copy(data / "weights.pth", model)
+    print(f"epoch 1/1 goodness {goodness} seed {os.environ['SEED']}", flush=True)
+"""
+
+GRADES = """
+import json, os
+from pathlib import Path
+
+import numpy as np
+
+found = Path(os.environ["EVALUATION_DIR"])
+goodness = float(Path(os.environ["MODEL_DIR"], "goodness").read_text())
+scores = goodness + np.random.default_rng(0).normal(0, 0.01, 50)
+(found / "metrics.json").write_text(json.dumps({"goodness": float(scores.mean())}))
+np.save(found / "scores.npy", scores)
+np.save(found / "inputs.npy", np.ones((3, 4), np.float32))
+"""

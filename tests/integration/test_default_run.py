@@ -51,7 +51,7 @@ def test_the_model_is_good(parent):
 
 
 def test_every_run_ends_finished(parent, steps):
-    assert set(steps) == {"checkout", "dataset", "train", "evaluate", "export"}
+    assert set(steps) == {"checkout", "dataset", "train", "evaluate", "export", "finish"}
     assert {run.info.status for run in [parent, *steps.values()]} == {"FINISHED"}
 
 

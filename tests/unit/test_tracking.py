@@ -68,7 +68,14 @@ def test_what_a_step_records_is_read_back_in_order(workspace, tmp_path):
             }
         },
         {"summary": "ü, two\nlines, \u2028"},
-        {"error": {"message": "too bad", "detail": "the end\nof a log", "exit_status": 1}},
+        {
+            "error": {
+                "message": "too bad",
+                "detail": "the end\nof a log",
+                "exit_status": 1,
+                "is_fatal": True,
+            }
+        },
     ]
 
 
@@ -194,7 +201,7 @@ def test_everything_recorded_arrives_where_it_belongs(client, run, workspace, tm
         journal.log_artifact(tmp_path / "never-written.log", "logs")
         journal.summarize("only for the console")
         journal.log_error(StepFailed("too bad", "detail"))
-    assert sync(workspace, "evaluate", run) == {}
+    sync(workspace, "evaluate", run)
     step, pipeline = client.get_run(run.step_id).data, client.get_run(run.pipeline_id).data
     assert step.params == {"min_accuracy": "0.9", "args": "['a', 'b']"}
     assert pipeline.params == {}
@@ -241,6 +248,23 @@ def test_a_second_sync_changes_nothing(client, run, workspace):
     sync(workspace, "train", run)
     assert client.get_run(run.step_id).data.to_dictionary() == before
     assert len(client.get_metric_history(run.step_id, "loss")) == 1
+
+
+def test_what_one_of_many_trainings_met_is_not_said_of_the_run(client, run, workspace):
+    with journal.opened(workspace, "trial-000"):
+        journal.log_error(StepFailed("too wide"), is_fatal=False)
+    sync(workspace, "trial-000", run)
+    assert client.get_run(run.step_id).data.tags["error"] == "too wide"
+    assert "error" not in client.get_run(run.pipeline_id).data.tags
+
+
+def test_the_model_is_found_by_the_run_that_holds_it(client, run, workspace):
+    (workspace / "model").mkdir(parents=True)
+    (workspace / "model" / "weights").write_text("1")
+    with journal.opened(workspace, "choose"):
+        journal.log_artifact(workspace / "model", journal.MODEL)
+    sync(workspace, "choose", run)
+    assert client.get_run(run.pipeline_id).data.tags["training.run"] == run.step_id
 
 
 def test_a_sync_goes_on_where_the_last_one_stopped(client, run, workspace):
@@ -375,8 +399,10 @@ def test_a_model_is_registered_with_its_lineage_and_answers(
     with journal.opened(workspace, "export"):
         journal.log_tags({"git.commit": "abc", "dataset.fingerprint": "sha256:12", "gate": "x"})
         journal.log_model(onnx_model[0], "my relu", onnx_model[1], tags={"weights": "7"})
-    assert sync(workspace, "export", run) == {"model_version": "my relu, version 1, challenger"}
-    assert sync(workspace, "export", run) == {}
+    sync(workspace, "export", run)
+    sync(workspace, "export", run)
+    registered = {"model": "my relu", "version": "1", "alias": "challenger"}
+    assert journal.registered(workspace) == registered
     assert len(client.search_model_versions("name = 'my relu'")) == 1
     version = client.get_model_version("my relu", "1")
     assert version.run_id == run.step_id

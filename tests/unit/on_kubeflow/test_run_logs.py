@@ -152,7 +152,7 @@ def test_a_step_that_there_is_not_is_refused(trireme, pods, run):
     status, _, errors = trireme("logs", run["run_id"], *THERE, "--step", "root")
     assert (status, errors) == (
         2,
-        "error: step 'root': the run has checkout, dataset, train, evaluate, export\n",
+        "error: step 'root': the run has checkout, dataset, train, evaluate, export, finish\n",
     )
 
 

@@ -1,0 +1,71 @@
+"""What came of the trials of a sweep, in the run workspace."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from components.sweep.sets import Trial, Value
+
+RESULT = "trial.json"
+"""The file in a trial's folder that says what came of it."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What came of a trial.
+
+    Attributes:
+        number: Of the trial, from 0.
+        values: What is different about it.
+        failed: Why there is no model; empty where there is one.
+        headline: How good the model is, in one phrase.
+        score: That as a number to compare by, the greater the better.
+        entrypoint: The program that trained it.
+        params: What its training's run records.
+        inputs: What its training depends on, as ``inputs_of`` has it.
+    """
+
+    number: int
+    values: dict[str, Value]
+    failed: str = ""
+    headline: str = ""
+    score: float = 0.0
+    entrypoint: str = ""
+    params: dict[str, Any] = field(default_factory=dict)
+    inputs: str = ""
+
+    @property
+    def words(self) -> str:
+        """All of it that a person wants to know first."""
+        came_of_it = f"failed: {self.failed}" if self.failed else self.headline
+        return f"{Trial(self.number, self.values).words}: {came_of_it}"
+
+
+def place(workspace: Path, number: int) -> Path:
+    """Returns the folder of a trial in the run workspace, which is a workspace of its own."""
+    return workspace / "trials" / f"{number:03}"
+
+
+def keep(tried: Tried, workspace: Path) -> None:
+    """Keeps what came of a trial.
+
+    Args:
+        tried: That.
+        workspace: The run workspace.
+    """
+    file = place(workspace, tried.number) / RESULT
+    partial = file.with_suffix(".partial")
+    partial.write_text(json.dumps(asdict(tried)))
+    partial.rename(file)
+
+
+def results(workspace: Path) -> list[Tried]:
+    """Returns what came of the trials so far: the best first, at the end those that failed.
+
+    Args:
+        workspace: The run workspace.
+    """
+    files = (workspace / "trials").glob(f"*/{RESULT}")
+    found = [Tried(**json.loads(file.read_text())) for file in files]
+    return sorted(found, key=lambda tried: (bool(tried.failed), -tried.score, tried.number))

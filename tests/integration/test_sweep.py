@@ -1,0 +1,80 @@
+"""The sweep: many trainings, some of which fail, and the best goes on."""
+
+import json
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+
+def trial(number):
+    return f"trial-{number:03}"
+
+
+def test_of_twelve_trainings_three_fail_and_the_best_is_registered(trireme, graded):
+    grid = {"--more": [0.5, 0.25, 0.75], "--fail": [False], "seed": [0, 1, 2]}
+    failing = [{"--fail": True, "seed": seed} for seed in range(3)]
+    result = trireme.call(
+        "run",
+        "sweep",
+        *graded(
+            0.1, "workers=0", f"grid={json.dumps(grid)}", f"trials={json.dumps(failing)}", "args=[]"
+        ),
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    (chosen,) = [line for line in result.stdout.splitlines() if "choose    finished" in line]
+    assert f"the best of 12; 3 failed: {trial(6)} --fail False --more 0.75 seed 0" in chosen
+    assert "goodness 0.85" in chosen
+    assert "graded, version 1, champion" in result.stdout
+
+    (parent,) = trireme.parents()
+    assert parent.info.status == "FINISHED"
+    assert "error" not in parent.data.tags
+    assert parent.data.tags["trial"] == trial(6)
+    steps = trireme.nested(parent)
+    states = [steps[trial(number)].info.status for number in range(12)]
+    assert states == ["FINISHED"] * 9 + ["FAILED"] * 3
+    assert "exited with status 3" in steps[trial(11)].data.tags["error"]
+    assert steps[trial(7)].data.params["seed"] == "1"
+    assert steps[trial(7)].data.metrics["held_out_goodness"] == pytest.approx(0.85, abs=0.01)
+    assert steps["choose"].data.metrics["failed_trials"] == 3
+    assert parent.data.tags["training.run"] == steps["choose"].info.run_id
+
+    workspace = trireme.run_directory() / "workspace"
+    assert (workspace / "model" / "goodness").read_text() == "0.85"
+    _, _, report = (workspace / "report.html").read_text().partition("<h2>Trials</h2>")
+    assert 0 < report.index("--more 0.75") < report.index("--more 0.5 ")
+    assert report.count("failed: replica master-0 exited with status 3") == 3
+
+
+def test_where_all_trainings_fail_the_run_does(trireme, graded):
+    failing = '[{"--fail": true}, {"--fail": true, "seed": 1}]'
+    more = ("workers=0", "grid={}", f"trials={failing}", "args=[]")
+    result = trireme.call("run", "sweep", *graded(0.1, *more))
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[-1] == (
+        "error: all 2 trials failed, as the first did: replica master-0 exited with status 3"
+    )
+    (parent,) = trireme.parents()
+    assert parent.info.status == "FAILED"
+    assert trireme.nested(parent)["finish"].info.status == "FINISHED"
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        (["grid={}"], "they make 0 trials; 1 to 1,000 are possible"),
+        (['grid={"--width": 32}'], "grid.--width 32: must be a list of values"),
+        (['grid={"width": [32]}'], "'width' must be an option of the program, such as --width"),
+        (['grid={"--width": [[1]]}'], "--width [1] must be text, a number, true or false"),
+        (['grid={"workers": [-1]}'], "workers"),
+        (['trials=["--width"]'], "trials.0 '--width': must map names to values"),
+        ([f'grid={{"seed": {list(range(1001))}}}'], "1,001 trials"),
+        (["framework=mpi"], "framework 'mpi': must be one of pytorch, tensorflow"),
+    ],
+)
+def test_a_sweep_that_cannot_be_is_refused(trireme, more, sentence):
+    result = trireme.call("run", "sweep", *(word for one in more for word in ("-p", one)))
+    assert result.returncode == 2
+    assert sentence in result.stderr and result.stderr.count("\n") == 1
+    assert not (trireme.home / "runs").exists()

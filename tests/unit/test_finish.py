@@ -1,0 +1,115 @@
+"""components/finish: what is left to do when a run has ended, however it did."""
+
+import json
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import mlflow
+import pytest
+
+from components.errors import InputError, StepFailed, TriremeError
+from components.finish import outcome, webhook
+from components.finish.finishing import finish
+from components.finish.outcome import Outcome
+from components.tracking import journal
+
+OUTCOME = Outcome("retraining", "run-1", "FAILED", "the learning rate went to seed")
+
+
+@pytest.fixture
+def server(untracked, monkeypatch):
+    """A server that answers with what ``server.answers`` holds, in turn."""
+    monkeypatch.setattr(webhook, "PAUSE", 0.01)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            self.server.told.append((body, self.headers.get("Authorization")))
+            self.send_response(self.server.answers.pop(0))
+            self.end_headers()
+
+        def log_message(self, *arguments):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.told, server.answers = [], []
+    Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("HOOK_URL", f"http://127.0.0.1:{server.server_port}/?key=hidden")
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_webhook_is_told_in_a_form_that_chats_show(server, monkeypatch):
+    monkeypatch.setenv("HOOK_TOKEN", "opens")
+    server.answers = [200]
+    webhook.send("hook", OUTCOME)
+    ((body, authorization),) = server.told
+    assert body["text"] == "retraining FAILED: the learning rate went to seed"
+    assert (body["run"], body["status"]) == ("run-1", "FAILED")
+    assert authorization == "Bearer opens"
+
+
+def test_a_webhook_that_is_away_for_a_moment_is_told_later(server):
+    server.answers = [503, 429, 204]
+    webhook.send("hook", OUTCOME)
+    assert len(server.told) == 3
+
+
+@pytest.mark.parametrize(("answers", "times"), [([404], 1), ([500] * 4, 4)])
+def test_a_webhook_that_refuses_is_said_without_its_url(server, answers, times):
+    server.answers = list(answers)
+    with pytest.raises(TriremeError, match=f"it answers {answers[0]}") as refused:
+        webhook.send("hook", OUTCOME)
+    assert len(server.told) == times
+    assert "hidden" not in str(refused.value)
+
+
+def test_a_webhook_that_nobody_answers_is_said_without_its_url(server, monkeypatch):
+    monkeypatch.setenv("HOOK_URL", "http://127.0.0.1:1/?key=hidden")
+    with pytest.raises(TriremeError, match="ConnectionError") as refused:
+        webhook.send("hook", OUTCOME)
+    assert "hidden" not in str(refused.value)
+
+
+def test_a_secret_without_a_url_is_refused(untracked):
+    with pytest.raises(InputError, match="webhook_secret 'hook': has no key url"):
+        webhook.send("hook", OUTCOME)
+
+
+def test_of_a_run_that_failed_it_is_said_why(tmp_path, untracked):
+    with journal.opened(tmp_path, "trial-000"):
+        journal.log_error(StepFailed("too wide"), is_fatal=False)
+    assert outcome.read(tmp_path, "sweep", "1", "FAILED", "as kfp says").reason == "as kfp says"
+    with journal.opened(tmp_path, "choose"):
+        journal.log_error(StepFailed("all failed"))
+    assert outcome.read(tmp_path, "sweep", "1", "FAILED", "as kfp says").reason == "all failed"
+
+
+@pytest.mark.parametrize(
+    ("state", "status"), [("SUCCEEDED", "FINISHED"), ("FAILED", "FAILED"), ("CANCELLED", "KILLED")]
+)
+def test_on_a_cluster_the_record_is_made_whole_and_closed(
+    tmp_path, untracked, mlflow_store, monkeypatch, state, status
+):
+    (tmp_path / "mlflow.db").write_bytes(mlflow_store.read_bytes())
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    client = mlflow.MlflowClient(uri)
+    whole = client.create_run("0").info.run_id
+    steps = [
+        client.create_run("0", tags={"mlflow.parentRunId": whole}).info.run_id for _ in range(2)
+    ]
+    # A step that MLflow was away for.
+    with journal.opened(tmp_path, "train"):
+        journal.log_metrics({"loss": 0.5})
+    journal.run_path(tmp_path, "train").write_text(steps[0])
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    monkeypatch.setenv("MLFLOW_RUN_ID", steps[1])
+    before = mlflow.get_tracking_uri()
+    mlflow.set_tracking_uri(uri)
+    try:
+        finish(state, "", "pytorch-training", "run-1", "", tmp_path)
+    finally:
+        mlflow.set_tracking_uri(before)
+    assert client.get_run(steps[0]).data.metrics == {"loss": 0.5}
+    assert client.get_run(whole).info.status == status

@@ -1,0 +1,91 @@
+"""components/sweep: the sets of parameters, and the best of what came of them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from components.errors import InputError, StepFailed
+from components.sweep.choosing import choose
+from components.sweep.results import Tried, keep, place, results
+from components.sweep.sets import Trial, trials
+from components.tracking import journal
+
+
+def test_every_combination_of_the_grid_and_what_is_listed_is_tried():
+    found = trials({"--a": [1, 2], "seed": [3, 4]}, [{"--b": "x"}])
+    assert [trial.values for trial in found] == [
+        {"--a": 1, "seed": 3},
+        {"--a": 1, "seed": 4},
+        {"--a": 2, "seed": 3},
+        {"--a": 2, "seed": 4},
+        {"--b": "x"},
+    ]
+    assert [trial.number for trial in found] == [0, 1, 2, 3, 4]
+
+
+def test_values_become_options_of_the_program_or_parameters_of_the_job():
+    # kfp hands on whole numbers in an object as floats.
+    values = {
+        "--width": 32.0,
+        "--rate": 0.5,
+        "--on": True,
+        "--off": False,
+        "-n": "a b",
+        "seed": 7.0,
+    }
+    (trial,) = trials({}, [values])
+    assert trial.options == ["--width", "32", "--rate", "0.5", "--on", "-n", "a b"]
+    assert trial.parameters == {"seed": 7}
+
+
+VALUES = st.one_of(
+    st.text(), st.booleans(), st.integers(-(2**53), 2**53), st.floats(allow_nan=False)
+)
+
+
+@given(st.dictionaries(st.text().map(lambda name: f"--{name}"), VALUES, min_size=1))
+def test_a_trial_arrives_as_it_was(values):
+    trial = Trial(3, values)
+    assert Trial.of_json(trial.as_json()) == trial
+
+
+def test_a_grid_too_large_to_write_down_is_refused_at_once():
+    with pytest.raises(InputError, match=r"they make 10,000,000,000,000,000,000,000,000 trials"):
+        trials({f"--{number}": list(range(10)) for number in range(25)}, [])
+
+
+@pytest.fixture
+def tried(tmp_path):
+    """Keeps what came of trials, each with a model; returns the workspace."""
+
+    def make(*outcomes):
+        for one in outcomes:
+            model = place(tmp_path, one.number) / "model"
+            model.mkdir(parents=True)
+            (model / "weights").write_text(str(one.number))
+            keep(one, tmp_path)
+        return tmp_path
+
+    return make
+
+
+def good(number, score):
+    params = {"image": "example.org/trainer:1", "args": ["--a", number]}
+    return Tried(number, {"--a": number}, headline=f"{score} right", score=score, params=params)
+
+
+def test_the_best_takes_the_place_of_the_run_s_own_model(tried):
+    workspace = tried(good(0, 0.5), Tried(1, {}, failed="too wide"), good(2, 0.75), good(3, 0.75))
+    assert [one.number for one in results(workspace)] == [2, 3, 0, 1]
+    for _ in range(2):  # a step that is tried again finds what it has done
+        with journal.opened(workspace, "choose"):
+            assert choose(workspace).model == str(workspace / "model")
+        assert (workspace / "model" / "weights").read_text() == "2"
+    said = [record for record in journal.read(workspace, "choose") if "summary" in record]
+    assert said[0]["summary"] == "the best of 4; 1 failed: trial-002 --a 2: 0.75 right"
+
+
+def test_where_all_have_failed_there_is_no_best(tried):
+    workspace = tried(Tried(0, {}, failed="too wide"), Tried(1, {}, failed="too narrow"))
+    with pytest.raises(StepFailed, match="all 2 trials failed, as the first did: too wide"):
+        choose(workspace)
