@@ -10,8 +10,8 @@ from components.sweep import component as steps
 from components.sweep import sets
 from pipelines import training
 
-GRID = {"--learning-rate": [0.0005, 0.002, 0.008], "--width": [16, 32]}
-"""What is tried of the reference classifier."""
+GRID = {"--learning-rate": [0.0005, 0.002, 0.008]}
+"""What is tried of the reference classifier; with two names kfp would write them in any order."""
 
 AT_ONCE = 4
 """Trainings that run at the same time; kfp takes no parameter for it. Here it is two at most."""
