@@ -55,6 +55,12 @@ class Line:
     is_led: bool = False
 
     @property
+    def counts(self) -> str:
+        """Of a loop: how many steps run, and how many have ended how."""
+        counts = Counter({"running": self.running}) + self.ended
+        return ", ".join(f"{count} {state.lower()}" for state, count in counts.items())
+
+    @property
     def elapsed(self) -> float:
         """Seconds since it started, or that it took."""
         return time.monotonic() - self.started if self.state == "running" else self.seconds
@@ -112,6 +118,8 @@ class Console:
             line = self._lines[loop or step] = Line(started=time.monotonic())
         line.state = "running"
         line.running += 1
+        if loop:
+            line.text = line.counts
         if not self._live:
             self.print(f"{step:<9} started")
 
@@ -152,8 +160,7 @@ class Console:
             line.share, line.state = None, state
         line.text = plain(summary)
         if self._loops[step]:
-            counts = ", ".join(f"{count} {name.lower()}" for name, count in line.ended.items())
-            line.text = f"{counts}; {step}: {line.text}"
+            line.text = f"{line.counts}; {step}: {line.text}"
         if not self._live:
             self.print(f"{step:<9} {state.lower()} in {took:.1f} s  {plain(summary)}".rstrip())
 

@@ -65,5 +65,5 @@ def _record(best: Tried, count: int, failed: int) -> None:
     journal.log_metrics({"trials": count, "failed_trials": failed})
     name = in_a_loop("trial", best.number)
     journal.log_tags({"trial": name, "image": str(best.params["image"]), TAG: best.inputs})
-    note = f"; {failed} failed" if failed else ""
+    note = f", {failed} of which failed" if failed else ""
     journal.summarize(f"the best of {count}{note}: {name} {best.words}")

@@ -23,7 +23,9 @@ def test_of_twelve_trainings_three_fail_and_the_best_is_registered(trireme, grad
     )
     assert result.returncode == 0, result.stdout + result.stderr
     (chosen,) = [line for line in result.stdout.splitlines() if "choose    finished" in line]
-    assert f"the best of 12; 3 failed: {trial(6)} --fail False --more 0.75 seed 0" in chosen
+    assert (
+        f"the best of 12, 3 of which failed: {trial(6)} --fail False --more 0.75 seed 0" in chosen
+    )
     assert "goodness 0.85" in chosen
     assert "graded, version 1, champion" in result.stdout
 

@@ -82,7 +82,7 @@ def test_the_best_takes_the_place_of_the_run_s_own_model(tried):
             assert choose(workspace).model == str(workspace / "model")
         assert (workspace / "model" / "weights").read_text() == "2"
     said = [record for record in journal.read(workspace, "choose") if "summary" in record]
-    assert said[0]["summary"] == "the best of 4; 1 failed: trial-002 --a 2: 0.75 right"
+    assert said[0]["summary"] == "the best of 4, 1 of which failed: trial-002 --a 2: 0.75 right"
 
 
 def test_where_all_have_failed_there_is_no_best(tried):

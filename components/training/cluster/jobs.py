@@ -253,12 +253,12 @@ def delete(cluster: Cluster, name: str) -> None:
     submission.wait_until_gone(cluster, job)
 
 
-def delete_running(cluster: Cluster, prefix: str) -> list[str]:
-    """Deletes our jobs that have not ended and whose names begin in a certain way.
+def delete_running(cluster: Cluster, name: str) -> list[str]:
+    """Deletes a job of ours and those that are named after it, as far as they have not ended.
 
     Args:
         cluster: The cluster.
-        prefix: How they begin.
+        name: Its name; theirs have a dash and more after it.
 
     Returns:
         Their names.
@@ -269,7 +269,7 @@ def delete_running(cluster: Cluster, prefix: str) -> list[str]:
     found = [
         job
         for job in _all_jobs(cluster, MANAGED)[0]
-        if job["metadata"]["name"].startswith(prefix) and not status_of(job).state.ended
+        if f"{job['metadata']['name']}-".startswith(f"{name}-") and not status_of(job).state.ended
     ]
     for job in found:
         submission.delete(cluster, job)
