@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from components.errors import TrackingUnavailable, TriremeError
-from components.tracking import journal
+from components.tracking import journal, opening
 from components.tracking.environment import TRACKER
 
 TERMINATION_LOG = Path("/dev/termination-log")
@@ -24,16 +24,12 @@ def step(name: str, workspace: str) -> Iterator[None]:
         name: The step's name, unique in the run.
         workspace: The run workspace, a directory.
     """
-    with journal.opened(Path(workspace), name):
+    with journal.opened(Path(workspace), name), _recorded(name, Path(workspace)), last_words():
         try:
-            with last_words():
-                try:
-                    yield
-                except TriremeError as error:
-                    journal.log_error(error)
-                    raise
-        finally:
-            _bring_to_mlflow(name, Path(workspace))
+            yield
+        except TriremeError as error:
+            journal.log_error(error)
+            raise
 
 
 def in_a_loop(name: str, index: int) -> str:
@@ -65,19 +61,34 @@ def _say_last_words(error: TriremeError) -> None:
         TERMINATION_LOG.write_text(str(error))
 
 
-def _bring_to_mlflow(name: str, workspace: Path) -> None:
-    """Brings the journal into MLflow, unless whoever started this step does that.
+@contextmanager
+def _recorded(name: str, workspace: Path) -> Iterator[None]:
+    """Brings the step's journal into MLflow, unless whoever started this step does that.
 
     ``trireme run`` has MLflow loaded already and does it for all its steps; loading it in each
     of them would cost more than most steps' work.
     """
-    if TRACKER in os.environ or "MLFLOW_RUN_ID" not in os.environ:
-        return
+    ours = "MLFLOW_RUN_ID" not in os.environ and opening.is_ours()
+    if ours:
+        opening.open_step(name, workspace)
+    status = "FAILED"
+    try:
+        yield
+        status = "FINISHED"
+    finally:
+        if TRACKER not in os.environ and "MLFLOW_RUN_ID" in os.environ:
+            _bring_to_mlflow(name, workspace, status if ours else "")
+
+
+def _bring_to_mlflow(name: str, workspace: Path, status: str) -> None:
+    """Brings a journal into the step's run, and ends that with a status, if one is given."""
     from components.tracking.sync import Run, sync
 
     journal.run_path(workspace, name).write_text(os.environ["MLFLOW_RUN_ID"])
     try:
         sync(workspace, name, Run.from_environment())
+        if status:
+            opening.end(os.environ["MLFLOW_RUN_ID"], status)
     except TrackingUnavailable as error:
         # The step's work is done, and its records stay in the workspace.
         print(f"warning: {error}", file=sys.stderr)

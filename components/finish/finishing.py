@@ -8,7 +8,7 @@ from components import secrets
 from components.errors import TriremeError
 from components.finish import outcome, webhook
 from components.home import in_a_pod
-from components.tracking import journal
+from components.tracking import journal, opening
 from components.tracking.environment import TRACKER
 
 STATES = {"SUCCEEDED": "FINISHED", "CANCELLED": "KILLED", "CANCELED": "KILLED"}
@@ -64,12 +64,29 @@ def _stop_jobs(run: str) -> None:
 
 def _close_record(workspace: Path, status: str) -> None:
     """Brings what could not be recorded earlier to MLflow, and ends the run there."""
-    from mlflow import MlflowClient
-
-    from components.tracking.sync import Run, patiently, sync
+    from components.tracking.sync import Run
 
     own = Run.from_environment()
-    for file in sorted((workspace / "steps").glob(f"*/{journal.RUN}")):
-        sync(workspace, file.parent.name, Run(file.read_text(), own.pipeline_id))
+    for step in journal.steps(workspace):
+        if step != "finish":
+            _complete(step, workspace, own.pipeline_id)
     if own.pipeline_id != own.step_id:
-        patiently(lambda: MlflowClient().set_terminated(own.pipeline_id, status))
+        opening.end(own.pipeline_id, status)
+
+
+def _complete(step: str, workspace: Path, pipeline_id: str) -> None:
+    """Makes the record of a step whole that MLflow was away for."""
+    from components.tracking.sync import Run, sync
+
+    named = journal.run_path(workspace, step)
+    if opening.is_ours():
+        whole = opening.Opened(os.environ["MLFLOW_EXPERIMENT_ID"], pipeline_id)
+        run_id = opening.step_run(step, workspace, whole)
+    elif named.exists():
+        run_id = named.read_text()
+    else:
+        return
+    sync(workspace, step, Run(run_id, pipeline_id))
+    if opening.is_ours():
+        failed = any("error" in record for record in journal.read(workspace, step))
+        opening.end(run_id, "FAILED" if failed else "FINISHED")

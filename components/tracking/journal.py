@@ -27,9 +27,6 @@ from typing import Any, TextIO
 
 from components.errors import TriremeError
 
-RUN = "mlflow-run"
-"""What the file is called that names a step's MLflow run."""
-
 MODEL = "model"
 """The folder of artifacts in which a step's run keeps what training left in MODEL_DIR."""
 
@@ -48,7 +45,7 @@ def synced_path(workspace: Path, step: str) -> Path:
 
 def run_path(workspace: Path, step: str) -> Path:
     """Returns the file that names the MLflow run that the named step's journal belongs to."""
-    return journal_path(workspace, step).with_name(RUN)
+    return journal_path(workspace, step).with_name("mlflow-run")
 
 
 def registered_path(workspace: Path) -> Path:
@@ -81,14 +78,22 @@ def read(workspace: Path, step: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in complete.splitlines()]
 
 
+def steps(workspace: Path) -> list[str]:
+    """Returns the names of the steps that have recorded something.
+
+    Args:
+        workspace: The run workspace.
+    """
+    return sorted(path.parent.name for path in (workspace / "steps").glob("*/journal.jsonl"))
+
+
 def read_all(workspace: Path) -> list[dict[str, Any]]:
     """Returns the records of all steps of a run, oldest first.
 
     Args:
         workspace: The run workspace.
     """
-    steps = sorted(path.parent.name for path in (workspace / "steps").glob("*/journal.jsonl"))
-    records = [record for step in steps for record in read(workspace, step)]
+    records = [record for step in steps(workspace) for record in read(workspace, step)]
     return sorted(records, key=lambda record: float(record["time"]))
 
 

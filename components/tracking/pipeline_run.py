@@ -6,7 +6,6 @@ On Kubeflow its MLflow plugin does this: it opens the runs and gives every step
 
 import fcntl
 import os
-import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from components.errors import InputError, TriremeError
-from components.tracking import machine
+from components.tracking import opening
 from components.tracking.environment import TRACKER, announce
 from components.tracking.store import default_uri, must_answer, page_of, public, quiet, reason_of
 from components.tracking.sync import Run, hurry, log, patiently, sync
@@ -172,20 +171,13 @@ class PipelineRun:
                 if self.run_id:
                     self.experiment_id = client.get_run(self.run_id).info.experiment_id
                     client.update_run(self.run_id, status="RUNNING")
+                    opening.describe(self.run_id, pipeline, params)
                 else:
-                    self.experiment_id = _experiment(client, experiment, pipeline)
-                    self.run_id = client.create_run(self.experiment_id, run_name=name).info.run_id
-            tags = {
-                "pipeline": pipeline,
-                "mlflow.source.name": f"trireme run {pipeline}",
-                "python": sys.version.split()[0],
-                "cpu": machine.cpu(),
-            }
-            log(self.run_id, params=params, tags=tags)
+                    opened = opening.open_pipeline(pipeline, experiment, name, params)
+                    self.experiment_id, self.run_id = opened
         except MlflowException as error:
             reason = str(error).replace(self.uri, public(self.uri))
             raise InputError(f"MLflow at {public(self.uri)} refuses: {reason}") from None
-        client.log_text(self.run_id, machine.packages(), machine.PACKAGES)
 
     def _open_step(self, step: str, file: Path, before: Callable[[str], None] | None) -> None:
         from mlflow import MlflowClient
@@ -236,16 +228,6 @@ class PipelineRun:
         if self.experiment_id:
             log(self.run_id, metrics=resources)
             patiently(lambda: MlflowClient().set_terminated(self.run_id, status))
-
-
-def _experiment(client: Any, experiment: str, pipeline: str) -> str:
-    """Returns the id of an experiment, made if it is not there."""
-    preset = os.environ.get("MLFLOW_EXPERIMENT_ID", "")
-    if preset and not experiment:
-        return str(client.get_experiment(preset).experiment_id)
-    name = experiment or pipeline
-    existing = client.get_experiment_by_name(name)
-    return str(existing.experiment_id if existing else client.create_experiment(name))
 
 
 @contextmanager

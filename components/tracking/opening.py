@@ -1,0 +1,173 @@
+"""Open the MLflow runs of a pipeline and its steps, where nobody else has opened them.
+
+``trireme run`` opens them here, and Kubeflow Pipelines' MLflow plugin there. On plain Argo nobody
+does: the first step opens that of the pipeline, whose id is in the run workspace from then on, and
+each step its own.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from components.errors import TrackingUnavailable
+from components.tracking import journal, machine
+from components.tracking.environment import TRACKER
+from components.tracking.sync import log, patiently
+
+PIPELINE, RUN, PARAMETERS = "TRIREME_PIPELINE", "TRIREME_RUN", "TRIREME_PARAMETERS"
+"""Variables of a step that opens its run itself: names of the pipeline and of the run, and the
+pipeline's parameters as JSON objects with ``name`` and ``value``."""
+
+
+class Opened(NamedTuple):
+    """The MLflow run of a pipeline.
+
+    Attributes:
+        experiment_id: Id of its experiment.
+        run_id: Id of the run.
+    """
+
+    experiment_id: str
+    run_id: str
+
+
+def open_pipeline(pipeline: str, experiment: str, name: str, params: dict[str, Any]) -> Opened:
+    """Opens the run of a pipeline.
+
+    Args:
+        pipeline: The pipeline's name.
+        experiment: Name of the experiment; empty: the one that MLFLOW_EXPERIMENT_ID names, or
+            else one called like the pipeline.
+        name: The run's name.
+        params: The pipeline's parameters.
+
+    Raises:
+        TrackingUnavailable: MLflow is away.
+        mlflow.exceptions.MlflowException: It refuses.
+    """
+    from mlflow import MlflowClient
+
+    client = MlflowClient()
+    experiment_id = patiently(lambda: _experiment(client, experiment, pipeline))
+    run_id = patiently(lambda: client.create_run(experiment_id, run_name=name)).info.run_id
+    describe(run_id, pipeline, params)
+    return Opened(experiment_id, run_id)
+
+
+def describe(run_id: str, pipeline: str, params: dict[str, Any]) -> None:
+    """Records on a pipeline's run what it runs and with what.
+
+    Args:
+        run_id: Id of the run.
+        pipeline: The pipeline's name.
+        params: Its parameters.
+    """
+    from mlflow import MlflowClient
+
+    tags = {
+        "pipeline": pipeline,
+        "mlflow.source.name": f"trireme run {pipeline}",
+        "python": sys.version.split()[0],
+        "cpu": machine.cpu(),
+    }
+    log(run_id, params=params, tags=tags)
+    patiently(lambda: MlflowClient().log_text(run_id, machine.packages(), machine.PACKAGES))
+
+
+def is_ours() -> bool:
+    """Tells whether this step has to see to its MLflow run itself."""
+    given = {"MLFLOW_TRACKING_URI", PIPELINE} <= os.environ.keys()
+    return given and TRACKER not in os.environ
+
+
+def open_step(step: str, workspace: Path) -> None:
+    """Opens the run of this step, and that of its pipeline, and puts them into the environment.
+
+    A step that is started again goes on with its run. Where MLflow is away, the step's records
+    stay in the workspace, and the last step brings them.
+
+    Args:
+        step: The step's name.
+        workspace: The run workspace.
+    """
+    try:
+        whole = pipeline_run(workspace)
+        run_id = step_run(step, workspace, whole)
+    except TrackingUnavailable as error:
+        print(f"warning: {error}", file=sys.stderr)
+        return
+    os.environ |= {"MLFLOW_EXPERIMENT_ID": whole.experiment_id, "MLFLOW_RUN_ID": run_id}
+
+
+def step_run(step: str, workspace: Path, whole: Opened) -> str:
+    """Returns the id of a step's run, which is opened if it is not there.
+
+    Args:
+        step: The step's name.
+        workspace: The run workspace.
+        whole: The pipeline's run.
+
+    Raises:
+        TrackingUnavailable: MLflow is away.
+    """
+    from mlflow import MlflowClient
+
+    client, file = MlflowClient(), journal.run_path(workspace, step)
+    if file.exists():
+        run_id = file.read_text()
+        patiently(lambda: client.update_run(run_id, status="RUNNING"))
+        return run_id
+    tags = {"mlflow.parentRunId": whole.run_id}
+    run = patiently(lambda: client.create_run(whole.experiment_id, tags=tags, run_name=step))
+    file.write_text(run.info.run_id)
+    return str(run.info.run_id)
+
+
+def end(run_id: str, status: str) -> None:
+    """Ends a run.
+
+    Args:
+        run_id: Its id.
+        status: FINISHED, FAILED or KILLED.
+
+    Raises:
+        TrackingUnavailable: MLflow is away.
+    """
+    from mlflow import MlflowClient
+
+    patiently(lambda: MlflowClient().set_terminated(run_id, status))
+
+
+def pipeline_run(workspace: Path) -> Opened:
+    """Returns the run of the pipeline, which the first step opens.
+
+    Args:
+        workspace: The run workspace.
+
+    Raises:
+        TrackingUnavailable: MLflow is away.
+    """
+    file = workspace / "mlflow-run.json"
+    if file.exists():
+        return Opened(**json.loads(file.read_text()))
+    given = json.loads(os.environ.get(PARAMETERS) or "[]")
+    params = {one["name"]: one.get("value", "") for one in given}
+    name = os.environ.get(RUN) or workspace.name
+    experiment = str(params.get("experiment", ""))
+    opened = open_pipeline(os.environ[PIPELINE], experiment, name, params)
+    partial = file.with_suffix(".partial")
+    partial.write_text(json.dumps(opened._asdict()))
+    partial.rename(file)
+    return opened
+
+
+def _experiment(client: Any, experiment: str, pipeline: str) -> str:
+    """Returns the id of an experiment, made if it is not there."""
+    preset = os.environ.get("MLFLOW_EXPERIMENT_ID", "")
+    if preset and not experiment:
+        return str(client.get_experiment(preset).experiment_id)
+    name = experiment or pipeline
+    existing = client.get_experiment_by_name(name)
+    return str(existing.experiment_id if existing else client.create_experiment(name))

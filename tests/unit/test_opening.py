@@ -1,0 +1,89 @@
+"""components/tracking/opening.py: steps that open their MLflow runs themselves, as on Argo."""
+
+import json
+import socket
+
+import mlflow
+import pytest
+
+from components.errors import StepFailed
+from components.finish.finishing import finish
+from components.step import step
+from components.tracking import journal, sync
+
+PARAMETERS = [{"name": "experiment", "value": "mine"}, {"name": "workers", "value": "2"}]
+
+
+@pytest.fixture
+def argo(tmp_path, untracked, mlflow_store, monkeypatch):
+    """The variables of a step on Argo; returns a client."""
+    (tmp_path / "mlflow.db").write_bytes(mlflow_store.read_bytes())
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    monkeypatch.setenv("TRIREME_PIPELINE", "pytorch-training")
+    monkeypatch.setenv("TRIREME_RUN", "pytorch-training-x7k2p")
+    monkeypatch.setenv("TRIREME_PARAMETERS", json.dumps(PARAMETERS))
+    before = mlflow.get_tracking_uri()
+    mlflow.set_tracking_uri(uri)
+    yield mlflow.MlflowClient(uri)
+    mlflow.set_tracking_uri(before)
+
+
+def run_step(name, workspace, work=lambda: None):
+    """Runs a step as if it were a process of its own."""
+    with pytest.MonkeyPatch.context() as variables:
+        # Whatever the step adds to the environment goes with it.
+        for variable in ("MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID"):
+            variables.setenv(variable, "")
+            variables.delenv(variable)
+        with step(name, str(workspace)):
+            work()
+
+
+def runs(client):
+    """The pipeline's run, and those of its steps by name."""
+    found = client.search_runs([client.get_experiment_by_name("mine").experiment_id])
+    (whole,) = [run for run in found if "mlflow.parentRunId" not in run.data.tags]
+    steps = {run.info.run_name: run for run in found if run is not whole}
+    for run in steps.values():
+        assert run.data.tags["mlflow.parentRunId"] == whole.info.run_id
+    return whole, steps
+
+
+def test_the_first_step_opens_the_pipelines_run_and_each_its_own(argo, tmp_path):
+    run_step("checkout", tmp_path, lambda: journal.log_tags({"git.commit": "abc"}))
+    with pytest.raises(SystemExit):
+
+        def fail():
+            raise StepFailed("too bad")
+
+        run_step("train", tmp_path, fail)
+    run_step("train", tmp_path, lambda: journal.log_metrics({"loss": 0.5}))  # tried again
+    run_step("finish", tmp_path, lambda: finish("SUCCEEDED", "", "p", "run-1", "", tmp_path))
+    whole, steps = runs(argo)
+    assert whole.info.run_name == "pytorch-training-x7k2p"
+    assert whole.info.status == "FINISHED"
+    assert whole.data.params == {"experiment": "mine", "workers": "2"}
+    assert (whole.data.tags["pipeline"], whole.data.tags["git.commit"]) == (
+        "pytorch-training",
+        "abc",
+    )
+    assert set(steps) == {"checkout", "train", "finish"}
+    assert {run.info.status for run in steps.values()} == {"FINISHED"}
+    assert steps["train"].data.metrics == {"loss": 0.5}
+
+
+def test_what_mlflow_was_away_for_is_recorded_in_the_end(argo, tmp_path, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        away = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    monkeypatch.setattr(sync, "_patience", 0.1)
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    uri = mlflow.get_tracking_uri()
+    mlflow.set_tracking_uri(away)
+    run_step("checkout", tmp_path, lambda: journal.log_tags({"git.commit": "abc"}))
+    mlflow.set_tracking_uri(uri)
+    run_step("finish", tmp_path, lambda: finish("FAILED", "", "p", "run-1", "", tmp_path))
+    whole, steps = runs(argo)
+    assert whole.info.status == "FAILED"
+    assert whole.data.tags["git.commit"] == "abc"
+    assert (steps["checkout"].info.status, steps["finish"].info.status) == ("FINISHED", "FINISHED")
