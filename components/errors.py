@@ -1,6 +1,8 @@
 """What can go wrong, as types: raised where it is known, shown to a person in one place."""
 
 import signal
+from collections.abc import Mapping
+from types import MappingProxyType
 
 
 class TriremeError(Exception):
@@ -25,7 +27,13 @@ class InputError(TriremeError):
 
 
 class JobFailed(TriremeError):
-    """A training job ended without success; ``detail`` holds the first failing replica's end."""
+    """A training job ended without success; ``detail`` holds the first failing replica's end.
+
+    Attributes:
+        replica_seconds: How long each of its replicas had run by then, by name.
+    """
+
+    replica_seconds: Mapping[str, float] = MappingProxyType({})
 
 
 class StepFailed(TriremeError):

@@ -3,9 +3,10 @@
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+from components.cost.steps import counted
 from components.errors import TrackingUnavailable, TriremeError
 from components.tracking import journal, opening
 from components.tracking.environment import TRACKER
@@ -15,7 +16,7 @@ TERMINATION_LOG = Path("/dev/termination-log")
 
 
 @contextmanager
-def step(name: str, workspace: str) -> Iterator[None]:
+def step(name: str, workspace: str, *, is_charged: bool = True) -> Iterator[None]:
     """Runs the body of a component as the named step of a run.
 
     Errors end the process as ``last_words`` says.
@@ -23,10 +24,13 @@ def step(name: str, workspace: str) -> Iterator[None]:
     Args:
         name: The step's name, unique in the run.
         workspace: The run workspace, a directory.
+        is_charged: Whether it records what it costs, where there is a price table; it does not
+            begin if that is broken.
     """
     with journal.opened(Path(workspace), name), _recorded(name, Path(workspace)), last_words():
         try:
-            yield
+            with counted(Path(workspace), name) if is_charged else nullcontext():
+                yield
         except TriremeError as error:
             journal.log_error(error)
             raise

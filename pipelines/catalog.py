@@ -16,6 +16,8 @@ from components.errors import InputError
 if TYPE_CHECKING:
     from kfp.dsl.graph_component import GraphComponent
 
+    from pipelines.training import Trainings
+
 PIPELINES = {
     "pytorch-training": "Train with PyTorch on one or many processes",
     "tensorflow-training": "Train with TensorFlow, by AllReduce or with parameter servers",
@@ -103,11 +105,13 @@ class Pipeline:
         graph: The kfp pipeline.
         check: Refuses parameter values that could not work, with an InputError; for a run on a
             cluster its second argument are the claims that the pods have mounted.
+        trainings: Returns the trainings that parameter values describe.
     """
 
     name: str
     graph: "GraphComponent"
     check: Callable[[dict[str, Any], Collection[str] | None], None]
+    trainings: Callable[[dict[str, Any]], "Trainings"]
 
     @cached_property
     def parameters(self) -> dict[str, Parameter]:
@@ -172,7 +176,7 @@ def load(name: str) -> Pipeline:
         raise InputError(f"there is no pipeline {name!r}; there are {', '.join(PIPELINES)}")
     identifier = name.replace("-", "_")
     module = importlib.import_module(f"pipelines.{identifier}")
-    return Pipeline(name, getattr(module, identifier), module.check)
+    return Pipeline(name, getattr(module, identifier), module.check, module.trainings)
 
 
 def _check_size(values: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from pipelines import (
     dataset_cli,
     deploy_cli,
     job_cli,
+    plan_cli,
     registry_cli,
     reproduce_cli,
     runs_cli,
@@ -46,10 +47,12 @@ app = typer.Typer(
     help="Distributed deep-learning training as pipelines.",
 )
 
+job_cli.app.command(name="plan")(plan_cli.plan_job)
 app.add_typer(job_cli.app, name="job")
 app.add_typer(dataset_cli.app, name="dataset")
 app.command()(upload_cli.compile)
 app.command()(upload_cli.upload)
+app.command()(plan_cli.plan)
 app.command(name="list")(runs_cli.list_runs)
 app.command()(runs_cli.status)
 app.command()(runs_cli.logs)
@@ -192,11 +195,12 @@ def _description(pipeline: "Pipeline") -> str:
 
 def _show(result: "Result", console: "Console") -> None:
     """Prints how a run ended and where its things are."""
+    from components.cost.table import in_words
     from components.evaluation.figures import words
 
     said: dict[str, Any] = {}
     for record in (record for records in result.steps.values() for record in records):
-        said |= record.get("headline", {}) | record.get("tags", {})
+        said |= record.get("headline", {}) | record.get("total", {}) | record.get("tags", {})
     facts = {}
     for name, value in said.items():
         if name.startswith("held_out_"):
@@ -212,6 +216,8 @@ def _show(result: "Result", console: "Console") -> None:
             facts["Not exported"] = said["gate"]
     if "verdict" in said:
         facts["Verdict"] = said["verdict"]
+    if "cost" in said:
+        facts["Cost"] = in_words(said["cost"], said["currency"])
     if result.model_version:
         facts["Registered"] = result.model_version
     report = result.workspace / "report.html"

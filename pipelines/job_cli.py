@@ -95,7 +95,7 @@ def submit(
         _refuse({"--isolated": isolated}, "goes with --local")
         if not wait:
             _refuse(limits_given, "goes with --wait")
-    job = _described(
+    job = described(
         file,
         name=name,
         framework=framework,
@@ -118,7 +118,7 @@ def submit(
     from components.training.manifests import render, to_yaml
 
     manifest = render(_at_one_commit(job), operator)
-    cluster = _cluster(namespace, context, stays=wait)
+    cluster = connect(namespace, context, stays=wait)
     if dry_run:
         preflight.check(cluster, manifest, cluster.namespace)
         typer.echo(to_yaml(manifest), nl=False)
@@ -141,7 +141,7 @@ def render(file: File = None, operator: Operator = DEFAULT_OPERATOR) -> None:
     """Show the manifest of a job, for kubectl or a repository."""
     from components.training import manifests
 
-    typer.echo(manifests.to_yaml(manifests.render(_described(file), operator)), nl=False)
+    typer.echo(manifests.to_yaml(manifests.render(described(file), operator)), nl=False)
 
 
 @app.command()
@@ -181,7 +181,7 @@ def list_jobs(local: Local = False, namespace: Namespace = "", context: Context 
                 age(time.time() - row.age),
                 row.reason,
             ]
-            for row in there.list_jobs(_cluster(namespace, context))
+            for row in there.list_jobs(connect(namespace, context))
         ],
     )
 
@@ -204,7 +204,7 @@ def status(
         return
     from components.training.cluster import jobs as there
 
-    details = there.status(_cluster(namespace, context), name)
+    details = there.status(connect(namespace, context), name)
     row = details.row
     typer.echo(f"{row.kind} {row.name}: {row.state}, {row.running} of {row.replicas} running")
     if row.reason:
@@ -249,7 +249,7 @@ def logs(
         return
     from components.training.cluster import jobs as there
 
-    cluster = _cluster(namespace, context, stays=follow)
+    cluster = connect(namespace, context, stays=follow)
     there.logs(cluster, name, follow=follow, replica=replica, on_line=lines)
 
 
@@ -266,7 +266,7 @@ def cancel(
     else:
         from components.training.cluster import jobs as there
 
-        there.cancel(_cluster(namespace, context), name)
+        there.cancel(connect(namespace, context), name)
     typer.echo(f"{name} cancelled")
 
 
@@ -283,12 +283,20 @@ def delete(
     else:
         from components.training.cluster import jobs as there
 
-        there.delete(_cluster(namespace, context), name)
+        there.delete(connect(namespace, context), name)
     typer.echo(f"{name} deleted")
 
 
-def _described(file: Path | None, **flags: Any) -> "TrainingJob":
-    """Returns the job of a file and flags, which win."""
+def described(file: Path | None, **flags: Any) -> "TrainingJob":
+    """Returns the job of a file and flags, which win.
+
+    Args:
+        file: YAML, if there is any.
+        flags: Fields of the description; empty ones say nothing.
+
+    Raises:
+        InputError: The file cannot be read, or a field is wrong.
+    """
     from components.training.description.job import TrainingJob
 
     given = {field: value for field, value in flags.items() if value not in (None, "", [], {})}
@@ -378,8 +386,17 @@ def _home() -> Path:
     return home() / "jobs"
 
 
-def _cluster(namespace: str, context: str, stays: bool = False) -> "Cluster":
-    """Returns the cluster for a command that asks something, or that stays until a job ends."""
+def connect(namespace: str, context: str, stays: bool = False) -> "Cluster":
+    """Returns the cluster for a command that asks something, or that stays until a job ends.
+
+    Args:
+        namespace: Empty for the one that the KUBECONFIG names.
+        context: Of the KUBECONFIG; empty for its current one.
+        stays: Whether the command stays.
+
+    Raises:
+        InputError: There is no cluster.
+    """
     from components.training.cluster.connection import PATIENCE, PATIENCE_OF_A_PERSON, Cluster
 
     return Cluster(

@@ -9,6 +9,7 @@ from components.secrets import DEFAULTS
 from pipelines import training
 
 check = partial(training.check, "pytorch")
+trainings = partial(training.trainings, "pytorch")
 
 
 @dsl.pipeline(
@@ -37,6 +38,7 @@ def pytorch_training(
     webhook_secret: str = DEFAULTS["webhook"],
     seed: int = 0,
     time_limit: int = 0,
+    budget: float = 0.0,
     image: str = PYTORCH,
     job: dict = {},  # noqa: B006
 ) -> None:
@@ -74,6 +76,7 @@ def pytorch_training(
             of that name.
         seed: What the training program finds in SEED.
         time_limit: Seconds that training may take; 0 for no limit.
+        budget: The most that training may cost, in the currency of the price table; 0 for no limit.
         image: Container image of the training replicas, used where the job runs in containers.
         job: Further fields of the training job, a JSON object, such as {"gpu": 1} or
             {"elastic": {"min": 1, "max": 4}}; 'trireme job schema' lists them.

@@ -50,7 +50,8 @@ def pipeline(lineage: Lineage) -> Pipeline:
         lineage: Of the run.
     """
     check = partial(training.check_training, lineage.framework)
-    return Pipeline("reproduction", reproduction, check)
+    trainings = partial(training.trainings, lineage.framework)
+    return Pipeline("reproduction", reproduction, check, trainings)
 
 
 def arguments(lineage: Lineage) -> dict[str, Any]:

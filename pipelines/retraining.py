@@ -39,6 +39,7 @@ def retraining(
     webhook_secret: str = DEFAULTS["webhook"],
     seed: int = 0,
     time_limit: int = 0,
+    budget: float = 0.0,
     image: str = "",
     job: dict = {},  # noqa: B006
 ) -> None:
@@ -82,6 +83,7 @@ def retraining(
             of that name.
         seed: What the training program finds in SEED.
         time_limit: Seconds that training may take; 0 for no limit.
+        budget: The most that training may cost, in the currency of the price table; 0 for no limit.
         image: Container image of the training replicas, used where the job runs in containers.
             Empty: Trireme's own.
         job: Further fields of the training job, a JSON object, such as {"gpu": 1} or
@@ -111,7 +113,7 @@ def retraining(
             training.evaluate_and_export(
                 compared.outputs["image"], given, prepared, trained.outputs["model"], deploy
             )
-    training.never_cached(compared)
+    training.set_up(compared)
 
 
 def check(parameters: dict[str, Any], claims: Collection[str] | None = None) -> None:
@@ -130,3 +132,15 @@ def check(parameters: dict[str, Any], claims: Collection[str] | None = None) -> 
         model.check_kind("deploy", parameters["deploy"])
         if claims is None:
             Cluster()  # refuses in a sentence where there is none
+
+
+def trainings(parameters: dict[str, Any]) -> training.Trainings:
+    """Returns the training that there is if something has changed.
+
+    Args:
+        parameters: A value for every parameter.
+
+    Raises:
+        InputError: One of them is wrong.
+    """
+    return training.trainings(parameters["framework"], parameters)

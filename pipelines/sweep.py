@@ -43,6 +43,7 @@ def sweep(
     webhook_secret: str = DEFAULTS["webhook"],
     seed: int = 0,
     time_limit: int = 0,
+    budget: float = 0.0,
     image: str = "",
     job: dict = {},  # noqa: B006
 ) -> None:
@@ -89,7 +90,9 @@ def sweep(
         webhook_secret: The Secret with the url that is told what came of the run, if there is one
             of that name.
         seed: What the training program finds in SEED.
-        time_limit: Seconds that training may take; 0 for no limit.
+        time_limit: Seconds that each training may take; 0 for no limit.
+        budget: The most that each training may cost, in the currency of the price table; 0 for no
+            limit.
         image: Container image of the training replicas, used where the job runs in containers.
             Empty: Trireme's own.
         job: Further fields of the training job, a JSON object, such as {"gpu": 1} or
@@ -112,6 +115,7 @@ def sweep(
                 trial=one,
                 framework=framework,
                 **{name: given[name] for name in training.OF_THE_JOB},
+                budget=budget,
                 job=job,
                 evaluation=evaluation,
                 model_factory=model_factory,
@@ -126,7 +130,7 @@ def sweep(
         training.evaluate_and_export(
             planned.outputs["image"], given, prepared, chosen.outputs["model"]
         )
-    training.never_cached(planned, tried, chosen)
+    training.set_up(planned, tried, chosen)
 
 
 def check(parameters: dict[str, Any], claims: Collection[str] | None = None) -> None:
@@ -142,3 +146,21 @@ def check(parameters: dict[str, Any], claims: Collection[str] | None = None) -> 
     training.check_framework(parameters["framework"])
     for trial in sets.trials(parameters["grid"], parameters["trials"]):
         training.check(parameters["framework"], parameters | trial.parameters, claims)
+
+
+def trainings(parameters: dict[str, Any]) -> training.Trainings:
+    """Returns the trainings that a sweep makes.
+
+    Args:
+        parameters: A value for every parameter.
+
+    Raises:
+        InputError: One of them is wrong.
+    """
+    trials = sets.trials(parameters["grid"], parameters["trials"])
+    jobs = [
+        training.trainings(parameters["framework"], parameters | trial.parameters).job
+        for trial in trials
+    ]
+    largest = max(jobs, key=lambda job: job.world_size)
+    return training.Trainings(largest, len(trials), min(AT_ONCE, len(trials)))

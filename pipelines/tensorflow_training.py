@@ -9,6 +9,7 @@ from components.secrets import DEFAULTS
 from pipelines import training
 
 check = partial(training.check, "tensorflow")
+trainings = partial(training.trainings, "tensorflow")
 
 
 @dsl.pipeline(
@@ -36,6 +37,7 @@ def tensorflow_training(
     webhook_secret: str = DEFAULTS["webhook"],
     seed: int = 0,
     time_limit: int = 0,
+    budget: float = 0.0,
     image: str = TENSORFLOW,
     job: dict = {},  # noqa: B006
 ) -> None:
@@ -72,6 +74,7 @@ def tensorflow_training(
             of that name.
         seed: What the training program finds in SEED.
         time_limit: Seconds that training may take; 0 for no limit.
+        budget: The most that training may cost, in the currency of the price table; 0 for no limit.
         image: Container image of the training replicas, used where the job runs in containers.
         job: Further fields of the training job, a JSON object, such as {"gpu": 1} or
             {"retries": 3}; 'trireme job schema' lists them.

@@ -1,6 +1,7 @@
 """What the training pipelines have in common: checkout, dataset, train, evaluate, export."""
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ from kfp import dsl, kubernetes
 from components import secrets
 from components.checkout import git
 from components.checkout.component import checkout
+from components.cost import bill, table
 from components.dataset import description, mounted
 from components.dataset.component import dataset
 from components.dataset.sources import source_of
@@ -23,6 +25,8 @@ from components.images import PYTORCH, TENSORFLOW
 from components.tracking import pipeline_run
 from components.training import launch
 from components.training.component import train
+from components.training.description.job import TrainingJob
+from components.training.manifests import render
 from components.training.result import load
 
 CONFIG = dsl.PipelineConfig(
@@ -38,6 +42,7 @@ IMAGES = {"pytorch": PYTORCH, "tensorflow": TENSORFLOW}
 """The images that evaluate and export models, by framework."""
 
 NOT_EVERYWHERE = {
+    "budget": 0.0,
     "parameter_servers": 0,
     "processes_per_worker": 1,
     "model_factory": "",
@@ -56,6 +61,21 @@ OF_THE_JOB = (
     "time_limit",
 )
 """Parameters that describe the training job."""
+
+
+@dataclass(frozen=True)
+class Trainings:
+    """The trainings of a run, which are alike but for the program's arguments.
+
+    Attributes:
+        job: One of them; where they differ, the one with the most processes.
+        count: How many there are.
+        at_once: How many of them run at the same time.
+    """
+
+    job: TrainingJob
+    count: int = 1
+    at_once: int = 1
 
 
 class Prepared(NamedTuple):
@@ -98,7 +118,7 @@ def finishing(pipeline: str, parameters: dict[str, Any]) -> dsl.ExitHandler:
         workspace=dsl.WORKSPACE_PATH_PLACEHOLDER,
     )
     _use_secret(last, "webhook", parameters)
-    never_cached(last)
+    set_up(last)
     return dsl.ExitHandler(last, name="steps")
 
 
@@ -124,7 +144,7 @@ def prepare(parameters: dict[str, Any]) -> Prepared:
     data.after(code)  # which may fail in a second, and not after a copy of hours
     _use_secret(code, "code", parameters)
     _use_secret(data, "dataset", parameters)
-    never_cached(code, data)
+    set_up(code, data)
     return Prepared(code, data)
 
 
@@ -143,6 +163,7 @@ def training(
     trained = train(
         framework=framework,
         **{name: given[name] for name in OF_THE_JOB},
+        budget=given["budget"],
         job=given["job"],
         evaluation=given["evaluation"],
         code=prepared.code.outputs["path"],
@@ -151,7 +172,7 @@ def training(
         workspace=dsl.WORKSPACE_PATH_PLACEHOLDER,
         **more,
     )
-    never_cached(trained)
+    set_up(trained)
     return trained
 
 
@@ -194,7 +215,7 @@ def evaluate_and_export(
             _deploy_promoted(kind, parameters["model_name"], evaluated, exported)
     for step in (evaluated, exported):
         step.set_container_image(image)
-    never_cached(evaluated, exported)
+    set_up(evaluated, exported)
 
 
 def _deploy_promoted(
@@ -208,19 +229,21 @@ def _deploy_promoted(
             kind=kind, model_name=model_name, workspace=dsl.WORKSPACE_PATH_PLACEHOLDER
         )
         deployed.after(exported)
-        never_cached(deployed)
+        set_up(deployed)
 
 
-def never_cached(*steps: dsl.PipelineTask) -> None:
-    """Has steps run in every run.
-
-    What a step leaves is in the workspace of its run, where no other run would find it.
+def set_up(*steps: dsl.PipelineTask) -> None:
+    """Has steps run in every run, and see the price table.
 
     Args:
         steps: The steps.
     """
     for step in steps:
+        # What it leaves is in the workspace of its run, where no other run would find it.
         step.set_caching_options(enable_caching=False)
+        kubernetes.use_config_map_as_volume(
+            step, config_map_name=table.CONFIG_MAP, mount_path=str(table.MOUNT), optional=True
+        )
 
 
 def _use_secret(step: dsl.PipelineTask, purpose: str, parameters: dict[str, Any]) -> None:
@@ -240,6 +263,29 @@ def check_framework(framework: str) -> None:
     """
     if framework not in IMAGES:
         raise InputError(f"framework {framework!r}: must be one of {', '.join(IMAGES)}")
+
+
+def trainings(framework: str, parameters: dict[str, Any]) -> Trainings:
+    """Returns the one training of a pipeline, as it is before a run gives it a name and places.
+
+    Args:
+        framework: What connects the replicas.
+        parameters: A value for every parameter of the pipeline.
+
+    Raises:
+        InputError: One of them is wrong.
+    """
+    given: dict[str, Any] = NOT_EVERYWHERE | parameters
+    job = launch.prepare(
+        Path("/"),
+        run="",
+        framework=framework,
+        code="/code",
+        data="/data",
+        more=given["job"],
+        **{name: given[name] for name in OF_THE_JOB},
+    )
+    return Trainings(job)
 
 
 def check_training(
@@ -266,15 +312,9 @@ def check_training(
     elif described.way == "mount":
         mounted.check_claim(described, claims)
     given: dict[str, Any] = NOT_EVERYWHERE | parameters
-    launch.prepare(
-        Path("/"),
-        run="",
-        framework=framework,
-        code="/code",
-        data="/data",
-        more=given["job"],
-        **{name: given[name] for name in OF_THE_JOB},
-    )
+    job = trainings(framework, parameters).job
+    # What a cluster's prices are is known there.
+    bill.check(given["budget"], render(job) if claims is None else None)
     pipeline_run.check(parameters["experiment"])
 
 

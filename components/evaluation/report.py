@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, Template
 from markupsafe import Markup
 
+from components.cost.table import in_words
 from components.evaluation import plots, progress
 from components.evaluation.evaluate import Judged
 from components.evaluation.figures import Chart, Evaluation, Worst, words
@@ -25,6 +26,7 @@ EXPORTED = "<!-- exported -->"
 
 TRIALS = 50  # of a sweep, the best first, that are listed
 
+_HOURS = {"cpu": "CPU-hours", "gib": "GiB-hours of memory", "gpu": "GPU-hours"}
 _TYPES = {".png": "image/png", ".svg": "image/svg+xml"}
 
 
@@ -117,9 +119,28 @@ def _training(workspace: Path) -> dict[str, str]:
         counts = [f"{count} {name.removesuffix('_replicas')}" for name, count in roles.items()]
         seconds = said.get("replica_seconds", 0)
         found["Replicas"] = f"{', '.join(counts)}, {seconds:,.0f} replica-seconds"
+    found |= _spent(workspace, said.get("currency", ""))
     if rate := progress.throughput(workspace):
         each = rate / max(said.get("world_size", 1), 1)
         found["Throughput"] = f"{rate:,.0f} samples/s, {each:,.0f} in each process"
+    return found
+
+
+def _spent(workspace: Path, currency: str) -> dict[str, str]:
+    """Returns what training has had and what the run has cost so far, as names and values."""
+    recorded = [record.get("metrics", {}) for record in journal.read_all(workspace)]
+    trainings = [metrics for metrics in recorded if "requested_cpu_hours" in metrics]
+    hours = (
+        f"{sum(metrics[f'requested_{name}_hours'] for metrics in trainings):,.4g} {unit}"
+        for name, unit in _HOURS.items()
+    )
+    found = {"Resources": f"{', '.join(hours)}, requested by the replicas"} if trainings else {}
+    if currency:
+        total, training = (
+            in_words(sum(metrics.get("cost", 0) for metrics in several), currency)
+            for several in (recorded, trainings)
+        )
+        found["Cost"] = f"{total} up to the evaluation, of which {training} for training"
     return found
 
 

@@ -28,7 +28,7 @@ def finish(
     from components.finish.finishing import finish
     from components.step import step
 
-    with step("finish", workspace):
+    with step("finish", workspace, is_charged=False):
         finish(
             status.state, status.error_message or "", pipeline, run, webhook_secret, Path(workspace)
         )

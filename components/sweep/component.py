@@ -51,6 +51,7 @@ def trial(
     processes_per_worker: int,
     seed: int,
     time_limit: int,
+    budget: float,
     image: str,
     job: dict,
     evaluation: dict,
@@ -73,6 +74,7 @@ def trial(
         processes_per_worker: As for the training step.
         seed: As for the training step.
         time_limit: As for the training step.
+        budget: As for the training step.
         image: As for the training step.
         job: As for the training step.
         evaluation: As for the evaluation step.
@@ -123,6 +125,7 @@ def trial(
             Measured(Path(data), Path(code), model_factory, evaluation),
             Path(workspace),
             asdict(task_config),
+            budget,
         ).words
 
 

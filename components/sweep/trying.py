@@ -40,6 +40,7 @@ def attempt(
     measure: Measured,
     workspace: Path,
     passthrough: dict[str, Any],
+    budget: float = 0.0,
 ) -> Tried:
     """Trains and measures a model; that this fails is a result like others.
 
@@ -49,12 +50,13 @@ def attempt(
         measure: How the model is measured.
         workspace: The run workspace.
         passthrough: What the pipeline's task hands on to the job's pods.
+        budget: The most that its training may cost; 0 for no limit.
     """
     own_place = place(workspace, trial.number)
     own_place.mkdir(parents=True, exist_ok=True)
     journal.log_params({name.lstrip("-"): value for name, value in trial.values.items()})
     try:
-        tried = _attempt(trial, described(own_place), measure, own_place, passthrough)
+        tried = _attempt(trial, described(own_place), measure, own_place, passthrough, budget)
     except TriremeError as error:
         journal.log_error(error, is_fatal=False)
         print("\n".join(filter(None, [error.detail, f"error: {error}"])), flush=True)
@@ -70,10 +72,11 @@ def _attempt(
     measure: Measured,
     own_place: Path,
     passthrough: dict[str, Any],
+    budget: float,
 ) -> Tried:
     own = owning.parsed(measure.evaluation)
     trained = launch.train(
-        job, own_place, passthrough, own.entrypoint if own else "", is_whole_run=False
+        job, own_place, passthrough, own.entrypoint if own else "", budget, is_whole_run=False
     )
     model = Path(trained.model)
     if own:

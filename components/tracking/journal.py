@@ -11,6 +11,7 @@ Each line is an object with one key:
     {"metrics": {name: value}}            metrics of the step's run
     {"tags": {name: value}}               tags of the step's run and of the pipeline's (lineage)
     {"headline": {name: value}}           metrics of the step's run and of the pipeline's
+    {"total": {name: value}}              metrics of the pipeline's run alone
     {"artifact": path, "folder": name}    a file to keep with the step's run
     {"dataset": {...}}                    the dataset that was used, see ``log_dataset``
     {"model": {...}}                      a model to log and register, see ``log_model``
@@ -134,6 +135,11 @@ def log_tags(tags: dict[str, str]) -> None:
 def log_headline(metrics: dict[str, float]) -> None:
     """Records the metrics a person compares runs by; shown on the whole run."""
     _append({"headline": metrics})
+
+
+def log_total(metrics: dict[str, float]) -> None:
+    """Records sums over all steps so far; shown on the whole run alone."""
+    _append({"total": metrics})
 
 
 def log_artifact(path: Path, folder: str = "") -> None:

@@ -144,6 +144,8 @@ def _apply(record: dict[str, Any], run: Run, workspace: Path) -> None:
     elif "headline" in record:
         for run_id in both:
             log(run_id, metrics=record["headline"], at=at)
+    elif "total" in record:
+        log(run.pipeline_id, metrics=record["total"], at=at)
     elif "tags" in record:
         for run_id in both:
             log(run_id, tags=record["tags"])

@@ -25,6 +25,10 @@ class Cancelled(JobFailed):
     exit_status = 143
 
 
+class TimeLimitReached(JobFailed):
+    """The job had run as long as it may."""
+
+
 def dragged_down(lines: Iterable[str]) -> bool:
     """Tells whether a replica failed because another one was gone.
 

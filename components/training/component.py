@@ -27,6 +27,7 @@ def train(
     processes_per_worker: int,
     seed: int,
     time_limit: int,
+    budget: float,
     image: str,
     job: dict,
     evaluation: dict,
@@ -48,6 +49,7 @@ def train(
         processes_per_worker: Processes in each replica.
         seed: What the program finds in SEED.
         time_limit: Seconds the job may run; 0 for no limit.
+        budget: The most that the job may cost, in the price table's currency; 0 for no limit.
         image: Image of every replica; empty for Trireme's own.
         job: Further fields of the training job, as in 'trireme job schema'.
         evaluation: The program that evaluates the model later; it has to be there, too.
@@ -89,4 +91,4 @@ def train(
             start=start,
         )
         later = evaluation.get("entrypoint", "")
-        return launch.train(described, Path(workspace), asdict(task_config), later)
+        return launch.train(described, Path(workspace), asdict(task_config), later, budget)

@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
+from components.cost import prices
+from components.cost.bill import Bill
 from components.errors import InputError, JobFailed
 from components.home import in_a_pod
 from components.tracking import journal
@@ -129,6 +131,7 @@ def train(
     workspace: Path,
     passthrough: dict[str, Any] | None = None,
     evaluation: str = "",
+    budget: float = 0.0,
     *,
     is_whole_run: bool = True,
 ) -> Trained:
@@ -142,10 +145,11 @@ def train(
         passthrough: On a cluster: what the pipeline's task hands on to the job's pods, as
             ``components.training.cluster.passthrough.hand_on`` takes it.
         evaluation: The program of the repository that evaluates the model later, if one does.
+        budget: The most that the job may cost, in the price table's currency; 0 for no limit.
         is_whole_run: Whether this is the training of its run, and not one of many.
 
     Raises:
-        InputError: One of the programs is not in the repository.
+        InputError: One of the programs is not in the repository, or the budget is no limit.
         JobFailed: The job did not succeed.
     """
     for name, program in (("entrypoint", job.entrypoint), ("evaluation.entrypoint", evaluation)):
@@ -158,18 +162,20 @@ def train(
     _record(job, logs)
     if is_whole_run:
         journal.log_tags({"image": _image(job), TAG: inputs_of(job)})
-    if in_a_pod():
-        for file in logs.glob("*.log"):
-            file.unlink()  # of an earlier attempt, whose lines come again
-        lines = _Lines(job.deciding_role, logs)
+    bill = Bill(budget, prices.read())
+    lines = _Lines(job.deciding_role, logs if in_a_pod() else None)
+    try:
         with contextlib.closing(lines):
-            seconds = _train_there(job, passthrough or {}, logs, lines)
-    else:
-        lines = _Lines(job.deciding_role)
-        seconds = _train_here(job, logs, lines)
+            if in_a_pod():
+                seconds = _train_there(job, passthrough or {}, logs, lines, bill)
+            else:
+                seconds = _train_here(job, logs, lines, bill)
+    except JobFailed as error:
+        bill.charge(error.replica_seconds)
+        raise bill.explained(error) from None
+    bill.charge(seconds)
     model = workspace / "model"
     _keep(Path(job.model_dir), model)
-    journal.log_metrics({"replica_seconds": sum(seconds.values())})
     if is_whole_run:
         journal.log_artifact(model, journal.MODEL)
     journal.summarize(lines.last)
@@ -211,18 +217,19 @@ class _Lines(Lines):
         return self._files[replica]
 
 
-def _train_here(job: TrainingJob, logs: Path, lines: _Lines) -> dict[str, float]:
+def _train_here(job: TrainingJob, logs: Path, lines: _Lines, bill: Bill) -> dict[str, float]:
     from components.training.local import installed, runner
 
     installed.check(job)
     _make_room(job)
     manifest = render(job)
+    bill.open(manifest)
     (logs / "job.yaml").write_text(to_yaml(manifest))
     return runner.run(manifest, logs, lines)
 
 
 def _train_there(
-    job: TrainingJob, passthrough: dict[str, Any], logs: Path, lines: _Lines
+    job: TrainingJob, passthrough: dict[str, Any], logs: Path, lines: _Lines, bill: Bill
 ) -> dict[str, float]:
     from components.training.cluster import launcher, submission
     from components.training.cluster.connection import Cluster
@@ -230,9 +237,12 @@ def _train_there(
     from components.training.cluster.owner import owners
     from components.training.cluster.passthrough import hand_on
 
+    for file in logs.glob("*.log"):
+        file.unlink()  # of an earlier attempt, whose lines come again
     cluster = Cluster()
     manifest = render(job)
     hand_on(manifest, passthrough)
+    bill.open(manifest)
     manifest["metadata"]["ownerReferences"] = owners(cluster)
     (logs / "job.yaml").write_text(to_yaml(manifest))
     if not submission.make_way(cluster, manifest):

@@ -14,13 +14,22 @@ from urllib.parse import parse_qs, urlsplit
 
 from kubelet import Logs, serve_chunks
 
-PLURALS = {
+JOBS = {
     "pytorchjobs": "PyTorchJob",
     "tfjobs": "TFJob",
     "mpijobs": "MPIJob",
     "trainjobs": "TrainJob",
+}
+PLURALS = JOBS | {
     "pods": "Pod",
     "events": "Event",
+    "secrets": "Secret",
+    "configmaps": "ConfigMap",
+    "persistentvolumeclaims": "PersistentVolumeClaim",
+    "serviceaccounts": "ServiceAccount",
+    "priorityclasses": "PriorityClass",
+    "resourcequotas": "ResourceQuota",
+    "limitranges": "LimitRange",
 }
 """What is there from the beginning; more can be installed."""
 _PATH = re.compile(
@@ -135,7 +144,7 @@ class ApiServer:
                 what = {"name": metadata["name"], "kind": place["plural"]}
                 message = f'{place["plural"]} "{metadata["name"]}" already exists'
                 raise Answer(409, message, "AlreadyExists", what)
-            if not body.get("spec") and place["plural"] != "events":
+            if not body.get("spec") and place["plural"] in ("pods", *JOBS):
                 raise Answer(422, f"{body['kind']} is invalid: spec: Required value", "Invalid")
             if dry:
                 return body

@@ -4,7 +4,7 @@ import pytest
 from player import ROLES, manifests
 
 from components.errors import InputError, JobFailed
-from components.training.blame import Cancelled
+from components.training.blame import Cancelled, TimeLimitReached
 from components.training.cluster import following, jobs, submission
 from components.training.cluster.refusals import Invalid, NotFound
 from components.training.cluster.resources import PODS, kind_of, resource_of
@@ -112,7 +112,11 @@ def test_a_time_limit_is_named_also_where_pods_were_ended_for_it(launched, playe
         player.exit(pod, 143)
     message = "Job digits has failed because it was active longer than specified deadline"
     player.condition(job, "Failed", reason="PyTorchJobFailed", message=message)
-    assert str(run.end().error) == "the job ran into its time limit of 600 s"
+    error = run.end().error
+    assert isinstance(error, TimeLimitReached)
+    assert str(error) == "the job ran into its time limit of 600 s"
+    assert sorted(error.replica_seconds) == ["master-0", "worker-0"]
+    assert all(seconds > 0 for seconds in error.replica_seconds.values())
 
 
 def test_a_failure_without_pods_has_the_operators_words(launched, player, pytorch):

@@ -1,11 +1,14 @@
 """The training step of a pipeline, in a pod of a cluster."""
 
+import re
 import threading
 from types import SimpleNamespace
 
 import pytest
 
-from components.errors import JobFailed, TriremeError
+from components.cost import steps, table
+from components.cost.prices import Prices
+from components.errors import InputError, JobFailed, TriremeError
 from components.training import launch
 from components.training.cluster import connection, following, launcher, owner, submission
 from components.training.cluster.resources import PODS
@@ -17,7 +20,9 @@ CLAIM = {"name": "workspace", "persistentVolumeClaim": {"claimName": "run-7"}}
 @pytest.fixture
 def step_pod(cluster):
     """Makes the pod that the step runs in, and says what its name is; with an owner or without."""
-    container = {"name": "main", "image": "example.org/trireme"}
+    asked = {"cpu": "500m", "memory": "1Gi"}
+    resources = {"requests": asked, "limits": asked}
+    container = {"name": "main", "image": "example.org/trireme", "resources": resources}
 
     def make(name, **metadata):
         spec = {"containers": [container], "automountServiceAccountToken": False}
@@ -49,14 +54,14 @@ def training(cluster, monkeypatch, tmp_path, untracked, workflow):
     (tmp_path / "code" / "train.py").touch()
     threads = []
 
-    def start(job):
+    def start(job, budget=0.0):
         run = SimpleNamespace(trained=None, error=None)
 
         def work():
             mount = {"name": "workspace", "mountPath": str(tmp_path)}
             task = {"volumes": [CLAIM], "volume_mounts": [mount]}
             try:
-                run.trained = launch.train(job, tmp_path, task)
+                run.trained = launch.train(job, tmp_path, task, budget=budget)
             except TriremeError as error:
                 run.error = error
 
@@ -175,6 +180,45 @@ def test_a_job_belongs_to_its_pod_where_that_belongs_to_nobody(cluster, step_pod
     assert owner.owners(cluster) == [
         {"apiVersion": "v1", "kind": "Pod", "name": "alone", "uid": uid}
     ]
+
+
+@pytest.fixture
+def priced(monkeypatch, tmp_path):
+    """A price table in the step's pod; the job costs 4 EUR an hour."""
+    monkeypatch.setattr(table, "MOUNT", tmp_path / "prices")
+    table.MOUNT.mkdir()
+    text = "{currency: EUR, cpu_hour: 1, gib_hour: 0, gpu_hour: 0}"
+    (table.MOUNT / "prices.yaml").write_text(text)
+
+
+def test_a_budget_ends_the_job_there(training, described, talkative, priced):
+    run = training(described, budget=0.4)
+    job = talkative.wait_for(render(described))
+    assert job["spec"]["runPolicy"]["activeDeadlineSeconds"] == 360
+    up(talkative, job)
+    message = "Job train-0f3c has failed because it was active longer than specified deadline"
+    talkative.condition(job, "Failed", message=message)
+    said = "the budget of 0.40 EUR, enough for 360 s of this job, is used up: it has cost "
+    assert re.fullmatch(rf"{re.escape(said)}[\d.]+ EUR", str(run.end().error))
+
+
+def test_a_budget_without_prices_ends_the_step_before_there_is_a_job(training, described, cluster):
+    error = training(described, budget=0.4).end().error
+    assert isinstance(error, InputError)
+    assert str(error).startswith("budget 0.4: needs a price table, ")
+    assert submission.find(cluster, render(described)) is None
+
+
+def test_a_step_costs_what_its_container_requests(cluster, step_pod, monkeypatch):
+    step_pod("checkout-1")
+    monkeypatch.setenv("POD_NAME", "checkout-1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setattr(connection, "Cluster", lambda **_: cluster)
+    known = Prices(currency="EUR", cpu_hour=1800.0, gib_hour=2700.0, gpu_hour=0.0)
+    before = steps._seconds()
+    assert before <= steps._cost(known) <= steps._seconds()  # 0.25 + 0.75 EUR a second
+    monkeypatch.setenv("POD_NAME", "nobody")  # which it may not read, and costs what it used
+    assert steps._cost(known) > 0
 
 
 def test_a_new_attempt_gets_an_empty_place_when_the_one_before_has_gone(

@@ -12,6 +12,7 @@ import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 EPOCHS = 15
+PRICES = "{currency: EUR, cpu_hour: 3600, gib_hour: 0, gpu_hour: 0}"
 
 pytestmark = pytest.mark.slow
 
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory, request):
     trireme = request.getfixturevalue("trireme_type")(tmp_path_factory.mktemp("home"))
+    (trireme.home / "prices.yaml").write_text(PRICES)
     result = trireme.run("run", "pytorch-training")
     assert result.returncode == 0, result.stderr
     assert trireme.wait_for_no_processes() == []
@@ -91,6 +93,20 @@ def test_the_steps_resources_are_recorded(steps):
         assert run.data.metrics["duration_seconds"] > 0
         assert run.data.metrics["cpu_seconds"] > 0
         assert run.data.metrics["peak_memory_bytes"] > 1e6
+
+
+def test_the_cost_is_recorded_and_shown(finished, parent, steps, workspace):
+    metrics = {name: run.data.metrics for name, run in steps.items()}
+    # Training costs what its two replicas request, 2 CPUs each; a step what it used.
+    assert metrics["train"]["cost"] == pytest.approx(2 * metrics["train"]["replica_seconds"])
+    assert 0 < metrics["export"]["cost"] <= metrics["export"]["cpu_seconds"]
+    charged = set(steps) - {"finish"}
+    total = sum(metrics[name]["cost"] for name in charged)
+    assert parent.data.metrics["cost"] == pytest.approx(total)
+    assert parent.data.tags["currency"] == "EUR"
+    assert f"Cost        {parent.data.metrics['cost']:,.2f} EUR\n" in finished[1].stdout
+    report = (workspace / "report.html").read_text()
+    assert f"of which {metrics['train']['cost']:,.2f} EUR for training" in report
 
 
 def test_rank_zero_logged_every_epoch_once(trireme, steps):

@@ -301,9 +301,13 @@ def test_the_report_says_what_was_trained_where_and_how_it_is_made_again(
 ):
     with journal.opened(tmp_path, "dataset"):
         journal.log_tags({"dataset.uri": "s3://bucket/x", "dataset.fingerprint": "sha256:34cd"})
+        journal.log_metrics({"cost": 0.5})
     with journal.opened(tmp_path, "train"):
         journal.log_params({"worker_replicas": 4, "world_size": 4})
-        journal.log_metrics({"replica_seconds": 1234.0})
+        amounts = {"cpu": 2.0, "gib": 1234.5, "gpu": 0.0}
+        hours = {f"requested_{name}_hours": amount for name, amount in amounts.items()}
+        journal.log_metrics({"replica_seconds": 1234.0, "cost": 3.5} | hours)
+        journal.log_tags({"currency": "EUR"})
     (tmp_path / "steps" / "train" / "worker-0.log").write_text(
         "epoch 1/2 loss 0.5 samples/s 100\nepoch 2/2 loss 0.25 samples/s 300\n"
     )
@@ -317,6 +321,10 @@ def test_the_report_says_what_was_trained_where_and_how_it_is_made_again(
     text = page.read_text()
     assert "<dd>s3://bucket/x, sha256:34cd</dd>" in text
     assert "<dd>4 worker, 1,234 replica-seconds</dd>" in text
+    assert (
+        "<dd>2 CPU-hours, 1,234 GiB-hours of memory, 0 GPU-hours, requested by the replicas</dd>"
+    ) in text
+    assert "<dd>4.00 EUR up to the evaluation, of which 3.50 EUR for training</dd>" in text
     assert "<dd>200 samples/s, 50 in each process</dd>" in text
     assert 'aria-label="loss by epoch"' in text  # and no throughput beside it
     assert 'href="https://mlflow.example.org/#/experiments/7/runs/a1b2"' in text

@@ -31,6 +31,7 @@ def test_what_a_step_records_is_read_back_in_order(workspace, tmp_path):
         journal.log_metrics({"loss": 0.5})
         journal.log_tags({"git.commit": "abc"})
         journal.log_headline({"accuracy": 0.9})
+        journal.log_total({"cost": 1.5})
         journal.log_artifact(tmp_path / "log", "logs")
         journal.log_dataset("s3://bucket/digits", "sha256:abc", 2, 300)
         journal.log_model(
@@ -48,6 +49,7 @@ def test_what_a_step_records_is_read_back_in_order(workspace, tmp_path):
         {"metrics": {"loss": 0.5}},
         {"tags": {"git.commit": "abc"}},
         {"headline": {"accuracy": 0.9}},
+        {"total": {"cost": 1.5}},
         {"artifact": str(tmp_path / "log"), "folder": "logs"},
         {
             "dataset": {
@@ -196,6 +198,7 @@ def test_everything_recorded_arrives_where_it_belongs(client, run, workspace, tm
         journal.log_metrics({"loss": 0.5, "files": 3})
         journal.log_tags({"git.commit": "abc"})
         journal.log_headline({"accuracy": 0.75})
+        journal.log_total({"cost": 1.5})
         journal.log_artifact(tmp_path / "report.html")
         journal.log_artifact(tmp_path / "folder", "kept")
         journal.log_artifact(tmp_path / "never-written.log", "logs")
@@ -206,7 +209,7 @@ def test_everything_recorded_arrives_where_it_belongs(client, run, workspace, tm
     assert step.params == {"min_accuracy": "0.9", "args": "['a', 'b']"}
     assert pipeline.params == {}
     assert step.metrics == {"loss": 0.5, "files": 3.0, "accuracy": 0.75}
-    assert pipeline.metrics == {"accuracy": 0.75}
+    assert pipeline.metrics == {"accuracy": 0.75, "cost": 1.5}
     for run_id in (run.step_id, run.pipeline_id):
         assert own_tags(client, run_id) == {"git.commit": "abc", "error": "too bad"}
     assert artifacts(client, run.step_id) == ["kept", "report.html"]

@@ -21,6 +21,12 @@ _UNREADABLE = (
 )
 
 
+def are_there() -> bool:
+    """Tells whether there is a kubeconfig, or this is a pod."""
+    named = "KUBECONFIG" in os.environ or "KUBERNETES_SERVICE_HOST" in os.environ
+    return named or _default().exists()
+
+
 def load(context: str | None) -> tuple[client.ApiClient, str]:
     """Returns a client with the credentials as they are now, and the namespace that they name.
 
@@ -39,7 +45,7 @@ def load(context: str | None) -> tuple[client.ApiClient, str]:
             config.load_incluster_config(client_configuration=settings)
             return client.ApiClient(settings), _NAMESPACE.read_text().strip()
         # The library would take the variable as it was when it was imported.
-        location = kubeconfig or str(Path.home() / ".kube" / "config")
+        location = kubeconfig or str(_default())
         contexts, chosen = config.list_kube_config_contexts(location)
         if context:
             by_name = {each["name"]: each for each in contexts}
@@ -57,3 +63,7 @@ def load(context: str | None) -> tuple[client.ApiClient, str]:
             f"no Kubernetes cluster to work with: {why}; "
             "set KUBECONFIG to a file that kubectl can use"
         ) from error
+
+
+def _default() -> Path:
+    return Path.home() / ".kube" / "config"

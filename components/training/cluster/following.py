@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from components.errors import JobFailed
-from components.training.blame import Cancelled
+from components.training.blame import Cancelled, TimeLimitReached
 from components.training.cluster import pods, reasons
 from components.training.cluster.connection import Cluster
 from components.training.cluster.replicas import Replica, Replicas
@@ -106,12 +106,14 @@ class Following:
                 self._check(status)
                 self._take_in(TICK)
             self._settle()
+            if status.state is State.FAILED:
+                raise self._failure(status)
+        except JobFailed as error:
+            error.replica_seconds = self._seconds()
+            raise
         finally:
             self._stop.set()
-        if status.state is State.FAILED:
-            raise self._failure(status)
-        end = self._end()
-        return {replica.name: replica.seconds(end) for replica in self._replicas}
+        return self._seconds()
 
     @property
     def _metadata(self) -> dict[str, Any]:
@@ -244,7 +246,7 @@ class Following:
             spec = self.job["spec"]
             limit = spec.get("runPolicy", spec).get("activeDeadlineSeconds")
             words = f"the job ran into its time limit of {limit} s"
-            return JobFailed(words, first.last_lines() if first else "")
+            return TimeLimitReached(words, first.last_lines() if first else "")
         culprit = self._replicas.culprit
         if culprit:
             words, detail = culprit.last_failure.words, culprit.last_lines()
@@ -266,11 +268,15 @@ class Following:
             for line in replica.last_lines().splitlines()[-LAST_WORDS:]
         ]
 
+    def _seconds(self) -> dict[str, float]:
+        end = self._end()
+        return {replica.name: replica.seconds(end) for replica in self._replicas}
+
     def _end(self) -> datetime:
         status = self.job.get("status", {})
         times = [status.get("completionTime")] + [
             condition.get("lastTransitionTime")
             for condition in status.get("conditions") or []
-            if condition["type"] in ("Complete", "Succeeded")
+            if condition["type"] in ("Complete", "Succeeded", "Failed")
         ]
         return next((pods.moment(time) for time in times if time), datetime.now(UTC))

@@ -20,16 +20,24 @@ def owners(cluster: Cluster) -> list[dict[str, Any]]:
     Raises:
         Refused: This pod may not read itself.
     """
-    # A pod's host name is its own name, unless its spec says otherwise.
-    name = os.environ.get("POD_NAME") or os.environ.get("KFP_POD_NAME") or socket.gethostname()
-    pod = cluster.get(PODS, name, cluster.namespace)
-    metadata = pod["metadata"]
+    metadata = this_pod(cluster)["metadata"]
     controllers = [
         owner for owner in metadata.get("ownerReferences") or [] if owner.get("controller")
     ]
-    if controllers:
-        owner = controllers[0]
-    else:
-        owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": metadata["uid"]}
+    owner = controllers[0] if controllers else {"apiVersion": "v1", "kind": "Pod"} | metadata
     # Not as its controller: the training operator is that of the job's pods, nobody of the job.
     return [{key: owner[key] for key in ("apiVersion", "kind", "name", "uid")}]
+
+
+def this_pod(cluster: Cluster) -> dict[str, Any]:
+    """Returns the pod that this process runs in.
+
+    Args:
+        cluster: The cluster that it is a pod of.
+
+    Raises:
+        Refused: This pod may not read itself.
+    """
+    # A pod's host name is its own name, unless its spec says otherwise.
+    name = os.environ.get("POD_NAME") or os.environ.get("KFP_POD_NAME") or socket.gethostname()
+    return cluster.get(PODS, name, cluster.namespace)

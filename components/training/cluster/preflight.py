@@ -34,15 +34,45 @@ def check(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> None:
         Invalid: The API server would refuse the manifest; the message is its own.
         Unavailable: The API server does not answer.
     """
+    check_rights(cluster, namespace, rights(manifest))
+    try_out(cluster, manifest, namespace)
+
+
+def rights(manifest: dict[str, Any]) -> list[Right]:
+    """Returns what has to be allowed to whoever runs a job and follows it.
+
+    Args:
+        manifest: The job.
+    """
     jobs = resource_of(kind_of(manifest))
-    needed = [
+    return [
         *((jobs, "", verb) for verb in _WITH_JOBS),
         *((PODS, "", verb) for verb in _WITH_PODS),
         (PODS, "log", "get"),
     ]
-    check_rights(cluster, namespace, needed)
+
+
+def in_words(needed: Iterable[Right]) -> str:
+    """Says what is to be allowed, each resource once."""
+    verbs: dict[str, list[str]] = {}
+    for resource, part, verb in needed:
+        verbs.setdefault(resource.full_name + (f"/{part}" if part else ""), []).append(verb)
+    return "; ".join(f"{', '.join(those)} {what}" for what, those in verbs.items())
+
+
+def try_out(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> None:
+    """Has the API server say whether it would take a job; nothing is created.
+
+    Args:
+        cluster: The cluster.
+        manifest: The job.
+        namespace: Where it is to run.
+
+    Raises:
+        Refused: It would not; see ``check``.
+    """
     with suppress(AlreadyThere):
-        cluster.create(jobs, manifest, namespace, dryRun="All")
+        cluster.create(resource_of(kind_of(manifest)), manifest, namespace, dryRun="All")
 
 
 def check_rights(cluster: Cluster, namespace: str, needed: Iterable[Right]) -> None:

@@ -39,6 +39,7 @@ class Resource:
 
 
 PODS = Resource("", "v1", "pods")
+CONFIG_MAPS = Resource("", "v1", "configmaps")
 EVENTS = Resource("", "v1", "events")
 ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews")
 

@@ -84,6 +84,21 @@ def _of_at_least(least: Decimal, what: str) -> Callable[[str], str]:
     return check
 
 
+def quantity(text: str) -> Decimal:
+    """Returns the number that a Kubernetes quantity stands for, as in ``16Gi``.
+
+    Args:
+        text: The quantity.
+
+    Raises:
+        ValueError: It is none.
+    """
+    match = _QUANTITY.fullmatch(text)
+    if not match:
+        raise ValueError(f"{text!r} is no Kubernetes quantity")
+    return _amount(*match.groups())
+
+
 def _amount(number: str, unit: str | None) -> Decimal:
     if unit in _BINARY:
         return Decimal(number) * _BINARY[unit]

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from components.errors import JobFailed
 from components.signals import from_a_terminal, handled
-from components.training.blame import Cancelled, last_lines
+from components.training.blame import Cancelled, TimeLimitReached, last_lines
 from components.training.kinds import MPIJOB, PYTORCHJOB
 from components.training.local import cause, environment, mpi, policy
 from components.training.local.isolation import Isolated
@@ -52,7 +52,8 @@ def run(
 
     Raises:
         InputError: The manifest asks for something that this runner does not do.
-        JobFailed: The job did not succeed; the message names the replica that caused it.
+        JobFailed: The job did not succeed; the message names the replica that caused it, and it
+            knows how long each ran.
         Cancelled: This process was told to end (SIGTERM or SIGINT).
     """
     job = read(manifest)
@@ -95,11 +96,19 @@ def run_in(
             for pod, start in starts(job, network, logs, Path(temporary))
         ]
         life = _Life(job, replicas, events)
-        with handled(lambda number, frame: events.put(None), from_a_terminal()):
-            try:
-                life.live()
-            finally:
-                life.stop()
+        try:
+            with handled(lambda number, frame: events.put(None), from_a_terminal()):
+                try:
+                    life.live()
+                finally:
+                    life.stop()
+        except JobFailed as error:
+            error.replica_seconds = _seconds(replicas)
+            raise
+    return _seconds(replicas)
+
+
+def _seconds(replicas: Sequence[Replica]) -> dict[str, float]:
     return {replica.name: replica.seconds for replica in replicas}
 
 
@@ -127,7 +136,7 @@ class _Life:
                 self._after(ended)
             elif time.monotonic() >= self.deadline:
                 first = policy.deciding(self.job, self.replicas)[0]
-                raise JobFailed(
+                raise TimeLimitReached(
                     f"the job ran into its time limit of {self.limit:g} s",
                     last_lines(first.name, first.tail),
                 )

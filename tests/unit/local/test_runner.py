@@ -26,6 +26,8 @@ def test_a_failing_worker_is_named_and_its_last_lines_are_shown(manifest, logs, 
         runner.run(manifest(program, workers=2), logs, quiet)
     lines = caught.value.detail.splitlines()
     assert lines == [f"[worker-1] line {number}" for number in range(100 - blame.TAIL, 100)]
+    assert sorted(caught.value.replica_seconds) == ["master-0", "worker-0", "worker-1"]
+    assert all(seconds > 0 for seconds in caught.value.replica_seconds.values())
 
 
 def test_a_failing_master_is_named(manifest, logs, quiet, impatient):

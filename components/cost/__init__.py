@@ -1,0 +1,1 @@
+"""What a run costs, by a table of prices."""

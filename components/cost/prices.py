@@ -1,0 +1,129 @@
+"""The price table: what an hour of CPU, memory and GPU costs."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import Field
+
+from components.cost import table
+from components.errors import InputError
+from components.part import Part
+from components.training.manifests.roles import is_spot, requests, roles
+
+GIB = 2**30
+
+Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Prices(Part):
+    """Prices of an hour, in one currency."""
+
+    currency: Annotated[str, Field(min_length=1, max_length=12)]
+    """What they are in, as in EUR."""
+
+    cpu_hour: Price
+    """A CPU."""
+
+    gib_hour: Price
+    """A GiB of memory."""
+
+    gpu_hour: Price
+    """A GPU of a type that is not in gpu_hour_by_type."""
+
+    gpu_hour_by_type: dict[str, Price] = {}
+    """GPUs by type: a value of the pods' node selector, as in NVIDIA-A100-SXM4-80GB, or the
+    resource's name, as in amd.com/gpu."""
+
+    spot: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """What everything is multiplied with on nodes that may be reclaimed."""
+
+    def hour(self, amounts: Mapping[str, Decimal], selector: Mapping[str, str]) -> float:
+        """Returns what an hour of a pod costs.
+
+        Args:
+            amounts: What is set aside for it, by resource.
+            selector: Its node selector.
+        """
+        cost = float(amounts.get("cpu", 0)) * self.cpu_hour
+        cost += float(amounts.get("memory", 0)) / GIB * self.gib_hour
+        for resource, count in amounts.items():
+            if is_gpu(resource) or resource in self.gpu_hour_by_type:
+                cost += float(count) * self._gpu(resource, selector)
+        return cost * (self.spot if is_spot(selector) else 1)
+
+    def job_hour(self, manifest: Mapping[str, Any]) -> float:
+        """Returns what an hour of a training job costs, all its replicas running.
+
+        Args:
+            manifest: The job.
+        """
+        return sum(
+            role.count * self.hour(requests(role.pod), role.selector) for role in roles(manifest)
+        )
+
+    def in_words(self, amount: float) -> str:
+        """Returns an amount of money in the table's currency."""
+        return table.in_words(amount, self.currency)
+
+    def _gpu(self, resource: str, selector: Mapping[str, str]) -> float:
+        named = [name for name in (*selector.values(), resource) if name in self.gpu_hour_by_type]
+        return self.gpu_hour_by_type[named[0]] if named else self.gpu_hour
+
+
+def is_gpu(resource: str) -> bool:
+    """Tells whether a resource is GPUs, by its device plugin's name.
+
+    Slices and shares of NVIDIA's count as GPUs of their own type
+    (https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-sharing.html).
+
+    Args:
+        resource: Such as ``nvidia.com/gpu``.
+    """
+    name = resource.partition("/")[2]
+    return name in ("gpu", "gpu.shared") or resource.startswith("nvidia.com/mig-")
+
+
+def read() -> Prices | None:
+    """Returns the price table of this machine or, in a pod, of the cluster; ``None`` without one.
+
+    Raises:
+        InputError: It is broken.
+    """
+    file = table.file()
+    return parse(_text(file), str(file)) if file else None
+
+
+def parse(text: str, place: str) -> Prices:
+    """Returns a price table.
+
+    Args:
+        text: YAML.
+        place: Where it is from.
+
+    Raises:
+        InputError: It is none.
+    """
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        words = " ".join(str(error).split()).replace('in "<unicode string>", ', "")
+        raise InputError(f"price table {place}: is not YAML: {words}") from None
+    if not isinstance(content, dict) or not all(isinstance(name, str) for name in content):
+        raise InputError(
+            f"price table {place}: must map {', '.join(Prices.model_fields)} to values"
+        )
+    try:
+        return Prices.read("prices", content)
+    except InputError as error:
+        raise InputError(f"price table {place}: {error}") from None
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"price table {file}: cannot be read: {reason}") from None

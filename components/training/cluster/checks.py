@@ -1,0 +1,153 @@
+"""Checking on a cluster, before anything is created, that a training job would run there."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from components.training.cluster import preflight, quota
+from components.training.cluster.connection import Cluster
+from components.training.cluster.preflight import Right
+from components.training.cluster.refusals import Forbidden, KindMissing, NotFound, Refused
+from components.training.cluster.resources import CONFIG_MAPS, Resource
+from components.training.manifests.references import Needed
+
+RESOURCES = {
+    "Secret": [Resource("", "v1", "secrets")],
+    "ConfigMap": [CONFIG_MAPS],
+    "PersistentVolumeClaim": [Resource("", "v1", "persistentvolumeclaims")],
+    "ServiceAccount": [Resource("", "v1", "serviceaccounts")],
+    "PriorityClass": [Resource("scheduling.k8s.io", "v1", "priorityclasses")],
+    # https://kueue.sigs.k8s.io/docs/concepts/local_queue/
+    "LocalQueue": [
+        Resource("kueue.x-k8s.io", version, "localqueues") for version in ("v1beta1", "v1beta2")
+    ],
+    # https://volcano.sh/en/docs/queue/
+    "Queue": [Resource("scheduling.volcano.sh", "v1beta1", "queues")],
+}
+"""Where each kind is; where there are several versions, a cluster may have only the later one."""
+
+_OF_THE_CLUSTER = ("PriorityClass", "Queue")
+
+
+class Verdict(StrEnum):
+    """What a check has found."""
+
+    OK = "ok"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check has found.
+
+    Attributes:
+        verdict: Whether all is well.
+        sentence: What is so or, where it is not well, what to do.
+    """
+
+    verdict: Verdict
+    sentence: str
+
+
+def check_all(
+    cluster: Cluster,
+    manifest: dict[str, Any],
+    rights: Iterable[Right],
+    objects: Iterable[Needed],
+    at_once: int,
+    workspace: str,
+) -> Iterator[Finding]:
+    """Checks everything that can be checked beforehand; nothing is created.
+
+    Args:
+        cluster: The cluster, in whose namespace the job is to run.
+        manifest: The job.
+        rights: What has to be allowed.
+        objects: What has to be there.
+        at_once: How many jobs like it run at the same time.
+        workspace: In a pipeline the size of the run's volume; its steps' pods request nothing.
+
+    Raises:
+        Unavailable: The API server does not answer.
+    """
+    mine = _rights(cluster, rights)
+    yield mine
+    if mine.verdict is Verdict.OK:
+        yield _dry_run(cluster, manifest)
+    for needed in objects:
+        yield _object(cluster, needed)
+    yield from _quota(cluster, manifest, at_once, workspace)
+
+
+def _rights(cluster: Cluster, rights: Iterable[Right]) -> Finding:
+    needed = list(rights)
+    try:
+        preflight.check_rights(cluster, cluster.namespace, needed)
+    except Forbidden as error:
+        return Finding(Verdict.FAILED, str(error))
+    return Finding(Verdict.OK, f"you may {preflight.in_words(needed)}")
+
+
+def _dry_run(cluster: Cluster, manifest: dict[str, Any]) -> Finding:
+    try:
+        preflight.try_out(cluster, manifest, cluster.namespace)
+    except Refused as error:
+        return Finding(Verdict.FAILED, str(error))
+    return Finding(Verdict.OK, f"the API server would take the {manifest['kind']}")
+
+
+def _object(cluster: Cluster, needed: Needed) -> Finding:
+    what = f"{needed.kind} {needed.name}"
+    try:
+        found = _find(cluster, needed)
+    except KindMissing as error:
+        return Finding(Verdict.FAILED, f"{what}: {error}")
+    except Forbidden:
+        return Finding(Verdict.UNKNOWN, f"{what}: you may not see whether it is there")
+    if found is None and needed.optional:
+        return Finding(Verdict.OK, f"{what} is not there, and need not be")
+    if found is None:
+        where = "on the cluster" if needed.kind in _OF_THE_CLUSTER else f"in {cluster.namespace}"
+        return Finding(Verdict.FAILED, f"{what} is not {where}: create it, or name another")
+    modes = found.get("spec", {}).get("accessModes", []) if needed.modes else []
+    if needed.modes and not set(modes) & set(needed.modes):
+        return Finding(
+            Verdict.FAILED,
+            f"{what} is {' and '.join(modes)}: it has to be {' or '.join(needed.modes)}",
+        )
+    return Finding(Verdict.OK, f"{what} is there")
+
+
+def _find(cluster: Cluster, needed: Needed) -> dict[str, Any] | None:
+    namespace = "" if needed.kind in _OF_THE_CLUSTER else cluster.namespace
+    *earlier, last = RESOURCES[needed.kind]
+    for resource in earlier:
+        with suppress(KindMissing):
+            return _get(cluster, resource, needed.name, namespace)
+    return _get(cluster, last, needed.name, namespace)
+
+
+def _get(cluster: Cluster, resource: Resource, name: str, namespace: str) -> dict[str, Any] | None:
+    try:
+        return cluster.get(resource, name, namespace)
+    except NotFound:
+        return None
+
+
+def _quota(
+    cluster: Cluster, manifest: dict[str, Any], at_once: int, workspace: str
+) -> Iterator[Finding]:
+    try:
+        problems = quota.problems(cluster, manifest, at_once, workspace)
+    except Forbidden:
+        yield Finding(
+            Verdict.UNKNOWN, "you may not list resourcequotas and limitranges to see if it fits"
+        )
+        return
+    for problem in problems:
+        yield Finding(Verdict.FAILED, problem)
+    if not problems:
+        yield Finding(Verdict.OK, "no ResourceQuota or LimitRange is in the way")

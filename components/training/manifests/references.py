@@ -1,0 +1,68 @@
+"""What else has to be on the cluster for a training job to run."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from components.training.manifests.roles import roles
+
+
+@dataclass(frozen=True)
+class Needed:
+    """An object that something refers to by its name.
+
+    Attributes:
+        kind: Such as ``Secret``.
+        name: Its name.
+        optional: Whether all goes well without it.
+        modes: Of a claim: access modes of which it has to have one; empty for any.
+    """
+
+    kind: str
+    name: str
+    optional: bool = False
+    modes: tuple[str, ...] = ()
+
+
+def references(manifest: Mapping[str, Any]) -> list[Needed]:
+    """Returns the objects that a job refers to, each once.
+
+    Args:
+        manifest: The job, as ``render`` makes it.
+    """
+    found = [needed for role in roles(manifest) for needed in _of_pod(role.pod)]
+    return list(dict.fromkeys([*found, *_queue(manifest)]))
+
+
+def _of_pod(pod: Mapping[str, Any]) -> Iterator[Needed]:
+    if pod.get("priorityClassName"):
+        yield Needed("PriorityClass", pod["priorityClassName"])
+    if pod.get("serviceAccountName"):
+        yield Needed("ServiceAccount", pod["serviceAccountName"])
+    for secret in pod.get("imagePullSecrets", []):
+        yield Needed("Secret", secret["name"])
+    for volume in pod.get("volumes", []):
+        yield from _of_volume(volume)
+    for container in [*pod["containers"], *pod.get("initContainers", [])]:
+        for variable in container.get("env", []):
+            secret = variable.get("valueFrom", {}).get("secretKeyRef")
+            if secret:
+                yield Needed("Secret", secret["name"], secret.get("optional", False))
+
+
+def _of_volume(volume: Mapping[str, Any]) -> Iterator[Needed]:
+    if secret := volume.get("secret"):
+        yield Needed("Secret", secret["secretName"], secret.get("optional", False))
+    if config_map := volume.get("configMap"):
+        yield Needed("ConfigMap", config_map["name"], config_map.get("optional", False))
+    if claim := volume.get("persistentVolumeClaim"):
+        yield Needed("PersistentVolumeClaim", claim["claimName"])
+
+
+def _queue(manifest: Mapping[str, Any]) -> Iterator[Needed]:
+    queue = manifest["metadata"].get("labels", {}).get("kueue.x-k8s.io/queue-name")
+    if queue:
+        yield Needed("LocalQueue", queue)
+    gang = manifest["spec"].get("runPolicy", {}).get("schedulingPolicy", {}).get("queue")
+    if gang:
+        yield Needed("Queue", gang)

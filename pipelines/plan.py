@@ -1,0 +1,193 @@
+"""What a run would make: its pods, what they request and cost, and what has to be there."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from components import secrets
+from components.cost import prices, table
+from components.cost.bill import Bill
+from components.cost.prices import Prices
+from components.dataset.volumes import CACHE
+from components.errors import InputError
+from components.training.cluster import preflight
+from components.training.cluster.checks import Finding, check_all
+from components.training.cluster.connection import Cluster
+from components.training.cluster.preflight import Right
+from components.training.cluster.refusals import NotFound
+from components.training.cluster.resources import CONFIG_MAPS, PODS
+from components.training.manifests import render
+from components.training.manifests.references import Needed, references
+from components.training.manifests.roles import requests, roles
+from pipelines import training
+from pipelines.catalog import Pipeline
+from pipelines.targets.steps import images
+
+
+@dataclass(frozen=True)
+class Pods:
+    """Pods that are all alike.
+
+    Attributes:
+        name: Of their role.
+        count: How many.
+        image: What they run.
+        requests: What each requests, by resource.
+        hour: What an hour of all of them costs; 0 without a price table.
+    """
+
+    name: str
+    count: int
+    image: str
+    requests: Mapping[str, Decimal]
+    hour: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run would make.
+
+    Attributes:
+        steps: A pipeline's steps, in the order they run in, with their images; their pods request
+            nothing. None of a job alone.
+        manifest: The training job, with the time limit that its budget makes.
+        trainings: How many such jobs there are, in a sweep.
+        at_once: How many of them run at the same time.
+        workspace: Size of the volume of a pipeline's run; empty for a job alone.
+        needed: What has to be there.
+        rights: What has to be allowed to whoever runs the job.
+        prices: The price table, if there is one.
+    """
+
+    steps: list[tuple[str, str]]
+    manifest: dict[str, Any]
+    trainings: int
+    at_once: int
+    workspace: str
+    needed: list[Needed]
+    rights: list[Right]
+    prices: Prices | None
+
+    @property
+    def pods(self) -> list[Pods]:
+        """The training job's pods, by role."""
+        return [
+            Pods(
+                role.name,
+                role.count,
+                role.image,
+                asked := requests(role.pod),
+                self.prices.hour(asked, role.selector) * role.count if self.prices else 0.0,
+            )
+            for role in roles(self.manifest)
+        ]
+
+    @property
+    def total(self) -> Pods:
+        """All of these together."""
+        asked: dict[str, Decimal] = {}
+        for pods in self.pods:
+            for name, amount in pods.requests.items():
+                asked[name] = asked.get(name, Decimal(0)) + pods.count * amount
+        hour = self.prices.job_hour(self.manifest) if self.prices else 0.0
+        return Pods("together", sum(pods.count for pods in self.pods), "", asked, hour)
+
+    @property
+    def time_limit(self) -> int | None:
+        """Seconds that training may take; ``None`` where there is no limit."""
+        spec = self.manifest["spec"]
+        limit: int | None = spec.get("runPolicy", spec).get("activeDeadlineSeconds")
+        return limit
+
+    def check(self, cluster: Cluster) -> Iterator[Finding]:
+        """Checks on a cluster that all of it would work there; nothing is created.
+
+        Args:
+            cluster: The cluster.
+        """
+        return check_all(
+            cluster, self.manifest, self.rights, self.needed, self.at_once, self.workspace
+        )
+
+
+def of_pipeline(
+    pipeline: Pipeline,
+    arguments: dict[str, Any],
+    claims: Mapping[str, Path],
+    known: Prices | None,
+) -> Plan:
+    """Plans a run of a pipeline.
+
+    Args:
+        pipeline: The pipeline.
+        arguments: A value for every parameter.
+        claims: The claims that all pods have mounted, and where.
+        known: The price table, if there is one.
+
+    Raises:
+        InputError: The budget is no limit for the training job.
+    """
+    steps, trainings = images(pipeline.graph.pipeline_spec), pipeline.trainings(arguments)
+    training_alone = of_job(render(trainings.job), known)
+    Bill(arguments["budget"], known).open(training_alone.manifest)
+    return replace(
+        training_alone,
+        steps=[(step, _image(image, arguments)) for step, image in steps],
+        trainings=trainings.count,
+        at_once=trainings.at_once,
+        workspace=training.CONFIG.workspace.size,
+        needed=[
+            *_secrets(arguments),
+            Needed("ConfigMap", table.CONFIG_MAP, optional=True),
+            *(_claim(name, place) for name, place in claims.items()),
+            *training_alone.needed,
+        ],
+        rights=[*training_alone.rights, (PODS, "", "get")],
+    )
+
+
+def of_job(manifest: dict[str, Any], known: Prices | None) -> Plan:
+    """Plans a training job without a pipeline.
+
+    Args:
+        manifest: The job.
+        known: The price table, if there is one.
+    """
+    return Plan([], manifest, 1, 1, "", references(manifest), preflight.rights(manifest), known)
+
+
+def prices_of(cluster: Cluster) -> Prices | None:
+    """Returns the price table of a cluster's namespace; ``None`` without one.
+
+    Raises:
+        InputError: It is broken.
+        Forbidden: This user may not see it.
+    """
+    try:
+        found = cluster.get(CONFIG_MAPS, table.CONFIG_MAP, cluster.namespace)
+    except NotFound:
+        return None
+    data = found.get("data") or {}
+    if table.NAME not in data:
+        raise InputError(f"ConfigMap {table.CONFIG_MAP}: has no key {table.NAME}")
+    return prices.parse(data[table.NAME], f"in ConfigMap {table.CONFIG_MAP}")
+
+
+def _image(image: str, arguments: dict[str, Any]) -> str:
+    """Returns the image of a step, also where that depends on the framework."""
+    return training.IMAGES[arguments["framework"]] if image.startswith("{{") else image
+
+
+def _secrets(arguments: dict[str, Any]) -> Iterator[Needed]:
+    for purpose, default in secrets.DEFAULTS.items():
+        name = arguments[f"{purpose}_secret"]
+        if name:
+            yield Needed("Secret", name, optional=name == default)
+
+
+def _claim(name: str, place: Path) -> Needed:
+    # Training on several nodes reads either; what is copied to the cache is written, too.
+    modes = ("ReadWriteMany",) if place == CACHE else ("ReadOnlyMany", "ReadWriteMany")
+    return Needed("PersistentVolumeClaim", name, modes=modes)

@@ -1,0 +1,203 @@
+"""The command line of plans: ``trireme plan`` and ``trireme job plan``."""
+
+import sys
+from contextlib import suppress
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pipelines import job_cli
+from pipelines.kubeflow_options import (
+    Context,
+    Namespace,
+    Target,
+    check_target,
+    refuse_unless_kfp,
+)
+from pipelines.tables import table
+from pipelines.upload_cli import CacheClaim, DatasetClaim
+
+if TYPE_CHECKING:
+    from components.cost.prices import Prices
+    from components.training.cluster.connection import Cluster
+    from pipelines.plan import Plan, Pods
+
+NoCheck = Annotated[bool, typer.Option("--no-check", help="Ask no cluster.")]
+
+_FOR_KFP = ("no_check", "dataset_claim", "cache_claim", "namespace", "kube_context")
+
+
+def plan(
+    context: typer.Context,
+    pipeline: Annotated[str, typer.Argument(help="Name of a pipeline, see 'trireme pipelines'.")],
+    param: Annotated[
+        list[str] | None,
+        typer.Option("--param", "-p", metavar="NAME=VALUE", help="A parameter; repeatable."),
+    ] = None,
+    params: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="YAML file of parameters; -p wins.")
+    ] = None,
+    target: Target = "local",
+    no_check: NoCheck = False,
+    dataset_claim: DatasetClaim = None,
+    cache_claim: CacheClaim = "",
+    namespace: Namespace = "",
+    kube_context: Context = "",
+) -> None:
+    """Show what a run would make, request and cost, and check that it can; make nothing."""
+    check_target(target)
+    refuse_unless_kfp(context, target, _FOR_KFP)
+
+    from components.training.cluster import preflight
+    from pipelines import catalog
+    from pipelines import plan as planning
+    from pipelines.targets.kubeflow import compiling
+
+    chosen = catalog.load(pipeline)
+    claims = compiling.mounts(dataset_claim or [], cache_claim)
+    arguments = chosen.arguments(param or [], params, None if target == "local" else set(claims))
+    cluster = None if target == "local" else _cluster_at_hand(namespace, kube_context, no_check)
+    known, is_known = _prices(cluster)
+    if target == "kfp" and not is_known:
+        arguments["budget"] = 0.0  # what it is enough for is not to be told without prices
+    planned = planning.of_pipeline(chosen, arguments, claims, known)
+    if target == "local":
+        typer.echo(f"{pipeline} on this machine\n")
+        _show_job(planned)
+        _facts(_cost(planned))
+        return
+    typer.echo(f"{pipeline} on Kubeflow\n")
+    table(["STEP", "IMAGE"], map(list, planned.steps))
+    typer.echo()
+    _show_job(planned)
+    _facts(
+        {
+            **_cost(planned),
+            "Workspace": f"a ReadWriteMany claim of {planned.workspace} for each run",
+            **_needs(planned),
+            "Rights": f"of the run's service account: {preflight.in_words(planned.rights)}",
+        }
+    )
+    _check(planned, cluster)
+
+
+def plan_job(
+    file: job_cli.File = None,
+    operator: job_cli.Operator = job_cli.DEFAULT_OPERATOR,
+    no_check: NoCheck = False,
+    namespace: job_cli.Namespace = "",
+    context: job_cli.Context = "",
+) -> None:
+    """Show what a job would make, request and cost, and check that it can; make nothing."""
+    from components.training.cluster import preflight
+    from components.training.manifests import render
+    from pipelines import plan as planning
+
+    job = job_cli.described(file)
+    cluster = _cluster_at_hand(namespace, context, no_check)
+    known, _ = _prices(cluster)
+    planned = planning.of_job(render(job, operator), known)
+    for note in job.notes:
+        typer.echo(f"note: {note}", err=True)
+    _show_job(planned)
+    rights = {"Rights": f"yours: {preflight.in_words(planned.rights)}"}
+    _facts(_cost(planned) | _needs(planned) | rights)
+    _check(planned, cluster)
+
+
+def _cluster_at_hand(namespace: str, context: str, no_check: bool) -> "Cluster | None":
+    from components.training.cluster import credentials
+
+    if no_check or not (context or credentials.are_there()):
+        return None
+    return job_cli.connect(namespace, context)
+
+
+def _prices(cluster: "Cluster | None") -> "tuple[Prices | None, bool]":
+    """Returns the price table, if there is one, and whether it is known which there is."""
+    from components.cost import prices
+    from components.training.cluster.refusals import Forbidden
+    from pipelines import plan as planning
+
+    if cluster:
+        with suppress(Forbidden):
+            return planning.prices_of(cluster), True
+    known = prices.read()
+    return known, known is not None
+
+
+def _show_job(planned: "Plan") -> None:
+    """Shows the training job's pods."""
+    head = [
+        planned.manifest["kind"].upper(),
+        "PODS",
+        "IMAGE",
+        "CPU",
+        "MEMORY",
+        "DEVICES",
+        "AN HOUR",
+    ]
+    table(head, [_row(pods, planned.prices) for pods in [*planned.pods, planned.total]])
+    typer.echo()
+    if planned.trainings > 1:
+        typer.echo(f"{planned.trainings} such jobs, up to {planned.at_once} at a time\n")
+
+
+def _cost(planned: "Plan") -> dict[str, str]:
+    """Returns what training costs; nothing without a price table."""
+    if planned.prices is None:
+        return {}
+    hour, in_words = planned.total.hour, planned.prices.in_words
+    cost = f"{in_words(hour)} an hour of training"
+    if planned.time_limit:
+        most = hour * planned.time_limit / 3600
+        cost += f", at most {in_words(most)} in its time limit of {planned.time_limit:,} s"
+        if planned.trainings > 1:
+            cost += f", {in_words(most * planned.trainings)} in all"
+    return {"Cost": cost}
+
+
+def _row(pods: "Pods", known: "Prices | None") -> list[Any]:
+    from components.training.manifests.roles import shown
+
+    others = {name: n for name, n in pods.requests.items() if name not in ("cpu", "memory")}
+    return [
+        pods.name,
+        pods.count,
+        pods.image,
+        *(shown(name, pods.requests.get(name, Decimal(0))) for name in ("cpu", "memory")),
+        ", ".join(f"{shown(name, amount)} {name}" for name, amount in others.items()),
+        known.in_words(pods.hour) if known else "",
+    ]
+
+
+def _needs(planned: "Plan") -> dict[str, str]:
+    """Returns what has to be there, by kind."""
+    names: dict[str, list[str]] = {}
+    for needed in planned.needed:
+        optional = " (if it is there)" if needed.optional else ""
+        names.setdefault(needed.kind, []).append(f"{needed.name}{optional}")
+    return {kind: ", ".join(those) for kind, those in names.items()}
+
+
+def _check(planned: "Plan", cluster: "Cluster | None") -> None:
+    """Shows what the cluster says; ends the command with exit status 1 if something is wrong."""
+    typer.echo()
+    if cluster is None:
+        typer.echo("not checked on a cluster")
+        return
+    typer.echo(f"checked in namespace {cluster.namespace}:")
+    failed = False
+    for finding in planned.check(cluster):
+        typer.echo(f"  {finding.verdict:<8} {finding.sentence}")
+        failed |= finding.verdict == "failed"
+    if failed:
+        raise typer.Exit(1)
+
+
+def _facts(facts: dict[str, str]) -> None:
+    from pipelines.console import Console
+
+    Console(sys.stdout).facts(facts)

@@ -1,0 +1,345 @@
+"""``trireme plan`` and ``trireme job plan``, as a person uses them."""
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from components.training.cluster import checks, quota
+from components.training.cluster.resources import resource_of
+from components.training.description.job import TrainingJob
+from components.training.kinds import KINDS
+from components.training.manifests import render
+from pipelines import cli
+
+PRICES = "{currency: EUR, cpu_hour: 0.5, gib_hour: 0.25, gpu_hour: 2}"
+PIPELINE = ("plan", "pytorch-training", "--target", "kfp")
+
+
+@pytest.fixture
+def trireme(monkeypatch, capsys, tmp_path, untracked):
+    """Runs a command; returns its exit status, what it printed, and what it found."""
+    (tmp_path / "job.yaml").write_text("{entrypoint: train.py, image: example.org/train}")
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["trireme", *arguments])
+        try:
+            cli.main()
+            status = 0
+        except SystemExit as ended:
+            status = ended.code
+        output, errors = capsys.readouterr()
+        found = [line.split(None, 1) for line in output.partition("checked in")[2].splitlines()[1:]]
+        return SimpleNamespace(status=status, output=output, errors=errors, found=found)
+
+    return run
+
+
+@pytest.fixture
+def there(trireme, cluster):
+    """Runs a command in the test's own namespace."""
+    return lambda *arguments: trireme(*arguments, "--namespace", cluster.namespace)
+
+
+def make(cluster, kind, name, **fields):
+    """Makes an object on the cluster."""
+    own = {"ResourceQuota": quota.QUOTAS, "LimitRange": quota.LIMIT_RANGES}
+    resource = own.get(kind) or checks.RESOURCES[kind][0]
+    body = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name}} | fields
+    cluster.create(resource, body, cluster.namespace)
+
+
+def words(done):
+    return [line.split() for line in done.output.splitlines()]
+
+
+def failed(done):
+    return [sentence for verdict, sentence in done.found if verdict == "failed"]
+
+
+def test_a_pipeline_that_can_run(there, cluster):
+    make(cluster, "ConfigMap", "trireme-prices", data={"prices.yaml": PRICES})
+    done = there(*PIPELINE, "-p", "workers=3", "-p", 'job={"gpu": 2}', "-p", "budget=11")
+    assert done.status == 0, done.output
+    rows = words(done)
+    assert ["checkout", "ghcr.io/trireme/base:0.1.0"] in rows
+    assert ["evaluate", "ghcr.io/trireme/pytorch:0.1.0"] in rows
+    image, gpus = "ghcr.io/trireme/pytorch:0.1.0", "nvidia.com/gpu"
+    assert ["PYTORCHJOB", "PODS", "IMAGE", "CPU", "MEMORY", "DEVICES", "AN", "HOUR"] in rows
+    assert ["Master", "1", image, "2", "4Gi", "2", gpus, "6.00", "EUR"] in rows
+    assert ["Worker", "3", image, "2", "4Gi", "2", gpus, "18.00", "EUR"] in rows
+    assert ["together", "4", "8", "16Gi", "8", gpus, "24.00", "EUR"] in rows
+    assert "24.00 EUR an hour of training, at most 11.00 EUR in its time limit of 1,650 s\n" in (
+        done.output
+    )
+    rights = (
+        "create, get, list, watch, delete pytorchjobs.kubeflow.org; list, watch, get pods; "
+        "get pods/log"
+    )
+    assert f"of the run's service account: {rights}\n" in done.output
+    assert done.found == [
+        ["ok", f"you may {rights}"],
+        ["ok", "the API server would take the PyTorchJob"],
+        ["ok", "Secret trireme-code is not there, and need not be"],
+        ["ok", "Secret trireme-dataset is not there, and need not be"],
+        ["ok", "Secret trireme-webhook is not there, and need not be"],
+        ["ok", "ConfigMap trireme-prices is there"],
+        ["ok", "no ResourceQuota or LimitRange is in the way"],
+    ]
+    jobs = resource_of(KINDS["PyTorchJob"])
+    assert cluster.list(jobs, cluster.namespace)["items"] == []
+
+
+def test_what_is_not_there_is_named(cluster, there):
+    make(cluster, "Secret", "oss", stringData={"akId": "me"})
+    for name, mode in (("flowers", "ReadOnlyMany"), ("cache", "ReadWriteOnce")):
+        storage = {"resources": {"requests": {"storage": "1Gi"}}}
+        make(cluster, "PersistentVolumeClaim", name, spec={"accessModes": [mode]} | storage)
+    job = '{"scheduling": {"priority": "high", "queue": "gpus"}, "secret_env": {"A": "keys/a"}}'
+    claims = ("--dataset-claim", "flowers", "--dataset-claim", "trees", "--cache-claim", "cache")
+    secrets = (
+        "-p",
+        "code_secret=git",
+        "-p",
+        "dataset_secret=oss",
+        "-p",
+        "dataset_uri=oss://bucket/x",
+    )
+    options = ("-p", 'dataset_options={"region": "cn-hangzhou"}', "-p", f"job={job}")
+    done = there(*PIPELINE, *claims, *secrets, *options)
+    assert done.status == 1
+    where = failed(done)[0].removeprefix("Secret git is not in ")
+    assert failed(done) == [
+        f"Secret git is not in {where}",
+        f"PersistentVolumeClaim trees is not in {where}",
+        "PersistentVolumeClaim cache is ReadWriteOnce: it has to be ReadWriteMany",
+        "PriorityClass high is not on the cluster: create it, or name another",
+        f"Secret keys is not in {where}",
+        "LocalQueue gpus: the cluster has no localqueues.kueue.x-k8s.io",
+    ]
+    assert ["ok", "Secret oss is there"] in done.found
+    assert ["ok", "PersistentVolumeClaim flowers is there"] in done.found
+
+
+def test_a_queue_of_a_later_kueue_is_found(server, standing_in, trireme):
+    server.plurals["localqueues"] = "LocalQueue"
+    server.fail("GET", "/v1beta1/namespaces/team/localqueues", code=404, times=-1)
+    queue = {"kind": "LocalQueue", "metadata": {"name": "gpus"}, "spec": {"clusterQueue": "all"}}
+    standing_in.create(checks.RESOURCES["LocalQueue"][1], queue, "team")
+    done = trireme(*PIPELINE, "-p", 'job={"scheduling": {"queue": "gpus"}}')
+    assert done.status == 0
+    assert ["ok", "LocalQueue gpus is there"] in done.found
+
+
+def test_what_is_left_of_a_quota_has_to_do(server, standing_in, trireme):
+    hard = {"requests.cpu": "6", "limits.memory": "100Gi", "requests.storage": "12Gi", "pods": "9"}
+    used = {"requests.cpu": "2500m", "limits.memory": "93Gi", "requests.storage": "2Gi"}
+    make(
+        standing_in,
+        "ResourceQuota",
+        "team",
+        spec={"hard": hard},
+        status={"hard": hard, "used": used},
+    )
+    defaults = {"type": "Container", "default": {"memory": "1Gi"}, "defaultRequest": {"cpu": "1"}}
+    make(standing_in, "LimitRange", "defaults", spec={"limits": [defaults]})
+    done = trireme(*PIPELINE)
+    assert (done.status, failed(done)) == (
+        1,
+        [
+            "ResourceQuota team: requests.cpu 4 is wanted, 3.5 of 6 is left: "
+            "ask for less, or have it raised",
+            "ResourceQuota team: limits.memory 8Gi is wanted, 7Gi of 100Gi is left: "
+            "ask for less, or have it raised",
+        ],
+    )
+    fits = trireme(*PIPELINE, "-p", "workers=0")
+    assert (fits.status, failed(fits)) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("spec", "counts"),
+    [
+        ({"scopes": ["NotBestEffort", "NotTerminating"]}, True),
+        ({"scopes": ["BestEffort"]}, False),
+        ({"scopes": ["Terminating"]}, False),
+        (("In", ["high"]), True),
+        (("In", ["low"]), False),
+        (("NotIn", ["low"]), True),
+        (("NotIn", ["high"]), False),
+        (("Exists", None), True),
+        (("DoesNotExist", None), False),
+    ],
+)
+def test_a_quota_counts_only_what_it_is_for(standing_in, spec, counts):
+    if isinstance(spec, tuple):
+        expression = {"scopeName": "PriorityClass", "operator": spec[0], "values": spec[1]}
+        spec = {"scopeSelector": {"matchExpressions": [expression]}}
+    make(
+        standing_in,
+        "ResourceQuota",
+        "none",
+        spec=spec | {"hard": {"count/pytorchjobs.kubeflow.org": "0"}},
+    )
+    job = TrainingJob.create(entrypoint="train.py", scheduling={"priority": "high"})
+    assert bool(quota.problems(standing_in, render(job))) is counts
+
+
+def test_steps_that_request_nothing_need_defaults_where_there_is_a_quota(cluster, there):
+    make(cluster, "ResourceQuota", "team", spec={"hard": {"limits.cpu": "90", "memory": "90Gi"}})
+    assert failed(there(*PIPELINE)) == [
+        "ResourceQuota team: it wants every pod to say limits.cpu, which those of the steps do "
+        "not: a LimitRange with a default for it is needed",
+        "ResourceQuota team: it wants every pod to say memory, which those of the steps do not: "
+        "a LimitRange with a defaultRequest for it is needed",
+    ]
+    assert there("job", "plan", "job.yaml").status == 0  # its pods say all
+
+
+def test_sizes_that_are_not_allowed_are_named(cluster, there):
+    limits = [
+        {"type": "Container", "max": {"memory": "3Gi"}},
+        {"type": "Pod", "min": {"cpu": "3"}},
+        {"type": "PersistentVolumeClaim", "max": {"storage": "5Gi"}},
+    ]
+    make(cluster, "LimitRange", "sizes", spec={"limits": limits})
+    assert failed(there(*PIPELINE, "-p", "workers=0")) == [
+        "LimitRange sizes: container pytorch of role Master has more than 3Gi of memory",
+        "LimitRange sizes: a pod of role Master has less than 3 of cpu",
+        "LimitRange sizes: the run's workspace has more than 5Gi of storage",
+    ]
+
+
+def test_a_job_that_the_api_server_would_refuse_fails_the_check(server, trireme):
+    server.fail("POST", "dryRun", code=422, message="spec.runPolicy: too bad")
+    done = trireme(*PIPELINE)
+    assert (done.status, failed(done)) == (
+        1,
+        ["the cluster finds it invalid: spec.runPolicy: too bad"],
+    )
+
+
+def test_what_is_not_allowed_is_named_and_what_cannot_be_seen_is_not_known(server, trireme):
+    server.denied = {"create pytorchjobs"}
+    for plural in ("secrets", "configmaps", "resourcequotas"):
+        server.fail("GET", f"/{plural}", code=403, times=-1)
+    done = trireme(*PIPELINE, "-p", "budget=3")
+    assert done.status == 1
+    assert [sentence.partition(" in ")[0] for sentence in failed(done)] == [
+        "this user may not create pytorchjobs.kubeflow.org"
+    ]
+    assert [sentence for verdict, sentence in done.found if verdict == "unknown"] == [
+        "Secret trireme-code: you may not see whether it is there",
+        "Secret trireme-dataset: you may not see whether it is there",
+        "Secret trireme-webhook: you may not see whether it is there",
+        "ConfigMap trireme-prices: you may not see whether it is there",
+        "you may not list resourcequotas and limitranges to see if it fits",
+    ]
+    assert not [path for _, path in server.requests if "dryRun" in path]
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (None, "budget 3: needs a price table, "),
+        ({"prices": PRICES}, "ConfigMap trireme-prices: has no key prices.yaml\n"),
+        (
+            {"prices.yaml": "currency: EUR"},
+            "price table in ConfigMap trireme-prices: prices.cpu_hour is needed; ",
+        ),
+    ],
+)
+def test_a_budget_needs_prices_that_can_be_read(standing_in, trireme, data, said):
+    if data:
+        make(standing_in, "ConfigMap", "trireme-prices", data=data)
+    done = trireme(*PIPELINE, "-p", "budget=3")
+    assert (done.status, done.output) == (2, "")
+    assert done.errors.startswith(f"error: {said}")
+
+
+def test_a_job_without_a_pipeline_is_planned_too(server, trireme, untracked, tmp_path):
+    untracked.mkdir()
+    (untracked / "prices.yaml").write_text(PRICES)
+    (tmp_path / "job.yaml").write_text(
+        "{name: digits, entrypoint: train.py, workers: 1, gpu: 1, time_limit: 1800,"
+        " image_pull_secrets: [registry], service_account: trainer, volumes: ["
+        "{mount: /workspace, claim: results}, {mount: /c, config_map: c}, {mount: /s, secret: s}]}"
+    )
+    done = trireme("job", "plan", "job.yaml", "--operator", "trainer", "--no-check")
+    assert done.status == 0
+    image = "ghcr.io/trireme/pytorch:0.1.0"
+    assert ["node", "2", image, "2", "4Gi", "1", "nvidia.com/gpu", "8.00", "EUR"] in words(done)
+    assert "8.00 EUR an hour of training, at most 4.00 EUR in its time limit of 1,800 s\n" in (
+        done.output
+    )
+    assert "yours: create, get, list, watch, delete trainjobs.trainer.kubeflow.org; " in done.output
+    assert done.output.endswith("\nnot checked on a cluster\n")
+    assert server.requests == []
+    checked = trireme("job", "plan", "job.yaml")
+    assert checked.status == 1
+    assert [sentence.partition(" is not")[0] for sentence in failed(checked)] == [
+        "ServiceAccount trainer",
+        "Secret registry",
+        "PersistentVolumeClaim results",
+        "ConfigMap c",
+        "Secret s",
+    ]
+
+
+def test_without_a_cluster_nothing_is_checked(trireme, monkeypatch, tmp_path):
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    done = trireme(*PIPELINE, "-p", "budget=3")
+    assert (done.status, done.found) == (0, [])
+    assert done.output.endswith("\nnot checked on a cluster\n")
+    assert "EUR" not in done.output
+
+
+def test_what_a_sweep_runs_at_the_same_time_has_to_fit(standing_in, trireme):
+    make(standing_in, "ConfigMap", "trireme-prices", data={"prices.yaml": PRICES})
+    make(standing_in, "ResourceQuota", "team", spec={"hard": {"requests.nvidia.com/gpu": "7"}})
+    trials = 'grid={"workers": [1, 2], "--width": [16, 32, 64]}'
+    sweep = ("plan", "sweep", "--target", "kfp", "-p", trials, "-p", "budget=9")
+    done = trireme(*sweep, "-p", 'job={"gpu": 1}', "-p", "framework=tensorflow")
+    assert done.status == 1, done.output
+    rows = words(done)
+    assert ["trial", "ghcr.io/trireme/tensorflow:0.1.0"] in rows
+    assert "6 such jobs, up to 4 at a time\n" in done.output
+    assert "9.00 EUR in its time limit of 4,050 s, 54.00 EUR in all\n" in done.output
+    assert failed(done) == [
+        "ResourceQuota team: requests.nvidia.com/gpu 8 is wanted, 7 of 7 is left: "
+        "ask for less, or have it raised"
+    ]
+
+
+def test_a_run_here_is_planned_with_the_prices_here(trireme, untracked, monkeypatch):
+    monkeypatch.setenv("KUBECONFIG", "/nowhere")
+    untracked.mkdir()
+    (untracked / "prices.yaml").write_text(PRICES)
+    done = trireme("plan", "tensorflow-training", "-p", "parameter_servers=1", "-p", "budget=8")
+    assert done.status == 0
+    image = "ghcr.io/trireme/tensorflow:0.1.0"
+    assert ["Worker", "2", image, "2", "4Gi", "4.00", "EUR"] in words(done)
+    assert "8.00 EUR an hour of training, at most 8.00 EUR in its time limit of 3,600 s\n" in (
+        done.output
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ("pytorch-training", "--cache-claim", "cache"),
+            "--cache-claim goes with --target kfp",
+        ),
+        (("pytorch-training", "--target", "argo"), "--target 'argo': must be one of local, kfp"),
+        (("pytorch",), "there is no pipeline 'pytorch'; there are pytorch-training, "),
+        (("pytorch-training", "-p", "worker=2"), "pytorch-training has no parameter 'worker'; "),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(trireme, arguments, said):
+    done = trireme("plan", *arguments)
+    assert (done.status, done.output) == (2, "")
+    assert done.errors.startswith(f"error: {said}")
