@@ -77,6 +77,7 @@ def trials(grid: dict[str, Any], listed: list[Any]) -> list[Trial]:
         count += combinations
     if not 0 < count <= MOST:
         raise InputError(f"grid and trials: they make {count:,} trials; 1 to {MOST:,} are possible")
+    grid = dict(sorted(grid.items()))  # kfp hands on the names of an object in any order
     sets = [dict(zip(grid, chosen, strict=True)) for chosen in product(*grid.values()) if grid]
     for values in (every := sets + listed):
         for name, value in values.items():
