@@ -83,7 +83,7 @@ def trials(grid: dict[str, Any], listed: list[Any]) -> list[Trial]:
         for name, value in values.items():
             _check(name, value)
     return [
-        Trial(number, {name: _whole(value) for name, value in values.items()})
+        Trial(number, {name: _whole(value) for name, value in sorted(values.items())})
         for number, values in enumerate(every)
     ]
 

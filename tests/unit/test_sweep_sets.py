@@ -34,7 +34,7 @@ def test_values_become_options_of_the_program_or_parameters_of_the_job():
         "seed": 7.0,
     }
     (trial,) = trials({}, [values])
-    assert trial.options == ["--width", "32", "--rate", "0.5", "--on", "-n", "a b"]
+    assert trial.options == ["--on", "--rate", "0.5", "--width", "32", "-n", "a b"]
     assert trial.parameters == {"seed": 7}
 
 
