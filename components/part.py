@@ -44,7 +44,8 @@ class Part(BaseModel):
             if first["type"] in ("extra_forbidden", "missing"):
                 what = "is needed" if first["type"] == "missing" else "is no field of it"
                 raise InputError(f"{place} {what}; {parameter} has {_listed(cls)}") from None
-            message = first["msg"][0].lower() + first["msg"][1:]
+            message = first["msg"].removeprefix("Value error, ")
+            message = message[0].lower() + message[1:]
             raise InputError(f"{place} {first['input']!r}: {message}") from None
 
 

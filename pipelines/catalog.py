@@ -143,14 +143,48 @@ class Pipeline:
         Raises:
             InputError: A parameter is unknown, or its value cannot work.
         """
-        values = {name: parameter.default for name, parameter in self.parameters.items()}
-        for name, value in _read(file).items():
-            values[name] = self._parameter(name).accept(value)
-        for pair in given:
+        return self.complete(self.given(given, file), claims)
+
+    def given(self, pairs: list[str], file: Path | None) -> dict[str, Any]:
+        """Returns the values that a person has given.
+
+        Args:
+            pairs: ``name=value`` as on the command line; these win over the file.
+            file: A YAML file that maps names to values.
+
+        Raises:
+            InputError: A parameter is unknown, or its value is of another type.
+        """
+        values = self.accept(_read(file))
+        for pair in pairs:
             name, equals, text = pair.partition("=")
             if not equals:
                 raise InputError(f"-p {pair!r}: must be name=value")
             values[name] = self._parameter(name).parse(text)
+        return values
+
+    def accept(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Returns values by name, if the pipeline has such parameters.
+
+        Raises:
+            InputError: A parameter is unknown, or its value is of another type.
+        """
+        return {name: self._parameter(name).accept(value) for name, value in values.items()}
+
+    def complete(
+        self, given: dict[str, Any], claims: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        """Returns a value for every parameter, checked.
+
+        Args:
+            given: Some of them; the others are the defaults.
+            claims: As for ``arguments``.
+
+        Raises:
+            InputError: A value cannot work.
+        """
+        defaults = {name: parameter.default for name, parameter in self.parameters.items()}
+        values = defaults | given
         _check_size(values)
         self.check(values, claims)
         return values

@@ -18,6 +18,7 @@ from pipelines import (
     registry_cli,
     reproduce_cli,
     runs_cli,
+    schedule_cli,
     serve_cli,
     upload_cli,
 )
@@ -50,6 +51,7 @@ app = typer.Typer(
 job_cli.app.command(name="plan")(plan_cli.plan_job)
 app.add_typer(job_cli.app, name="job")
 app.add_typer(dataset_cli.app, name="dataset")
+app.add_typer(schedule_cli.app, name="schedule")
 app.command()(upload_cli.compile)
 app.command()(upload_cli.upload)
 app.command()(plan_cli.plan)

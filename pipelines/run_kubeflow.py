@@ -9,18 +9,16 @@ from typing import Any
 
 import typer
 
-from components.errors import InputError, TriremeError
+from components.errors import TriremeError
 from components.signals import Interrupted, from_a_terminal, handled, interrupt
 from pipelines import upload_cli
 from pipelines.catalog import Pipeline
 from pipelines.console import Console
 from pipelines.kubeflow_options import Place
-from pipelines.targets.kubeflow import following, parameters, runs, uploading
+from pipelines.targets.kubeflow import experiments, following, parameters, runs, uploading
 from pipelines.targets.kubeflow.connection import Connection
 from pipelines.targets.kubeflow.reading import ENDED, Run
 from pipelines.targets.steps import step_names
-
-NAME_LIMIT = 128  # letters of an experiment's name that Kubeflow Pipelines keeps
 
 
 def run(
@@ -46,11 +44,7 @@ def run(
         TriremeError: It cannot be started, or has not succeeded.
     """
     parameters.check(arguments)
-    experiment = arguments["experiment"] or pipeline.name
-    if len(experiment) > NAME_LIMIT:
-        raise InputError(
-            f"experiment {experiment!r}: Kubeflow Pipelines takes at most {NAME_LIMIT} letters"
-        )
+    experiment = experiments.name_of(pipeline.name, arguments)
     connection = place.connect(stays=wait)
     version = uploading.upload(connection, pipeline, claims)
     upload_cli.show(pipeline.name, version, console)

@@ -1,5 +1,6 @@
 """The connection to Kubeflow Pipelines: every request, with its retries."""
 
+import json
 import time
 from collections.abc import Callable
 from operator import attrgetter
@@ -136,6 +137,19 @@ class Connection:
             token = page.next_page_token or ""
             if not token:
                 return found
+
+    def named(self, method: str, field: str, name: str) -> list[Any]:
+        """Returns all of this user's objects of one name.
+
+        Args:
+            method: As for ``ask``.
+            field: As for ``pages``.
+            name: What is shown as their name.
+        """
+        predicate = {"operation": "EQUALS", "key": "display_name", "string_value": name}
+        return self.pages(
+            method, field, filter=json.dumps({"predicates": [predicate]}), **self.in_namespace()
+        )
 
     def in_namespace(self) -> dict[str, Any]:
         """Returns the argument that names the namespace, where there is one."""

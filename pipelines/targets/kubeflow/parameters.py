@@ -1,5 +1,6 @@
 """Parameter values that Kubeflow Pipelines would not hand on as they are."""
 
+import json
 import math
 import re
 from typing import Any
@@ -24,13 +25,13 @@ def check(values: dict[str, Any]) -> None:
         InputError: One sentence on the first of them.
     """
     for name, value in values.items():
-        macro = _MACRO.search(value) if isinstance(value, str) else None
-        if macro:
+        _check(name, value)
+        # A schedule's are replaced wherever they are, a run's in texts.
+        if macro := _MACRO.search(json.dumps(value)):
             raise InputError(
                 f"parameter {name}: {macro[0]} would be replaced by Kubeflow Pipelines; it cannot "
                 "be part of a text there"
             )
-        _check(name, value)
 
 
 def _check(name: str, value: Any) -> None:

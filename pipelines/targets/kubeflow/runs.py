@@ -1,6 +1,5 @@
 """Runs on Kubeflow Pipelines: start, find, list, cancel and try them again."""
 
-import json
 import re
 from typing import Any
 
@@ -8,10 +7,10 @@ from google.protobuf import json_format
 from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec
 
 from components.errors import InputError
-from pipelines.targets.kubeflow import reading
+from pipelines.targets.kubeflow import experiments, reading
 from pipelines.targets.kubeflow.connection import Connection
 from pipelines.targets.kubeflow.reading import ENDED, Run
-from pipelines.targets.kubeflow.refusals import AlreadyThere, Invalid, NotFound
+from pipelines.targets.kubeflow.refusals import Invalid, NotFound
 from pipelines.targets.kubeflow.uploading import Version
 from pipelines.targets.steps import step_names
 
@@ -42,7 +41,7 @@ def start(
     """
     body = {
         "display_name": name,
-        "experiment_id": _experiment(connection, experiment).experiment_id,
+        "experiment_id": experiments.ensure(connection, experiment),
         "pipeline_version_reference": {
             "pipeline_id": version.pipeline_id,
             "pipeline_version_id": version.id,
@@ -163,33 +162,5 @@ def _change(connection: Connection, run: Run, verb: str, is_done: Any) -> None:
             raise
 
 
-def _experiment(connection: Connection, name: str) -> Any:
-    if found := _experiments(connection, name):
-        return found[0]
-    try:
-        return connection.ask(
-            "experiments.experiment_service_create_experiment",
-            experiment={"display_name": name} | connection.in_namespace(),
-        )
-    except AlreadyThere:
-        return _experiments(connection, name)[0]
-
-
-def _experiments(connection: Connection, name: str) -> list[Any]:
-    return connection.pages(
-        "experiments.experiment_service_list_experiments",
-        "experiments",
-        filter=_called(name),
-        **connection.in_namespace(),
-    )
-
-
 def _named(connection: Connection, name: str) -> list[Any]:
-    return connection.pages(
-        "runs.run_service_list_runs", "runs", filter=_called(name), **connection.in_namespace()
-    )
-
-
-def _called(name: str) -> str:
-    predicate = {"operation": "EQUALS", "key": "display_name", "string_value": name}
-    return json.dumps({"predicates": [predicate]})
+    return connection.named("runs.run_service_list_runs", "runs", name)

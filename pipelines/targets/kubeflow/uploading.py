@@ -51,24 +51,75 @@ def upload(connection: Connection, pipeline: Pipeline, claims: dict[str, Path]) 
     """
     with tempfile.TemporaryDirectory(prefix="trireme-") as directory:
         file = compiling.write(pipeline, Path(directory), claims)
-        content = hashlib.sha256(file.read_bytes()).hexdigest()[:OF_THE_CONTENT]
-        pipeline_id = _pipeline(connection, pipeline).pipeline_id
+        content = _content(file)
+        pipeline_id = _pipeline(connection, pipeline)
         found = _find(connection, pipeline_id, content)
         is_new = found is None
         if found is None:
             found = _create(connection, pipeline, pipeline_id, file, content)
-    page = connection.page(f"/pipelines/details/{pipeline_id}/version/{found.pipeline_version_id}")
-    return Version(found.name, found.pipeline_version_id, pipeline_id, page, is_new)
+    return _version(connection, found, is_new=is_new)
 
 
-def _pipeline(connection: Connection, pipeline: Pipeline) -> Any:
-    """Returns the server's pipeline of that name, made if it is not there."""
-    find = "pipelines.pipeline_service_get_pipeline_by_name"
-    known: dict[str, Any] = {"name": pipeline.name} | connection.in_namespace()
+def preview(connection: Connection, pipeline: Pipeline, claims: dict[str, Path]) -> Version:
+    """Returns the version that ``upload`` would return, with no id where it has to be uploaded.
+
+    Args:
+        connection: The server.
+        pipeline: The pipeline.
+        claims: As for ``upload``.
+    """
+    with tempfile.TemporaryDirectory(prefix="trireme-") as directory:
+        content = _content(compiling.write(pipeline, Path(directory), claims))
+    pipeline_id = find_pipeline(connection, pipeline.name)
+    if found := _find(connection, pipeline_id, content) if pipeline_id else None:
+        return _version(connection, found, is_new=False)
+    return Version(_name(*_commit(), content), "", pipeline_id, "", is_new=True)
+
+
+def find_version(connection: Connection, pipeline_id: str, name: str) -> str:
+    """Returns the id of a version; empty if there is none of that name.
+
+    Args:
+        connection: The server.
+        pipeline_id: Id of its pipeline.
+        name: The version's name.
+    """
+    versions = _versions(connection, pipeline_id, "EQUALS", name)
+    return str(versions[0].pipeline_version_id) if versions else ""
+
+
+def find_pipeline(connection: Connection, name: str) -> str:
+    """Returns the id of a pipeline; empty if there is none of that name.
+
+    Args:
+        connection: The server.
+        name: The pipeline's name.
+    """
     try:
-        return connection.ask(find, **known)
+        found = connection.ask(
+            "pipelines.pipeline_service_get_pipeline_by_name",
+            name=name,
+            **connection.in_namespace(),
+        )
     except NotFound:
-        pass
+        return ""
+    return str(found.pipeline_id)
+
+
+def _content(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:OF_THE_CONTENT]
+
+
+def _version(connection: Connection, source: Any, *, is_new: bool) -> Version:
+    pipeline_id, version_id = source.pipeline_id, source.pipeline_version_id
+    page = connection.page(f"/pipelines/details/{pipeline_id}/version/{version_id}")
+    return Version(source.name, version_id, pipeline_id, page, is_new)
+
+
+def _pipeline(connection: Connection, pipeline: Pipeline) -> str:
+    """Returns the id of the server's pipeline of that name, made if it is not there."""
+    if found := find_pipeline(connection, pipeline.name):
+        return found
     info = pipeline.graph.pipeline_spec.pipeline_info
     body = {
         "name": pipeline.name,
@@ -77,44 +128,53 @@ def _pipeline(connection: Connection, pipeline: Pipeline) -> Any:
         "tags": {"made-by": "trireme"},
     }
     try:
-        return connection.ask(
+        made = connection.ask(
             "pipelines.pipeline_service_create_pipeline",
             pipeline=body | connection.in_namespace(),
         )
+        return str(made.pipeline_id)
     except AlreadyThere:  # since a moment ago, or by a request whose answer was lost
-        return connection.ask(find, **known)
+        return find_pipeline(connection, pipeline.name)
 
 
 def _find(connection: Connection, pipeline_id: str, content: str) -> Any:
     """Returns the newest version with a content, or None."""
-    predicate = {"operation": "IS_SUBSTRING", "key": "name", "string_value": f"-{content}"}
-    versions = connection.pages(
+    versions = _versions(connection, pipeline_id, "IS_SUBSTRING", f"-{content}")
+    return next((version for version in versions if version.name.endswith(f"-{content}")), None)
+
+
+def _versions(connection: Connection, pipeline_id: str, operation: str, name: str) -> list[Any]:
+    """Returns the versions of a name, the newest first."""
+    predicate = {"operation": operation, "key": "name", "string_value": name}
+    return connection.pages(
         "pipelines.pipeline_service_list_pipeline_versions",
         "pipeline_versions",
         pipeline_id=pipeline_id,
         sort_by="created_at desc",
         filter=json.dumps({"predicates": [predicate]}),
     )
-    return next((version for version in versions if version.name.endswith(f"-{content}")), None)
 
 
 def _create(
     connection: Connection, pipeline: Pipeline, pipeline_id: str, file: Path, content: str
 ) -> Any:
     commit, is_dirty = _commit()
-    name = f"{commit[:OF_THE_COMMIT]}{'-dirty' if is_dirty else ''}-{content}"
     tags = {"commit": commit, "dirty": str(is_dirty).lower(), "content": content}
     try:
         return connection.ask(
             "pipeline_uploads.upload_pipeline_version",
             uploadfile=str(file),
             pipelineid=pipeline_id,
-            name=name,
+            name=_name(commit, is_dirty, content),
             description=pipeline.graph.pipeline_spec.pipeline_info.description,
             tags=json.dumps(tags),
         )
     except AlreadyThere:
         return _find(connection, pipeline_id, content)
+
+
+def _name(commit: str, is_dirty: bool, content: str) -> str:
+    return f"{commit[:OF_THE_COMMIT]}{'-dirty' if is_dirty else ''}-{content}"
 
 
 def _commit() -> tuple[str, bool]:

@@ -24,6 +24,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import kfp_server_api
 import yaml
 from google.protobuf import json_format, struct_pb2
+from google.protobuf.timestamp_pb2 import Timestamp
 from kfp.pipeline_spec.pipeline_spec_pb2 import ParameterType, PipelineSpec
 
 NEVER = "1970-01-01T00:00:00Z"  # how the server says that something has not happened
@@ -35,6 +36,7 @@ FIELDS = {  # that may be filtered by and sorted by
     "pipeline_versions": {"pipeline_version_id", "name", "display_name", "created_at"},
     "experiments": {"experiment_id", "name", "display_name", "created_at", "namespace"},
     "runs": {"run_id", "name", "display_name", "created_at", "state", "experiment_id"},
+    "recurringRuns": {"recurring_run_id", "display_name", "created_at", "description"},
 }
 KINDS = {
     "STRING": "string_value",
@@ -70,6 +72,7 @@ class KubeflowServer:
         slow_to_end: Whether a run that is terminated takes long enough for its history to say so.
         on_look: Called once, when somebody looks at a run next.
         seen: Method and path of each request, and its headers.
+        most_active: How many recurring runs have been enabled at once.
     """
 
     faults: list[str] = field(default_factory=list)
@@ -83,6 +86,8 @@ class KubeflowServer:
     versions: dict[str, dict[str, Any]] = field(default_factory=dict)
     experiments: dict[str, dict[str, Any]] = field(default_factory=dict)
     runs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    recurring: dict[str, dict[str, Any]] = field(default_factory=dict)
+    most_active: int = 0
     clock: int = 1_800_000_000
 
     def __enter__(self) -> "KubeflowServer":
@@ -255,6 +260,72 @@ class KubeflowServer:
         run |= {"left": list(self.states), "finished_at": NEVER}
         return {}
 
+    def create_recurring_run(self, query: dict[str, str], body: Any) -> dict[str, Any]:
+        _know(query)
+        _through("V2beta1RecurringRun", body)
+        if not body.get("display_name"):
+            raise No(400, "Recurring run name is empty. Please specify a valid name")
+        if not 1 <= int(body.get("max_concurrency", "0")) <= 10:
+            raise No(400, "Max concurrency of a recurring run must be at least 1 and at most 10")
+        cron = body["trigger"]["cron_schedule"]
+        _check_cron(cron["cron"])
+        for key in {"start_time", "end_time"} & set(cron):
+            moment = Timestamp()
+            moment.FromJsonString(cron[key])
+            cron[key] = moment.ToJsonString()
+        if len(body.get("description", "")) > 255:
+            raise No(400, "Data too long for column 'Description'")
+        experiment = self._get(self.experiments, body.get("experiment_id", ""), "Experiment")
+        reference = body.get("pipeline_version_reference") or {}
+        if wanted := reference.get("pipeline_version_id"):
+            version = self._get(self.versions, wanted, "PipelineVersion")
+        else:
+            self._get(self.pipelines, reference.get("pipeline_id", ""), "Pipeline")
+            mine = [
+                each
+                for each in self.versions.values()
+                if each["pipeline_id"] == reference["pipeline_id"]
+            ]
+            version = max(mine, key=lambda each: each["created_at"])
+        parameters = _as_kept((body.get("runtime_config") or {}).get("parameters", {}))
+        _check_parameters(version["pipeline_spec"], parameters)
+        made = self._keep(
+            self.recurring,
+            "recurring_run_id",
+            body
+            | {
+                "namespace": experiment.get("namespace", ""),
+                "runtime_config": {"parameters": parameters},
+            },
+        )
+        self._switch(made, body.get("mode") == "ENABLE")
+        return made
+
+    def list_recurring_runs(self, query: dict[str, str]) -> dict[str, Any]:
+        return _page("recurringRuns", self._mine(self.recurring, query), query)
+
+    def enable_recurring_run(self, query: dict[str, str], id: str) -> dict[str, Any]:
+        _know(query)
+        self._switch(self._get(self.recurring, id, "Job"), True)
+        return {}
+
+    def disable_recurring_run(self, query: dict[str, str], id: str) -> dict[str, Any]:
+        _know(query)
+        self._switch(self._get(self.recurring, id, "Job"), False)
+        return {}
+
+    def delete_recurring_run(self, query: dict[str, str], id: str) -> dict[str, Any]:
+        _know(query, "propagation_policy")
+        self._get(self.recurring, id, "Job")
+        del self.recurring[id]
+        return {}
+
+    def _switch(self, recurring: dict[str, Any], is_on: bool) -> None:
+        recurring["status"] = "ENABLED" if is_on else "DISABLED"
+        recurring["mode"] = "ENABLE" if is_on else "DISABLE"
+        active = sum(each["status"] == "ENABLED" for each in self.recurring.values())
+        self.most_active = max(self.most_active, active)
+
     def _become(self, run: dict[str, Any], state: str) -> None:
         if run["state_history"][-1]["state"] != state:
             run["state_history"].append({"update_time": self.now(), "state": state})
@@ -313,6 +384,11 @@ ROUTES: list[tuple[str, str, Callable[..., Any]]] = [
     ("GET", f"runs/{_ID}", KubeflowServer.get_run),
     ("POST", f"runs/{_ID}:terminate", KubeflowServer.terminate_run),
     ("POST", f"runs/{_ID}:retry", KubeflowServer.retry_run),
+    ("POST", "recurringruns", KubeflowServer.create_recurring_run),
+    ("GET", "recurringruns", KubeflowServer.list_recurring_runs),
+    ("POST", f"recurringruns/{_ID}:enable", KubeflowServer.enable_recurring_run),
+    ("POST", f"recurringruns/{_ID}:disable", KubeflowServer.disable_recurring_run),
+    ("DELETE", f"recurringruns/{_ID}", KubeflowServer.delete_recurring_run),
 ]
 
 
@@ -324,6 +400,7 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # or each answer takes the 40 ms of a delayed acknowledgement
     server_state: KubeflowServer
 
     def do_GET(self) -> None:
@@ -331,6 +408,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self._answer("POST")
+
+    def do_DELETE(self) -> None:
+        self._answer("DELETE")
 
     def log_message(self, *_: object) -> None:
         return
@@ -469,6 +549,22 @@ def _check_parameters(spec: dict[str, Any], parameters: dict[str, Any]) -> None:
             raise No(400, f"parameter {name} is not optional, yet has no value")
 
 
+def _check_cron(text: str) -> None:
+    """Refuses what robfig/cron 1.2 does not parse."""
+    fields = text.split()
+    limits = [(0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (0, 6)]
+    if len(fields) not in (5, 6):
+        raise No(400, f"Expected 5 to 6 fields, found {len(fields)}: {text}")
+    for field_, (least, most) in zip(fields, limits, strict=False):
+        for part in field_.split(","):
+            numbers = re.fullmatch(r"(?:\*|(\d+)(?:-(\d+))?)(?:/[1-9]\d*)?", part)
+            if not numbers:
+                raise No(400, f"Failed to parse int from {part}")
+            given = [int(number) for number in numbers.groups() if number]
+            if any(not least <= number <= most for number in given) or given != sorted(given):
+                raise No(400, f"out of range: {part}")
+
+
 def _expanded(value: Any, run_id: str) -> Any:
     """A text with what the server puts in for its macros."""
     if not isinstance(value, str):
@@ -519,6 +615,4 @@ def _fits(kind: str, item: dict[str, Any], predicate: dict[str, Any]) -> bool:
 
 
 def _timestamp(seconds: int) -> Any:
-    from google.protobuf.timestamp_pb2 import Timestamp
-
     return Timestamp(seconds=seconds)

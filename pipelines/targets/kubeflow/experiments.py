@@ -1,0 +1,50 @@
+"""Experiments on Kubeflow Pipelines, which every run and every schedule belongs to."""
+
+from typing import Any
+
+from components.errors import InputError
+from pipelines.targets.kubeflow.connection import Connection
+from pipelines.targets.kubeflow.refusals import AlreadyThere
+
+NAME_LIMIT = 128  # letters of a name that Kubeflow Pipelines keeps
+
+
+def name_of(pipeline: str, arguments: dict[str, Any]) -> str:
+    """Returns the name of the experiment that runs belong to.
+
+    Args:
+        pipeline: The pipeline's name.
+        arguments: A value for every parameter.
+
+    Raises:
+        InputError: Kubeflow Pipelines does not take it.
+    """
+    name = str(arguments["experiment"] or pipeline)
+    if len(name) > NAME_LIMIT:
+        raise InputError(
+            f"experiment {name!r}: Kubeflow Pipelines takes at most {NAME_LIMIT} letters"
+        )
+    return name
+
+
+def ensure(connection: Connection, name: str) -> str:
+    """Returns the id of an experiment, which is made if it is not there.
+
+    Args:
+        connection: The server.
+        name: The experiment's name.
+    """
+    if not (found := _named(connection, name)):
+        try:
+            made = connection.ask(
+                "experiments.experiment_service_create_experiment",
+                experiment={"display_name": name} | connection.in_namespace(),
+            )
+            return str(made.experiment_id)
+        except AlreadyThere:
+            found = _named(connection, name)
+    return str(found[0].experiment_id)
+
+
+def _named(connection: Connection, name: str) -> list[Any]:
+    return connection.named("experiments.experiment_service_list_experiments", "experiments", name)

@@ -1,0 +1,235 @@
+"""Recurring runs, which is what Kubeflow Pipelines calls schedules: what is sent, what is read.
+
+A recurring run has no labels, only a description of at most 255 letters. That is where it says that
+it is ours and what was asked for, in words for the UI, too.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from components.errors import InputError
+from pipelines.schedules import Schedule
+from pipelines.targets.kubeflow.connection import Connection
+
+DESCRIPTION_LIMIT = 255  # letters that Kubeflow Pipelines keeps
+
+SERVICE = "recurring_runs.recurring_run_service_"
+"""What the names of all methods about recurring runs begin with."""
+
+_LIST = f"{SERVICE}list_recurring_runs"
+_DESCRIPTION = re.compile(
+    r"trireme schedule: (?P<pipeline>\S+) at (?P<cron>.+) (?P<time_zone>\S+), "
+    r"version (?P<version>\S+)(?P<paused>, paused)?"
+)
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """What a schedule runs and when, as Kubeflow Pipelines has it.
+
+    Attributes:
+        schedule: The schedule; its version is latest or a version's name.
+        cron: The six fields.
+        pipeline_id: Id of the pipeline.
+        version_id: Id of the version; empty for the latest.
+    """
+
+    schedule: Schedule
+    cron: str
+    pipeline_id: str
+    version_id: str
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """All in which it can differ from another of its name, in a person's words."""
+        schedule = self.schedule
+        where = self.version_id or self.pipeline_id or "new"
+        return {
+            "pipeline": schedule.pipeline,
+            "version": f"{schedule.version} ({where})",
+            "cron": f"{schedule.cron} {schedule.time_zone} (on Kubeflow {self.cron})",
+            "starts": _start(schedule),
+            "ends": schedule.ends,
+            "catch_up": schedule.catch_up,
+            "concurrency": schedule.concurrency,
+        } | {f"params.{name}": value for name, value in sorted(schedule.params.items())}
+
+    def body(self, experiment_id: str, *, enabled: bool, in_the_end: bool) -> dict[str, Any]:
+        """Returns the recurring run to be made.
+
+        Args:
+            experiment_id: What its runs belong to.
+            enabled: Whether it runs from the beginning.
+            in_the_end: Whether it is to run when all is done.
+        """
+        schedule = self.schedule
+        cron = {"cron": self.cron}
+        for key, moment in (("start_time", _start(schedule)), ("end_time", schedule.ends)):
+            if moment:
+                cron[key] = moment.isoformat()
+        reference = {"pipeline_id": self.pipeline_id}
+        if self.version_id:
+            reference["pipeline_version_id"] = self.version_id
+        return {
+            "display_name": schedule.name,
+            "description": description(schedule, paused=not in_the_end),
+            "pipeline_version_reference": reference,
+            "runtime_config": {"parameters": schedule.params},
+            "trigger": {"cron_schedule": cron},
+            "mode": "ENABLE" if enabled else "DISABLE",
+            "max_concurrency": str(schedule.concurrency),
+            "no_catchup": not schedule.catch_up,
+            "experiment_id": experiment_id,
+        }
+
+
+@dataclass(frozen=True)
+class Recurring:
+    """A recurring run on the server that Trireme has made.
+
+    Attributes:
+        id: Its id.
+        is_enabled: Whether it runs.
+        was_to_run: Whether it was to run in the end when it was made.
+        trigger: What it runs and when.
+        page: It in Kubeflow's UI.
+    """
+
+    id: str
+    is_enabled: bool
+    was_to_run: bool
+    trigger: Trigger
+    page: str
+
+
+def description(schedule: Schedule, *, paused: bool) -> str:
+    """Returns what a recurring run says of itself.
+
+    Args:
+        schedule: Its schedule, with the version's name.
+        paused: Whether it is not to run.
+
+    Raises:
+        InputError: It is longer than what is kept of it.
+    """
+    text = (
+        f"trireme schedule: {schedule.pipeline} at {schedule.cron} {schedule.time_zone}, "
+        f"version {schedule.version}{', paused' if paused else ''}"
+    )
+    if len(text) > DESCRIPTION_LIMIT:
+        raise InputError(
+            f"cron {schedule.cron!r}: with the names of pipeline and version it is longer than the "
+            f"{DESCRIPTION_LIMIT} letters that Kubeflow Pipelines keeps"
+        )
+    return text
+
+
+def _start(schedule: Schedule) -> datetime | None:
+    """Returns when a schedule begins, if that is still to come or it catches up.
+
+    Kubeflow Pipelines would otherwise run it at once, for the last time that it has missed.
+    """
+    starts = schedule.starts
+    return starts if starts and (schedule.catch_up or starts > datetime.now(UTC)) else None
+
+
+def everything(connection: Connection) -> list[Recurring]:
+    """Returns all recurring runs that Trireme has made.
+
+    Args:
+        connection: The server.
+    """
+    listed = connection.pages(_LIST, "recurring_runs", **connection.in_namespace())
+    return [read(connection, each) for each in listed if is_ours(each)]
+
+
+def named(connection: Connection, name: str) -> list[Any]:
+    """Returns kfp's models of all recurring runs of a name.
+
+    Args:
+        connection: The server.
+        name: The name.
+    """
+    return connection.named(_LIST, "recurring_runs", name)
+
+
+def ours(connection: Connection, name: str) -> list[Recurring]:
+    """Returns what is there of a schedule, the oldest first.
+
+    Args:
+        connection: The server.
+        name: The schedule's name.
+
+    Raises:
+        InputError: One of its name was not made by Trireme.
+    """
+    found = []
+    for each in sorted(named(connection, name), key=lambda each: str(each.created_at)):
+        if not is_ours(each):
+            raise InputError(
+                f"schedule {name!r}: there is a recurring run of that name that Trireme did not "
+                f"make, and it is left alone; take another name, or see {_page(connection, each)}"
+            )
+        found.append(read(connection, each))
+    return found
+
+
+def is_ours(source: Any) -> bool:
+    """Whether Trireme has made a recurring run.
+
+    Args:
+        source: kfp's model of it.
+    """
+    return _said(source) is not None
+
+
+def read(connection: Connection, source: Any) -> Recurring:
+    """Returns a recurring run of ours as the server has told it.
+
+    Args:
+        connection: The server.
+        source: kfp's model of it.
+    """
+    said = _said(source) or {}
+    return Recurring(
+        id=source.recurring_run_id,
+        is_enabled=source.status == "ENABLED",
+        was_to_run=not said["paused"],
+        trigger=_trigger(source, said),
+        page=_page(connection, source),
+    )
+
+
+def _said(source: Any) -> dict[str, str] | None:
+    """Returns what a recurring run says of itself, if it is ours."""
+    found = _DESCRIPTION.fullmatch(source.description or "")
+    return found.groupdict() if found else None
+
+
+def _page(connection: Connection, source: Any) -> str:
+    return connection.page(f"/recurringrun/details/{source.recurring_run_id}")
+
+
+def _trigger(source: Any, said: dict[str, str]) -> Trigger:
+    cron = source.trigger.cron_schedule
+    reference = source.pipeline_version_reference
+    config, zone = source.runtime_config, ZoneInfo(said["time_zone"])
+    schedule = Schedule.model_construct(
+        name=source.display_name,
+        pipeline=said["pipeline"],
+        cron=said["cron"],
+        time_zone=said["time_zone"],
+        params=dict(config.parameters or {}) if config else {},
+        version=said["version"],
+        catch_up=not source.no_catchup,
+        concurrency=int(source.max_concurrency),
+        paused=source.status != "ENABLED",
+        starts=cron.start_time and cron.start_time.astimezone(zone),
+        ends=cron.end_time and cron.end_time.astimezone(zone),
+    )
+    return Trigger(
+        schedule, cron.cron, reference.pipeline_id or "", reference.pipeline_version_id or ""
+    )
