@@ -33,7 +33,7 @@ from pipelines.kubeflow_options import (
     check_target,
     refuse_unless_kfp,
 )
-from pipelines.upload_cli import CacheClaim, DatasetClaim
+from pipelines.upload_cli import CacheClaim, DatasetClaim, Images
 
 if TYPE_CHECKING:
     from pipelines.catalog import Pipeline
@@ -70,6 +70,7 @@ _FOR_KFP = (
     "no_wait",
     "dataset_claim",
     "cache_claim",
+    "images",
     "endpoint",
     "token_file",
     "ca_file",
@@ -104,6 +105,7 @@ def run(
     ] = False,
     dataset_claim: DatasetClaim = None,
     cache_claim: CacheClaim = "",
+    images: Images = None,
     endpoint: Endpoint = "",
     token_file: TokenFile = "",
     ca_file: CaFile = "",
@@ -129,7 +131,9 @@ def run(
     if target == "kfp":
         from pipelines import run_kubeflow
         from pipelines.targets.kubeflow import compiling
+        from pipelines.targets.kubeflow.images import pinned, read
 
+        chosen = pinned(chosen, read(images))
         claims = compiling.mounts(dataset_claim or [], cache_claim)
         arguments = chosen.arguments(param or [], params, set(claims))
         place = Place(endpoint, token_file, ca_file, namespace, kube_context)

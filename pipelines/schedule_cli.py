@@ -8,7 +8,7 @@ from typer.core import TyperGroup
 
 from components.errors import InputError
 from pipelines.kubeflow_options import CaFile, Context, Endpoint, Namespace, Place, TokenFile
-from pipelines.upload_cli import CacheClaim, DatasetClaim
+from pipelines.upload_cli import CacheClaim, DatasetClaim, Images
 
 TARGETS = ("kfp",)
 
@@ -44,6 +44,7 @@ KubeflowTimeZone = Annotated[
 @app.command()
 def apply(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="YAML: a schedule, or a list.")],
+    images: Images = None,
     dry_run: DryRun = False,
     target: Target = "kfp",
     kubeflow_time_zone: KubeflowTimeZone = "UTC",
@@ -60,7 +61,7 @@ def apply(
 
     place = Place(endpoint, token_file, ca_file, namespace, context)
     described = Schedule.read_file(file)
-    schedule_kubeflow.apply(described, kubeflow_time_zone, place, dry_run=dry_run)
+    schedule_kubeflow.apply(described, images, kubeflow_time_zone, place, dry_run=dry_run)
 
 
 @app.command(name="set")
@@ -93,6 +94,7 @@ def set_schedule(
     ends: Annotated[str, typer.Option(metavar="TIME", help="Likewise.")] = "",
     dataset_claim: DatasetClaim = None,
     cache_claim: CacheClaim = "",
+    images: Images = None,
     dry_run: DryRun = False,
     target: Target = "kfp",
     kubeflow_time_zone: KubeflowTimeZone = "UTC",
@@ -124,7 +126,7 @@ def set_schedule(
     }
     place = Place(endpoint, token_file, ca_file, namespace, context)
     schedule = Schedule.read("schedule", described)
-    schedule_kubeflow.apply([schedule], kubeflow_time_zone, place, dry_run=dry_run)
+    schedule_kubeflow.apply([schedule], images, kubeflow_time_zone, place, dry_run=dry_run)
 
 
 @app.command(name="list")

@@ -1,23 +1,32 @@
 """``trireme schedule --target kfp``: what is done about schedules, and how it is shown."""
 
 import sys
+from pathlib import Path
 
 from pipelines import cron
 from pipelines.console import Console
 from pipelines.kubeflow_options import Place
 from pipelines.schedules import Schedule
 from pipelines.tables import table
-from pipelines.targets.kubeflow import planning, schedules
+from pipelines.targets.kubeflow import images, planning, schedules
 from pipelines.targets.kubeflow.planning import Plan
 
 NEXT = 5  # times that are shown
 
 
-def apply(described: list[Schedule], time_zone: str, place: Place, *, dry_run: bool) -> None:
+def apply(
+    described: list[Schedule],
+    images_file: Path | None,
+    time_zone: str,
+    place: Place,
+    *,
+    dry_run: bool,
+) -> None:
     """Makes, changes or leaves alone schedules; says what before it does it.
 
     Args:
         described: What is to be there.
+        images_file: Which images are used in place of others; ``None`` for none.
         time_zone: That of Kubeflow Pipelines.
         place: Where Kubeflow Pipelines is.
         dry_run: Only say it.
@@ -25,8 +34,8 @@ def apply(described: list[Schedule], time_zone: str, place: Place, *, dry_run: b
     Raises:
         TriremeError: One of them cannot be there; nothing is changed then, if it can be told.
     """
-    zone = cron.zone(time_zone)
-    orders = [planning.check(schedule, zone) for schedule in described]
+    zone, pins = cron.zone(time_zone), images.read(images_file)
+    orders = [planning.check(schedule, zone, pins) for schedule in described]
     connection = place.connect()
     plans = [planning.plan(connection, order) for order in orders]
     console = Console(sys.stdout)

@@ -20,6 +20,11 @@ CacheClaim = Annotated[
     str, typer.Option(metavar="CLAIM", help="A PVC for datasets that all runs share.")
 ]
 
+Images = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="YAML: for names of images, those with digests to use."),
+]
+
 
 def compile(
     pipelines: Annotated[
@@ -30,13 +35,15 @@ def compile(
     ] = Path("compiled"),
     dataset_claim: DatasetClaim = None,
     cache_claim: CacheClaim = "",
+    images: Images = None,
 ) -> None:
     """Write pipelines as Kubeflow Pipelines YAML, to review, commit and upload."""
     from pipelines import catalog
     from pipelines.targets.kubeflow import compiling
+    from pipelines.targets.kubeflow.images import pinned, read
 
-    claims = compiling.mounts(dataset_claim or [], cache_claim)
-    chosen = [catalog.load(name) for name in pipelines or catalog.PIPELINES]
+    claims, pins = compiling.mounts(dataset_claim or [], cache_claim), read(images)
+    chosen = [pinned(catalog.load(name), pins) for name in pipelines or catalog.PIPELINES]
     for pipeline in chosen:
         typer.echo(compiling.write(pipeline, output, claims))
 
@@ -47,6 +54,7 @@ def upload(
     ] = None,
     dataset_claim: DatasetClaim = None,
     cache_claim: CacheClaim = "",
+    images: Images = None,
     endpoint: Endpoint = "",
     token_file: TokenFile = "",
     ca_file: CaFile = "",
@@ -57,9 +65,10 @@ def upload(
     from pipelines import catalog
     from pipelines.console import Console
     from pipelines.targets.kubeflow import compiling, uploading
+    from pipelines.targets.kubeflow.images import pinned, read
 
-    claims = compiling.mounts(dataset_claim or [], cache_claim)
-    chosen = [catalog.load(name) for name in pipelines or catalog.PIPELINES]
+    claims, pins = compiling.mounts(dataset_claim or [], cache_claim), read(images)
+    chosen = [pinned(catalog.load(name), pins) for name in pipelines or catalog.PIPELINES]
     connection = Place(endpoint, token_file, ca_file, namespace, context).connect()
     console = Console(sys.stdout)
     for pipeline in chosen:

@@ -14,6 +14,7 @@ from pipelines.schedules import LATEST, PINNED, Schedule
 from pipelines.targets.kubeflow import (
     compiling,
     experiments,
+    images,
     parameters,
     recurring,
     trigger,
@@ -70,17 +71,18 @@ class Plan:
         return "changed" if self.differences else "unchanged"
 
 
-def check(schedule: Schedule, kubeflows: ZoneInfo) -> Order:
+def check(schedule: Schedule, kubeflows: ZoneInfo, pins: dict[str, str]) -> Order:
     """Refuses a schedule that could not work, before anything is asked or created.
 
     Args:
         schedule: The schedule.
         kubeflows: The time zone of Kubeflow Pipelines.
+        pins: Images that are used in place of others.
 
     Raises:
         InputError: One sentence that says what is wrong.
     """
-    pipeline = catalog.load(schedule.pipeline)
+    pipeline = images.pinned(catalog.load(schedule.pipeline), pins)
     claims = compiling.mounts(schedule.dataset_claims, schedule.cache_claim)
     given = pipeline.accept(schedule.params)
     arguments = pipeline.complete(given, set(claims))

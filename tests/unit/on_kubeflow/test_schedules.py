@@ -47,7 +47,7 @@ def apply(server, faults=(), patience=5.0, **fields):
     connection = Place(server.url, "", "", "", "").connect()
     connection.patience = patience
     server.faults += faults
-    plan = planning.plan(connection, planning.check(schedule, UTC))
+    plan = planning.plan(connection, planning.check(schedule, UTC, {}))
     schedules.carry_out(connection, plan)
     return plan
 

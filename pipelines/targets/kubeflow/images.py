@@ -1,0 +1,89 @@
+"""Images by their digests: the pipelines say which, a file says what exactly they are today."""
+
+import copy
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+from google.protobuf import json_format
+
+from components import images
+from components.errors import InputError
+from pipelines import catalog
+from pipelines.catalog import Pipeline
+
+# https://github.com/opencontainers/image-spec/blob/v1.1.0/descriptor.md#digests
+_PINNED = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")
+
+
+def read(file: Path | None) -> dict[str, str]:
+    """Returns which images are to be used in place of others.
+
+    Args:
+        file: A YAML file that maps the names that the pipelines use to images with digests;
+            ``None`` for no file.
+
+    Raises:
+        InputError: One sentence that says what is wrong.
+    """
+    if file is None:
+        return {}
+    try:
+        content = yaml.safe_load(file.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"--images {file}: cannot be read: {why}") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise InputError(f"--images {file}: is not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict) or not content:
+        raise InputError(f"--images {file}: must map names of images to images with digests")
+    known = _known()
+    for name, image in content.items():
+        if name not in known:
+            raise InputError(
+                f"--images {file}: {name!r} is used nowhere; there are {', '.join(sorted(known))}"
+            )
+        if not isinstance(image, str) or not _PINNED.fullmatch(image):
+            raise InputError(
+                f"--images {file}: {image!r} for {name} has no digest; it must be as in "
+                "registry.example.org/base@sha256:..., with 64 hexadecimal digits"
+            )
+    return content
+
+
+def pinned(pipeline: Pipeline, pins: dict[str, str]) -> Pipeline:
+    """Returns a pipeline with other images, wherever it names one; a run may still name its own.
+
+    Args:
+        pipeline: The pipeline.
+        pins: What ``read`` returns.
+    """
+    if not pins:
+        return pipeline
+    graph = copy.deepcopy(pipeline.graph)
+    spec = graph.pipeline_spec
+    described = _replaced(json_format.MessageToDict(spec), pins)
+    spec.Clear()
+    json_format.ParseDict(described, spec)
+    for given in graph.component_spec.inputs.values():
+        given.default = _replaced(given.default, pins)
+    return replace(pipeline, graph=graph)
+
+
+def _known() -> set[str]:
+    """Returns the images that Trireme or one of its pipelines names."""
+    named = {value for name, value in vars(images).items() if name.isupper()}
+    for name in catalog.PIPELINES:
+        executors = catalog.load(name).graph.pipeline_spec.deployment_spec["executors"]
+        named |= {executors[label]["container"]["image"] for label in executors}
+    return named
+
+
+def _replaced(value: Any, pins: dict[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {key: _replaced(inner, pins) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_replaced(inner, pins) for inner in value]
+    return pins.get(value, value) if isinstance(value, str) else value

@@ -1,0 +1,82 @@
+"""--images: images by their digests, in all that is compiled, uploaded, run and scheduled."""
+
+import pytest
+import yaml
+
+from components.images import BASE, MPI, PYTORCH, TENSORFLOW
+
+DIGEST = f"sha256:{'0123456789abcdef' * 4}"
+PINS = {
+    image: f"registry.example.org/{name}@{DIGEST}"
+    for name, image in {"base": BASE, "torch": PYTORCH, "tf": TENSORFLOW, "mpi": MPI}.items()
+}
+
+
+@pytest.fixture
+def images(tmp_path):
+    """A file of images, written anew with other content by whoever wants that."""
+    file = tmp_path / "images.yaml"
+    file.write_text(yaml.safe_dump(PINS))
+    return file
+
+
+def test_every_image_is_replaced_and_nothing_else(trireme, images, tmp_path):
+    for directory, options in (("as-is", []), ("pinned", ["--images", str(images)])):
+        status, _, errors = trireme("compile", "-o", str(tmp_path / directory), *options)
+        assert (status, errors) == (0, "")
+    for file in (tmp_path / "as-is").iterdir():
+        expected = file.read_text()
+        for name, image in PINS.items():
+            expected = expected.replace(name, image)
+        # Lines may break elsewhere, so it is the content that is compared.
+        made = (tmp_path / "pinned" / file.name).read_text()
+        assert list(yaml.safe_load_all(made)) == list(yaml.safe_load_all(expected))
+        assert not any(name in made for name in PINS)
+
+
+def test_it_is_compiled_the_same_byte_for_byte(trireme, images, tmp_path):
+    made = []
+    for directory in ("one", "two"):
+        place = tmp_path / directory
+        trireme("compile", "pytorch-training", "-o", str(place), "--images", str(images))
+        made.append((place / "pytorch-training.yaml").read_bytes())
+    assert made[0] == made[1]
+
+
+def test_runs_and_schedules_get_them_unless_they_name_another(trireme, kubeflow, images):
+    run = ("run", "pytorch-training", "--target", "kfp", "--no-wait", "--images", str(images))
+    assert trireme(*run)[0] == 0
+    assert kubeflow.only_run()["runtime_config"]["parameters"]["image"] == PINS[PYTORCH]
+    kubeflow.runs.clear()
+    assert trireme(*run, "-p", "image=mine:1")[0] == 0
+    assert kubeflow.only_run()["runtime_config"]["parameters"]["image"] == "mine:1"
+    at_night = ("schedule", "pytorch-training", "--cron", "0 3 * * *")
+    assert trireme(*at_night, "--images", str(images))[0] == 0
+    assert len(kubeflow.versions) == 1
+    assert trireme(*at_night)[1].splitlines()[1].startswith("  version: ")
+    assert len(kubeflow.versions) == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "cannot be read"),
+        ("{", "is not YAML"),
+        ("[a]", "must map names of images to images with digests"),
+        ("", "must map names of images"),
+        (f"{BASE}x: a@{DIGEST}", f"'{BASE}x' is used nowhere; there are ghcr.io"),
+        (f"{BASE}: registry.example.org/base:1", "'registry.example.org/base:1' for ghcr.io"),
+        (f"{BASE}: registry.example.org/base@sha256:12", "has no digest"),
+        (f"{BASE}: 7", "has no digest"),
+    ],
+)
+def test_a_file_that_cannot_be_meant_is_refused(trireme, kubeflow, images, content, said):
+    if content is None:
+        images.unlink()
+    else:
+        images.write_text(content)
+    status, _, errors = trireme("upload", "pytorch-training", "--images", str(images))
+    assert (status, errors.count("\n")) == (2, 1)
+    assert errors.startswith(f"error: --images {images}: ")
+    assert said in errors
+    assert kubeflow.seen == []
