@@ -1,6 +1,7 @@
 """What every step does around its work: keep a journal, and fail in one clear sentence."""
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -44,6 +45,15 @@ def in_a_loop(name: str, index: int) -> str:
         index: The item's number, from 0.
     """
     return f"{name}-{index:03}"
+
+
+def without_index(name: str) -> str:
+    """Returns the name that a step shares with the others of its loop, or loops.
+
+    Args:
+        name: Its name, as of ``in_a_loop``, or that of a step in no loop.
+    """
+    return re.sub(r"(-\d{3,})+$", "", name)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from pipelines.kubeflow_options import Place
 from pipelines.targets.kubeflow import experiments, following, parameters, runs, uploading
 from pipelines.targets.kubeflow.connection import Connection
 from pipelines.targets.kubeflow.reading import ENDED, Run
-from pipelines.targets.steps import step_names
+from pipelines.targets.steps import Part, ways
 
 
 def run(
@@ -55,10 +55,10 @@ def run(
     if not wait:
         console.facts({"Status": f"trireme status {started.id} --target kfp"})
         return 0
-    return _stay(connection, started, step_names(pipeline.graph.pipeline_spec), console)
+    return _stay(connection, started, ways(pipeline.graph.pipeline_spec), console)
 
 
-def _stay(connection: Connection, run: Run, steps: list[str], console: Console) -> int:
+def _stay(connection: Connection, run: Run, steps: dict[str, list[Part]], console: Console) -> int:
     """Follows a run until it ends, or until a person has had enough."""
     stopped_by = 0
     while True:

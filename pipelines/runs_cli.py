@@ -2,7 +2,7 @@
 
 import sys
 from contextlib import suppress
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,6 +19,9 @@ from pipelines.kubeflow_options import (
     refuse_unless_kfp,
 )
 from pipelines.tables import age, table
+
+if TYPE_CHECKING:
+    from components.training.lines import Lines
 
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="Its name; or with kfp its id.")]
 _FOR_KFP = ("endpoint", "token_file", "ca_file", "namespace", "kube_context")
@@ -75,15 +78,15 @@ def status(
 
     console = Console(sys.stdout)
     if target == "kfp":
-        from pipelines.targets.kubeflow import runs
+        from pipelines.targets.kubeflow import reading, runs
 
         connection = Place(endpoint, token_file, ca_file, namespace, kube_context).connect()
         there = runs.find(connection, run)
         console.print(f"{there.name}: {there.state}, {there.seconds:.0f} s", "bold")
         if there.error:
             console.print(there.error)
-        steps = [there.steps.get(name) for name in runs.all_steps(connection, there)]
-        rows = [[step.name, step.state, f"{step.seconds:.0f}"] for step in steps if step]
+        steps = reading.steps_of(there, runs.all_steps(connection, there))
+        rows = [[step.name, step.state, f"{step.seconds:.0f}"] for step in steps]
         facts = {"Id": there.id, "Page": there.page}
     else:
         from pipelines.targets import local_runs
@@ -101,7 +104,8 @@ def status(
 def logs(
     context: typer.Context,
     run: RunName,
-    step: Annotated[str, typer.Option(help="Only this one, as in train.")] = "",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Until the run ends.")] = False,
+    step: Annotated[str, typer.Option(help="Only this one, as in train, or trial-000.")] = "",
     target: Target = "local",
     endpoint: Endpoint = "",
     token_file: TokenFile = "",
@@ -111,29 +115,22 @@ def logs(
 ) -> None:
     """Show what the steps of a run have printed, each line with its step."""
     _check(context, target)
+    from components.signals import Interrupted, from_a_terminal, handled, interrupt
     from components.training.lines import Lines
     from pipelines.console import plain
 
     lines = Lines(plain, needs_reader=True)
-    if target == "kfp":
-        from components.training.cluster.connection import PATIENCE_OF_A_PERSON, Cluster
-        from pipelines.targets.kubeflow import logs as kubeflow_logs
-        from pipelines.targets.kubeflow import runs
+    try:
+        with suppress(BrokenPipeError), handled(interrupt, from_a_terminal()):
+            if target == "kfp":
+                place = Place(endpoint, token_file, ca_file, namespace, kube_context)
+                _logs_there(place, run, step, lines, follow=follow)
+            else:
+                from pipelines.targets import local_runs
 
-        connection = Place(endpoint, token_file, ca_file, namespace, kube_context).connect()
-        there = runs.find(connection, run)
-        cluster = Cluster(
-            connection.namespace or "kubeflow",
-            context=kube_context or None,
-            patience=PATIENCE_OF_A_PERSON,
-        )
-        with suppress(BrokenPipeError):
-            kubeflow_logs.logs(cluster, there, runs.all_steps(connection, there), step, lines)
-        return
-    from pipelines.targets import local_runs
-
-    with suppress(BrokenPipeError):
-        local_runs.logs(run, step, lines)
+                local_runs.logs(run, step, lines, follow=follow)
+    except Interrupted as interruption:  # the run goes on
+        raise typer.Exit(128 + interruption.number) from None
 
 
 def cancel(
@@ -187,3 +184,25 @@ def retry(
 def _check(context: typer.Context, target: str) -> None:
     check_target(target)
     refuse_unless_kfp(context, target, _FOR_KFP)
+
+
+def _logs_there(place: Place, name: str, step: str, lines: "Lines", *, follow: bool) -> None:
+    from components.training.cluster.connection import (
+        PATIENCE,
+        PATIENCE_OF_A_PERSON,
+        Cluster,
+    )
+    from pipelines.targets.kubeflow import logs, runs
+
+    connection = place.connect(stays=follow)
+    run = runs.find(connection, name)
+    steps = list(runs.all_steps(connection, run))
+    cluster = Cluster(
+        connection.namespace or "kubeflow",
+        context=place.context or None,
+        patience=PATIENCE if follow else PATIENCE_OF_A_PERSON,
+    )
+    if follow:
+        logs.follow(connection, cluster, run, steps, step, lines)
+    else:
+        logs.logs(cluster, run, steps, step, lines)

@@ -100,6 +100,7 @@ class Schedule(Part):
     def _in_its_zone(cls, moment: datetime | None, info: ValidationInfo) -> datetime | None:
         if moment and moment.tzinfo is None and "time_zone" in info.data:
             moment = moment.replace(tzinfo=ZoneInfo(info.data["time_zone"]))
+        moment = moment and moment.replace(microsecond=0)  # which nobody keeps
         starts = info.data.get("starts")
         if moment and starts and moment <= starts:
             raise ValueError("it must be later than starts")

@@ -5,6 +5,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 
 class Lines:
@@ -46,3 +47,22 @@ class Lines:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 if self._needs_reader:
                     raise
+
+
+def pass_on(file: Path, start: int, on_line: Callable[[str], None], *, to_the_end: bool) -> int:
+    """Passes on the lines of a file from a position; returns where they end.
+
+    Args:
+        file: A file that may still grow.
+        start: The position.
+        on_line: Called with each line.
+        to_the_end: Pass on a last line that has no end, too.
+    """
+    with file.open("rb") as stream:
+        stream.seek(start)
+        for line in stream:
+            if not line.endswith(b"\n") and not to_the_end:
+                break
+            start += len(line)
+            on_line(line.decode(errors="replace").rstrip("\n"))
+    return start

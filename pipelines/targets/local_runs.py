@@ -7,12 +7,15 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from components.errors import InputError, TriremeError
 from components.home import home
 from components.processes import born
+from components.step import without_index
+from components.training.lines import pass_on
 
 POLL = 0.2  # seconds between two looks
 ENDING = 60.0  # seconds that a run gets to end when it is cancelled
@@ -141,25 +144,33 @@ def cancel(name: str) -> None:
         time.sleep(POLL)
 
 
-def logs(name: str, step: str, on_line: Callable[[str, str], None]) -> None:
+def logs(name: str, step: str, on_line: Callable[[str, str], None], *, follow: bool) -> None:
     """Passes on what the steps of a run have printed.
 
     Args:
         name: The run's name.
         step: The only one to read; empty for all.
         on_line: Called with a step's name and each line.
+        follow: Go on until the run has ended.
 
     Raises:
         InputError: There is no such run or step.
     """
-    run = find(name)
-    if step and step not in run.logs:
-        raise InputError(f"step {step!r}: the run has {', '.join(run.logs) or 'none yet'}")
-    for one, file in run.logs.items():
-        if step in ("", one):
-            with file.open(errors="replace") as lines:
-                for line in lines:
-                    on_line(one, line.rstrip("\n"))
+    read: dict[str, int] = {}
+    while True:
+        run = find(name)
+        over = not follow or run.state != "running"
+        begun = run.logs
+        names = {*begun, *map(without_index, begun)}
+        if step and step not in names and over:
+            raise InputError(f"step {step!r}: the run has {', '.join(begun) or 'none yet'}")
+        for one, file in begun.items():
+            if step in ("", one, without_index(one)):
+                line_of = partial(on_line, one)
+                read[one] = pass_on(file, read.get(one, 0), line_of, to_the_end=over)
+        if over:
+            return
+        time.sleep(POLL)
 
 
 def _read(directory: Path) -> LocalRun | None:

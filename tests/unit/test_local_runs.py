@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -125,3 +126,51 @@ def test_retry_is_for_kubeflow(trireme):
     status, _, errors = trireme("retry", "one")
     assert (status, errors.count("\n")) == (2, 1)
     assert "retry goes with --target kfp; here 'trireme run'" in errors
+
+
+def test_the_logs_are_followed_until_the_run_has_ended(trireme, kept, untracked, monkeypatch):
+    record = kept("one", checkout="a\nb")
+    steps = untracked / "runs" / "one" / "workspace" / "steps"
+
+    def begin(step, text):
+        (steps / step).mkdir()
+        (steps / step / "output.log").write_text(text)
+
+    def go_on(text):
+        with (steps / "checkout" / "output.log").open("a") as log:
+            log.write(text)
+
+    happens = [
+        lambda: go_on("c\n"),
+        lambda: begin("train", "d\n"),
+        lambda: (steps / "train" / "output.log").write_text("d\ne\nno end"),
+        lambda: record.end("FINISHED"),
+    ]
+    monkeypatch.setattr(local_runs.time, "sleep", lambda seconds: happens.pop(0)())
+    status, output, errors = trireme("logs", "--follow", "one")
+    assert (status, errors, happens) == (0, "", [])
+    assert output.splitlines() == [
+        "[checkout] a",
+        "[checkout] bc",
+        "[train] d",
+        "[train] e",
+        "[train] no end",
+    ]
+
+
+def test_a_step_that_may_still_come_is_waited_for(trireme, kept, monkeypatch):
+    record = kept("one", checkout="a")
+    monkeypatch.setattr(local_runs.time, "sleep", lambda seconds: record.end("FAILED"))
+    status, output, errors = trireme("logs", "-f", "one", "--step", "train")
+    assert (status, output) == (2, "")
+    assert errors == "error: step 'train': the run has checkout\n"
+
+
+def test_ctrl_c_ends_the_reading_of_logs(trireme, kept, monkeypatch):
+    kept("one", checkout="a")
+
+    def interrupted(seconds):
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(local_runs.time, "sleep", interrupted)
+    assert trireme("logs", "-f", "one") == (130, "", "")

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -16,6 +17,7 @@ from components.errors import InputError, TriremeError
 from components.processes import born
 from components.signals import from_a_terminal, handled
 from components.training.description.job import TrainingJob
+from components.training.lines import pass_on
 from components.training.local import provision, runner
 from components.training.manifests import render, to_yaml
 
@@ -182,7 +184,8 @@ def logs(
         for one in [replica] if replica else job.replicas:
             file = job.directory / "logs" / f"{one}.log"
             if file.exists():
-                read[one] = _pass_on(file, read.get(one, 0), one, on_line)
+                line_of = partial(on_line, one)
+                read[one] = pass_on(file, read.get(one, 0), line_of, to_the_end=over)
         if over:
             return
         time.sleep(POLL)
@@ -285,15 +288,3 @@ def _read(directory: Path) -> LocalJob | None:
         reason=record.get("reason", ""),
         directory=directory,
     )
-
-
-def _pass_on(file: Path, start: int, replica: str, on_line: Callable[[str, str], None]) -> int:
-    """Passes on the whole lines of a file from a position; returns where they end."""
-    with file.open("rb") as stream:
-        stream.seek(start)
-        for line in stream:
-            if not line.endswith(b"\n"):
-                break
-            start += len(line)
-            on_line(replica, line.decode(errors="replace").rstrip("\n"))
-    return start

@@ -4,47 +4,47 @@ import time
 
 from components.errors import StepFailed, TriremeError
 from pipelines.console import Console
-from pipelines.targets.kubeflow import runs
+from pipelines.targets.kubeflow import reading, runs
 from pipelines.targets.kubeflow.connection import Connection
 from pipelines.targets.kubeflow.reading import ENDED, Run, Step
+from pipelines.targets.steps import Part
 
 PAUSE = 2.0  # seconds between two looks
 
 
-def follow(connection: Connection, run: Run, steps: list[str], console: Console) -> Run:
+def follow(connection: Connection, run: Run, steps: dict[str, list[Part]], console: Console) -> Run:
     """Shows a run's steps as they start and end; returns it as it has ended.
 
     Args:
         connection: The server.
         run: The run.
-        steps: The names of all steps it may have.
+        steps: The ways to all steps it may have, by their names.
         console: Where it is shown.
     """
     shown: dict[str, str] = {}
-    with console.showing(steps):
+    with console.showing(list(steps)):
         while True:
             run = runs.get(connection, run.id)
             has_ended = run.state in ENDED
-            for name in steps:
-                if step := run.steps.get(name):
-                    shown[name] = _show(step, shown.get(name, ""), has_ended, console)
+            for step in reading.steps_of(run, steps):
+                shown[step.name] = _show(step, shown.get(step.name, ""), has_ended, console)
             if has_ended:
                 return run
             time.sleep(PAUSE)
 
 
-def error_of(run: Run, steps: list[str]) -> TriremeError | None:
+def error_of(run: Run, steps: dict[str, list[Part]]) -> TriremeError | None:
     """Returns why a run that has ended has not done what it should; None if it has.
 
     Args:
         run: The run.
-        steps: The names of all steps it may have.
+        steps: The ways to all steps it may have, by their names.
     """
     if run.state == "FINISHED":
         return None
     if run.state == "KILLED":
         return TriremeError(f"run {run.name} was cancelled")
-    failed = [name for name in steps if name in run.steps and run.steps[name].state == "FAILED"]
+    failed = [step.name for step in reading.steps_of(run, steps) if step.state == "FAILED"]
     at = f" at {', '.join(failed)}" if failed else ""
     why = f": {run.error}" if run.error else ""
     return StepFailed(f"run {run.name} failed{at}{why}")
@@ -58,7 +58,7 @@ def _show(step: Step, before: str, run_has_ended: bool, console: Console) -> str
     if state in ("", "pending", "skipped") or state == before:
         return before
     if not before:
-        console.started(step.name)
+        console.started(step.name, step.loop)
     if state in ENDED:
         console.ended(step.name, state, "", step.seconds)
     return state

@@ -4,7 +4,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from pipelines.targets.kubeflow import nodes
 from pipelines.targets.kubeflow.connection import Connection
+from pipelines.targets.steps import Part
 
 WORDS = {
     "PENDING": "pending",
@@ -31,11 +33,13 @@ class Step:
         name: Its name in the pipeline.
         state: One of ``WORDS``' values; empty before it starts.
         seconds: How long it has run.
+        loop: The name that it shares with the other turns of a loop; empty outside of loops.
     """
 
     name: str
     state: str = ""
     seconds: float = 0.0
+    loop: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,11 +79,7 @@ def run(connection: Connection, source: Any) -> Run:
     details = source.run_details.task_details if source.run_details else None
     steps: dict[str, Step] = {}
     for task in details or []:
-        step = Step(
-            task.display_name or "",
-            WORDS.get(task.state or "", ""),
-            _seconds(task.start_time, task.end_time),
-        )
+        step = _step(task.display_name or "", task)
         other = steps.get(step.name)
         if other is None or _rank(step) < _rank(other):
             steps[step.name] = step
@@ -94,6 +94,29 @@ def run(connection: Connection, source: Any) -> Run:
         steps=steps,
         source=source,
     )
+
+
+def steps_of(run: Run, ways: dict[str, list[Part]]) -> list[Step]:
+    """Returns the steps of a run that have begun, each turn of a loop a step of its own.
+
+    Args:
+        run: The run.
+        ways: The ways to all steps it may have, by their names.
+    """
+    details = run.source.run_details.task_details if run.source.run_details else None
+    found = []
+    for name, way in ways.items():
+        in_a_loop = any(part.is_loop for part in way)
+        if turns := nodes.by_turn(details or [], way) if in_a_loop else {}:
+            found += [_step(nodes.labelled(name, turn), task, name) for turn, task in turns.items()]
+        elif name in run.steps:
+            found.append(run.steps[name])
+    return found
+
+
+def _step(name: str, task: Any, loop: str = "") -> Step:
+    seconds = _seconds(task.start_time, task.end_time)
+    return Step(name, WORDS.get(task.state or "", ""), seconds, loop)
 
 
 def _state(source: Any) -> str:

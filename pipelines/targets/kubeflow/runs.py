@@ -12,7 +12,7 @@ from pipelines.targets.kubeflow.connection import Connection
 from pipelines.targets.kubeflow.reading import ENDED, Run
 from pipelines.targets.kubeflow.refusals import Invalid, NotFound
 from pipelines.targets.kubeflow.uploading import Version
-from pipelines.targets.steps import step_names
+from pipelines.targets.steps import Part, ways
 
 LIMIT = 20  # runs that are listed
 
@@ -136,8 +136,8 @@ def retry(connection: Connection, run: Run) -> None:
     _change(connection, run, "retry", lambda state: state not in ENDED)
 
 
-def all_steps(connection: Connection, run: Run) -> list[str]:
-    """Returns the names of all steps that a run may have, in order."""
+def all_steps(connection: Connection, run: Run) -> dict[str, list[Part]]:
+    """Returns the ways to all steps that a run may have, by the steps' names, in order."""
     spec = run.source.pipeline_spec
     reference = run.source.pipeline_version_reference
     if spec is None and reference is not None:
@@ -148,7 +148,7 @@ def all_steps(connection: Connection, run: Run) -> list[str]:
         ).pipeline_spec
     spec = spec or {}
     spec = spec.get("pipeline_spec", spec)
-    return step_names(json_format.ParseDict(spec, PipelineSpec(), ignore_unknown_fields=True))
+    return ways(json_format.ParseDict(spec, PipelineSpec(), ignore_unknown_fields=True))
 
 
 def _change(connection: Connection, run: Run, verb: str, is_done: Any) -> None:

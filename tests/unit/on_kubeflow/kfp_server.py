@@ -334,22 +334,32 @@ class KubeflowServer:
             run["finished_at"] = self.now()
 
     def _nodes(self, run: dict[str, Any], states: dict[str, str]) -> list[dict[str, Any]]:
-        """A workflow's nodes: the run's own, and a driver and an executor for each step."""
+        """A workflow's nodes: the run's own, and a driver and an executor for each step.
+
+        A step in a loop is named by its whole place below the root.
+        """
         named = {"root": "RUNNING", "root-driver": "SUCCEEDED"}
         for step, state in states.items():
-            named |= {f"{step}-driver": "SUCCEEDED", step: state, "executor": state}
+            groups = step.split(".")[:-1]
+            named |= {f"root.{'.'.join(groups[: n + 1])}": "RUNNING" for n in range(len(groups))}
+            named |= {f"root.{step}-driver": "SUCCEEDED", f"root.{step}": state}
+            named[f"root.{step}.executor"] = state
         return [
             {
                 "run_id": run["run_id"],
                 "task_id": str(uuid.uuid4()),
-                "display_name": name,
+                "display_name": name.rpartition(".")[2],
                 "create_time": run["created_at"],
                 "start_time": run["created_at"],
                 "end_time": self.now() if state in ENDED else NEVER,
                 "state": state,
-                "child_tasks": [{"pod_name": f"workflow-{index}"}],
+                "child_tasks": [
+                    {"pod_name": _node_id(f"flow.{other}")}
+                    for other in named
+                    if other.rpartition(".")[0] == name
+                ],
             }
-            for index, (name, state) in enumerate(named.items())
+            for name, state in named.items()
         ]
 
     def _keep(self, where: dict[str, Any], key: str, content: Any) -> dict[str, Any]:
@@ -563,6 +573,14 @@ def _check_cron(text: str) -> None:
             given = [int(number) for number in numbers.groups() if number]
             if any(not least <= number <= most for number in given) or given != sorted(given):
                 raise No(400, f"out of range: {part}")
+
+
+def _node_id(name: str) -> str:
+    """The id that Argo gives to a node."""
+    number = 2166136261
+    for letter in name.encode():
+        number = ((number ^ letter) * 16777619) % 2**32
+    return f"{name.partition('.')[0]}-{number}"
 
 
 def _expanded(value: Any, run_id: str) -> Any:

@@ -1,6 +1,9 @@
 """trireme logs --target kfp: the logs of a run's pods, from a Kubernetes API server."""
 
 import json
+import os
+import re
+import signal
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
@@ -26,8 +29,10 @@ class ApiServer(BaseHTTPRequestHandler):
         if len(name) == 1:
             answer = json.dumps({"kind": "PodList", "items": self._chosen(mine, query)})
         elif query["container"] == "main":
-            lines = enumerate(self.logs[name[1]])
-            answer = "".join(f"2026-01-01T00:00:{n:02d}.5Z {line}\n" for n, line in lines)
+            lines = enumerate(list(self.logs[name[1]]))
+            stamped = [(f"2026-01-01T00:00:{n:02d}", line) for n, line in lines]
+            new = [each for each in stamped if each[0] >= query.get("sinceTime", "").rstrip("Z")]
+            answer = "".join(f"{stamp}.5Z {line}\n" for stamp, line in new)
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(answer.encode())))
@@ -50,9 +55,9 @@ class ApiServer(BaseHTTPRequestHandler):
         return
 
 
-def a_pod(run, node, at, namespace="kubeflow"):
-    name = node.replace(".", "-").replace("(", "-").replace(")", "")
-    ended = {"name": "main", "restartCount": 0, "state": {"terminated": {"exitCode": 0}}}
+def a_pod(run, node, at, namespace="kubeflow", is_running=False):
+    name = re.sub("[^a-z0-9]", "-", node)
+    state = {"running": {}} if is_running else {"terminated": {"exitCode": 0}}
     return {
         "metadata": {
             "name": name,
@@ -62,7 +67,10 @@ def a_pod(run, node, at, namespace="kubeflow"):
             "labels": {"pipeline/runid": run["run_id"]},
             "annotations": {"workflows.argoproj.io/node-name": node},
         },
-        "status": {"phase": "Succeeded", "containerStatuses": [ended]},
+        "status": {
+            "phase": "Running" if is_running else "Succeeded",
+            "containerStatuses": [{"name": "main", "restartCount": 0, "state": state}],
+        },
     }
 
 
@@ -161,3 +169,72 @@ def test_without_a_kubeconfig_it_is_said_what_to_set(trireme, pods, run, monkeyp
     status, _, errors = trireme("logs", run["run_id"], *THERE)
     assert (status, errors.count("\n")) == (2, 1)
     assert "set KUBECONFIG to a file that kubectl can use" in errors
+
+
+def test_turns_of_a_step_are_told_apart(trireme, pods, run):
+    turn = "flow.root.for-loop-1.iteration-iterations({0}:{0}).iteration-item.train.executor"
+    for number in (1, 0):
+        pods.pods.append(a_pod(run, turn.format(number), at=number))
+        pods.logs[pods.pods[-1]["metadata"]["name"]] = [f"turn {number}"]
+    shown = ["[train-000] turn 0", "[train-001] turn 1"]
+    for step, of_it in (("train", shown), ("train-001", shown[1:]), ("train-002", [])):
+        asked = ("logs", run["run_id"], *THERE, "--step", step)
+        assert trireme(*asked)[1].splitlines() == of_it
+
+
+def as_time_goes_by(kubeflow, *what):
+    """Has something happen before each of the next looks at the run."""
+    first, *rest = what
+
+    def look():
+        first()
+        if rest:
+            as_time_goes_by(kubeflow, *rest)
+
+    kubeflow.on_look = look
+
+
+def change(pods, run, node, lines, *, is_running):
+    pods.pods[:] = [pod for pod in pods.pods if pod["metadata"]["name"] != node.replace(".", "-")]
+    pods.pods.append(a_pod(run, node, at=1, is_running=is_running))
+    pods.logs[node.replace(".", "-")] = lines
+
+
+def test_the_logs_are_followed_until_the_run_has_ended(trireme, pods, kubeflow, run):
+    checkout, train = "flow.root.checkout.executor", "flow.root.train.executor"
+    run["left"] = [("RUNNING", {})] * 6 + [("SUCCEEDED", {})]
+    as_time_goes_by(
+        kubeflow,
+        lambda: None,  # the command finds the run
+        lambda: change(pods, run, checkout, ["one"], is_running=True),
+        lambda: change(pods, run, checkout, ["one", "two"], is_running=False),
+        lambda: change(pods, run, train, ["three"], is_running=True),
+        lambda: pods.pods.pop(0),  # what has been read of a pod that is gone stays read
+        lambda: change(pods, run, train, ["three", "four"], is_running=False),
+    )
+    status, output, errors = trireme("logs", "-f", run["run_id"], *THERE)
+    assert (status, errors) == (0, "")
+    assert [line for line in output.splitlines() if "checkout" in line] == [
+        "[checkout] one",
+        "[checkout] two",
+    ]
+    assert [line for line in output.splitlines() if "train" in line] == [
+        "[train] three",
+        "[train] four",
+    ]
+    status, _, errors = trireme("logs", "-f", run["run_id"], *THERE, "--step", "nothing")
+    assert (status, errors.count("\n")) == (2, 1)
+
+
+def test_ctrl_c_ends_the_reading_and_not_the_run(trireme, pods, kubeflow, run):
+    run["left"] = [("RUNNING", {})]
+    as_time_goes_by(kubeflow, lambda: None, lambda: os.kill(os.getpid(), signal.SIGINT))
+    status, output, errors = trireme("logs", "-f", run["run_id"], *THERE)
+    assert (status, output, errors, run["state"]) == (130, "", "", "RUNNING")
+
+
+def test_a_run_that_has_ended_is_not_followed(trireme, pods, kubeflow, run):
+    run["left"] = [("FAILED", {})]
+    pods.pods.append(a_pod(run, "flow.root.train.executor", at=1))
+    pods.logs["flow-root-train-executor"] = ["here"]
+    assert trireme("logs", "-f", run["run_id"], *THERE)[1] == "[train] here\n"

@@ -1,0 +1,155 @@
+"""Steps in loops: status, run --target kfp and the names of logs, turn by turn."""
+
+import io
+
+import pytest
+from kfp import dsl
+
+from components.errors import StepFailed
+from pipelines import run_kubeflow
+from pipelines.catalog import Pipeline
+from pipelines.console import Console
+from pipelines.kubeflow_options import Place
+from pipelines.targets.kubeflow import nodes
+from pipelines.targets.steps import step_names, ways
+
+
+@dsl.component(base_image="example.org/base:1", install_kfp_package=False)
+def split(experiment: str) -> list:
+    return [experiment]
+
+
+@dsl.component(base_image="example.org/base:1", install_kfp_package=False)
+def train(item: str) -> bool:
+    return bool(item)
+
+
+@dsl.component(base_image="example.org/base:1", install_kfp_package=False)
+def check(item: str):
+    print(item)
+
+
+@dsl.component(base_image="example.org/base:1", install_kfp_package=False)
+def best():
+    print()
+
+
+@dsl.pipeline(name="loops")
+def loops(experiment: str = ""):
+    items = split(experiment=experiment)
+    with dsl.ParallelFor(items.output, name="all") as item:
+        trained = train(item=item)
+        with (
+            dsl.If(trained.output == True, name="good"),  # noqa: E712
+            dsl.ParallelFor(["a", "b"], name="each") as one,
+        ):
+            check(item=one)
+    best().after(trained)
+
+
+OUTER = "for-loop-1.iteration-iterations({0}:{0}).iteration-item"
+INNER = "condition-2.for-loop-4.iteration-iterations({0}:{0}).iteration-item"
+
+
+def train_of(turn):
+    """Where a turn of a step is below the root of the workflow."""
+    return f"{OUTER.format(turn)}.train"
+
+
+def check_of(outer, inner):
+    return f"{OUTER.format(outer)}.{INNER.format(inner)}.check"
+
+
+HALF = {"split": "SUCCEEDED", train_of(0): "SUCCEEDED", check_of(0, 1): "RUNNING"}
+STATES = [
+    ("RUNNING", {"split": "SUCCEEDED"}),
+    ("RUNNING", {"split": "SUCCEEDED", train_of(2): "RUNNING", train_of(0): "RUNNING"}),
+    ("RUNNING", HALF | {train_of(10): "RUNNING", train_of(2): "FAILED"}),
+    (
+        "FAILED",
+        HALF
+        | {check_of(0, 1): "SUCCEEDED", check_of(0, 0): "SUCCEEDED"}
+        | {train_of(10): "SUCCEEDED", train_of(2): "FAILED"},
+    ),
+]
+
+
+@pytest.fixture
+def place(kubeflow, untracked):
+    return Place(kubeflow.url, "", "", "", "")
+
+
+def run(place, stream, *, wait):
+    pipeline = Pipeline("loops", loops, lambda values, claims: None)
+    arguments = pipeline.arguments([], None, set())
+    return run_kubeflow.run(pipeline, arguments, {}, place, Console(stream), wait=wait)
+
+
+def test_the_way_to_each_step_is_known():
+    spec = loops.pipeline_spec
+    assert step_names(spec) == ["split", "train", "check", "best"]
+    marked = {name: [part.task for part in way if part.is_loop] for name, way in ways(spec).items()}
+    assert marked["check"] == ["for-loop-1", "for-loop-4"]
+    assert (marked["train"], marked["best"]) == (["for-loop-1"], [])
+
+
+def test_an_id_is_made_as_argo_makes_it():
+    # Of a run in Kubeflow Pipelines' repository, frontend/mock-backend/data/v1/runtime.
+    assert nodes._number("coinflip-recursive-q7dqb[0]") == "1787723858"
+
+
+def test_a_run_is_followed_turn_by_turn(kubeflow, place):
+    kubeflow.states = STATES
+    shown = io.StringIO()
+    with pytest.raises(StepFailed, match=r"failed at train-002$"):
+        run(place, shown, wait=True)
+    lines = [line.split(" in ")[0].split() for line in shown.getvalue().splitlines()]
+    said = [line for line in lines if line[-1:] in (["started"], ["finished"], ["failed"])]
+    assert said[1:] == [
+        ["split", "started"],
+        ["split", "finished"],
+        ["train-000", "started"],
+        ["train-002", "started"],
+        ["train-000", "finished"],
+        ["train-002", "failed"],
+        ["train-010", "started"],
+        ["check-000-001", "started"],
+        ["train-010", "finished"],
+        ["check-000-000", "started"],
+        ["check-000-000", "finished"],
+        ["check-000-001", "finished"],
+    ]
+
+
+def test_status_shows_each_turn(trireme, kubeflow, place):
+    kubeflow.states = STATES[-2:]
+    run(place, io.StringIO(), wait=False)
+    asked = ("status", kubeflow.only_run()["run_id"], "--target", "kfp")
+    assert [line.split()[:2] for line in trireme(*asked)[1].splitlines()[2:6]] == [
+        ["split", "FINISHED"],
+        ["train-000", "FINISHED"],
+        ["train-002", "FAILED"],
+        ["train-010", "running"],
+    ]
+
+
+def test_turns_that_cannot_be_told_apart_are_shown_as_one(trireme, kubeflow, place):
+    kubeflow.states = [("RUNNING", {"elsewhere.train": "RUNNING", "other.train": "FAILED"})]
+    run(place, io.StringIO(), wait=False)
+    asked = ("status", kubeflow.only_run()["run_id"], "--target", "kfp")
+    assert trireme(*asked)[1].splitlines()[2].split()[:2] == ["train", "FAILED"]
+
+
+@pytest.mark.parametrize(
+    ("node", "step"),
+    [
+        ("flow.root.checkout.executor", "checkout"),
+        ("flow.root.checkout.executor(1)", "checkout"),
+        (f"flow.root.{train_of(3)}.executor", "train-003"),
+        (f"flow.root.{check_of(3, 0)}.executor(0)", "check-003-000"),
+        (f"flow.root.{train_of(3)}-driver", ""),
+        ("flow.root", ""),
+    ],
+)
+def test_a_pods_node_tells_the_turn(node, step):
+    assert nodes.step_of(node) == step
