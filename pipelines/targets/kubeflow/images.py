@@ -78,7 +78,7 @@ def _known() -> set[str]:
     for name in catalog.PIPELINES:
         executors = catalog.load(name).graph.pipeline_spec.deployment_spec["executors"]
         named |= {executors[label]["container"]["image"] for label in executors}
-    return named
+    return {name for name in named if "{{" not in name}  # which is a parameter's value
 
 
 def _replaced(value: Any, pins: dict[str, str]) -> Any:
