@@ -17,8 +17,9 @@ class _Group(TyperGroup):
     """A group in which the name of a pipeline stands for ``set`` with it."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        known = self.get_command(ctx, args[0]) or args[0].startswith("-")
-        return super().resolve_command(ctx, args if known else ["set", *args])
+        from pipelines.catalog import PIPELINES
+
+        return super().resolve_command(ctx, ["set", *args] if args[0] in PIPELINES else args)
 
 
 app = typer.Typer(

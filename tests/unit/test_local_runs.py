@@ -174,3 +174,9 @@ def test_ctrl_c_ends_the_reading_of_logs(trireme, kept, monkeypatch):
 
     monkeypatch.setattr(local_runs.time, "sleep", interrupted)
     assert trireme("logs", "-f", "one") == (130, "", "")
+
+
+def test_a_step_in_a_loop_is_all_of_its_turns_or_one(trireme, kept):
+    kept("one", **{"trial-000": "a\n", "trial-001": "b\n", "choose": "c\n"}).end("FINISHED")
+    assert trireme("logs", "one", "--step", "trial")[1] == "[trial-000] a\n[trial-001] b\n"
+    assert trireme("logs", "one", "--step", "trial-001")[1] == "[trial-001] b\n"

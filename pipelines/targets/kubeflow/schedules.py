@@ -2,7 +2,8 @@
 
 A recurring run cannot be changed, only paused, resumed and deleted, so one that differs is
 replaced: the new one is made at rest, the old one paused, the new one resumed, the old one deleted.
-At no moment do both run. As long as there are two, the change was broken off: applying the schedule
+At no moment do both run, though a time that comes while they change places may be run by either, or
+by one after the other. As long as there are two, the change was broken off: applying the schedule
 again, the same or another, ends with one.
 """
 

@@ -340,3 +340,9 @@ def test_one_with_a_broken_change_can_be_paused_and_is_not_resumed(trireme, serv
     assert "a change of it was broken off; apply it again" in errors
     assert trireme("schedule", "pause", "nightly")[0] == 0
     assert {each["status"] for each in server.recurring.values()} == {"DISABLED"}
+
+
+def test_what_is_neither_a_command_nor_a_pipeline_is_said_to_be_no_command(trireme, kubeflow):
+    status, _, errors = trireme("schedule", "lst")
+    assert (status, kubeflow.seen) == (2, [])
+    assert "No such command 'lst'" in errors
