@@ -80,7 +80,7 @@ def place(kubeflow, untracked):
 
 
 def run(place, stream, *, wait):
-    pipeline = Pipeline("loops", loops, lambda values, claims: None)
+    pipeline = Pipeline("loops", loops, lambda values, claims: None, lambda values: [])
     arguments = pipeline.arguments([], None, set())
     return run_kubeflow.run(pipeline, arguments, {}, place, Console(stream), wait=wait)
 
