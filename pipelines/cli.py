@@ -33,7 +33,7 @@ from pipelines.kubeflow_options import (
     check_target,
     refuse_unless_kfp,
 )
-from pipelines.upload_cli import CacheClaim, DatasetClaim, Images
+from pipelines.upload_cli import CacheClaim, DatasetClaim, Images, Parallelism
 
 if TYPE_CHECKING:
     from pipelines.catalog import Pipeline
@@ -71,6 +71,7 @@ _FOR_KFP = (
     "dataset_claim",
     "cache_claim",
     "images",
+    "parallelism",
     "endpoint",
     "token_file",
     "ca_file",
@@ -106,6 +107,7 @@ def run(
     dataset_claim: DatasetClaim = None,
     cache_claim: CacheClaim = "",
     images: Images = None,
+    parallelism: Parallelism = 0,
     endpoint: Endpoint = "",
     token_file: TokenFile = "",
     ca_file: CaFile = "",
@@ -132,8 +134,9 @@ def run(
         from pipelines import run_kubeflow
         from pipelines.targets.kubeflow import compiling
         from pipelines.targets.kubeflow.images import pinned, read
+        from pipelines.targets.kubeflow.loops import limited
 
-        chosen = pinned(chosen, read(images))
+        chosen = limited(pinned(chosen, read(images)), parallelism)
         claims = compiling.mounts(dataset_claim or [], cache_claim)
         arguments = chosen.arguments(param or [], params, set(claims))
         place = Place(endpoint, token_file, ca_file, namespace, kube_context)

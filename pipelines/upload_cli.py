@@ -25,6 +25,11 @@ Images = Annotated[
     typer.Option(metavar="FILE", help="YAML: for names of images, those with digests to use."),
 ]
 
+Parallelism = Annotated[
+    int,
+    typer.Option(min=0, metavar="N", help="Trainings of a sweep at once; default: its own, 4."),
+]
+
 
 def compile(
     pipelines: Annotated[
@@ -36,14 +41,17 @@ def compile(
     dataset_claim: DatasetClaim = None,
     cache_claim: CacheClaim = "",
     images: Images = None,
+    parallelism: Parallelism = 0,
 ) -> None:
     """Write pipelines as Kubeflow Pipelines YAML, to review, commit and upload."""
     from pipelines import catalog
     from pipelines.targets.kubeflow import compiling
     from pipelines.targets.kubeflow.images import pinned, read
+    from pipelines.targets.kubeflow.loops import limited
 
     claims, pins = compiling.mounts(dataset_claim or [], cache_claim), read(images)
-    chosen = [pinned(catalog.load(name), pins) for name in pipelines or catalog.PIPELINES]
+    named = (catalog.load(name) for name in pipelines or catalog.PIPELINES)
+    chosen = [limited(pinned(pipeline, pins), parallelism) for pipeline in named]
     for pipeline in chosen:
         typer.echo(compiling.write(pipeline, output, claims))
 
@@ -55,6 +63,7 @@ def upload(
     dataset_claim: DatasetClaim = None,
     cache_claim: CacheClaim = "",
     images: Images = None,
+    parallelism: Parallelism = 0,
     endpoint: Endpoint = "",
     token_file: TokenFile = "",
     ca_file: CaFile = "",
@@ -66,9 +75,11 @@ def upload(
     from pipelines.console import Console
     from pipelines.targets.kubeflow import compiling, uploading
     from pipelines.targets.kubeflow.images import pinned, read
+    from pipelines.targets.kubeflow.loops import limited
 
     claims, pins = compiling.mounts(dataset_claim or [], cache_claim), read(images)
-    chosen = [pinned(catalog.load(name), pins) for name in pipelines or catalog.PIPELINES]
+    named = (catalog.load(name) for name in pipelines or catalog.PIPELINES)
+    chosen = [limited(pinned(pipeline, pins), parallelism) for pipeline in named]
     connection = Place(endpoint, token_file, ca_file, namespace, context).connect()
     console = Console(sys.stdout)
     for pipeline in chosen:
