@@ -1,6 +1,5 @@
 """Clusters for tests: a stand-in for an API server, and the one that KUBECONFIG names."""
 
-import os
 import threading
 import uuid
 from contextlib import suppress
@@ -11,6 +10,7 @@ import yaml
 from api_server import ApiServer
 from kubelet import Kubelet, Logs
 from player import (
+    REAL,
     ROLES,
     Player,
     make_namespace,
@@ -28,9 +28,6 @@ from components.training.cluster.launcher import launch
 from components.training.cluster.reasons import QUEUE
 from components.training.cluster.refusals import NotFound
 from components.training.cluster.resources import PODS
-
-REAL = os.environ.get("TRIREME_TEST_KUBECONFIG") or os.environ.get("KUBECONFIG")
-"""Taken before any test changes it."""
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,7 @@
 """Plays the operator and the kubelet of a cluster that has none: makes pods, tells how they do."""
 
 import copy
+import os
 import time
 from contextlib import suppress
 
@@ -251,6 +252,9 @@ def manifests():
         }
     return made
 
+
+REAL = os.environ.get("TRIREME_TEST_KUBECONFIG") or os.environ.get("KUBECONFIG")
+"""The kubeconfig of a real cluster, taken before any test changes it."""
 
 ROLES = {
     "PyTorchJob": ("master", "worker"),

@@ -16,8 +16,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import yaml
-from conftest import REAL
-from player import make_namespace, remove_namespace
+from player import REAL, make_namespace, remove_namespace
 
 from components.deployment.applying import RESOURCES, find
 from components.errors import TriremeError

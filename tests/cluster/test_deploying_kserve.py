@@ -12,8 +12,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from conftest import REAL
-from player import make_namespace, remove_namespace
+from player import REAL, make_namespace, remove_namespace
 
 from components.deployment import applying, deploying, looks, manifests, rollout
 from components.deployment.asking import OpenInferencePod
