@@ -1,5 +1,7 @@
 """The images that the steps run in."""
 
+from components.errors import InputError
+
 BASE = "ghcr.io/trireme/base:0.1.0"
 """kfp, these components, git: for steps that need no framework."""
 
@@ -11,3 +13,18 @@ TENSORFLOW = "ghcr.io/trireme/tensorflow:0.1.0"
 
 MPI = "ghcr.io/trireme/mpi:0.1.0"
 """``PYTORCH`` with OpenMPI, mpi4py and an SSH server."""
+
+
+def of_framework(framework: str, images: dict[str, str]) -> str:
+    """Returns the image for a framework.
+
+    Args:
+        framework: The framework.
+        images: Those there are, by framework.
+
+    Raises:
+        InputError: There is none for it.
+    """
+    if framework not in images:
+        raise InputError(f"framework {framework!r}: must be one of {', '.join(images)}")
+    return images[framework]

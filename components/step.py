@@ -32,8 +32,13 @@ def step(name: str, workspace: str, *, is_charged: bool = True) -> Iterator[None
         try:
             with counted(Path(workspace), name) if is_charged else nullcontext():
                 yield
+            journal.log_end("FINISHED")
         except TriremeError as error:
             journal.log_error(error)
+            journal.log_end("FAILED")
+            raise
+        except Exception:
+            journal.log_end("FAILED")
             raise
 
 
@@ -85,12 +90,16 @@ def _recorded(name: str, workspace: Path) -> Iterator[None]:
     ours = "MLFLOW_RUN_ID" not in os.environ and opening.is_ours()
     if ours:
         opening.open_step(name, workspace)
+    is_told = TRACKER not in os.environ and "MLFLOW_RUN_ID" in os.environ
+    if is_told:
+        # For the last step, should this one be killed.
+        journal.run_path(workspace, name).write_text(os.environ["MLFLOW_RUN_ID"])
     status = "FAILED"
     try:
         yield
         status = "FINISHED"
     finally:
-        if TRACKER not in os.environ and "MLFLOW_RUN_ID" in os.environ:
+        if is_told:
             _bring_to_mlflow(name, workspace, status if ours else "")
 
 
@@ -98,7 +107,6 @@ def _bring_to_mlflow(name: str, workspace: Path, status: str) -> None:
     """Brings a journal into the step's run, and ends that with a status, if one is given."""
     from components.tracking.sync import Run, sync
 
-    journal.run_path(workspace, name).write_text(os.environ["MLFLOW_RUN_ID"])
     try:
         sync(workspace, name, Run.from_environment())
         if status:

@@ -6,6 +6,7 @@ from typing import Any
 from kfp import dsl
 
 from components.deployment import model
+from components.images import of_framework
 from components.retraining.component import compare
 from components.secrets import DEFAULTS
 from components.training.cluster.connection import Cluster
@@ -104,11 +105,16 @@ def retraining(
             model_name=model_name,
             warm_start=warm_start,
             force=force,
+            min_accuracy=min_accuracy,
+            gate=gate,
+            evaluation=evaluation,
+            model_factory=model_factory,
             images=training.IMAGES,
             workspace=workspace,
         )
         with dsl.If(compared.outputs["changed"] == True, name="changed"):  # noqa: E712
             given["entrypoint"] = compared.outputs["entrypoint"]
+            given["image"] = compared.outputs["trainer"]
             trained = training.training(framework, given, prepared, start=compared.outputs["start"])
             training.evaluate_and_export(
                 compared.outputs["image"], given, prepared, trained.outputs["model"], deploy
@@ -126,7 +132,7 @@ def check(parameters: dict[str, Any], claims: Collection[str] | None = None) -> 
     Raises:
         InputError: One sentence on the first that is wrong.
     """
-    training.check_framework(parameters["framework"])
+    of_framework(parameters["framework"], training.IMAGES)
     training.check(parameters["framework"], parameters, claims)
     if parameters["deploy"]:
         model.check_kind("deploy", parameters["deploy"])

@@ -5,6 +5,7 @@ from typing import Any
 
 from kfp import dsl
 
+from components.images import of_framework
 from components.secrets import DEFAULTS
 from components.sweep import component as steps
 from components.sweep import sets
@@ -106,10 +107,12 @@ def sweep(
             grid=grid,
             trials=trials,
             framework=framework,
+            image=image,
             images=training.IMAGES,
             workspace=workspace,
         )
         planned.after(prepared.data)
+        given["image"] = planned.outputs["trainer"]
         with dsl.ParallelFor(planned.outputs["Output"], name="trials", parallelism=AT_ONCE) as one:
             tried = steps.trial(
                 trial=one,
@@ -143,9 +146,12 @@ def check(parameters: dict[str, Any], claims: Collection[str] | None = None) -> 
     Raises:
         InputError: One sentence on the first that is wrong.
     """
-    training.check_framework(parameters["framework"])
-    for trial in sets.trials(parameters["grid"], parameters["trials"]):
-        training.check(parameters["framework"], parameters | trial.parameters, claims)
+    of_framework(parameters["framework"], training.IMAGES)
+    trials = sets.trials(parameters["grid"], parameters["trials"])
+    training.check(parameters["framework"], parameters | trials[0].parameters, claims)
+    for trial in trials[1:]:
+        if trial.parameters:
+            training.trainings(parameters["framework"], parameters | trial.parameters)
 
 
 def trainings(parameters: dict[str, Any]) -> training.Trainings:

@@ -15,7 +15,6 @@ from components.dataset import description, mounted
 from components.dataset.component import dataset
 from components.dataset.sources import source_of
 from components.deployment.component import deploy
-from components.errors import InputError
 from components.evaluation import evaluate as evaluation
 from components.evaluation.component import evaluate
 from components.export import export as exporting
@@ -226,7 +225,10 @@ def _deploy_promoted(
         dsl.If(evaluated.outputs["promote"] == True, name="champion"),  # noqa: E712
     ):
         deployed = deploy(
-            kind=kind, model_name=model_name, workspace=dsl.WORKSPACE_PATH_PLACEHOLDER
+            kind=kind,
+            model_name=model_name,
+            image=PYTORCH,
+            workspace=dsl.WORKSPACE_PATH_PLACEHOLDER,
         )
         deployed.after(exported)
         set_up(deployed)
@@ -253,16 +255,6 @@ def _use_secret(step: dsl.PipelineTask, purpose: str, parameters: dict[str, Any]
         mount_path=str(secrets.MOUNTS / purpose),
         optional=True,
     )
-
-
-def check_framework(framework: str) -> None:
-    """Refuses a framework whose models could not be evaluated.
-
-    Raises:
-        InputError: One sentence that says which could.
-    """
-    if framework not in IMAGES:
-        raise InputError(f"framework {framework!r}: must be one of {', '.join(IMAGES)}")
 
 
 def trainings(framework: str, parameters: dict[str, Any]) -> Trainings:

@@ -6,19 +6,19 @@ from components.images import PYTORCH
 
 
 @dsl.component(base_image=PYTORCH, install_kfp_package=False)
-def deploy(kind: str, model_name: str, workspace: str) -> str:
+def deploy(kind: str, model_name: str, image: str, workspace: str) -> str:
     """Deploys the champion of a registered model to the cluster, in the run's namespace.
 
     Args:
         kind: deployment (with a Service), or kserve.
         model_name: The registered model.
+        image: For a Deployment: has MLflow and what the model needs.
         workspace: The run workspace.
 
     Returns:
         Where it answers, a URL in the cluster.
     """
     from components.deployment import model
-    from components.images import PYTORCH
     from components.step import step
     from components.tracking import environment, journal
     from components.tracking.registry import CHAMPION
@@ -27,7 +27,7 @@ def deploy(kind: str, model_name: str, workspace: str) -> str:
     with step("deploy", workspace):
         environment.variables()  # which are there when the model is registered
         done, place = model.deploy(
-            f"{model_name}@{CHAMPION}", kind, PYTORCH, model.TIMEOUT, Cluster(), print
+            f"{model_name}@{CHAMPION}", kind, image, model.TIMEOUT, Cluster(), print
         )
         journal.log_tags({"deployed": place.url})
         journal.summarize(f"{done}; it answers at {place.url}")

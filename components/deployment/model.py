@@ -54,6 +54,7 @@ def deploy(
         TriremeError: As for ``registered.find``, ``registered.bring``, ``plans`` and
             ``deploying.deploy``.
     """
+    check_kind("the way to deploy", kind)
     found = registered.find(model)
     if found.note:
         on_state(found.note)

@@ -1,18 +1,29 @@
 """End a run however it went: its record in MLflow, its jobs on the cluster, and word of it."""
 
 import os
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
 from components import secrets
-from components.errors import TriremeError
+from components.errors import TriremeError, first_line
 from components.finish import outcome, webhook
 from components.home import in_a_pod
-from components.tracking import journal, opening
+from components.tracking import journal, opening, sync
 from components.tracking.environment import TRACKER
+from components.tracking.sync import Run
 
-STATES = {"SUCCEEDED": "FINISHED", "CANCELLED": "KILLED", "CANCELED": "KILLED"}
-"""kfp's states of a run that are not a failure, and what MLflow calls them."""
+OWN = "finish"  # the step that does this
+
+STATES = {
+    "SUCCEEDED": "FINISHED",  # kfp.local's and Argo's word
+    "COMPLETE": "FINISHED",
+    "CACHED": "FINISHED",
+    "FAILED": "FAILED",
+    "CANCELLED": "KILLED",
+    "CANCELED": "KILLED",
+}
+"""States of a run that say how it has ended, and what MLflow calls them."""
 
 
 def finish(
@@ -23,14 +34,16 @@ def finish(
     That one of these fails is printed, and makes no failure of a run that was none.
 
     Args:
-        state: How the other steps have ended, as kfp has it, such as SUCCEEDED.
+        state: How the other steps have ended, as kfp has it, such as COMPLETE. Kubeflow says
+            RUNNING where the last of them was skipped, and where one was killed; then what the
+            steps have recorded decides.
         message: What kfp says of a failure.
         pipeline: The pipeline's name.
         run: Id of the run.
         webhook_secret: Name of the Secret that holds the ``url`` to tell; empty for none.
         workspace: The run workspace.
     """
-    status = STATES.get(state, "FAILED")
+    status = STATES.get(state) or _as_steps_tell(workspace)
     if in_a_pod():
         _attempt(lambda: _stop_jobs(run))
     if TRACKER not in os.environ and "MLFLOW_RUN_ID" in os.environ:
@@ -39,12 +52,21 @@ def finish(
         _attempt(lambda: _tell(name, workspace, pipeline, run, status, message))
 
 
+def _as_steps_tell(workspace: Path) -> str:
+    ends = {journal.end_of(workspace, step) for step in journal.steps(workspace) if step != OWN}
+    return next((status for status in ("FAILED", "KILLED") if status in ends), "FINISHED")
+
+
 def _attempt(work: Callable[[], None]) -> None:
+    """Does a part of what is to be done; whatever happens to it, the other parts are done, too."""
     try:
         work()
-    except TriremeError as error:
-        print(f"warning: {error}", flush=True)
-        journal.log_tags({"finish": str(error)})
+    except Exception as error:
+        if not isinstance(error, TriremeError):
+            traceback.print_exc()
+        print(f"warning: {first_line(error)}", flush=True)
+        journal.log_tags({"finish": first_line(error)})
+        sync.hurry()
 
 
 def _tell(secret: str, workspace: Path, pipeline: str, run: str, status: str, message: str) -> None:
@@ -64,29 +86,24 @@ def _stop_jobs(run: str) -> None:
 
 def _close_record(workspace: Path, status: str) -> None:
     """Brings what could not be recorded earlier to MLflow, and ends the run there."""
-    from components.tracking.sync import Run
-
     own = Run.from_environment()
     for step in journal.steps(workspace):
-        if step != "finish":
+        if step != OWN:
             _complete(step, workspace, own.pipeline_id)
     if own.pipeline_id != own.step_id:
         opening.end(own.pipeline_id, status)
 
 
 def _complete(step: str, workspace: Path, pipeline_id: str) -> None:
-    """Makes the record of a step whole that MLflow was away for."""
-    from components.tracking.sync import Run, sync
-
+    """Makes the record of a step whole that was killed, or that MLflow was away for."""
     named = journal.run_path(workspace, step)
-    if opening.is_ours():
+    if named.exists():
+        run_id = named.read_text()
+    elif opening.is_ours():
         whole = opening.Opened(os.environ["MLFLOW_EXPERIMENT_ID"], pipeline_id)
         run_id = opening.step_run(step, workspace, whole)
-    elif named.exists():
-        run_id = named.read_text()
     else:
         return
-    sync(workspace, step, Run(run_id, pipeline_id))
+    sync.sync(workspace, step, Run(run_id, pipeline_id))
     if opening.is_ours():
-        failed = any("error" in record for record in journal.read(workspace, step))
-        opening.end(run_id, "FAILED" if failed else "FINISHED")
+        opening.end_if_open(run_id, journal.end_of(workspace, step))

@@ -70,6 +70,8 @@ def read(workspace: Path, pipeline: str, run: str, status: str, message: str) ->
         metrics |= record.get("headline", {})
     failed = status != "FINISHED"
     page = _page()  # which is there when all that the steps before have recorded is in MLflow
+    registered = journal.registered(workspace)
+    late = registered.pop("late", "")
     return Outcome(
         pipeline=pipeline,
         run=run,
@@ -77,16 +79,20 @@ def read(workspace: Path, pipeline: str, run: str, status: str, message: str) ->
         reason=said.get("message", message)
         if failed
         else said.get("verdict", said.get("gate", "")),
-        against="" if failed else said.get("champion", ""),
+        against="" if failed else late or said.get("champion", ""),
         metrics=metrics,
         page=page,
-        **journal.registered(workspace),
+        **registered,
     )
 
 
 def _page() -> str:
-    found = environment.variables()
-    if "MLFLOW_RUN_ID" not in found:
+    try:
+        found = environment.variables()
+        if "MLFLOW_RUN_ID" not in found:
+            return ""
+        uri = os.environ.get("MLFLOW_TRACKING_URI") or found.get("MLFLOW_TRACKING_URI", "")
+        run = environment.pipeline_run()
+    except Exception:  # whatever MLflow says is no reason to tell nobody
         return ""
-    uri = os.environ.get("MLFLOW_TRACKING_URI") or found.get("MLFLOW_TRACKING_URI", "")
-    return store.page_of(uri, found.get("MLFLOW_EXPERIMENT_ID", ""), environment.pipeline_run())
+    return store.page_of(uri, found.get("MLFLOW_EXPERIMENT_ID", ""), run)

@@ -1,7 +1,6 @@
 """Tell a URL what came of a run."""
 
 import time
-from urllib.parse import urlsplit
 
 from components import secrets
 from components.errors import InputError, TriremeError
@@ -30,7 +29,7 @@ def send(secret: str, outcome: Outcome) -> None:
 
     keys = secrets.read(secret, "webhook", ("url", "token"))
     url = keys.get("url", "")
-    if urlsplit(url).scheme not in ("http", "https"):
+    if not url.startswith(("http://", "https://")):
         raise InputError(f"webhook_secret {secret!r}: has no key url with an http or https URL")
     headers = {"Authorization": f"Bearer {keys['token']}"} if "token" in keys else {}
     reason = ""
@@ -38,7 +37,7 @@ def send(secret: str, outcome: Outcome) -> None:
         time.sleep(PAUSE * 2 ** (number - 1) if number else 0)
         try:
             answer = requests.post(url, json=outcome.message, headers=headers, timeout=LIMIT)
-        except requests.RequestException as error:
+        except (requests.RequestException, ValueError) as error:
             reason = type(error).__name__  # whose text holds the URL
             continue
         if answer.ok:

@@ -12,6 +12,9 @@ from components.workspace import written_whole
 TAG = "retraining"
 """The tag of a run that retrains, with the name of the registered model."""
 
+JUDGED = "retraining.judged"
+"""The tag of such a run that holds what, besides the training, decided on its model."""
+
 ATTEMPTS = 100  # of the latest runs that are looked at
 
 
@@ -25,6 +28,13 @@ class Attempt(NamedTuple):
 
     name: str
     tags: dict[str, str]
+
+    @property
+    def was_judged(self) -> bool:
+        """Whether its model was measured, and compared with the champion if there was one."""
+        gate, against = self.tags.get("gate", ""), self.tags.get("champion", "")
+        unknown = gate.startswith("not evaluated") or "cannot be compared with" in against
+        return bool(gate) and not unknown
 
     @property
     def why(self) -> str:
@@ -95,7 +105,7 @@ def bring(name: str, directory: Path, trained: bool, experiment_id: str) -> None
         runs = lineage.ended_since(experiment_id, since, {TAG: name}, ATTEMPTS)
         attempts = [Attempt(run.info.run_name, run.data.tags) for run in runs]
         (partial / "attempts.json").write_text(
-            json.dumps([one for one in attempts if "gate" in one.tags])
+            json.dumps([one for one in attempts if one.was_judged])
         )
 
 

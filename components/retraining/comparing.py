@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from components.retraining import before
 from components.tracking import journal
 from components.training.description.job import TrainingJob
-from components.training.inputs import TAG, inputs_of
+from components.training.inputs import TAG, inputs_of, short
 
 SHORT = 12  # characters of an id that tell a person which it is
 
@@ -33,9 +33,11 @@ def compare(
     commit: str,
     fingerprint: str,
     model_name: str,
+    judged: list[Any],
+    workspace: Path,
+    *,
     warm_start: bool,
     force: bool,
-    workspace: Path,
 ) -> Compared:
     """Compares what a model would be trained from with what the champion was trained from.
 
@@ -47,17 +49,19 @@ def compare(
         commit: Of its code.
         fingerprint: Of its data.
         model_name: The registered model.
+        judged: What else decides whether the model becomes the champion.
+        workspace: The run workspace.
         warm_start: Whether training starts from what the champion's training left.
         force: Train all the same.
-        workspace: The run workspace.
 
     Raises:
         TriremeError: MLflow cannot be asked.
     """
     found = before.found(model_name, workspace, trained=warm_start)
     now = {"git.commit": commit, "dataset.fingerprint": fingerprint, TAG: inputs_of(job)}
-    changed, reason = _verdict(now, found, force)
-    journal.log_tags({before.TAG: model_name})
+    tried = {before.TAG: model_name, before.JUDGED: short(json.dumps(judged, sort_keys=True))}
+    changed, reason = _verdict(now, tried, found, force)
+    journal.log_tags(tried)
     if not changed:
         journal.log_tags({"verdict": reason})
     start = str(found.trained) if found.trained and changed else ""
@@ -68,7 +72,9 @@ def compare(
     return Compared(changed, reason, start)
 
 
-def _verdict(now: dict[str, str], found: before.Before, force: bool) -> tuple[bool, str]:
+def _verdict(
+    now: dict[str, str], tried: dict[str, str], found: before.Before, force: bool
+) -> tuple[bool, str]:
     if force:
         return True, "to be trained again, whatever has changed"
     champion = found.champion
@@ -78,7 +84,7 @@ def _verdict(now: dict[str, str], found: before.Before, force: bool) -> tuple[bo
             f"nothing to train: champion version {champion.version} was trained from this commit, "
             "data and parameters"
         )
-    attempt = next((one for one in found.attempts if _same(one.tags, now)), None)
+    attempt = next((one for one in found.attempts if _same(one.tags, now | tried)), None)
     if attempt:
         return False, (
             f"nothing to train: run {attempt.name} has tried this commit, data and parameters, and "

@@ -26,9 +26,15 @@ def compare(
     model_name: str,
     warm_start: bool,
     force: bool,
+    min_accuracy: float,
+    gate: dict,
+    evaluation: dict,
+    model_factory: str,
     images: dict,
     workspace: str,
-) -> NamedTuple("Outputs", changed=bool, reason=str, start=str, entrypoint=str, image=str):
+) -> NamedTuple(
+    "Outputs", changed=bool, reason=str, start=str, entrypoint=str, image=str, trainer=str
+):
     """Compares code, data and parameters with what the champion was trained from.
 
     Args:
@@ -49,6 +55,10 @@ def compare(
         model_name: The registered model whose champion it is compared with.
         warm_start: Whether training starts from what the champion's training left.
         force: Whether to train even if nothing has changed.
+        min_accuracy: As for the evaluation step.
+        gate: As for the evaluation step.
+        evaluation: As for the evaluation step.
+        model_factory: As for the evaluation step.
         images: By framework, the image that evaluates and exports its models.
         workspace: The run workspace.
 
@@ -58,21 +68,24 @@ def compare(
         start: Where that is that training starts from; empty for nothing.
         entrypoint: The training program.
         image: The image that evaluates and exports models of this framework.
+        trainer: The image of the training replicas.
     """
     from pathlib import Path
 
+    from components.images import of_framework
     from components.retraining.comparing import compare
     from components.step import step
     from components.training import launch
 
     with step("compare", workspace):
+        ours = of_framework(framework, images)
         described = launch.prepare(
             Path(workspace),
             run="",
             framework=framework,
             code=code,
             data=data,
-            image=image,
+            image=image or ours,
             entrypoint=entrypoint,
             args=args,
             workers=workers,
@@ -83,6 +96,13 @@ def compare(
             more=job,
         )
         found = compare(
-            described, commit, fingerprint, model_name, warm_start, force, Path(workspace)
+            described,
+            commit,
+            fingerprint,
+            model_name,
+            [min_accuracy, gate, evaluation, model_factory, warm_start],
+            Path(workspace),
+            warm_start=warm_start,
+            force=force,
         )
-        return *found, described.entrypoint, images[framework]
+        return *found, described.entrypoint, ours, image or ours

@@ -9,9 +9,10 @@ from components.step import in_a_loop
 from components.sweep.results import Tried, place, results
 from components.tracking import journal
 from components.training.inputs import TAG
+from components.training.launch import mend_links
 
-OF_A_TRAINING = ("model", "checkpoints", "steps/train")
-"""What a trial leaves in its folder and a training in the run workspace."""
+LOGS = "steps/train"
+"""What a trial leaves in its folder, and a training in the run workspace."""
 
 
 class Chosen(NamedTuple):
@@ -40,17 +41,24 @@ def choose(workspace: Path) -> Chosen:
     best = tried[0]
     if best.failed:
         raise StepFailed(f"all {len(tried)} trials failed, as the first did: {best.failed}")
-    for name in OF_A_TRAINING:
-        left, kept = place(workspace, best.number) / name, workspace / name
-        if left.exists():  # or an earlier attempt of this step has moved it
-            shutil.rmtree(kept, ignore_errors=True)
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            left.rename(kept)
+    own = place(workspace, best.number)
+    for name in ("model", "checkpoints"):
+        _move(own / name, workspace / name)
+    # Copied, for the trial's own record may still have to be brought to MLflow.
+    shutil.copytree(own / LOGS, workspace / LOGS, dirs_exist_ok=True)
     _record(best, len(tried), len(failed))
     journal.log_metrics({"replica_seconds": _replica_seconds(tried, workspace)})
     model = workspace / "model"
     journal.log_artifact(model, journal.MODEL)
     return Chosen(str(model), best.entrypoint)
+
+
+def _move(left: Path, kept: Path) -> None:
+    """Moves what a trial has left, unless an earlier attempt of this step has done it."""
+    if left.exists():
+        shutil.rmtree(kept, ignore_errors=True)
+        left.rename(kept)
+        mend_links(kept, left)
 
 
 def _replica_seconds(tried: list[Tried], workspace: Path) -> float:

@@ -13,15 +13,17 @@ def plan(
     grid: dict,
     trials: list,
     framework: str,
+    image: str,
     images: dict,
     workspace: str,
-) -> NamedTuple("Outputs", Output=list[str], image=str):
+) -> NamedTuple("Outputs", Output=list[str], image=str, trainer=str):
     """Lists the trainings of a sweep.
 
     Args:
         grid: Lists of values by name, all combinations of which are tried.
         trials: Values by name, a JSON object for each further training.
         framework: What the training program is written in.
+        image: Of the training replicas; empty for that of the framework.
         images: By framework, the image that evaluates and exports its models.
         workspace: The run workspace.
 
@@ -29,7 +31,9 @@ def plan(
         Output: The trainings, as JSON, because kfp hands on whole numbers in an object as floats;
             called so because kfp.local takes a loop's items from nothing else.
         image: The image that evaluates and exports models of the framework.
+        trainer: The image of the training replicas.
     """
+    from components.images import of_framework
     from components.step import step
     from components.sweep import sets
     from components.tracking import journal
@@ -37,7 +41,8 @@ def plan(
     with step("plan", workspace):
         found = sets.trials(grid, trials)
         journal.summarize(f"{len(found)} trainings")
-        return [trial.as_json() for trial in found], images[framework]
+        ours = of_framework(framework, images)
+        return [trial.as_json() for trial in found], ours, image or ours
 
 
 @dsl.component(base_image=PYTORCH, install_kfp_package=False, task_config_passthroughs=HANDED_ON)

@@ -9,6 +9,9 @@ from components.tracking.lineage import VARIED
 
 MOST = 1000  # trials of one sweep
 
+WHOLE = ("workers", "processes_per_worker", "seed")
+"""Parameters of the job whose values are whole numbers."""
+
 Value = str | int | float | bool
 
 
@@ -77,6 +80,8 @@ def trials(grid: dict[str, Any], listed: list[Any]) -> list[Trial]:
         count += combinations
     if not 0 < count <= MOST:
         raise InputError(f"grid and trials: they make {count:,} trials; 1 to {MOST:,} are possible")
+    for name in grid:
+        _check(name, grid[name][0])
     grid = dict(sorted(grid.items()))  # kfp hands on the names of an object in any order
     sets = [dict(zip(grid, chosen, strict=True)) for chosen in product(*grid.values()) if grid]
     for values in (every := sets + listed):
@@ -94,11 +99,15 @@ def _whole(value: Value) -> Value:
 
 
 def _check(name: str, value: Any) -> None:
+    if not isinstance(name, str):
+        raise InputError(f"grid and trials: the name {name!r} is not a text")
     varied = [one for one in VARIED if one != "args"]
     if not name.startswith("-") and name not in varied:
         raise InputError(
             f"grid and trials: {name!r} must be an option of the program, such as --width, or one "
             f"of {', '.join(varied)}"
         )
+    if name in WHOLE and (isinstance(value, bool) or not isinstance(_whole(value), int)):
+        raise InputError(f"grid and trials: {name} {value!r} must be a whole number")
     if not isinstance(value, Value):
         raise InputError(f"grid and trials: {name} {value!r} must be text, a number, true or false")

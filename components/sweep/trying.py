@@ -54,7 +54,8 @@ def attempt(
     """
     own_place = place(workspace, trial.number)
     own_place.mkdir(parents=True, exist_ok=True)
-    journal.log_params({name.lstrip("-"): value for name, value in trial.values.items()})
+    # Options with their dashes: without, one could be called like something the job records.
+    journal.log_params(trial.values)
     try:
         tried = _attempt(trial, described(own_place), measure, own_place, passthrough, budget)
     except TriremeError as error:

@@ -17,6 +17,7 @@ Each line is an object with one key:
     {"model": {...}}                      a model to log and register, see ``log_model``
     {"summary": text}                     the step's result in a few words, for a person
     {"error": {...}}                      what went wrong, see ``log_error``
+    {"end": status}                       FINISHED or FAILED: the step has ended by itself
 """
 
 import json
@@ -56,6 +57,8 @@ def registered_path(workspace: Path) -> Path:
 
 def registered(workspace: Path) -> dict[str, str]:
     """Returns ``model``, ``version`` and ``alias`` of what the run registered; empty if nothing.
+
+    ``late`` says why it is not the champion though it was better than the one it was compared with.
 
     Args:
         workspace: The run workspace.
@@ -211,6 +214,26 @@ def log_error(error: TriremeError, is_fatal: bool = True) -> None:
             }
         }
     )
+
+
+def log_end(status: str) -> None:
+    """Records that the step has ended by itself, and was not killed.
+
+    Args:
+        status: FINISHED or FAILED.
+    """
+    _append({"end": status})
+
+
+def end_of(workspace: Path, step: str) -> str:
+    """Returns how a step that has begun has ended: FINISHED, FAILED, or KILLED.
+
+    Args:
+        workspace: The run workspace.
+        step: The step's name.
+    """
+    ends = (record["end"] for record in reversed(read(workspace, step)) if "end" in record)
+    return next(ends, "KILLED")
 
 
 def _append(record: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -69,8 +70,8 @@ def read(wanted: str) -> Lineage:
     from mlflow import MlflowClient
 
     run = _find(wanted)
-    if whole := run.data.tags.get("mlflow.parentRunId"):
-        run = _find(whole)  # of which this is one step
+    while whole := run.data.tags.get("mlflow.parentRunId"):
+        run = _find(whole)  # of which this is one part
     tags, named = run.data.tags, f"run {run.info.run_name} ({run.info.run_id})"
     if "pipeline" not in tags:
         raise InputError(f"{named} is not of a pipeline of Trireme")
@@ -150,7 +151,9 @@ def bring_trained(run_id: str, directory: Path) -> None:
     except MlflowException:
         return
     if training := _training(run):
-        _ask(partial(client.download_artifacts, training.info.run_id, MODEL, str(directory)))
+        with suppress(MlflowException):  # it is gone
+            download = partial(client.download_artifacts, training.info.run_id, MODEL)
+            patiently(partial(download, str(directory)))
 
 
 def ended_since(experiment_id: str, since: int, tags: dict[str, str], limit: int) -> "list[Run]":

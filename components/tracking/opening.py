@@ -140,6 +140,22 @@ def end(run_id: str, status: str) -> None:
     patiently(lambda: MlflowClient().set_terminated(run_id, status))
 
 
+def end_if_open(run_id: str, status: str) -> None:
+    """Ends a run that has not ended yet.
+
+    Args:
+        run_id: Its id.
+        status: FINISHED, FAILED or KILLED.
+
+    Raises:
+        TrackingUnavailable: MLflow is away.
+    """
+    from mlflow import MlflowClient
+
+    if patiently(lambda: MlflowClient().get_run(run_id)).info.status == "RUNNING":
+        end(run_id, status)
+
+
 def pipeline_run(workspace: Path) -> Opened:
     """Returns the run of the pipeline, which the first step opens.
 
@@ -157,9 +173,12 @@ def pipeline_run(workspace: Path) -> Opened:
     name = os.environ.get(RUN) or workspace.name
     experiment = str(params.get("experiment", ""))
     opened = open_pipeline(os.environ[PIPELINE], experiment, name, params)
-    partial = file.with_suffix(".partial")
-    partial.write_text(json.dumps(opened._asdict()))
-    partial.rename(file)
+    try:
+        with file.open("x") as new:
+            new.write(json.dumps(opened._asdict()))
+    except FileExistsError:  # another step has been faster
+        end(opened.run_id, "KILLED")
+        return Opened(**json.loads(file.read_text()))
     return opened
 
 

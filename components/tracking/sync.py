@@ -59,9 +59,11 @@ class Run:
 
         from mlflow import MlflowClient
 
-        step_id = os.environ["MLFLOW_RUN_ID"]
-        tags = patiently(lambda: MlflowClient().get_run(step_id).data.tags)
-        return cls(step_id, tags.get("mlflow.parentRunId", step_id))
+        step_id = above = os.environ["MLFLOW_RUN_ID"]
+        while above:  # Kubeflow's plugin opens runs for conditions, loops and exit handlers, too
+            whole, run = above, patiently(partial(MlflowClient().get_run, above))
+            above = run.data.tags.get("mlflow.parentRunId", "")
+        return cls(step_id, whole)
 
 
 _patience = PATIENCE
@@ -284,10 +286,11 @@ def _log_model(
     registered = patiently(lambda: mlflow.register_model(logged.model_uri, name, tags=tags))
     version = str(registered.version)
     log(run.pipeline_id, tags={"model": name, "model.version": version})
-    alias = _take_part(run, name, version, champion) if promote else registry.CHALLENGER
+    late = _take_part(run, name, version, champion) if promote else ""
+    alias = registry.CHAMPION if promote and not late else registry.CHALLENGER
     if alias == registry.CHALLENGER:
         registry.challenge(name, version)
-    return {"model": name, "version": version, "alias": alias}
+    return {"model": name, "version": version, "alias": alias, "late": late}
 
 
 def _signature(graph: Any, inputs: "np.ndarray", outputs: "np.ndarray") -> Any:
@@ -308,12 +311,12 @@ def _signature(graph: Any, inputs: "np.ndarray", outputs: "np.ndarray") -> Any:
 
 
 def _take_part(run: Run, name: str, version: str, champion: str) -> str:
-    """Makes a version the champion, unless another was faster; returns the alias it gets."""
+    """Makes a version the champion; says so if another was faster, and returns that sentence."""
     from components.tracking import registry
 
     try:
         registry.promote(name, version, champion)
     except StepFailed as late:
         log(run.pipeline_id, tags={"champion": str(late)})
-        return registry.CHALLENGER
-    return registry.CHAMPION
+        return str(late)
+    return ""

@@ -27,18 +27,24 @@ OF_THE_RUN = {
 def inputs_of(job: TrainingJob) -> str:
     """Returns the fields of a job that a model depends on, as JSON: the same for the same training.
 
-    What is too long for a tag is told apart by its hash.
-
     Args:
         job: The job.
     """
     fields = job.model_dump(mode="json", exclude=OF_THE_RUN, exclude_defaults=True)
     ours = (*VARIABLES, WARM_START)
     fields["env"] = {name: value for name, value in job.env.items() if name not in ours}
-    text = json.dumps(fields, sort_keys=True)
-    if len(text) > LIMIT:
-        text = json.dumps({"sha256": hashlib.sha256(text.encode()).hexdigest()})
-    return text
+    return short(json.dumps(fields, sort_keys=True))
+
+
+def short(text: str) -> str:
+    """Returns a text as a tag can hold it: where it is too long, as JSON with its hash.
+
+    Args:
+        text: The text.
+    """
+    if len(text) <= LIMIT:
+        return text
+    return json.dumps({"sha256": hashlib.sha256(text.encode()).hexdigest()})
 
 
 WARM_START = "WARM_START_DIR"

@@ -279,13 +279,17 @@ def _keep(left: Path, model: Path) -> None:
         raise JobFailed("the program removed its MODEL_DIR, so there is no model")
     shutil.rmtree(model, ignore_errors=True)
     left.rename(model)
-    _mend_links(model, left)
+    mend_links(model, left)
 
 
-def _mend_links(model: Path, before: Path) -> None:
-    """Points links that the program made inside its MODEL_DIR to where that is now.
+def mend_links(model: Path, before: Path) -> None:
+    """Points links that a program made inside its MODEL_DIR to where that is now.
 
     A link that leads nowhere is removed: nothing could be kept of it.
+
+    Args:
+        model: Where it is now.
+        before: Where it was.
     """
     for link in model.rglob("*"):
         if not link.is_symlink():

@@ -96,7 +96,12 @@ class Steps:
         self._lock = threading.Lock()
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
-        """Handles a signal: tells all steps to end, lets no other start, raises ``Interrupted``."""
+        """Handles a signal: tells all steps to end, lets no other start, raises ``Interrupted``.
+
+        Once: to be told again makes none of them end sooner.
+        """
+        if self._stopped:
+            return
         self._stopped = True
         for process in list(self._running.values()):
             process.terminate()

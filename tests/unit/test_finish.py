@@ -11,7 +11,8 @@ from components.errors import InputError, StepFailed, TriremeError
 from components.finish import outcome, webhook
 from components.finish.finishing import finish
 from components.finish.outcome import Outcome
-from components.tracking import journal
+from components.step import step
+from components.tracking import journal, sync
 
 OUTCOME = Outcome("retraining", "run-1", "FAILED", "the learning rate went to seed")
 
@@ -87,7 +88,9 @@ def test_of_a_run_that_failed_it_is_said_why(tmp_path, untracked):
 
 
 @pytest.mark.parametrize(
-    ("state", "status"), [("SUCCEEDED", "FINISHED"), ("FAILED", "FAILED"), ("CANCELLED", "KILLED")]
+    ("state", "status"),
+    # Kubeflow's words; RUNNING where the last step was skipped, and where one was killed.
+    [("COMPLETE", "FINISHED"), ("FAILED", "FAILED"), ("RUNNING", "KILLED")],
 )
 def test_on_a_cluster_the_record_is_made_whole_and_closed(
     tmp_path, untracked, mlflow_store, monkeypatch, state, status
@@ -96,12 +99,15 @@ def test_on_a_cluster_the_record_is_made_whole_and_closed(
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
     client = mlflow.MlflowClient(uri)
     whole = client.create_run("0").info.run_id
-    steps = [
-        client.create_run("0", tags={"mlflow.parentRunId": whole}).info.run_id for _ in range(2)
-    ]
+    # As Kubeflow's plugin has it: runs of the exit handler and of conditions are between.
+    tags = {"mlflow.parentRunId": whole}
+    group = client.create_run("0", tags=tags).info.run_id
+    tags = {"mlflow.parentRunId": group}
+    steps = [client.create_run("0", tags=tags).info.run_id for _ in range(2)]
     # A step that MLflow was away for.
     with journal.opened(tmp_path, "train"):
         journal.log_metrics({"loss": 0.5})
+        journal.log_tags({"git.commit": "abc"})
     journal.run_path(tmp_path, "train").write_text(steps[0])
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     monkeypatch.setenv("MLFLOW_RUN_ID", steps[1])
@@ -113,3 +119,35 @@ def test_on_a_cluster_the_record_is_made_whole_and_closed(
         mlflow.set_tracking_uri(before)
     assert client.get_run(steps[0]).data.metrics == {"loss": 0.5}
     assert client.get_run(whole).info.status == status
+    assert client.get_run(whole).data.tags["git.commit"] == "abc"
+
+
+def test_a_run_whose_steps_have_all_ended_is_not_taken_for_killed(tmp_path, untracked, server):
+    for name in ("checkout", "compare"):
+        with step(name, str(tmp_path)):
+            pass
+    server.answers = [200, 200]
+    finish("RUNNING", "", "retraining", "run-1", "hook", tmp_path)
+    with pytest.raises(ValueError), step("train", str(tmp_path)):
+        raise ValueError
+    finish("RUNNING", "", "retraining", "run-1", "hook", tmp_path)
+    assert [body["status"] for body, _ in server.told] == ["FINISHED", "FAILED"]
+
+
+def test_where_mlflow_refuses_the_webhook_is_told_all_the_same(
+    tmp_path, untracked, server, mlflow_store, monkeypatch, capsys
+):
+    (tmp_path / "mlflow.db").write_bytes(mlflow_store.read_bytes())
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    monkeypatch.setenv("MLFLOW_RUN_ID", 32 * "0")
+    monkeypatch.setattr(sync, "_patience", 0.1)
+    before = mlflow.get_tracking_uri()
+    mlflow.set_tracking_uri(uri)
+    try:
+        server.answers = [200]
+        finish("COMPLETE", "", "sweep", "run-1", "hook", tmp_path)
+    finally:
+        mlflow.set_tracking_uri(before)
+    assert "warning: " in capsys.readouterr().out
+    assert [body["status"] for body, _ in server.told] == ["FINISHED"]

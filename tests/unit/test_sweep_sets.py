@@ -63,6 +63,8 @@ def tried(tmp_path):
             model = place(tmp_path, one.number) / "model"
             model.mkdir(parents=True)
             (model / "weights").write_text(str(one.number))
+            (model / "best").symlink_to(model / "weights")
+            (model.parent / "steps" / "train").mkdir(parents=True)
             keep(one, tmp_path)
         return tmp_path
 
@@ -80,7 +82,7 @@ def test_the_best_takes_the_place_of_the_run_s_own_model(tried):
     for _ in range(2):  # a step that is tried again finds what it has done
         with journal.opened(workspace, "choose"):
             assert choose(workspace).model == str(workspace / "model")
-        assert (workspace / "model" / "weights").read_text() == "2"
+        assert (workspace / "model" / "best").read_text() == "2"
     said = [record for record in journal.read(workspace, "choose") if "summary" in record]
     assert said[0]["summary"] == "the best of 4, 1 of which failed: trial-002 --a 2: 0.75 right"
 

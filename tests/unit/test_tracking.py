@@ -404,7 +404,7 @@ def test_a_model_is_registered_with_its_lineage_and_answers(
         journal.log_model(onnx_model[0], "my relu", onnx_model[1], tags={"weights": "7"})
     sync(workspace, "export", run)
     sync(workspace, "export", run)
-    registered = {"model": "my relu", "version": "1", "alias": "challenger"}
+    registered = {"model": "my relu", "version": "1", "alias": "challenger", "late": ""}
     assert journal.registered(workspace) == registered
     assert len(client.search_model_versions("name = 'my relu'")) == 1
     version = client.get_model_version("my relu", "1")
