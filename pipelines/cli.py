@@ -107,7 +107,7 @@ def run(
     dataset_claim: DatasetClaim = None,
     cache_claim: CacheClaim = "",
     images: Images = None,
-    parallelism: Parallelism = 0,
+    parallelism: Parallelism = None,
     endpoint: Endpoint = "",
     token_file: TokenFile = "",
     ca_file: CaFile = "",

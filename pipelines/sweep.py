@@ -11,9 +11,6 @@ from components.sweep import component as steps
 from components.sweep import sets
 from pipelines import training
 
-GRID = {"--learning-rate": [0.0005, 0.002, 0.008]}
-"""What is tried of the reference classifier; with two names kfp would write them in any order."""
-
 AT_ONCE = 4
 """Trainings that run at the same time; kfp takes no parameter for it. Here it is two at most."""
 
@@ -26,8 +23,8 @@ def sweep(
     code_secret: str = DEFAULTS["code"],
     code_directory: str = "",
     entrypoint: str = "",
-    args: list = ["--epochs", "5"],  # noqa: B006 - kfp reads the default, nothing changes it
-    grid: dict = GRID,
+    args: list = [],  # noqa: B006 - kfp reads the default, nothing changes it
+    grid: dict = {},  # noqa: B006
     trials: list = [],  # noqa: B006
     dataset_uri: str = "builtin://digits",
     dataset_secret: str = DEFAULTS["dataset"],
@@ -67,7 +64,8 @@ def sweep(
         args: Its arguments in all trainings, a JSON list of strings, passed through untouched.
         grid: Lists of values by name, a JSON object such as {"--width": [16, 32], "seed": [0, 1]}:
             every combination is tried. A name is an option of the program, which comes after args,
-            or one of entrypoint, workers, processes_per_worker and seed.
+            or one of entrypoint, workers, processes_per_worker and seed. With neither grid nor
+            trials three learning rates of the reference classifier are tried.
         trials: Further trainings, one by one: a JSON list of objects such as {"--width": 64}.
         dataset_uri: builtin://digits, a path or file:// URI, oss://bucket/path,
             s3://bucket/path, gs://bucket/path, https:// or http://.
@@ -107,6 +105,7 @@ def sweep(
             grid=grid,
             trials=trials,
             framework=framework,
+            entrypoint=entrypoint,
             image=image,
             images=training.IMAGES,
             workspace=workspace,
@@ -147,11 +146,15 @@ def check(parameters: dict[str, Any], claims: Collection[str] | None = None) -> 
         InputError: One sentence on the first that is wrong.
     """
     of_framework(parameters["framework"], training.IMAGES)
-    trials = sets.trials(parameters["grid"], parameters["trials"])
+    trials = _trials(parameters)
     training.check(parameters["framework"], parameters | trials[0].parameters, claims)
     for trial in trials[1:]:
         if trial.parameters:
             training.trainings(parameters["framework"], parameters | trial.parameters)
+
+
+def _trials(parameters: dict[str, Any]) -> list[sets.Trial]:
+    return sets.trials(*(parameters[name] for name in ("grid", "trials", "entrypoint")))
 
 
 def trainings(parameters: dict[str, Any]) -> training.Trainings:
@@ -163,7 +166,7 @@ def trainings(parameters: dict[str, Any]) -> training.Trainings:
     Raises:
         InputError: One of them is wrong.
     """
-    trials = sets.trials(parameters["grid"], parameters["trials"])
+    trials = _trials(parameters)
     jobs = [
         training.trainings(parameters["framework"], parameters | trial.parameters).job
         for trial in trials

@@ -26,8 +26,8 @@ Images = Annotated[
 ]
 
 Parallelism = Annotated[
-    int,
-    typer.Option(min=0, metavar="N", help="Trainings of a sweep at once; default: its own, 4."),
+    int | None,
+    typer.Option(min=1, metavar="N", help="Trainings of a sweep at once; default: its own, 4."),
 ]
 
 
@@ -41,7 +41,7 @@ def compile(
     dataset_claim: DatasetClaim = None,
     cache_claim: CacheClaim = "",
     images: Images = None,
-    parallelism: Parallelism = 0,
+    parallelism: Parallelism = None,
 ) -> None:
     """Write pipelines as Kubeflow Pipelines YAML, to review, commit and upload."""
     from pipelines import catalog
@@ -63,7 +63,7 @@ def upload(
     dataset_claim: DatasetClaim = None,
     cache_claim: CacheClaim = "",
     images: Images = None,
-    parallelism: Parallelism = 0,
+    parallelism: Parallelism = None,
     endpoint: Endpoint = "",
     token_file: TokenFile = "",
     ca_file: CaFile = "",

@@ -66,10 +66,13 @@ def _attempt(work: Callable[[], None]) -> None:
             traceback.print_exc()
         print(f"warning: {first_line(error)}", flush=True)
         journal.log_tags({"finish": first_line(error)})
+        journal.summarize(first_line(error))
         sync.hurry()
 
 
 def _tell(secret: str, workspace: Path, pipeline: str, run: str, status: str, message: str) -> None:
+    if not in_a_pod():
+        run = workspace.parent.name  # as "trireme list" has it
     told = outcome.read(workspace, pipeline, run, status, message)
     webhook.send(secret, told)
     journal.summarize(f"told the webhook: {told.sentence}")

@@ -40,7 +40,8 @@ def choose(workspace: Path) -> Chosen:
     failed = [one for one in tried if one.failed]
     best = tried[0]
     if best.failed:
-        raise StepFailed(f"all {len(tried)} trials failed, as the first did: {best.failed}")
+        reason = f"all {len(tried)} trials failed, as the first did: {best.failed}"
+        raise StepFailed(reason, best.detail)
     own = place(workspace, best.number)
     for name in ("model", "checkpoints"):
         _move(own / name, workspace / name)

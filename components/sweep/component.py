@@ -13,6 +13,7 @@ def plan(
     grid: dict,
     trials: list,
     framework: str,
+    entrypoint: str,
     image: str,
     images: dict,
     workspace: str,
@@ -23,6 +24,7 @@ def plan(
         grid: Lists of values by name, all combinations of which are tried.
         trials: Values by name, a JSON object for each further training.
         framework: What the training program is written in.
+        entrypoint: The training program; empty for the reference one.
         image: Of the training replicas; empty for that of the framework.
         images: By framework, the image that evaluates and exports its models.
         workspace: The run workspace.
@@ -39,7 +41,7 @@ def plan(
     from components.tracking import journal
 
     with step("plan", workspace):
-        found = sets.trials(grid, trials)
+        found = sets.trials(grid, trials, entrypoint)
         journal.summarize(f"{len(found)} trainings")
         ours = of_framework(framework, images)
         return [trial.as_json() for trial in found], ours, image or ours

@@ -19,6 +19,7 @@ class Tried:
         number: Of the trial, from 0.
         values: What is different about it.
         failed: Why there is no model; empty where there is one.
+        detail: Further lines on that, such as the end of a log.
         headline: How good the model is, in one phrase.
         score: That as a number to compare by, the greater the better.
         entrypoint: The program that trained it.
@@ -29,6 +30,7 @@ class Tried:
     number: int
     values: dict[str, Value]
     failed: str = ""
+    detail: str = ""
     headline: str = ""
     score: float = 0.0
     entrypoint: str = ""

@@ -9,6 +9,9 @@ from components.tracking.lineage import VARIED
 
 MOST = 1000  # trials of one sweep
 
+REFERENCE = {"--learning-rate": [0.0005, 0.002, 0.008]}
+"""What is tried of the reference classifier."""
+
 WHOLE = ("workers", "processes_per_worker", "seed")
 """Parameters of the job whose values are whole numbers."""
 
@@ -56,19 +59,23 @@ class Trial(NamedTuple):
         return " ".join(f"{name} {value}" for name, value in self.values.items())
 
 
-def trials(grid: dict[str, Any], listed: list[Any]) -> list[Trial]:
+def trials(grid: dict[str, Any], listed: list[Any], entrypoint: str = "") -> list[Trial]:
     """Returns what a sweep tries: every combination of a grid, and what is listed one by one.
 
     Args:
         grid: Lists of values by name.
         listed: Values by name, a dictionary for each trial.
+        entrypoint: The training program; for Trireme's own, which is meant where this is empty,
+            there is a grid for who gives neither.
 
     Raises:
         InputError: One sentence on what is wrong about them.
     """
+    if not grid and not listed and not entrypoint:
+        grid = REFERENCE
     for name, values in grid.items():
         if not isinstance(values, list) or not values:
-            raise InputError(f"grid.{name} {values!r}: must be a list of values")
+            raise InputError(f"grid.{name} {values!r}: must be a list of one value or more")
     for number, values in enumerate(listed):
         if not isinstance(values, dict):
             raise InputError(f"trials.{number} {values!r}: must map names to values")

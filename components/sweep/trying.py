@@ -61,7 +61,7 @@ def attempt(
     except TriremeError as error:
         journal.log_error(error, is_fatal=False)
         print("\n".join(filter(None, [error.detail, f"error: {error}"])), flush=True)
-        tried = Tried(trial.number, trial.values, failed=str(error))
+        tried = Tried(trial.number, trial.values, failed=str(error), detail=error.detail)
     journal.summarize(tried.words)
     keep(tried, workspace)
     return tried

@@ -65,8 +65,8 @@ def test_where_all_trainings_fail_the_run_does(trireme, graded):
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        (["grid={}"], "they make 0 trials; 1 to 1,000 are possible"),
-        (['grid={"--width": 32}'], "grid.--width 32: must be a list of values"),
+        (["entrypoint=train.py"], "they make 0 trials; 1 to 1,000 are possible"),
+        (['grid={"--width": 32}'], "grid.--width 32: must be a list of one value or more"),
         (['grid={"width": [32]}'], "'width' must be an option of the program, such as --width"),
         (['grid={"--width": [[1]]}'], "--width [1] must be text, a number, true or false"),
         (['grid={"workers": [-1]}'], "workers"),

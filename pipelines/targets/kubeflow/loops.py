@@ -8,14 +8,14 @@ from typing import Any
 from pipelines.catalog import Pipeline
 
 
-def limited(pipeline: Pipeline, parallelism: int) -> Pipeline:
+def limited(pipeline: Pipeline, parallelism: int | None) -> Pipeline:
     """Returns a pipeline whose loops run another number of steps at once.
 
     Args:
         pipeline: The pipeline.
-        parallelism: How many; 0 for as many as the pipeline says.
+        parallelism: How many; None for as many as the pipeline says.
     """
-    if not parallelism:
+    if parallelism is None:
         return pipeline
     graph = copy.deepcopy(pipeline.graph)
     for task in _tasks(graph.pipeline_spec):

@@ -32,5 +32,5 @@ def test_how_many_run_at_once_is_said_when_it_is_compiled(tmp_path):
     sweep = catalog.load("sweep")
     policy = loop_of(compiling.write(limited(sweep, 16), tmp_path, {}))["iteratorPolicy"]
     assert policy == {"parallelismLimit": 16}
-    policy = loop_of(compiling.write(limited(sweep, 0), tmp_path, {}))["iteratorPolicy"]
+    policy = loop_of(compiling.write(limited(sweep, None), tmp_path, {}))["iteratorPolicy"]
     assert policy == {"parallelismLimit": 4}
