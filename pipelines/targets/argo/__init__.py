@@ -1,0 +1,1 @@
+"""Argo Workflows, without Kubeflow, as the place where pipelines run."""

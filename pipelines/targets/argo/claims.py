@@ -1,0 +1,68 @@
+"""Claims that a pipeline makes and removes itself, as kfp-kubernetes' CreatePVC and DeletePVC."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from hera.workflows import models
+
+from pipelines.targets.argo.expressions import Value, name_of, parameter
+from pipelines.targets.argo.reading import NotOnArgo
+from pipelines.targets.argo.texts import document
+
+CREATE, DELETE = "argostub/createpvc", "argostub/deletepvc"
+"""The images that stand for them: https://github.com/kubeflow/pipelines/tree/master/kubernetes_platform"""
+
+_KNOWN = ("pvc_name", "pvc_name_suffix", "access_modes", "size", "annotations")
+_FIELDS = {
+    "storage_class_name": "storageClassName",
+    "volume_name": "volumeName",
+    "data_source": "dataSource",
+}
+"""Inputs of CreatePVC that are fields of a claim's specification."""
+
+
+def template(name: str, task: str, image: str, given: Mapping[str, Value]) -> models.Template:
+    """Returns the template of a task that makes or removes a claim.
+
+    Args:
+        name: What it is to be called.
+        task: The task.
+        image: ``CREATE`` or ``DELETE``.
+        given: The task's inputs.
+
+    Raises:
+        NotOnArgo: An input is of no use on Argo.
+    """
+    claim: dict[str, Any] = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+    outputs = []
+    if image == CREATE:
+        for key in given.keys() - {*_KNOWN, *_FIELDS}:
+            raise NotOnArgo(f"task {task}", f"the input {key} of CreatePVC")
+        claim |= _claim({key: parameter(key) for key in given})
+        outputs.append({"name": "name", "valueFrom": {"jsonPath": "{.metadata.name}"}})
+    else:
+        claim["metadata"] = {"name": parameter("pvc_name")}
+    action = "create" if image == CREATE else "delete"
+    return models.Template.model_validate(
+        {
+            "name": name,
+            "inputs": {"parameters": [{"name": key} for key in given]},
+            "outputs": {"parameters": outputs} if outputs else None,
+            "resource": {"action": action, "manifest": document(claim)},
+        }
+    )
+
+
+def _claim(given: Mapping[str, Value]) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"name": given.get("pvc_name", name_of("pod.name"))}
+    if "pvc_name_suffix" in given:
+        metadata["name"] = Value(f"pod.name + {given['pvc_name_suffix'].native}")
+    if "annotations" in given:
+        metadata["annotations"] = given["annotations"]
+    spec: dict[str, Any] = {
+        "accessModes": given["access_modes"],
+        "resources": {"requests": {"storage": given["size"]}},
+    }
+    for key in sorted(given.keys() & _FIELDS.keys()):
+        spec[_FIELDS[key]] = given[key]
+    return {"metadata": metadata, "spec": spec}

@@ -1,0 +1,53 @@
+"""Compile pipelines for plain Argo."""
+
+import tempfile
+from pathlib import Path
+
+from hera.workflows import WorkflowTemplate
+
+from components.errors import InputError
+from pipelines.catalog import Pipeline
+from pipelines.targets.argo.reading import read
+from pipelines.targets.argo.rendering import workflow_template
+from pipelines.targets.kubeflow import compiling
+
+
+def compiled(pipeline: Pipeline, claims: dict[str, Path], service_account: str) -> WorkflowTemplate:
+    """Returns a pipeline as a WorkflowTemplate.
+
+    Args:
+        pipeline: The pipeline.
+        claims: What all of its pods have mounted, as ``kubeflow.compiling.mounts`` returns it.
+        service_account: The service account of its pods.
+    """
+    with tempfile.TemporaryDirectory(prefix="trireme-") as directory:
+        return workflow_template(
+            read(compiling.write(pipeline, Path(directory), claims)), service_account
+        )
+
+
+def write(
+    pipeline: Pipeline, directory: Path, claims: dict[str, Path], service_account: str
+) -> Path:
+    """Writes a pipeline's WorkflowTemplate.
+
+    Args:
+        pipeline: The pipeline.
+        directory: Where the file goes, made if it is not there.
+        claims: What all of its pods have mounted.
+        service_account: The service account of its pods.
+
+    Returns:
+        The file, named after the pipeline.
+
+    Raises:
+        InputError: The file cannot be written.
+    """
+    file = directory / f"{pipeline.name}.yaml"
+    text = compiled(pipeline, claims, service_account).to_yaml()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    except OSError as error:
+        raise InputError(f"--output {directory}: cannot be written: {error}") from None
+    return file

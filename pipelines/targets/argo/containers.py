@@ -1,0 +1,147 @@
+"""The template of a task that is a container: the same image and command as on Kubeflow."""
+
+import hashlib
+from typing import Any
+
+from hera.workflows import models
+
+from pipelines.targets.argo import pod as pods
+from pipelines.targets.argo.expressions import encoded, is_known, parameter
+from pipelines.targets.argo.outputs import EXECUTOR_OUTPUT
+from pipelines.targets.argo.placeholders import WORKSPACE, pieces
+from pipelines.targets.argo.reading import only, plain
+from pipelines.targets.argo.steps import DIRECTORY, FILE, IN_LOOP, OUTPUTS, Step
+from pipelines.targets.argo.texts import NOTHING, document, manifest, shown, word
+
+CACHE, CACHED_FOR = "trireme-cache", "720h"
+"""The ConfigMap that holds the outputs of steps that kfp would cache, and how long they count."""
+
+
+def template(step: Step, name: str) -> models.Template:
+    """Returns the template of a step.
+
+    Args:
+        step: The step.
+        name: What it is to be called.
+
+    Raises:
+        NotOnArgo: Something cannot be expressed.
+    """
+    given = step.container
+    only(("image", "command", "args", "env", "resources"), given, f"task {step.name}")
+    pod = pods.pod(given, step.config, step.name, step.refer, step.text)
+    _mount(pod, step)
+    handed_on = step.component.get("taskConfigPassthroughs", [])
+    step.task_config = pods.handed_on(pod, handed_on)
+    command, args = step.words(given.get("command", [])), step.words(given.get("args", []))
+    env = [
+        each | {"value": word(each["value"])} if "value" in each else each
+        for each in pod.shared["env"] or []
+    ]
+    if any(NOTHING in text for text in [*command, *args, *(each.get("value", "") for each in env)]):
+        env = [{"name": NOTHING, "value": ""}, *env]
+    image = "".join(
+        f"{{{{={step.placeholder(piece).native}}}}}" if is_placeholder else piece
+        for is_placeholder, piece in pieces(given["image"])
+    )
+    container: dict[str, Any] = {
+        "name": "",
+        "image": image,
+        "command": command,
+        "args": args,
+        "env": env,
+        "volumeMounts": pod.shared["volumeMounts"],
+        "imagePullPolicy": pod.pull_policy,
+        "securityContext": pod.security,
+    }
+    volumes = [each for each in pod.shared["volumes"] if each["name"] != pods.WORKSPACE_VOLUME]
+    made: dict[str, Any] = {
+        "name": name,
+        "inputs": _if_any({"parameters": _inputs(step)}),
+        "outputs": _if_any({"parameters": _outputs(step)}),
+        "volumes": volumes,
+        "metadata": _if_any({"labels": pod.labels, "annotations": pod.annotations}),
+        "activeDeadlineSeconds": pod.deadline,
+        "memoize": _memoize(step, container),
+    }
+    _place(pod, made, container)
+    made["container"] = _if_any(container)
+    return models.Template.model_validate(_if_any(manifest(made)))
+
+
+def _mount(pod: pods.Pod, step: Step) -> None:
+    """Mounts what a step reads and writes."""
+    if step.has_workspace or step.artifacts or step.output_artifacts:
+        pod.add_workspace()
+    if step.output_artifacts and not step.has_executor:
+        # The kubelet makes the directory; kfp's executor would make it itself.
+        mount = {"name": pods.WORKSPACE_VOLUME, "mountPath": step.root}
+        sub_path = step.root.removeprefix(f"{WORKSPACE}/")
+        pod.shared["volumeMounts"].append(mount | {"subPath": sub_path})
+    if step.root == OUTPUTS and (step.has_executor or step.output_parameters):
+        pod.add_volume("outputs", {"emptyDir": {}}, {"mountPath": OUTPUTS})
+
+
+def _place(pod: pods.Pod, made: dict[str, Any], container: dict[str, Any]) -> None:
+    """Says where a pod may run and what it gets; what is known at run time only, as a patch."""
+    patch: dict[str, Any] = {}
+    for key in ("tolerations", "nodeSelector", "affinity"):
+        (made if is_known(pod.shared[key]) else patch)[key] = pod.shared[key]
+    resources = pod.shared["resources"]
+    if is_known(resources):
+        container["resources"] = resources
+    else:
+        patch["containers"] = [{"name": "main", "resources": resources}]
+    if pod.pull_secrets:
+        patch["imagePullSecrets"] = [{"name": each} for each in pod.pull_secrets]
+    made["podSpecPatch"] = document(patch) if patch else None
+
+
+def _inputs(step: Step) -> list[dict[str, Any]]:
+    made = []
+    for key in step.input_names():
+        spec: dict[str, Any] = step.parameters.get(key) or step.artifacts.get(key) or {}
+        about = {"description": shown(spec["description"])} if "description" in spec else {}
+        if key in step.given or key in step.more:
+            made.append({"name": key, **about})
+        else:
+            default = plain(spec.get("defaultValue"), spec.get("parameterType", ""))
+            made.append({"name": key, "value": encoded(default), **about})
+    if IN_LOOP in step.directory:
+        made.append({"name": DIRECTORY})
+    return made
+
+
+def _outputs(step: Step) -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = []
+    if step.has_executor and (step.output_parameters or step.output_artifacts):
+        made.append({"name": EXECUTOR_OUTPUT, "valueFrom": {"path": f"{step.root}/{FILE}"}})
+    for key, spec in step.output_parameters.items():
+        if step.has_executor and not step.writes_files:
+            continue
+        source = {"path": f"{step.root}/{key}"}
+        if step.has_executor:
+            source["default"] = "" if spec["parameterType"] == "STRING" else "null"
+        made.append({"name": key, "valueFrom": source})
+    return made
+
+
+def _memoize(step: Step, container: dict[str, Any]) -> dict[str, Any] | None:
+    """Returns how Argo remembers the outputs of a step that has no files, which go with the run."""
+    caching = step.task.get("cachingOptions", {})
+    if not caching.get("enableCache") or not step.output_parameters:
+        return None
+    if step.artifacts or step.output_artifacts or step.has_workspace:
+        return None
+    content = hashlib.sha256(document(container).encode()).hexdigest()[:16]
+    inputs = [parameter(key).json for key in step.input_names()]
+    values = f"-{{{{=sprig.sha256sum(join([{', '.join(inputs)}], '\\n'))}}}}" if inputs else ""
+    return {
+        "key": caching.get("cacheKey") or f"{content}{values}",
+        "maxAge": CACHED_FOR,
+        "cache": {"configMap": {"name": CACHE}},
+    }
+
+
+def _if_any(fields: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if value not in (None, [], {}, "")}

@@ -1,0 +1,162 @@
+r"""The expressions that carry values from step to step, in the language of Argo's ``{{=…}}`` tags.
+
+Argo substitutes text, and more than once: what it has put into a template it reads again for tags,
+and of what a container gets the kubelet expands ``$(…)``. So values travel as JSON in which there
+is neither ``{{`` nor ``$`` but ``{\u007b`` and ``\u0024``: the same value, and nothing to expand.
+
+The language: https://expr-lang.org/docs/language-definition; what Argo adds to it:
+https://argo-workflows.readthedocs.io/en/latest/variables/#expression
+"""
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_KEYWORDS = (
+    *("in", "not", "and", "or", "matches", "contains", "startsWith", "endsWith"),
+    *("let", "if", "else", "true", "false", "nil"),
+)
+_TO_JSON = r" | toJson() | replace('{' + '{', '{\\u007b') | replace('$', '\\u0024')"
+
+
+@dataclass(frozen=True)
+class Value:
+    """What a parameter or an artifact will be at run time.
+
+    Attributes:
+        native: An expression that evaluates to the value itself.
+        text: An expression that evaluates to its JSON, where there is a shorter one than to encode
+            ``native``.
+        maybe_absent: Whether it may be null because nobody has given it.
+    """
+
+    native: str
+    text: str = ""
+    maybe_absent: bool = False
+
+    @property
+    def json(self) -> str:
+        """An expression that evaluates to the value's JSON."""
+        return self.text or to_json(self.native)
+
+    @property
+    def tag(self) -> str:
+        """The value's JSON as an argument of Argo's."""
+        return f"{{{{={self.json}}}}}"
+
+
+@dataclass(frozen=True)
+class Constant(Value):
+    """A value that is known now; needs no expression, and no argument.
+
+    Attributes:
+        value: The value.
+    """
+
+    native: str = field(init=False, default="")
+    value: Any = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "native", native(self.value))
+        object.__setattr__(self, "text", quoted(encoded(self.value)))
+
+    @property
+    def tag(self) -> str:
+        """The value's JSON as an argument of Argo's."""
+        return encoded(self.value)
+
+
+def to_json(native: str) -> str:
+    """Returns an expression that evaluates to the JSON of another one's value."""
+    return f"{native}{_TO_JSON}"
+
+
+def encoded(value: Any) -> str:
+    """Returns a value's JSON in which there is nothing that Argo or the kubelet would expand."""
+    text = json.dumps(value).replace("$", r"\u0024").replace("\x7f", r"\u007f")
+    return re.sub(r"\{(?=\{)", r"\\u007b", text)
+
+
+def quoted(text: str) -> str:
+    """Returns a text as a string of the expression language."""
+    letters = []
+    for letter, after in zip(text, text[1:] + " ", strict=False):
+        if letter in "'\\":
+            letters.append(f"\\{letter}")
+        elif not letter.isprintable() or (letter in "{}" and letter == after):
+            letters.append(f"\\U{ord(letter):08x}")
+        else:
+            letters.append(letter)
+    return f"'{''.join(letters)}'"
+
+
+def member(of: str, name: str, *, guarded: bool = False) -> str:
+    """Returns an expression for a member of a map.
+
+    Args:
+        of: An expression that evaluates to the map.
+        name: The member.
+        guarded: Whether it is null, and no error, where there is no map.
+    """
+    if _NAME.fullmatch(name) and name not in _KEYWORDS:
+        return f"{of}{'?.' if guarded else '.'}{name}"
+    return f"{of}{'?.' if guarded else ''}[{quoted(name)}]"
+
+
+def parameter(name: str, *, maybe_absent: bool = False) -> Value:
+    """Returns the value of an input parameter of the template that the expression is in."""
+    return encoded_in(member("inputs.parameters", name), maybe_absent=maybe_absent)
+
+
+def encoded_in(text: str, *, maybe_absent: bool = False) -> Value:
+    """Returns the value whose JSON an expression evaluates to."""
+    return Value(f"fromJSON({text})", text, maybe_absent)
+
+
+def name_of(native: str) -> Value:
+    """Returns the value of an expression for a name that Kubernetes allows: it needs no escapes."""
+    return Value(native, f"'\"' + {native} + '\"'")
+
+
+def output(task: str, name: str, *, guarded: bool = False) -> str:
+    """Returns an expression for an output parameter of a task, as Argo has it.
+
+    Args:
+        task: The task.
+        name: The output.
+        guarded: Whether it is null, and no error, where the task has no outputs.
+    """
+    outputs = f"{member('tasks', task)}.outputs"
+    return member(
+        f"{outputs}?.parameters" if guarded else f"{outputs}.parameters", name, guarded=guarded
+    )
+
+
+def native(content: Any) -> str:
+    """Returns an expression for what may hold Values."""
+    if isinstance(content, Value):
+        return content.native
+    if isinstance(content, dict):
+        members = ", ".join(f"{native(key)}: {native(each)}" for key, each in content.items())
+        return f"({{{members} }})"  # two braces would be the end of a tag
+    if isinstance(content, list):
+        return f"[{', '.join(map(native, content))}]"
+    if isinstance(content, str):
+        return quoted(content)
+    return "nil" if content is None else json.dumps(content)
+
+
+def is_known(content: Any) -> bool:
+    """Whether nothing in it is a Value that is known at run time only."""
+    if isinstance(content, dict):
+        return all(is_known(each) for pair in content.items() for each in pair)
+    if isinstance(content, list):
+        return all(map(is_known, content))
+    return not isinstance(content, Value)
+
+
+def filled_in(content: Any) -> Value:
+    """Returns the value that what may hold Values has at run time."""
+    return Constant(value=content) if is_known(content) else Value(native(content))

@@ -1,0 +1,301 @@
+"""Tasks that consist of others: Argo's DAG templates, and what in them comes after what."""
+
+from graphlib import TopologicalSorter
+from typing import Any
+
+from hera.workflows import models
+
+from pipelines.targets.argo import claims, containers, loops
+from pipelines.targets.argo.conditions import condition
+from pipelines.targets.argo.expressions import Value, encoded, filled_in, parameter
+from pipelines.targets.argo.outputs import constant, of_dag, of_file
+from pipelines.targets.argo.reading import NotOnArgo, only, plain
+from pipelines.targets.argo.scope import Scope, filled, is_last_resort
+from pipelines.targets.argo.steps import DIRECTORY, IN_LOOP, Step
+from pipelines.targets.argo.templates import (
+    Task,
+    Templates,
+    absent_inputs,
+    arguments_of,
+    depends,
+    inside_of,
+    needs_of,
+    refine,
+    short_names,
+    task_names,
+)
+from pipelines.targets.argo.texts import shown
+
+_TASK_FIELDS = (
+    *("taskInfo", "inputs", "dependentTasks", "cachingOptions", "componentRef", "triggerPolicy"),
+    *("artifactIterator", "parameterIterator", "retryPolicy", "iteratorPolicy"),
+)
+
+
+class Dag:
+    """A component that consists of tasks.
+
+    Attributes:
+        inputs: The names of its template's inputs, by kfp's.
+        outputs: The names of its template's outputs, by kfp's.
+    """
+
+    def __init__(
+        self, templates: Templates, component: dict[str, Any], directory: str, absent: set[str]
+    ) -> None:
+        """Prepares a component.
+
+        Args:
+            templates: Where its templates go.
+            component: The component.
+            directory: Its directory among the artifacts; may hold the tag for loops.
+            absent: The inputs that may be null at run time.
+        """
+        self.templates, self.component, self.directory = templates, component, directory
+        self.inputs = short_names(component.get("inputDefinitions", {}))
+        self.outputs = short_names(component.get("outputDefinitions", {}))
+        self._tasks: dict[str, dict[str, Any]] = component["dag"]["tasks"]
+        self._names = task_names(self._tasks)
+        inputs = {
+            key: parameter(name, maybe_absent=key in absent) for key, name in self.inputs.items()
+        }
+        self._scope = Scope(inputs, names=self._names)
+        self._needs = {key: needs_of(task) for key, task in self._tasks.items()}
+        self._imported: dict[str, list[str]] = {}
+        self._calls: dict[str, models.DAGTask] = {}
+        self._ends_apart = False
+
+    def template(self, name: str) -> models.Template:
+        """Returns the template, having made those of all tasks.
+
+        Args:
+            name: What it is to be called.
+
+        Raises:
+            NotOnArgo: Something cannot be expressed.
+        """
+        place = len(self.templates.made)
+        in_order = {key: sorted(self._needs[key]) for key in sorted(self._needs)}
+        for key in TopologicalSorter(in_order).static_order():
+            self._add(key, name)
+        dag: dict[str, Any] = {"tasks": list(self._calls.values())}
+        if self._ends_apart:
+            # Argo goes by the tasks that nothing comes after; kfp by all.
+            dag |= {"target": " ".join(self._calls), "failFast": False}
+        made = models.Template(
+            name=name,
+            inputs=models.Inputs(parameters=self._input_parameters())
+            if self.inputs or IN_LOOP in self.directory
+            else None,
+            outputs=self._outputs(),
+            dag=models.DAGTemplate.model_validate(dag),
+        )
+        self.templates.made.insert(place, made)
+        return made
+
+    def _add(self, key: str, within: str) -> None:
+        """Adds a task, and makes its template."""
+        spec = self._tasks[key]
+        only(_TASK_FIELDS, spec, f"task {key}")
+        component = self.templates.compiled.component(spec)
+        executor = self.templates.compiled.executors.get(component.get("executorLabel", ""), {})
+        if "importer" in executor:
+            self._import(key, spec, component, executor["importer"])
+            return
+        name = self._names[key]
+        template_name = self.templates.name(name, within)
+        directory = f"{self.directory}/{name}".strip("/")
+        task = Task(key, name, template_name, spec, component, directory)
+        if "parameterIterator" in spec or "artifactIterator" in spec:
+            template, given = self._loop(task)
+        elif "dag" in component:
+            template, given = self._nested(task)
+        elif "container" in executor:
+            template, given = self._step(task, executor["container"])
+        else:
+            raise NotOnArgo(f"task {key}", " and ".join(executor) or "a component of nothing")
+        refine(template, task)
+        arguments = arguments_of(given)
+        if IN_LOOP in self.directory and template.resource is None:
+            arguments.append(models.Parameter(name=DIRECTORY, value=task.directory))
+        self._call(task, arguments)
+
+    def _call(self, task: Task, arguments: list[models.Parameter]) -> None:
+        """Adds the call of a task's template, or makes it the exit hook of the task it is for."""
+        called = models.Arguments(parameters=arguments) if arguments else None
+        upstream = self._upstream(self._needs[task.key])
+        last = is_last_resort(task.spec)
+        if last and self._is_exit_handler(task.key, upstream):
+            hook = models.LifecycleHook(template=task.template, arguments=called)
+            self._calls[upstream[0]].hooks = {"exit": hook}
+            return
+        self._ends_apart |= last
+        trigger = task.spec.get("triggerPolicy", {}).get("condition")
+        values = self._scope.given(task.key, task.spec, task.component) if trigger else {}
+        self._calls[task.name] = models.DAGTask(
+            name=task.name,
+            template=task.template,
+            arguments=called,
+            depends=depends(upstream, ended=last),
+            when=f"{{{{={condition(trigger, values, task.key)}}}}}" if trigger else None,
+        )
+
+    def _upstream(self, needs: set[str]) -> list[str]:
+        """Returns the tasks in Argo that come before one; nothing runs to import."""
+        made: dict[str, None] = {}
+        for key in sorted(needs):
+            made |= dict.fromkeys(self._imported.get(key, [self._names[key]]))
+        return list(made)
+
+    def _is_exit_handler(self, key: str, upstream: list[str]) -> bool:
+        """Whether a task can be another's exit hook, which runs when a run is stopped, too."""
+        if len(upstream) != 1 or self._calls[upstream[0]].hooks:
+            return False
+        return not any(key in needs for needs in self._needs.values())
+
+    def _nested(self, task: Task) -> tuple[models.Template, dict[str, Value]]:
+        given = self._scope.given(task.key, task.spec, task.component)
+        inside = Dag(
+            self.templates,
+            task.component,
+            inside_of(task.directory),
+            absent_inputs(task.component, given),
+        )
+        template = inside.template(task.template)
+        self._leave(task, inside.outputs)
+        return template, {
+            inside.inputs[key]: value for key, value in given.items() if key in inside.inputs
+        }
+
+    def _loop(self, task: Task) -> tuple[models.Template, dict[str, Value]]:
+        if "dag" not in task.component:
+            raise NotOnArgo(f"task {task.key}", "a loop over a single step")
+        given = self._scope.given(task.key, task.spec, task.component)
+        body_name = self.templates.name(f"{task.template}-round")
+        place = len(self.templates.made)
+        inside = Dag(self.templates, task.component, IN_LOOP, absent_inputs(task.component, given))
+        inside.template(body_name)
+        directory = inside_of(task.directory)
+        template, values = loops.template(
+            task, directory, given, body_name, inside.inputs, inside.outputs
+        )
+        self.templates.made.insert(place, template)
+        self._leave(task, inside.outputs)
+        return template, values
+
+    def _leave(self, task: Task, outputs: dict[str, str]) -> None:
+        """Remembers where the outputs of a task that consists of others are."""
+        defined = task.component.get("outputDefinitions", {})
+        for kind, known in (
+            ("parameters", self._scope.parameters),
+            ("artifacts", self._scope.artifacts),
+        ):
+            for key in defined.get(kind, {}):
+                known[task.key, key] = of_dag(task.name, outputs[key])
+
+    def _step(
+        self, task: Task, container: dict[str, Any]
+    ) -> tuple[models.Template, dict[str, Value]]:
+        image = container["image"]
+        if image in (claims.CREATE, claims.DELETE):
+            given = self._scope.given(task.key, task.spec, task.component)
+            template = claims.template(task.template, task.key, image, given)
+            self._scope.parameters[task.key, "name"] = of_file(task.name, "name", "STRING")
+            self.templates.made.append(template)
+            return template, given
+        compiled = self.templates.compiled
+        step = Step(
+            name=task.key,
+            task=task.spec,
+            component=task.component,
+            container=container,
+            config=compiled.kubernetes.get(task.component["executorLabel"], {}),
+            scope=self._scope,
+            directory=inside_of(task.directory),
+            has_workspace=compiled.workspace is not None,
+        )
+        template = containers.template(step, task.template)
+        for kind, key, output in step.outputs(task.name):
+            known = self._scope.parameters if kind == "parameters" else self._scope.artifacts
+            known[task.key, key] = output
+        self.templates.made.append(template)
+        return template, step.arguments()
+
+    def _import(
+        self,
+        key: str,
+        spec: dict[str, Any],
+        component: dict[str, Any],
+        importer: dict[str, Any],
+    ) -> None:
+        """Makes the artifact that an importer stands for, for which nothing has to run."""
+        if importer.get("downloadToWorkspace"):
+            raise NotOnArgo(f"task {key}", "downloading an imported artifact to the workspace")
+        given = self._scope.given(key, spec, component)
+        uri = importer["artifactUri"]
+        artifact = {
+            "name": "artifact",
+            "uri": given[uri["runtimeParameter"]]
+            if "runtimeParameter" in uri
+            else filled(uri["constant"], given, key),
+            "type": importer["typeSchema"],
+            "metadata": filled(importer.get("metadata", {}), given, key),
+        }
+        for output in component["outputDefinitions"]["artifacts"]:
+            self._scope.artifacts[key, output] = constant(filled_in([artifact]))
+        self._imported[key] = self._upstream(self._needs[key])
+
+    def _input_parameters(self) -> list[models.Parameter]:
+        inputs = self.component.get("inputDefinitions", {})
+        known = {**inputs.get("parameters", {}), **inputs.get("artifacts", {})}
+        made = []
+        for key, name in self.inputs.items():
+            spec = known[key]
+            about = shown(spec["description"]) if "description" in spec else None
+            value = None
+            if spec.get("isOptional") or "defaultValue" in spec:
+                value = encoded(plain(spec.get("defaultValue"), spec.get("parameterType", "")))
+            made.append(models.Parameter(name=name, value=value, description=about))
+        if IN_LOOP in self.directory:
+            made.append(models.Parameter(name=DIRECTORY))
+        return made
+
+    def _outputs(self) -> models.Outputs | None:
+        outputs = self.component["dag"].get("outputs", {})
+        made: dict[str, Value] = {}
+        for key, source in outputs.get("parameters", {}).items():
+            one = source.get("valueFromParameter")
+            chosen = [one] if one else source["valueFromOneof"]["parameterSelectors"]
+            made[key] = self._first(
+                [
+                    (self._scope.parameters, each["producerSubtask"], each["outputParameterKey"])
+                    for each in chosen
+                ]
+            )
+        for key, source in outputs.get("artifacts", {}).items():
+            made[key] = self._first(
+                [
+                    (self._scope.artifacts, each["producerSubtask"], each["outputArtifactKey"])
+                    for each in source["artifactSelectors"]
+                ]
+            )
+        if not made:
+            return None
+        return models.Outputs(
+            parameters=[
+                models.Parameter(
+                    name=self.outputs[key], value_from=models.ValueFrom(expression=value.json)
+                )
+                for key, value in made.items()
+            ]
+        )
+
+    def _first(self, sources: list[tuple[Any, str, str]]) -> Value:
+        """Returns the value of the first of some outputs whose task has run."""
+        if len(sources) == 1:
+            outputs, task, key = sources[0]
+            is_sure = "condition" not in self._tasks[task].get("triggerPolicy", {})
+            value: Value = outputs[task, key](not is_sure)
+            return value
+        natives = [outputs[task, key](True).native for outputs, task, key in sources]
+        return Value(f"({' ?? '.join(natives)})")

@@ -1,0 +1,119 @@
+"""Loops: a template whose one task is called once for each item, and what comes together of it."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from hera.workflows import models
+
+from pipelines.targets.argo.expressions import (
+    Value,
+    encoded,
+    encoded_in,
+    output,
+    parameter,
+    to_json,
+)
+from pipelines.targets.argo.scope import as_text
+from pipelines.targets.argo.steps import DIRECTORY, IN_LOOP
+from pipelines.targets.argo.templates import Task
+
+ROUND = "round"
+"""The task in a loop that there is one of for each item."""
+
+
+def template(
+    task: Task,
+    directory: str,
+    given: Mapping[str, Value],
+    body: str,
+    inputs: Mapping[str, str],
+    outputs: Mapping[str, str],
+) -> tuple[models.Template, dict[str, Value]]:
+    """Returns the template of a loop, and what it is given.
+
+    Args:
+        task: The loop.
+        directory: Its directory among the artifacts; may be the tag for loops.
+        given: The inputs of the loop's task, by kfp's names.
+        body: The name of the template of what is done for each item.
+        inputs: The names of its inputs, by kfp's.
+        outputs: The names of its outputs, by kfp's.
+    """
+    iterator = task.spec.get("parameterIterator") or task.spec["artifactIterator"]
+    is_artifact = "artifactIterator" in task.spec
+    item = iterator["itemInput"]
+    kind = (
+        task.component["inputDefinitions"].get("parameters", {}).get(item, {}).get("parameterType")
+    )
+    source = iterator["items"]
+    passed = {key: value for key, value in given.items() if key in inputs and key != item}
+    values = {inputs[key]: value for key, value in passed.items()}
+    arguments = {name: parameter(name) for name in values}
+    call: dict[str, Any] = {"name": ROUND, "template": body}
+    if "raw" in source:
+        items = json.loads(source["raw"])
+        call["withItems"] = [
+            {"index": index, "item": encoded(_as(each, kind))} for index, each in enumerate(items)
+        ]
+    else:
+        key = source.get("inputParameter") or source["inputArtifact"]
+        if inputs.get(key) not in values:
+            values[key] = given[key]
+            arguments.pop(key, None)
+        call["withParam"] = _items(parameter(inputs.get(key, key)).native, kind, is_artifact)
+    arguments[inputs[item]] = encoded_in("item.item")
+    parameters = [models.Parameter(name=name, value=value.tag) for name, value in arguments.items()]
+    of_round = f"{directory}/{{{{item.index}}}}"
+    parameters.append(models.Parameter(name=DIRECTORY, value=of_round))
+    call["arguments"] = models.Arguments(parameters=parameters)
+    limit = task.spec.get("iteratorPolicy", {}).get("parallelismLimit")
+    names = [models.Parameter(name=name) for name in values]
+    if directory == IN_LOOP:
+        names.append(models.Parameter(name=DIRECTORY))
+    made = models.Template(
+        name=task.template,
+        inputs=models.Inputs(parameters=names) if names else None,
+        outputs=_collected(task, outputs),
+        parallelism=limit or None,
+        dag=models.DAGTemplate.model_validate({"tasks": [call]}),
+    )
+    return made, values
+
+
+def _as(item: Any, kind: str | None) -> Any:
+    if isinstance(item, float) and kind == "NUMBER_INTEGER":
+        return int(item)
+    return encoded(item) if kind == "STRING" and not isinstance(item, str) else item
+
+
+def _items(items: str, kind: str | None, is_artifact: bool) -> str:
+    """Returns the argument that has Argo loop over a list: of indices and of items as JSON."""
+    item = "items[#]"
+    if is_artifact:
+        item = f"[{item}]"
+    elif kind == "STRING":
+        item = as_text(item)
+    pair = f"({{index: #, item: {to_json(item)} }})"
+    each = f"let items = {items}; {to_json(f'map(0..len(items) - 1, {pair})')}"
+    return f"{{{{={each}}}}}"
+
+
+def _collected(task: Task, outputs: Mapping[str, str]) -> models.Outputs | None:
+    """Returns the loop's outputs: of each of its body's, the list of those of all items."""
+    defined = task.component.get("outputDefinitions", {})
+    made = []
+    for kind in ("parameters", "artifacts"):
+        for key in defined.get(kind, {}):
+            name = outputs[key]
+            # What Argo brings together are texts, or where all are JSON's maps or lists, those.
+            text = f"{output(ROUND, name, guarded=True)} ?? '[]'"
+            each = "type(#) == 'string' ? fromJSON(#) : #"
+            native = f"map(fromJSON({text}), {each})"
+            if kind == "artifacts":
+                native = f"reduce({native}, concat(#acc, #), [])"
+            expression = to_json(native)
+            made.append(
+                models.Parameter(name=name, value_from=models.ValueFrom(expression=expression))
+            )
+    return models.Outputs(parameters=made) if made else None

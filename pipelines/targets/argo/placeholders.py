@@ -1,0 +1,83 @@
+"""kfp's placeholders in constants, commands and arguments.
+
+What they are: https://www.kubeflow.org/docs/components/pipelines/user-guides/components/.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+WORKSPACE = "/kfp-workspace"
+"""Where every step finds the run workspace; the name is kfp's."""
+
+ARTIFACTS = f"{WORKSPACE}/artifacts"
+"""Where the run's artifacts are."""
+
+OF_THE_RUN = {
+    ".pipeline_job_name": "workflow.name",
+    ".pipeline_job_resource_name": "workflow.name",
+    ".pipeline_job_uuid": "workflow.uid",
+    ".pipeline_job_create_time_utc": "workflow.creationTimestamp.RFC3339",
+    ".pipeline_job_schedule_time_utc": "workflow.creationTimestamp.RFC3339",
+}
+"""What is the same in the whole run, and what Argo calls it."""
+
+_PLACEHOLDER = re.compile(r"\{\{\$(.*?)\}\}", re.DOTALL)
+_KEYED = re.compile(
+    r"\.(inputs|outputs)\.(parameters|artifacts)\['{1,2}(.+?)'{1,2}\]"
+    r"(?:\.(path|uri|output_file|metadata))?(?:\['{1,2}(.+?)'{1,2}\])?"
+)
+
+
+class Keyed(NamedTuple):
+    """A placeholder such as ``{{$.inputs.artifacts['model'].metadata['framework']}}``.
+
+    Attributes:
+        side: ``inputs`` or ``outputs``.
+        kind: ``parameters`` or ``artifacts``.
+        key: Which of them.
+        attribute: What of it; empty for all of it.
+        item: What of its metadata; empty for all of it.
+    """
+
+    side: str
+    kind: str
+    key: str
+    attribute: str
+    item: str
+
+
+def keyed(inside: str) -> Keyed | None:
+    """Returns what the inside of a placeholder asks for, if it is of an input or an output."""
+    match = _KEYED.fullmatch(inside)
+    return Keyed(*(group or "" for group in match.groups())) if match else None
+
+
+def pieces(text: str) -> list[tuple[bool, str]]:
+    """Returns the pieces of a text: whether each is a placeholder, and the text or its inside."""
+    parts = _PLACEHOLDER.split(text)
+    return [(bool(index % 2), part) for index, part in enumerate(parts) if part or index % 2]
+
+
+def words(text: str, is_given: Callable[[str], bool]) -> list[str]:
+    """Returns the words of a command line that a word of kfp's stands for.
+
+    Args:
+        text: The word, which may be one of kfp's structures that become several, or none.
+        is_given: Whether there is an input of a name.
+    """
+    if text.startswith(('{"Concat": ', '{"IfPresent": ')):
+        return _words(json.loads(text), is_given)
+    return [text]
+
+
+def _words(structure: Any, is_given: Callable[[str], bool]) -> list[str]:
+    if isinstance(structure, str):
+        return [structure]
+    if isinstance(structure, list):
+        return [word for each in structure for word in _words(each, is_given)]
+    if "Concat" in structure:
+        return ["".join(_words(structure["Concat"], is_given))]
+    choice = structure["IfPresent"]
+    return _words(choice.get("Then" if is_given(choice["InputName"]) else "Else", []), is_given)

@@ -1,0 +1,290 @@
+"""What a pipeline says of a step's pod: resources, variables, volumes, placement.
+
+What kfp-kubernetes writes is in
+https://github.com/kubeflow/pipelines/blob/master/kubernetes_platform/proto/kubernetes_executor_config.proto
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipelines.targets.argo.expressions import Constant, Value, filled_in, name_of, native
+from pipelines.targets.argo.placeholders import WORKSPACE
+from pipelines.targets.argo.reading import NotOnArgo, only, whole
+
+WORKSPACE_VOLUME = "workspace"
+
+_KNOWN = (
+    *("secretAsVolume", "secretAsEnv", "configMapAsVolume", "configMapAsEnv", "fieldPathAsEnv"),
+    *("pvcMount", "emptyDirMounts", "enabledSharedMemory", "genericEphemeralVolume"),
+    *("nodeSelector", "tolerations", "nodeAffinity", "podAffinity"),
+    *("podMetadata", "imagePullSecret", "imagePullPolicy"),
+    *("activeDeadlineSeconds", "securityContext"),
+)
+
+_HANDED_ON = {
+    "RESOURCES": ("resources",),
+    "ENV": ("env",),
+    "KUBERNETES_TOLERATIONS": ("tolerations",),
+    "KUBERNETES_NODE_SELECTOR": ("nodeSelector",),
+    "KUBERNETES_AFFINITY": ("affinity",),
+    "KUBERNETES_VOLUMES": ("volumes", "volumeMounts"),
+}
+"""The fields of kfp's TaskConfig that each of its passthroughs stands for."""
+
+Reference = Callable[[dict[str, Any]], Value]
+"""Returns the value, in the step's own template, of a reference of kfp's."""
+
+
+@dataclass
+class Pod:
+    """What a step's pod is to be like, as Kubernetes spells it; strings may be Values.
+
+    Attributes:
+        shared: What a task may hand on to a workload that it launches, by kfp's names.
+        labels: The pod's labels.
+        annotations: The pod's annotations.
+        pull_secrets: Names of Secrets that open registries.
+        pull_policy: When its image is pulled.
+        deadline: Seconds after which it is ended.
+        security: The container's security context.
+    """
+
+    shared: dict[str, Any]
+    labels: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
+    pull_secrets: list[Any] = field(default_factory=list)
+    pull_policy: str | None = None
+    deadline: int | None = None
+    security: dict[str, Any] | None = None
+
+    def add_volume(self, name: str, source: dict[str, Any], mount: dict[str, Any]) -> None:
+        """Adds a volume and where it is mounted."""
+        self.shared["volumes"].append({"name": name, **source})
+        self.shared["volumeMounts"].append({"name": name, **mount})
+
+    def add_workspace(self) -> None:
+        """Mounts the run workspace."""
+        claim = {"claimName": name_of(f"workflow.name + '-{WORKSPACE_VOLUME}'")}
+        source = {"persistentVolumeClaim": claim}
+        self.add_volume(WORKSPACE_VOLUME, source, {"mountPath": WORKSPACE})
+
+
+def pod(
+    container: dict[str, Any],
+    config: dict[str, Any],
+    task: str,
+    refer: Reference,
+    text: Callable[[str], Any],
+) -> Pod:
+    """Returns the pod of a step.
+
+    Args:
+        container: kfp's ``PipelineContainerSpec``.
+        config: kfp-kubernetes' ``KubernetesExecutorConfig``.
+        task: The task's name.
+        refer: Returns the value of a reference.
+        text: Returns a text with kfp's placeholders filled.
+
+    Raises:
+        NotOnArgo: Something cannot be expressed.
+    """
+    only(_KNOWN, config, f"task {task}")
+    shared: dict[str, Any] = {"resources": _resources(container.get("resources", {}), text)}
+    shared |= {"env": _env(container, config, refer), "volumes": [], "volumeMounts": []}
+    shared["tolerations"] = _tolerations(config.get("tolerations", []), refer)
+    selector = config.get("nodeSelector", {})
+    by_name = selector.get("nodeSelectorJson")
+    shared["nodeSelector"] = refer(by_name) if by_name else selector.get("labels", {})
+    shared["affinity"] = _affinity(config, task, refer)
+    metadata, security = config.get("podMetadata", {}), config.get("securityContext")
+    made = Pod(
+        shared,
+        metadata.get("labels", {}),
+        metadata.get("annotations", {}),
+        [_name(each, "secretName", refer) for each in config.get("imagePullSecret", [])],
+        config.get("imagePullPolicy"),
+        int(config.get("activeDeadlineSeconds", 0)) or None,
+    )
+    if security is not None:
+        identity = {
+            key: int(value) if key != "runAsNonRoot" else value for key, value in security.items()
+        }
+        made.security = identity | {"capabilities": {"drop": ["ALL"]}}
+    _add_volumes(made, config, refer)
+    return made
+
+
+def handed_on(made: Pod, passthroughs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Returns kfp's TaskConfig: what a task hands on; what its own pod is to be without is removed.
+
+    Args:
+        made: The task's pod.
+        passthroughs: The component's ``taskConfigPassthroughs``.
+    """
+    config = {}
+    for passthrough in passthroughs:
+        for name in _HANDED_ON[passthrough["field"]]:
+            config[name] = made.shared[name]
+            if not passthrough.get("applyToTask"):
+                made.shared[name] = {}
+    return config
+
+
+def _name(source: dict[str, Any], field_name: str, refer: Reference) -> Any:
+    """Returns the name of a Secret, ConfigMap or claim."""
+    reference = source.get(f"{field_name}Parameter")
+    if reference is None:
+        return source[field_name]
+    value = refer(reference)
+    return value.value if isinstance(value, Constant) else value
+
+
+def _resources(resources: dict[str, Any], text: Callable[[str], Any]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for side in ("Limit", "Request"):
+        for kind, unit in (("Cpu", ""), ("Memory", "G")):
+            old = resources.get(f"{kind.lower()}{side}")
+            given = resources.get(f"resource{kind}{side}") or (f"{whole(old)}{unit}" if old else "")
+            if given:
+                made.setdefault(f"{side.lower()}s", {})[kind.lower()] = text(given)
+    if "accelerator" in resources:
+        accelerator = resources["accelerator"]
+        kind = text(accelerator.get("resourceType") or accelerator.get("type", ""))
+        count = text(accelerator.get("resourceCount") or str(accelerator.get("count", "")))
+        made.setdefault("limits", {})[kind] = count
+    return made
+
+
+def _env(
+    container: dict[str, Any], config: dict[str, Any], refer: Reference
+) -> list[dict[str, Any]]:
+    made = [
+        {"name": each["name"], "value": each.get("value", "")} for each in container.get("env", [])
+    ]
+    for each in config.get("fieldPathAsEnv", []):
+        source = {"fieldRef": {"fieldPath": each["fieldPath"]}}
+        made.append({"name": each["name"], "valueFrom": source})
+    for kind, key in (("secret", "secretKey"), ("configMap", "configMapKey")):
+        for each in config.get(f"{kind}AsEnv", []):
+            name = _name(each, f"{kind}Name", refer)
+            optional = {"optional": each["optional"]} if "optional" in each else {}
+            for pair in each["keyToEnv"]:
+                source = {f"{kind}KeyRef": {"name": name, "key": pair[key], **optional}}
+                made.append({"name": pair["envVar"], "valueFrom": source})
+    return made
+
+
+def _add_volumes(made: Pod, config: dict[str, Any], refer: Reference) -> None:
+    for index, each in enumerate(config.get("pvcMount", []), 1):
+        claim = refer(_claim(each))
+        name = claim.value if isinstance(claim, Constant) else claim
+        source = {"persistentVolumeClaim": {"claimName": name}}
+        # The volume is called like the claim, as on Kubeflow, where that is known by now.
+        volume = name if isinstance(name, str) else f"claim-{index}"
+        mount = {"mountPath": each["mountPath"]}
+        made.add_volume(volume, source, mount | _if_given(each, "subPath"))
+    for kind, field_name in (("secret", "secretName"), ("configMap", "name")):
+        for index, each in enumerate(config.get(f"{kind}AsVolume", []), 1):
+            name = _name(each, f"{kind}Name", refer)
+            source = {kind: {field_name: name, "optional": each.get("optional", False)}}
+            volume = name if isinstance(name, str) else f"{kind.lower()}-{index}"
+            made.add_volume(volume, source, {"mountPath": each["mountPath"]})
+    for each in config.get("emptyDirMounts", []):
+        source = {"emptyDir": _if_given(each, "medium", "sizeLimit")}
+        made.add_volume(each["volumeName"], source, {"mountPath": each["mountPath"]})
+    if "enabledSharedMemory" in config:
+        shared = config["enabledSharedMemory"]
+        size = {"sizeLimit": shared["size"]} if shared.get("size") else {}
+        source = {"emptyDir": {"medium": "Memory", **size}}
+        made.add_volume(shared.get("volumeName", "shm"), source, {"mountPath": "/dev/shm"})
+    for each in config.get("genericEphemeralVolume", []):
+        claim_spec = {
+            "accessModes": each["accessModes"],
+            "resources": {"requests": {"storage": each["size"]}},
+        }
+        if not each.get("defaultStorageClass"):
+            claim_spec["storageClassName"] = each.get("storageClassName", "")
+        template = {"metadata": each.get("metadata", {}), "spec": claim_spec}
+        source = {"ephemeral": {"volumeClaimTemplate": template}}
+        made.add_volume(each["volumeName"], source, {"mountPath": each["mountPath"]})
+
+
+def _claim(mount: dict[str, Any]) -> dict[str, Any]:
+    """Returns what a mount's claim is named by; older files say it in another place."""
+    if "pvcNameParameter" in mount:
+        return dict(mount["pvcNameParameter"])
+    if "constant" in mount:
+        return {"runtimeValue": {"constant": mount["constant"]}}
+    return {
+        key: mount[key]
+        for key in ("taskOutputParameter", "componentInputParameter")
+        if key in mount
+    }
+
+
+def _tolerations(given: list[dict[str, Any]], refer: Reference) -> list[Any] | Value:
+    known: list[dict[str, Any]] = []
+    later = []
+    for each in given:
+        if "tolerationJson" in each:
+            later.append(refer(each["tolerationJson"]).native)
+        else:
+            seconds = {key: int(each[key]) for key in ("tolerationSeconds",) if key in each}
+            known.append(each | seconds)
+    if not later:
+        return known
+    # Each is a toleration, a list of them, or null.
+    lists = [f"(type({one}) == 'array' ? {one} : {one} == nil ? [] : [{one}])" for one in later]
+    return Value(f"concat({', '.join([native(known), *lists])})")
+
+
+def _affinity(config: dict[str, Any], task: str, refer: Reference) -> dict[str, Any] | Value:
+    nodes = config.get("nodeAffinity", [])
+    by_name = [each["nodeAffinityJson"] for each in nodes if "nodeAffinityJson" in each]
+    if by_name:
+        if len(nodes) > 1 or "podAffinity" in config:
+            raise NotOnArgo(f"task {task}", "an affinity given as JSON besides another one")
+        return filled_in({"nodeAffinity": refer(by_name[0])})
+    made: dict[str, Any] = {}
+    for each in nodes:
+        term = _if_given(each, "matchExpressions", "matchFields")
+        affinity = made.setdefault("nodeAffinity", {})
+        if "weight" in each:
+            _preferred(affinity).append({"weight": each["weight"], "preference": term})
+        else:
+            required = affinity.setdefault(f"required{_WHEN}", {"nodeSelectorTerms": []})
+            required["nodeSelectorTerms"].append(term)
+    for each in config.get("podAffinity", []):
+        term = _pod_term(each)
+        affinity = made.setdefault("podAntiAffinity" if each.get("anti") else "podAffinity", {})
+        if "weight" in each:
+            _preferred(affinity).append({"weight": each["weight"], "podAffinityTerm": term})
+        else:
+            affinity.setdefault(f"required{_WHEN}", []).append(term)
+    return made
+
+
+_WHEN = "DuringSchedulingIgnoredDuringExecution"
+
+
+def _preferred(affinity: dict[str, Any]) -> list[dict[str, Any]]:
+    preferred: list[dict[str, Any]] = affinity.setdefault(f"preferred{_WHEN}", [])
+    return preferred
+
+
+def _pod_term(each: dict[str, Any]) -> dict[str, Any]:
+    term: dict[str, Any] = {"topologyKey": each["topologyKey"]} | _if_given(each, "namespaces")
+    for field_name, labels, expressions in (
+        ("labelSelector", "matchPodLabels", "matchPodExpressions"),
+        ("namespaceSelector", "matchNamespaceLabels", "matchNamespaceExpressions"),
+    ):
+        selector = {"matchLabels": each.get(labels), "matchExpressions": each.get(expressions)}
+        selector = {key: value for key, value in selector.items() if value}
+        if selector:
+            term[field_name] = selector
+    return term
+
+
+def _if_given(source: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: source[name] for name in names if source.get(name)}

@@ -1,0 +1,179 @@
+"""The values that a task's inputs have, as expressions in the template that the task is in."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from components.errors import InputError
+from pipelines.targets.argo.expressions import Constant, Value, filled_in, member, name_of, native
+from pipelines.targets.argo.outputs import Output
+from pipelines.targets.argo.placeholders import ARTIFACTS, OF_THE_RUN, WORKSPACE, keyed, pieces
+from pipelines.targets.argo.reading import NotOnArgo, plain
+
+_MEMBER = re.compile(r'parseJson\(string_value\)\["(.+)"\]')
+_TEXT = "type(#) == 'string' ? # : toJson(#)"
+
+
+@dataclass
+class Scope:
+    """What can be referred to in a template that consists of tasks.
+
+    Attributes:
+        inputs: The template's own inputs, by kfp's names.
+        parameters: Output parameters of the tasks rendered so far, by task and name.
+        artifacts: Their output artifacts.
+        names: What the tasks are called in Argo.
+    """
+
+    inputs: dict[str, Value] = field(default_factory=dict)
+    parameters: dict[tuple[str, str], Output] = field(default_factory=dict)
+    artifacts: dict[tuple[str, str], Output] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+
+    def given(self, name: str, task: dict[str, Any], component: dict[str, Any]) -> dict[str, Value]:
+        """Returns the values of a task's inputs.
+
+        Args:
+            name: The task's name.
+            task: The task.
+            component: What it is of.
+
+        Raises:
+            NotOnArgo: One cannot be expressed.
+        """
+        inputs = task.get("inputs", {})
+        known = component.get("inputDefinitions", {}).get("parameters", {})
+        guarded = is_last_resort(task)
+        values: dict[str, Value] = {}
+        later = {}
+        for key, source in inputs.get("parameters", {}).items():
+            kind = known.get(key, {}).get("parameterType", "")
+            if "runtimeValue" in source:
+                later[key] = plain(source["runtimeValue"].get("constant"), kind)
+                continue
+            value = self.reference(source, name, guarded=guarded)
+            if guarded and "defaultValue" in known.get(key, {}) and "taskOutputParameter" in source:
+                default = Constant(value=plain(known[key]["defaultValue"], kind))
+                value = Value(f"({value.native} ?? {default.native})")
+            if "parameterExpressionSelector" in source:
+                value = _selected(value, source["parameterExpressionSelector"], kind, name)
+            values[key] = value
+        for key, source in inputs.get("artifacts", {}).items():
+            values[key] = self.reference(source, name, guarded=guarded)
+        # Constants may refer to the other inputs.
+        return values | {key: filled(value, values, name) for key, value in later.items()}
+
+    def reference(self, source: dict[str, Any], task: str, *, guarded: bool = False) -> Value:
+        """Returns the value that a reference of kfp's stands for.
+
+        Args:
+            source: A ``TaskInputsSpec.InputParameterSpec`` or ``InputArtifactSpec``.
+            task: The task that it is for.
+            guarded: Whether it is null, and no error, where it comes from a task without outputs.
+        """
+        try:
+            return self._referred(source, task, guarded)
+        except KeyError as error:
+            raise InputError(f"task {task}: refers to {error}, which nothing gives") from None
+
+    def _referred(self, source: dict[str, Any], task: str, guarded: bool) -> Value:
+        if "componentInputParameter" in source:
+            return self.inputs[source["componentInputParameter"]]
+        if "componentInputArtifact" in source:
+            return self.inputs[source["componentInputArtifact"]]
+        if "taskOutputParameter" in source:
+            wanted = source["taskOutputParameter"]
+            return self.parameters[wanted["producerTask"], wanted["outputParameterKey"]](guarded)
+        if "taskOutputArtifact" in source:
+            wanted = source["taskOutputArtifact"]
+            return self.artifacts[wanted["producerTask"], wanted["outputArtifactKey"]](guarded)
+        if "taskFinalStatus" in source:
+            producer = source["taskFinalStatus"]["producerTask"]
+            return _final_status(producer, self.names[producer])
+        return filled(source["runtimeValue"].get("constant"), {}, task)
+
+
+def is_last_resort(task: dict[str, Any]) -> bool:
+    """Whether a task runs even where what it comes after has failed."""
+    return str(task.get("triggerPolicy", {}).get("strategy", "")) == "ALL_UPSTREAM_TASKS_COMPLETED"
+
+
+def _final_status(task: str, name: str) -> Value:
+    """Returns kfp's ``PipelineTaskFinalStatus`` of a task; Argo knows no message."""
+    state = f"{member('tasks', name)}.status == 'Succeeded' ? 'SUCCEEDED' : 'FAILED'"
+    return filled_in(
+        {
+            "state": Value(state),
+            "pipelineJobResourceName": Value("workflow.name"),
+            "pipelineTaskName": task,
+            "error": {},
+        }
+    )
+
+
+def filled(constant: Any, inputs: Mapping[str, Value], task: str) -> Value:
+    """Returns the value of a constant, the placeholders in it filled.
+
+    Args:
+        constant: The constant.
+        inputs: The inputs that placeholders may refer to.
+        task: The task that it is for.
+
+    Raises:
+        NotOnArgo: There is a placeholder of a kind that Argo has nothing for.
+    """
+    return filled_in(_parts(constant, inputs, task))
+
+
+def _parts(constant: Any, inputs: Mapping[str, Value], task: str) -> Any:
+    if isinstance(constant, str):
+        return _text(constant, inputs, task)
+    if isinstance(constant, dict):
+        return {key: _parts(each, inputs, task) for key, each in constant.items()}
+    if isinstance(constant, list):
+        return [_parts(each, inputs, task) for each in constant]
+    return constant
+
+
+def _text(text: str, inputs: Mapping[str, Value], task: str) -> Any:
+    made: list[Value | str] = []
+    for is_placeholder, piece in pieces(text):
+        filling = _filling(piece, inputs, task) if is_placeholder else piece
+        if made and isinstance(filling, str) and isinstance(made[-1], str):
+            made[-1] += filling
+        else:
+            made.append(filling)
+    if all(isinstance(each, str) for each in made):
+        return "".join(map(str, made))
+    if len(made) == 1:
+        return made[0]
+    return Value(f"join(map({native(made)}, {_TEXT}), '')")
+
+
+def _filling(inside: str, inputs: Mapping[str, Value], task: str) -> Value | str:
+    known = {".workspace_path": WORKSPACE, ".pipeline_root": ARTIFACTS, ".pipeline_task_name": task}
+    if inside in known:
+        return known[inside]
+    if inside in OF_THE_RUN:
+        return name_of(OF_THE_RUN[inside])
+    if inside == ".pipeline_task_uuid":
+        return name_of("pod.name")
+    asked = keyed(inside)
+    if asked and asked[:2] == ("inputs", "parameters") and asked.key in inputs:
+        return inputs[asked.key]
+    raise NotOnArgo(f"task {task}", f"the placeholder {{{{${inside}}}}} in a constant")
+
+
+def _selected(value: Value, selector: str, kind: str, task: str) -> Value:
+    """Returns a member of a value, as text where a step wants text."""
+    match = _MEMBER.fullmatch(selector)
+    if match is None:
+        raise NotOnArgo(f"task {task}", f"the selection {selector!r}")
+    selected = member(value.native, match[1])
+    return Value(as_text(selected) if kind == "STRING" else selected)
+
+
+def as_text(value: str) -> str:
+    """Returns an expression for a value as a parameter of strings gets it."""
+    return f"map([{value}], {_TEXT})[0]"

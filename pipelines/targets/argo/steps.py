@@ -1,0 +1,290 @@
+"""A task that is a container: its inputs, its outputs, and its command.
+
+On Kubeflow a driver makes the executor input and fills the command's placeholders at run time; here
+Argo's own substitution does both, in the texts that this makes.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipelines.targets.argo.expressions import (
+    Constant,
+    Value,
+    filled_in,
+    name_of,
+    parameter,
+    quoted,
+)
+from pipelines.targets.argo.outputs import (
+    Output,
+    artifact_of_executor,
+    constant,
+    of_executor,
+    of_file,
+)
+from pipelines.targets.argo.placeholders import (
+    ARTIFACTS,
+    OF_THE_RUN,
+    WORKSPACE,
+    Keyed,
+    keyed,
+    pieces,
+    words,
+)
+from pipelines.targets.argo.reading import NotOnArgo
+from pipelines.targets.argo.scope import Scope
+from pipelines.targets.argo.texts import document, word, word_of
+
+DIRECTORY = "artifact-directory"
+"""The input of a template in a loop that keeps the files of its rounds apart."""
+
+IN_LOOP = f"{{{{inputs.parameters.{DIRECTORY}}}}}"
+
+FILE = "executor_output.json"
+"""What kfp's executor leaves."""
+
+OUTPUTS = "/kfp/outputs"
+"""Where a step without artifacts writes its outputs."""
+
+_EXECUTOR_INPUT = "{{$}}"
+
+
+@dataclass
+class Step:
+    """A task that is a container.
+
+    Attributes:
+        name: The task's name in kfp's file.
+        task: The task.
+        component: What it is of.
+        container: kfp's ``PipelineContainerSpec``.
+        config: kfp-kubernetes' ``KubernetesExecutorConfig``.
+        scope: What the task's inputs refer to.
+        directory: The task's own directory among the artifacts; may hold a tag.
+        has_workspace: Whether every step of the pipeline sees the run workspace.
+        more: What the template is given besides the task's inputs.
+        task_config: What the task hands on to a workload that it launches.
+    """
+
+    name: str
+    task: dict[str, Any]
+    component: dict[str, Any]
+    container: dict[str, Any]
+    config: dict[str, Any]
+    scope: Scope
+    directory: str
+    has_workspace: bool
+    more: dict[str, Value] = field(default_factory=dict)
+    task_config: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.given = self.scope.given(self.name, self.task, self.component)
+        inputs = self.component.get("inputDefinitions", {})
+        outputs = self.component.get("outputDefinitions", {})
+        self.parameters = dict(inputs.get("parameters", {}))
+        self.artifacts = dict(inputs.get("artifacts", {}))
+        self.output_parameters = dict(outputs.get("parameters", {}))
+        self.output_artifacts = dict(outputs.get("artifacts", {}))
+        command = [*self.container.get("command", []), *self.container.get("args", [])]
+        self.has_executor = any(_EXECUTOR_INPUT in each for each in command)
+        source = "\n".join(command)
+        # A function may write to a file that it is given as an OutputPath; any other returns.
+        self.writes_files = "OutputPath" in source or "def " not in source
+        self.root = f"{ARTIFACTS}/{self.directory}" if self.output_artifacts else OUTPUTS
+
+    def arguments(self) -> dict[str, Value]:
+        """Returns what the template is given, by the names of its inputs; to be called after it."""
+        return {
+            key: value for key, value in self.given.items() if key in self.input_names()
+        } | self.more
+
+    def outputs(self, task: str) -> Iterator[tuple[str, str, Output]]:
+        """Yields the kind and the name of each output, and where it is to be had.
+
+        Args:
+            task: The task's name in Argo.
+        """
+        for key, spec in self.output_parameters.items():
+            kind = spec["parameterType"]
+            if self.has_executor:
+                files = self.writes_files
+                yield "parameters", key, of_executor(task, key, may_be_file=files, kind=kind)
+            else:
+                yield "parameters", key, of_file(task, key, kind)
+        for key, spec in self.output_artifacts.items():
+            schema = spec["artifactType"]
+            if self.has_executor:
+                yield "artifacts", key, artifact_of_executor(task, key, schema)
+            else:
+                yield "artifacts", key, constant(filled_in([self.artifact(key, schema)]))
+
+    def input_names(self) -> list[str]:
+        """Returns the names of the template's inputs."""
+        config = [
+            key
+            for key, spec in self.parameters.items()
+            if spec.get("parameterType") == "TASK_CONFIG"
+        ]
+        return [key for key in [*self.parameters, *self.artifacts, *self.more] if key not in config]
+
+    def words(self, given: list[str]) -> list[str]:
+        """Returns a command line with its placeholders filled, or Argo told to."""
+        made = []
+        for structured in given:
+            for each in words(structured, self._is_given):
+                made.append(
+                    "".join(
+                        self._in_word(piece) if is_placeholder else word(piece)
+                        for is_placeholder, piece in pieces(each)
+                    )
+                )
+        return made
+
+    def _is_given(self, key: str) -> bool:
+        value = self.given.get(key)
+        if value is None:
+            spec = self.parameters.get(key, {})
+            return "defaultValue" in spec
+        if value.maybe_absent:
+            raise NotOnArgo(
+                f"task {self.name}", f"a command that depends on whether {key} is given at run time"
+            )
+        return not (isinstance(value, Constant) and value.value is None)
+
+    def _in_word(self, inside: str) -> str:
+        """Returns what stands in a command line for a placeholder."""
+        if inside == "":
+            return self.executor_input()
+        asked = keyed(inside)
+        if asked and asked.side == "inputs" and asked.kind == "parameters":
+            kind = self.parameters.get(asked.key, {}).get("parameterType")
+            value = self._own(asked.key)
+            if kind != "STRING":
+                return word_of(value.json)
+            given = self.given.get(asked.key)
+            never_absent = given is not None and not given.maybe_absent
+            return word_of(value.native if never_absent else f"({value.native} ?? 'null')")
+        value = self.placeholder(inside)
+        if isinstance(value, Constant):
+            text = value.value if isinstance(value.value, str) else json.dumps(value.value)
+            return str(text)
+        is_text = not asked or asked.attribute in ("uri", "path")
+        return word_of(value.native if is_text else value.json)
+
+    def text(self, text: str) -> Any:
+        """Returns a text of the pod's specification; a Value, if it is known at run time only.
+
+        Raises:
+            NotOnArgo: It is more than one placeholder.
+        """
+        made = [
+            self.placeholder(each) if is_placeholder else each
+            for is_placeholder, each in pieces(text)
+        ]
+        if len(made) > 1:
+            raise NotOnArgo(f"task {self.name}", f"the value {text!r} of its pod's specification")
+        value = made[0]
+        return Value(f"string({value.native})") if isinstance(value, Value) else value
+
+    def placeholder(self, inside: str) -> Value:
+        """Returns the value, in the template, that a placeholder stands for.
+
+        Args:
+            inside: What is between its braces.
+
+        Raises:
+            NotOnArgo: It is of a kind that Argo has nothing for.
+        """
+        if inside in OF_THE_RUN:
+            return name_of(OF_THE_RUN[inside])
+        known = {
+            ".pipeline_task_name": self.name,
+            ".pipeline_root": ARTIFACTS,
+            ".workspace_path": WORKSPACE,
+            ".outputs.output_file": self.path(FILE),
+            ".outputMetadataUri": self.path(FILE),
+        }
+        if inside in known:
+            return filled_in(known[inside])
+        if inside == ".pipeline_task_uuid":
+            return name_of("pod.name")
+        asked = keyed(inside)
+        if asked and asked.side == "inputs" and asked.kind == "parameters":
+            return self._own(asked.key)
+        if asked and asked.side == "inputs":
+            return self._input_artifact(asked)
+        if asked and asked.kind == "parameters" and asked.attribute == "output_file":
+            return filled_in(self.path(asked.key))
+        if asked and asked.key in self.output_artifacts:
+            return self._output_artifact(asked)
+        raise NotOnArgo(f"task {self.name}", f"the placeholder {{{{${inside}}}}}")
+
+    def _input_artifact(self, asked: Keyed) -> Value:
+        first = f"{parameter(asked.key).native}[0]"
+        if not asked.attribute:
+            return Value(first)
+        native = f"{first}.{'uri' if asked.attribute == 'path' else asked.attribute}"
+        return Value(f"{native}['{asked.item}']" if asked.item else native)
+
+    def _output_artifact(self, asked: Keyed) -> Value:
+        artifact = self.artifact(asked.key, self.output_artifacts[asked.key]["artifactType"])
+        if asked.attribute in ("uri", "path"):
+            return filled_in(artifact["uri"])
+        return filled_in(artifact["metadata"] if asked.attribute else artifact)
+
+    def _own(self, key: str) -> Value:
+        """Returns an input of the task, which becomes one of the template if it is not yet."""
+        if key not in self.parameters:
+            self.more[key] = self.given[key]
+        return parameter(key)
+
+    def refer(self, source: dict[str, Any]) -> Value:
+        """Returns what a reference in the pod's specification stands for."""
+        value = self.scope.reference(source, self.name)
+        if isinstance(value, Constant):
+            return value
+        key = next(iter(source.values()))
+        name = key if isinstance(key, str) else f"{key['producerTask']}-{key['outputParameterKey']}"
+        while name in self.parameters and self.given.get(name) != value:
+            name += "-of-the-pod"
+        if name not in self.parameters:
+            self.more[name] = value
+        return parameter(name)
+
+    def path(self, name: str) -> str | Value:
+        """Returns the path of a file that the step leaves; a Value, if it is in a loop."""
+        path = f"{self.root}/{name}"
+        if IN_LOOP not in path:
+            return path
+        before, after = path.split(IN_LOOP)
+        middle = parameter(DIRECTORY).text
+        path_of = [f"{quoted(before)} + {middle} + {quoted(after)}"]
+        return Value(path_of[0], f"'\"' + {path_of[0]} + '\"'")
+
+    def artifact(self, key: str, schema: dict[str, Any]) -> dict[str, Any]:
+        """Returns kfp's ``RuntimeArtifact`` of an output, as it is before the step runs."""
+        return {"name": key, "type": schema, "uri": self.path(key), "metadata": {}}
+
+    def executor_input(self) -> str:
+        """Returns kfp's ``ExecutorInput``, the JSON in which Argo puts the values."""
+        values: dict[str, Any] = {}
+        for key, spec in self.parameters.items():
+            if spec.get("parameterType") == "TASK_CONFIG":
+                values[key] = self.task_config
+            else:
+                values[key] = parameter(key)
+        inputs = {
+            "parameterValues": values,
+            "artifacts": {key: {"artifacts": parameter(key)} for key in self.artifacts},
+        }
+        outputs = {
+            "parameters": {key: {"outputFile": self.path(key)} for key in self.output_parameters},
+            "artifacts": {
+                key: {"artifacts": [self.artifact(key, spec["artifactType"])]}
+                for key, spec in self.output_artifacts.items()
+            },
+            "outputFile": self.path(FILE),
+        }
+        return document({"inputs": inputs, "outputs": outputs})

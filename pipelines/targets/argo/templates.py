@@ -1,0 +1,155 @@
+"""What the templates of a pipeline have in common: their names, and what tasks are called."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hera.workflows import models
+
+from pipelines.targets.argo.expressions import Value
+from pipelines.targets.argo.reading import Compiled
+from pipelines.targets.argo.steps import IN_LOOP
+from pipelines.targets.argo.texts import shown
+
+_CHANNEL = "pipelinechannel--"
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_ENDED = ("Succeeded", "Failed", "Errored", "Skipped", "Omitted")
+
+
+@dataclass
+class Templates:
+    """The templates of a pipeline.
+
+    Attributes:
+        compiled: The pipeline.
+        made: The templates so far.
+        names: Their names.
+    """
+
+    compiled: Compiled
+    made: list[models.Template] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
+
+    def name(self, wanted: str, within: str = "") -> str:
+        """Returns a name that no other template has.
+
+        Args:
+            wanted: What it would best be.
+            within: The name of the template that it is used in.
+        """
+        name = wanted if wanted not in self.names else f"{within}-{wanted}"
+        while name in self.names:
+            name += "-2"
+        self.names.add(name)
+        return name
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task of a component.
+
+    Attributes:
+        key: What kfp calls it.
+        name: What it is called in Argo.
+        template: The name of its template.
+        spec: kfp's ``PipelineTaskSpec``.
+        component: What it is of.
+        directory: Its directory among the artifacts; may hold the tag for loops.
+    """
+
+    key: str
+    name: str
+    template: str
+    spec: dict[str, Any]
+    component: dict[str, Any]
+    directory: str
+
+
+def arguments_of(given: Mapping[str, Value]) -> list[models.Parameter]:
+    """Returns values as arguments of a call."""
+    return [models.Parameter(name=name, value=value.tag) for name, value in given.items()]
+
+
+def short_names(definitions: dict[str, Any]) -> dict[str, str]:
+    """Returns names of inputs or outputs without what kfp puts before those it makes up."""
+    keys = [*definitions.get("parameters", {}), *definitions.get("artifacts", {})]
+    short = {key: key.removeprefix(_CHANNEL) for key in keys}
+    taken = list(short.values())
+    return {key: name if taken.count(name) == 1 else key for key, name in short.items()}
+
+
+def task_names(tasks: dict[str, dict[str, Any]]) -> dict[str, str]:
+    """Returns what tasks are called in Argo: what a person has called them, where Argo takes it."""
+    made = {key: task.get("taskInfo", {}).get("name", key) for key, task in tasks.items()}
+    taken = list(made.values())
+    return {
+        key: name
+        if _NAME.fullmatch(name) and taken.count(name) == 1 and name not in tasks.keys() - {key}
+        else key
+        for key, name in made.items()
+    }
+
+
+def needs_of(task: dict[str, Any]) -> set[str]:
+    """Returns the tasks that one comes after."""
+    inputs = task.get("inputs", {})
+    sources = [*inputs.get("parameters", {}).values(), *inputs.get("artifacts", {}).values()]
+    parts = [part for source in sources for part in source.values() if isinstance(part, dict)]
+    used = {part["producerTask"] for part in parts if "producerTask" in part}
+    return used | set(task.get("dependentTasks", []))
+
+
+def depends(upstream: list[str], *, ended: bool) -> str | None:
+    """Returns the condition under which a task runs after others; None where there are none.
+
+    Args:
+        upstream: The others.
+        ended: Whether it is enough that they have ended, however they did.
+    """
+    if not ended:
+        return " && ".join(f"{name}.Succeeded" for name in upstream) or None
+    ends = (" || ".join(f"{name}.{state}" for state in _ENDED) for name in upstream)
+    return " && ".join(f"({each})" for each in ends) or None
+
+
+def absent_inputs(component: dict[str, Any], given: Mapping[str, Value]) -> set[str]:
+    """Returns the inputs of a component that may be null at run time."""
+    inputs = component.get("inputDefinitions", {})
+    known = {**inputs.get("parameters", {}), **inputs.get("artifacts", {})}
+    return {
+        key
+        for key, spec in known.items()
+        if (given[key].maybe_absent if key in given else "defaultValue" not in spec)
+    }
+
+
+def inside_of(directory: str) -> str:
+    """Returns the directory of what is in a task; in a loop, Argo is told it."""
+    return IN_LOOP if IN_LOOP in directory else directory
+
+
+def refine(template: models.Template, task: Task) -> None:
+    """Adds to a template what is said of the task, whatever it is."""
+    title = task.spec.get("taskInfo", {}).get("name", task.key)
+    if title not in (task.name, task.key):
+        template.annotations = {"workflows.argoproj.io/title": shown(title)}
+    retries = task.spec.get("retryPolicy", {})
+    if retries.get("maxRetryCount"):
+        backoff = {
+            "duration": retries.get("backoffDuration"),
+            "factor": _number(retries["backoffFactor"]) if "backoffFactor" in retries else None,
+            "maxDuration": retries.get("backoffMaxDuration"),
+        }
+        backoff = {key: value for key, value in backoff.items() if value}
+        template.retry_strategy = models.RetryStrategy.model_validate(
+            {
+                "limit": str(retries["maxRetryCount"]),
+                "retryPolicy": "Always",
+                **({"backoff": backoff} if backoff else {}),
+            }
+        )
+
+
+def _number(factor: float) -> str:
+    return str(int(factor)) if factor == int(factor) else str(factor)

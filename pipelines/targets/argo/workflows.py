@@ -1,0 +1,192 @@
+"""Workflows on a cluster: upload what they are made from, start, find, list and stop them."""
+
+import base64
+import gzip
+import json
+import secrets
+import time
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from hera.workflows import WorkflowTemplate
+
+from components.errors import InputError
+from components.training.cluster.connection import Cluster
+from components.training.cluster.refusals import NotFound
+from components.training.cluster.resources import Resource
+from pipelines.catalog import Pipeline
+from pipelines.targets.argo.rendering import PIPELINE, VERSION, as_given
+
+WORKFLOWS = Resource("argoproj.io", "v1alpha1", "workflows")
+TEMPLATES = Resource("argoproj.io", "v1alpha1", "workflowtemplates")
+LIMIT = 20  # workflows that are listed
+ENDED = ("FINISHED", "FAILED", "KILLED")
+
+_STATES = {"Succeeded": "FINISHED", "Failed": "FAILED", "Error": "FAILED", "": "pending"}
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of a workflow.
+
+    Attributes:
+        name: Its name, as in train; the same for all rounds of a loop.
+        node: Which of them, as Argo has it.
+        state: How it is.
+        seconds: How long it has taken.
+        message: What Argo says of it.
+    """
+
+    name: str
+    node: str
+    state: str
+    seconds: float
+    message: str
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """A workflow, as it was when it was asked for.
+
+    Attributes:
+        name: Its name.
+        state: FINISHED, FAILED or KILLED where it has ended.
+        created: When it was made, in seconds since the epoch.
+        seconds: How long it has taken.
+        message: What Argo says of it.
+        steps: Those of its steps that have a pod, in the order they started in.
+    """
+
+    name: str
+    state: str
+    created: float
+    seconds: float
+    message: str
+    steps: list[Step] = field(default_factory=list)
+
+
+def upload(cluster: Cluster, template: WorkflowTemplate) -> bool:
+    """Applies a WorkflowTemplate; returns whether there was anything to do.
+
+    Args:
+        cluster: The cluster.
+        template: The template.
+
+    Raises:
+        Refused: The API server does not take it; see ``components.training.cluster.refusals``.
+    """
+    body: dict[str, Any] = json.loads(json.dumps(template.to_dict()))
+    name, version = body["metadata"]["name"], body["metadata"]["labels"][VERSION]
+    try:
+        there = cluster.get(TEMPLATES, name, cluster.namespace)
+    except NotFound:
+        there = {"metadata": {}}
+    if (there["metadata"].get("labels") or {}).get(VERSION) == version:
+        return False
+    cluster.apply(TEMPLATES, body, cluster.namespace, force="true")
+    return True
+
+
+def start(cluster: Cluster, pipeline: Pipeline, arguments: dict[str, Any]) -> Workflow:
+    """Starts a workflow of a pipeline that has been uploaded.
+
+    Args:
+        cluster: The cluster.
+        pipeline: The pipeline.
+        arguments: A value for every parameter.
+    """
+    name = f"{pipeline.name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+    parameters = [
+        {"name": key, "value": as_given(value, pipeline.parameters[key].type)}
+        for key, value in arguments.items()
+    ]
+    body = {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Workflow",
+        "metadata": {"name": name, "labels": {PIPELINE: pipeline.name}},
+        "spec": {
+            "workflowTemplateRef": {"name": pipeline.name},
+            "arguments": {"parameters": parameters},
+        },
+    }
+    return _read(cluster.create(WORKFLOWS, body, cluster.namespace))
+
+
+def latest(cluster: Cluster) -> list[Workflow]:
+    """Returns the latest workflows of pipelines, the newest first."""
+    listing = cluster.list(WORKFLOWS, cluster.namespace, labelSelector=PIPELINE)
+    found = sorted(map(_read, listing["items"]), key=lambda each: each.created, reverse=True)
+    return found[:LIMIT]
+
+
+def find(cluster: Cluster, name: str) -> Workflow:
+    """Returns a workflow.
+
+    Raises:
+        InputError: There is none of that name.
+    """
+    try:
+        return _read(cluster.get(WORKFLOWS, name, cluster.namespace))
+    except NotFound:
+        raise InputError(
+            f"there is no run {name!r} in namespace {cluster.namespace}; 'trireme list --target "
+            "argo' shows the latest"
+        ) from None
+
+
+def cancel(cluster: Cluster, workflow: Workflow) -> None:
+    """Stops a workflow: its steps are ended, and its exit handlers run.
+
+    Raises:
+        InputError: It has ended already.
+    """
+    if workflow.state in ENDED:
+        raise InputError(f"run {workflow.name} has ended already: {workflow.state}")
+    cluster.patch(WORKFLOWS, workflow.name, cluster.namespace, {"spec": {"shutdown": "Stop"}})
+
+
+def _read(workflow: dict[str, Any]) -> Workflow:
+    metadata, status = workflow["metadata"], workflow.get("status") or {}
+    phase = status.get("phase", "")
+    state = _STATES.get(phase, phase.lower())
+    if state == "FAILED" and workflow["spec"].get("shutdown"):
+        state = "KILLED"
+    created = _seconds(metadata["creationTimestamp"])
+    return Workflow(
+        metadata["name"],
+        state,
+        created,
+        _took(status),
+        status.get("message", ""),
+        _steps(status),
+    )
+
+
+def _steps(status: dict[str, Any]) -> list[Step]:
+    nodes = status.get("nodes") or {}
+    if "compressedNodes" in status:  # as Argo keeps those of large workflows
+        nodes = json.loads(gzip.decompress(base64.b64decode(status["compressedNodes"])))
+    pods = [node for node in nodes.values() if node.get("type") == "Pod"]
+    pods.sort(key=lambda node: str(node.get("startedAt")))
+    return [
+        Step(
+            node.get("templateName", node["name"]),
+            node["name"],
+            _STATES.get(node.get("phase", ""), node.get("phase", "").lower()),
+            _took(node),
+            node.get("message", ""),
+        )
+        for node in pods
+    ]
+
+
+def _took(timed: dict[str, Any]) -> float:
+    if not timed.get("startedAt"):
+        return 0.0
+    ended = timed.get("finishedAt")
+    return (_seconds(ended) if ended else time.time()) - _seconds(timed["startedAt"])
+
+
+def _seconds(stamp: str) -> float:
+    return datetime.fromisoformat(stamp).timestamp()

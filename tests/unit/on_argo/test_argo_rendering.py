@@ -1,0 +1,246 @@
+"""What a compiled pipeline becomes on Argo, and what is refused."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from argo_walker import Walker
+from google.protobuf import json_format
+from kfp import dsl, kubernetes
+
+from components.errors import InputError
+from pipelines.catalog import PIPELINES
+from pipelines.targets.argo.reading import read
+from pipelines.targets.argo.rendering import as_given, workflow_template
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+OnArgo = Callable[[Any], dict[str, Any]]
+
+component = dsl.component(base_image="python:3.11", install_kfp_package=False)
+
+
+@component
+def work(text: str = "") -> str:
+    """Does something."""
+    return text
+
+
+@dsl.container_component
+def shout(text: str, said: dsl.OutputPath(str), page: dsl.Output[dsl.HTML], end: str = "!"):
+    """Says something, in a container without Python."""
+    return dsl.ContainerSpec(
+        image="alpine:3.20",
+        command=["sh", "-ec"],
+        args=[
+            'printf "%s" "$0$1" > "$2"; echo "$0" > "$3"',
+            text,
+            dsl.ConcatPlaceholder([end, dsl.IfPresentPlaceholder("end", "?", "none")]),
+            said,
+            page.path,
+        ],
+    )
+
+
+def template(manifest: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(each for each in manifest["spec"]["templates"] if each["name"] == name)
+
+
+@pytest.mark.parametrize("name", list(PIPELINES))
+def test_golden_files(name: str, golden: Callable[[str, str], None]) -> None:
+    golden(f"argo-{name}.yaml", workflow_template(read(GOLDEN / f"{name}.yaml")).to_yaml())
+
+
+def test_a_run_is_given_what_people_can_fill_in(on_argo: OnArgo) -> None:
+    @dsl.pipeline(name="given")
+    def given(
+        text: str = "plain",
+        odd: str = "{{x}}",
+        flag: bool = True,
+        things: list = [1],  # noqa: B006
+        needed: int = None,  # type: ignore[assignment]  # noqa: RUF013
+    ) -> None:
+        """Takes things.
+
+        Args:
+            text: What is {{said}}.
+        """
+        work(text=text)
+
+    parameters = on_argo(given)["spec"]["arguments"]["parameters"]
+    found = {each.pop("name"): each for each in parameters}
+    assert found == {
+        "text": {"value": "plain", "description": "What is { {said}}."},
+        "odd": {"value": r'"\u007b{x}}"'},
+        "flag": {"value": "true", "enum": ["true", "false"]},
+        "things": {"value": "[1]"},
+        "needed": {"value": "null"},
+    }
+
+
+def test_the_pod_is_what_the_task_asks_for(on_argo: OnArgo) -> None:
+    @dsl.pipeline(name="placed")
+    def placed(secret: str = "logins", cpu: str = "2") -> None:
+        step = (
+            work(text="x")
+            .set_cpu_limit("1")
+            .set_memory_request("1G")
+            .set_retry(2, backoff_duration="30s", backoff_factor=2, backoff_max_duration="5m")
+        )
+        step.set_accelerator_type("nvidia.com/gpu").set_accelerator_limit(1)
+        step.set_env_variable("A", "{{b}}").set_caching_options(True)
+        step.set_display_name("Work, hard")
+        kubernetes.use_secret_as_env(step, secret, {"password": "PASSWORD"})
+        kubernetes.use_config_map_as_volume(step, "settings", "/settings")
+        kubernetes.mount_pvc(step, "data", "/data")
+        kubernetes.add_node_selector(step, "kind", "gpu")
+        kubernetes.add_toleration(step, "gpu", "Exists", effect="NoSchedule")
+        kubernetes.add_node_affinity(step, [{"key": "zone", "operator": "In", "values": ["a"]}])
+        kubernetes.add_pod_label(step, "team", "vision")
+        kubernetes.set_image_pull_policy(step, "Always")
+        kubernetes.set_image_pull_secrets(step, ["registry"])
+        kubernetes.set_timeout(step, 60)
+        kubernetes.empty_dir_mount(step, "scratch", "/scratch", size_limit="1Gi")
+        work(text="y").set_cpu_limit(cpu)
+
+    manifest = on_argo(placed)
+    made = template(manifest, "work")
+    container = made["container"]
+    assert container["resources"] == {
+        "limits": {"cpu": "1", "nvidia.com/gpu": "1"},
+        "requests": {"memory": "1G"},
+    }
+    assert container["env"] == [
+        {"name": "KFP_NOTHING", "value": ""},
+        {"name": "A", "value": "{$(KFP_NOTHING){b}}"},
+        {
+            "name": "PASSWORD",
+            "valueFrom": {
+                "secretKeyRef": {
+                    "name": "{{=fromJSON(inputs.parameters.secret)}}",
+                    "key": "password",
+                    "optional": False,
+                }
+            },
+        },
+    ]
+    assert {each["name"]: each["mountPath"] for each in container["volumeMounts"]} == {
+        "data": "/data",
+        "settings": "/settings",
+        "scratch": "/scratch",
+        "outputs": "/kfp/outputs",
+    }
+    assert made["volumes"][0] == {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    assert made["nodeSelector"] == {"kind": "gpu"}
+    assert made["tolerations"] == [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}]
+    terms = made["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert terms["nodeSelectorTerms"][0]["matchExpressions"][0]["key"] == "zone"
+    assert made["metadata"]["labels"] == {"team": "vision"}
+    assert container["imagePullPolicy"] == "Always"
+    assert json.loads(made["podSpecPatch"]) == {"imagePullSecrets": [{"name": "registry"}]}
+    assert made["activeDeadlineSeconds"] == 60
+    assert made["retryStrategy"]["limit"] == "2"
+    assert made["retryStrategy"]["backoff"] == {
+        "duration": "30s",
+        "factor": "2",
+        "maxDuration": "300s",
+    }
+    assert made["annotations"]["workflows.argoproj.io/title"] == "Work, hard"
+    assert made["memoize"]["cache"] == {"configMap": {"name": "trireme-cache"}}
+    later = template(manifest, "work-2")
+    assert "{{=string(" in later["podSpecPatch"]
+    assert "volumeClaimTemplates" not in manifest["spec"]
+
+
+def test_a_container_without_python_gets_words_and_leaves_files(
+    on_argo: OnArgo, tmp_path: Path
+) -> None:
+    @dsl.pipeline(name="shouting")
+    def shouting(text: str = "x") -> None:
+        said = shout(text=text)
+        shout(text=said.outputs["said"], end="{{end}}")
+
+    hostile = "{{workflow.name}} $(KFP_NOTHING) $$ 'q' \" \\ é"
+    walker = Walker(on_argo(shouting), tmp_path / "run", {"text": as_given(hostile, "STRING")})
+    assert walker.run().phase == "Succeeded"
+    first, second = ((pod["words"][3], pod["words"][4]) for pod in walker.pods)
+    assert first == (hostile, "!?")
+    assert second == (f"{hostile}!?", "{{end}}?")
+    page = walker.workspace / "artifacts" / "shout" / "page"
+    assert page.read_text() == f"{hostile}\n"
+
+
+def test_imported_artifacts_need_no_pod(on_argo: OnArgo) -> None:
+    @component
+    def use(data: dsl.Input[dsl.Dataset]) -> None:
+        """Uses data."""
+
+    @dsl.pipeline(name="importing")
+    def importing(name: str = "a") -> None:
+        metadata = {"of": name, "kind": "test"}
+        imported = dsl.importer("/data/x", dsl.Dataset, metadata=metadata)
+        use(data=imported.output)
+
+    manifest = on_argo(importing)
+    (task,) = template(manifest, "importing")["dag"]["tasks"]
+    (argument,) = task["arguments"]["parameters"]
+    assert "depends" not in task
+    assert "'uri': '/data/x'" in argument["value"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            lambda ir: ir["root"]["dag"]["tasks"]["work"].update(
+                triggerPolicy={"condition": "inputs.x.matches('a')"}
+            ),
+            "task work: the condition \"inputs.x.matches('a')\" cannot be expressed on Argo",
+        ),
+        (
+            lambda ir: ir["deploymentSpec"]["executors"]["exec-work"].update(
+                container={"image": "a", "lifecycle": {"preCacheCheck": {"command": ["b"]}}}
+            ),
+            "task work: lifecycle cannot be expressed on Argo",
+        ),
+        (
+            lambda ir: ir["root"].update(
+                inputDefinitions={"artifacts": {"x": {"artifactType": {"schemaTitle": "a"}}}}
+            ),
+            "input x: an artifact that a run is given cannot be expressed on Argo",
+        ),
+        (
+            lambda ir: ir["root"]["dag"]["tasks"]["work"]["inputs"]["parameters"]["text"].update(
+                runtimeValue={"constant": "{{$.unheard_of}}"}
+            ),
+            "task work: the placeholder {{$.unheard_of}} in a constant cannot be expressed on Argo",
+        ),
+        (lambda ir: ir.update(more=1), 'has no field named "more"'),
+        (
+            lambda ir: ir["root"]["dag"]["tasks"]["work"]["inputs"]["parameters"].update(
+                text={"componentInputParameter": "nobody"}
+            ),
+            "task work: refers to 'nobody', which nothing gives",
+        ),
+    ],
+)
+def test_what_cannot_be_expressed_is_refused(
+    change: Callable[[dict[str, Any]], None], said: str, on_argo: OnArgo
+) -> None:
+    @dsl.pipeline(name="plain")
+    def simple() -> None:
+        work(text="x")
+
+    ir = json_format.MessageToDict(simple.pipeline_spec)
+    change(ir)
+    with pytest.raises(InputError) as caught:
+        on_argo(yaml.safe_dump(ir))
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "a: [", "a: b", "[]"])
+def test_other_files_are_refused(text: str, on_argo: OnArgo) -> None:
+    with pytest.raises(InputError, match="is no compiled pipeline"):
+        on_argo(text)
