@@ -11,6 +11,7 @@ import typer
 
 from components.errors import InputError, TriremeError
 from pipelines import (
+    argo_cli,
     dataset_cli,
     deploy_cli,
     job_cli,
@@ -23,11 +24,13 @@ from pipelines import (
     upload_cli,
 )
 from pipelines.kubeflow_options import (
+    SERVICE_ACCOUNT,
     CaFile,
     Context,
     Endpoint,
     Namespace,
     Place,
+    ServiceAccount,
     Target,
     TokenFile,
     check_target,
@@ -77,6 +80,7 @@ _FOR_KFP = (
     "ca_file",
     "namespace",
     "kube_context",
+    "service_account",
 )
 """Options of ``run`` that mean nothing on this machine."""
 
@@ -102,7 +106,7 @@ def run(
     ] = False,
     target: Target = "local",
     no_wait: Annotated[
-        bool, typer.Option("--no-wait", help="With --target kfp: start it and return at once.")
+        bool, typer.Option("--no-wait", help="On a cluster: start it and return at once.")
     ] = False,
     dataset_claim: DatasetClaim = None,
     cache_claim: CacheClaim = "",
@@ -113,11 +117,12 @@ def run(
     ca_file: CaFile = "",
     namespace: Namespace = "",
     kube_context: Context = "",
+    service_account: ServiceAccount = SERVICE_ACCOUNT,
     wants_help: Annotated[
         bool, typer.Option("--help", help="Show this, or a pipeline's parameters, and exit.")
     ] = False,
 ) -> None:
-    """Run a pipeline on this machine or, with --target kfp, on Kubeflow."""
+    """Run a pipeline on this machine or, with --target kfp or argo, on a cluster."""
     if wants_help or pipeline is None:
         typer.echo(context.get_help() if pipeline is None else _parameters_help(pipeline))
         raise typer.Exit(0 if wants_help else InputError.exit_status)
@@ -130,8 +135,7 @@ def run(
 
     chosen = catalog.load(pipeline)
     console = Console(sys.stdout, verbose)
-    if target == "kfp":
-        from pipelines import run_kubeflow
+    if target != "local":
         from pipelines.targets.kubeflow import compiling
         from pipelines.targets.kubeflow.images import pinned, read
         from pipelines.targets.kubeflow.loops import limited
@@ -139,6 +143,16 @@ def run(
         chosen = limited(pinned(chosen, read(images)), parallelism)
         claims = compiling.mounts(dataset_claim or [], cache_claim)
         arguments = chosen.arguments(param or [], params, set(claims))
+    if target == "argo":
+        cluster = argo_cli.connected(namespace, kube_context)
+        raise typer.Exit(
+            argo_cli.run(
+                chosen, arguments, cluster, claims, service_account, console, wait=not no_wait
+            )
+        )
+    if target == "kfp":
+        from pipelines import run_kubeflow
+
         place = Place(endpoint, token_file, ca_file, namespace, kube_context)
         raise typer.Exit(
             run_kubeflow.run(chosen, arguments, claims, place, console, wait=not no_wait)

@@ -12,11 +12,24 @@ from components.errors import InputError
 if TYPE_CHECKING:
     from pipelines.targets.kubeflow.connection import Connection
 
-TARGETS = ("local", "kfp")
+TARGETS = ("local", "kfp", "argo")
+THERE = ("kfp", "argo")
+"""Those that are a cluster."""
 
 Target = Annotated[
-    str, typer.Option(metavar="TARGET", help="local: this machine. kfp: Kubeflow Pipelines.")
+    str,
+    typer.Option(
+        metavar="TARGET",
+        help="local: this machine. kfp: Kubeflow Pipelines. argo: plain Argo Workflows.",
+    ),
 ]
+There = Annotated[
+    str, typer.Option("--target", metavar="TARGET", help="kfp or argo: what they are made for.")
+]
+ServiceAccount = Annotated[
+    str, typer.Option(metavar="NAME", help="With --target argo: of the steps' pods.")
+]
+SERVICE_ACCOUNT = "trireme"
 Endpoint = Annotated[
     str,
     typer.Option(
@@ -50,6 +63,10 @@ Context = Annotated[
 ]
 
 
+_OF_KFP_ALONE = ("endpoint", "token_file", "ca_file")
+"""Options that mean nothing on plain Argo."""
+
+
 @dataclass(frozen=True)
 class Place:
     """What a person has said about where Kubeflow Pipelines is; each field is an option."""
@@ -81,18 +98,22 @@ class Place:
         return connection
 
 
-def check_target(target: str) -> None:
+def check_target(target: str, known: tuple[str, ...] = TARGETS) -> None:
     """Refuses a target that there is not.
+
+    Args:
+        target: What was given.
+        known: Those that the command has.
 
     Raises:
         InputError: One sentence that says so.
     """
-    if target not in TARGETS:
-        raise InputError(f"--target {target!r}: must be one of {', '.join(TARGETS)}")
+    if target not in known:
+        raise InputError(f"--target {target!r}: must be one of {', '.join(known)}")
 
 
 def refuse_unless_kfp(context: typer.Context, target: str, names: tuple[str, ...]) -> None:
-    """Refuses options of the command line that would change nothing on this machine.
+    """Refuses options of the command line that would change nothing where the command works.
 
     Args:
         context: The command's.
@@ -105,8 +126,15 @@ def refuse_unless_kfp(context: typer.Context, target: str, names: tuple[str, ...
     for option in context.command.params:
         source = context.get_parameter_source(option.name or "")
         is_given = source is not None and source.name == "COMMANDLINE"
-        if target != "kfp" and option.name in names and is_given:
+        if not is_given or option.name not in names:
+            continue
+        if target == "argo" and option.name in _OF_KFP_ALONE:
             raise InputError(f"{option.opts[0]} goes with --target kfp")
+        if target == "local":
+            where = "argo" if option.name == "service_account" else "kfp"
+            raise InputError(f"{option.opts[0]} goes with --target {where}")
+        if target == "kfp" and option.name == "service_account":
+            raise InputError(f"{option.opts[0]} goes with --target argo")
 
 
 def _say(sentence: str) -> None:

@@ -47,7 +47,7 @@ def plan(
     kube_context: Context = "",
 ) -> None:
     """Show what a run would make, request and cost, and check that it can; make nothing."""
-    check_target(target)
+    check_target(target, ("local", "kfp"))
     refuse_unless_kfp(context, target, _FOR_KFP)
 
     from components.training.cluster import preflight

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from components.errors import InputError
+from pipelines import argo_cli
 from pipelines.kubeflow_options import (
     CaFile,
     Context,
@@ -38,7 +39,9 @@ def list_runs(
 ) -> None:
     """List the runs of pipelines, the latest first."""
     _check(context, target)
-    if target == "kfp":
+    if target == "argo":
+        argo_cli.list_runs(argo_cli.connected(namespace, kube_context))
+    elif target == "kfp":
         from pipelines.targets.kubeflow import runs
 
         place = Place(endpoint, token_file, ca_file, namespace, kube_context)
@@ -77,6 +80,9 @@ def status(
     from pipelines.console import Console
 
     console = Console(sys.stdout)
+    if target == "argo":
+        argo_cli.status(argo_cli.connected(namespace, kube_context), run, console)
+        return
     if target == "kfp":
         from pipelines.targets.kubeflow import reading, runs
 
@@ -120,6 +126,12 @@ def logs(
     from pipelines.console import plain
 
     lines = Lines(plain, needs_reader=True)
+    if target == "argo":
+        if follow:
+            raise InputError("--follow goes with --target kfp, or a run here")
+        with suppress(BrokenPipeError):
+            argo_cli.logs(argo_cli.connected(namespace, kube_context), run, step, lines)
+        return
     try:
         with suppress(BrokenPipeError), handled(interrupt, from_a_terminal()):
             if target == "kfp":
@@ -145,6 +157,9 @@ def cancel(
 ) -> None:
     """End a run; what it has left stays."""
     _check(context, target)
+    if target == "argo":
+        argo_cli.cancel(argo_cli.connected(namespace, kube_context), run)
+        return
     if target == "kfp":
         from pipelines.targets.kubeflow import runs
 
@@ -171,6 +186,8 @@ def retry(
 ) -> None:
     """Have a run that failed on Kubeflow tried again, from the steps on that failed."""
     _check(context, target)
+    if target == "argo":
+        argo_cli.retry(run, namespace)
     if target != "kfp":
         raise InputError("retry goes with --target kfp; here 'trireme run' runs it from its start")
     from pipelines.targets.kubeflow import runs

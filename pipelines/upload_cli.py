@@ -1,4 +1,4 @@
-"""The command line of pipelines for Kubeflow: ``trireme compile`` and ``trireme upload``."""
+"""The command line of pipelines for a cluster: ``trireme compile`` and ``trireme upload``."""
 
 import sys
 from pathlib import Path
@@ -6,7 +6,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipelines.kubeflow_options import CaFile, Context, Endpoint, Namespace, Place, TokenFile
+from pipelines import argo_cli
+from pipelines.kubeflow_options import (
+    SERVICE_ACCOUNT,
+    THERE,
+    CaFile,
+    Context,
+    Endpoint,
+    Namespace,
+    Place,
+    ServiceAccount,
+    There,
+    TokenFile,
+    check_target,
+    refuse_unless_kfp,
+)
 
 if TYPE_CHECKING:
     from pipelines.console import Console
@@ -32,6 +46,7 @@ Parallelism = Annotated[
 
 
 def compile(
+    command: typer.Context,
     pipelines: Annotated[
         list[str] | None, typer.Argument(metavar="[PIPELINE]...", help="All, if none is named.")
     ] = None,
@@ -42,8 +57,12 @@ def compile(
     cache_claim: CacheClaim = "",
     images: Images = None,
     parallelism: Parallelism = None,
+    target: There = "kfp",
+    service_account: ServiceAccount = SERVICE_ACCOUNT,
 ) -> None:
-    """Write pipelines as Kubeflow Pipelines YAML, to review, commit and upload."""
+    """Write pipelines as YAML for Kubeflow Pipelines or Argo, to review, commit and upload."""
+    check_target(target, THERE)
+    refuse_unless_kfp(command, target, ("service_account",))
     from pipelines import catalog
     from pipelines.targets.kubeflow import compiling
     from pipelines.targets.kubeflow.images import pinned, read
@@ -52,11 +71,15 @@ def compile(
     claims, pins = compiling.mounts(dataset_claim or [], cache_claim), read(images)
     named = (catalog.load(name) for name in pipelines or catalog.PIPELINES)
     chosen = [limited(pinned(pipeline, pins), parallelism) for pipeline in named]
+    if target == "argo":
+        argo_cli.compile(chosen, output, claims, service_account)
+        return
     for pipeline in chosen:
         typer.echo(compiling.write(pipeline, output, claims))
 
 
 def upload(
+    command: typer.Context,
     pipelines: Annotated[
         list[str] | None, typer.Argument(metavar="[PIPELINE]...", help="All, if none is named.")
     ] = None,
@@ -69,8 +92,12 @@ def upload(
     ca_file: CaFile = "",
     namespace: Namespace = "",
     context: Context = "",
+    target: There = "kfp",
+    service_account: ServiceAccount = SERVICE_ACCOUNT,
 ) -> None:
-    """Upload pipelines to Kubeflow, each as a new version if it has changed."""
+    """Upload pipelines to Kubeflow or Argo, each if it has changed."""
+    check_target(target, THERE)
+    refuse_unless_kfp(command, target, ("endpoint", "token_file", "ca_file", "service_account"))
     from pipelines import catalog
     from pipelines.console import Console
     from pipelines.targets.kubeflow import compiling, uploading
@@ -80,8 +107,12 @@ def upload(
     claims, pins = compiling.mounts(dataset_claim or [], cache_claim), read(images)
     named = (catalog.load(name) for name in pipelines or catalog.PIPELINES)
     chosen = [limited(pinned(pipeline, pins), parallelism) for pipeline in named]
-    connection = Place(endpoint, token_file, ca_file, namespace, context).connect()
     console = Console(sys.stdout)
+    if target == "argo":
+        cluster = argo_cli.connected(namespace, context)
+        argo_cli.upload(chosen, cluster, claims, service_account, console)
+        return
+    connection = Place(endpoint, token_file, ca_file, namespace, context).connect()
     for pipeline in chosen:
         show(pipeline.name, uploading.upload(connection, pipeline, claims), console)
 

@@ -159,6 +159,10 @@ class ApiServer:
         with self._changed:
             return self._objects[self._key(place)]
 
+    def is_there(self, place):
+        with self._changed:
+            return (place["plural"], place["namespace"], place["name"]) in self._objects
+
     def list(self, place, query):
         with self._changed:
             items = [
@@ -300,6 +304,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command == "POST":
             return api.create(place, body, "dryRun" in query)
         if self.command == "PATCH":
+            if "apply-patch" in self.headers["Content-Type"] and not api.is_there(place):
+                return api.create(place, body, "dryRun" in query)
             return api.patch(place, body)
         if self.command == "DELETE":
             return api.delete(place, body)

@@ -1,0 +1,146 @@
+"""What ``--target argo`` does in each of the commands that have it."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from components.errors import InputError, TriremeError
+from pipelines.tables import age, table
+
+if TYPE_CHECKING:
+    from components.training.cluster.connection import Cluster
+    from components.training.lines import Lines
+    from pipelines.catalog import Pipeline
+    from pipelines.console import Console
+    from pipelines.targets.argo.workflows import Workflow
+
+PAUSE = 2.0  # seconds between two looks at a workflow
+
+
+def connected(namespace: str, context: str) -> "Cluster":
+    """Returns the cluster of the KUBECONFIG, or of the pod that this is in."""
+    from components.training.cluster.connection import PATIENCE_OF_A_PERSON, Cluster
+
+    return Cluster(namespace, context=context or None, patience=PATIENCE_OF_A_PERSON)
+
+
+def compile(
+    pipelines: list["Pipeline"], output: Path, claims: dict[str, Path], service_account: str
+) -> None:
+    """Writes pipelines as WorkflowTemplates."""
+    from pipelines.targets.argo import compiling
+
+    for pipeline in pipelines:
+        typer.echo(compiling.write(pipeline, output, claims, service_account))
+
+
+def upload(
+    pipelines: list["Pipeline"],
+    cluster: "Cluster",
+    claims: dict[str, Path],
+    service_account: str,
+    console: "Console",
+) -> None:
+    """Applies pipelines' WorkflowTemplates, each if it has changed."""
+    from pipelines.targets.argo import compiling, workflows
+
+    for pipeline in pipelines:
+        made = compiling.compiled(pipeline, claims, service_account)
+        is_new = workflows.upload(cluster, made)
+        what = "uploaded" if is_new else "is there already, unchanged"
+        console.print(f"{pipeline.name} {what}", "bold")
+        console.facts({"Version": (made.labels or {})[workflows.VERSION]})
+
+
+def run(
+    pipeline: "Pipeline",
+    arguments: dict[str, Any],
+    cluster: "Cluster",
+    claims: dict[str, Path],
+    service_account: str,
+    console: "Console",
+    *,
+    wait: bool,
+) -> int:
+    """Runs a pipeline; returns the command's exit status.
+
+    Raises:
+        TriremeError: It cannot be started, or has not succeeded.
+    """
+    from pipelines.targets.argo import workflows
+
+    upload([pipeline], cluster, claims, service_account, console)
+    workflow = workflows.start(cluster, pipeline, arguments)
+    console.print(f"{workflow.name} started", "bold")
+    console.facts({"Status": f"trireme status {workflow.name} --target argo"})
+    if not wait:
+        return 0
+    seen: dict[str, str] = {}
+    while True:
+        for step in workflow.steps:
+            if seen.get(step.node) != step.state:
+                seen[step.node] = step.state
+                console.print(f"{step.name} {step.state}")
+        if workflow.state in workflows.ENDED:
+            break
+        time.sleep(PAUSE)
+        workflow = workflows.find(cluster, workflow.name)
+    console.print(f"{workflow.name} {workflow.state}", "bold")
+    if workflow.state != "FINISHED":
+        raise TriremeError(_why(workflow))
+    return 0
+
+
+def list_runs(cluster: "Cluster") -> None:
+    """Lists the latest runs."""
+    from pipelines.targets.argo import workflows
+
+    found = workflows.latest(cluster)
+    rows = [[run.name, run.state, age(run.created), f"{run.seconds:.0f}"] for run in found]
+    table(["NAME", "STATE", "AGE", "SECONDS"], rows)
+
+
+def status(cluster: "Cluster", name: str, console: "Console") -> None:
+    """Shows a run and its steps."""
+    from pipelines.targets.argo import workflows
+
+    there = workflows.find(cluster, name)
+    console.print(f"{there.name}: {there.state}, {there.seconds:.0f} s", "bold")
+    if there.message:
+        console.print(there.message)
+    rows = [[step.name, step.state, f"{step.seconds:.0f}"] for step in there.steps]
+    table(["STEP", "STATE", "SECONDS"], rows)
+
+
+def logs(cluster: "Cluster", name: str, step: str, lines: "Lines") -> None:
+    """Shows what the steps of a run have printed."""
+    from pipelines.targets.argo import logs, workflows
+
+    logs.logs(cluster, workflows.find(cluster, name), step, lines)
+
+
+def cancel(cluster: "Cluster", name: str) -> None:
+    """Stops a run."""
+    from pipelines.targets.argo import workflows
+
+    workflows.cancel(cluster, workflows.find(cluster, name))
+    typer.echo(f"{name} is being cancelled")
+
+
+def retry(name: str, namespace: str) -> None:
+    """Says who tries a run again: Argo itself, by rewriting what it knows of it.
+
+    Raises:
+        InputError: Always.
+    """
+    where = f" -n {namespace}" if namespace else ""
+    raise InputError(f"retry goes with --target kfp; on Argo use its own: argo retry {name}{where}")
+
+
+def _why(workflow: "Workflow") -> str:
+    failed = next((step for step in workflow.steps if step.state == "FAILED"), None)
+    if failed:
+        return f"step {failed.name} failed: {failed.message or 'see its log'}"
+    return f"run {workflow.name} {workflow.state}: {workflow.message}"

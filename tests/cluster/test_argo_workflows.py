@@ -1,0 +1,153 @@
+"""Pipelines on plain Argo: uploaded, run, listed, shown and stopped, on an API server."""
+
+import base64
+import gzip
+import json
+from functools import cache
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from components.errors import InputError, TriremeError
+from components.training.cluster.refusals import KindMissing, NotFound
+from pipelines import argo_cli, catalog
+from pipelines.cli import app
+from pipelines.targets.argo import compiling, workflows
+
+
+@cache
+def made(name="pytorch-training", account="trireme"):
+    return compiling.compiled(catalog.load(name), {}, account)
+
+
+@pytest.fixture
+def argo(cluster, request):
+    """A cluster that has Argo's custom resources."""
+    if "stand-in" in request.node.name:
+        kinds = {"workflows": "Workflow", "workflowtemplates": "WorkflowTemplate"}
+        request.getfixturevalue("server").plurals.update(kinds)
+    try:
+        cluster.list(workflows.TEMPLATES, cluster.namespace)
+    except (KindMissing, NotFound):
+        pytest.skip("the cluster does not have Argo's custom resource definitions")
+    return cluster
+
+
+@pytest.fixture
+def command(argo):
+    """Runs a command in the cluster's namespace, and returns its output."""
+
+    def run(*words):
+        result = CliRunner().invoke(app, [*words, "--target", "argo", "-n", argo.namespace])
+        if result.exception and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result.output
+
+    return run
+
+
+def change(cluster, name, **status):
+    cluster.patch(workflows.WORKFLOWS, name, cluster.namespace, {"status": status})
+
+
+def node(name, template, phase, second, **more):
+    return {
+        "id": name,
+        "name": name,
+        "displayName": template,
+        "templateName": template,
+        "type": "Pod",
+        "phase": phase,
+        "startedAt": f"2026-01-01T00:00:{second:02}Z",
+        "finishedAt": f"2026-01-01T00:01:{second:02}Z",
+    } | more
+
+
+def test_the_same_content_twice_is_uploaded_once(argo):
+    assert workflows.upload(argo, made())
+    assert not workflows.upload(argo, made())
+    there = argo.get(workflows.TEMPLATES, "pytorch-training", argo.namespace)
+    assert there["spec"] == json.loads(json.dumps(made().to_dict()["spec"]))
+    assert workflows.upload(argo, made(account="other"))
+    there = argo.get(workflows.TEMPLATES, "pytorch-training", argo.namespace)
+    assert there["spec"]["serviceAccountName"] == "other"
+    assert not workflows.upload(argo, made(account="other"))
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("name", list(catalog.PIPELINES))
+def test_the_api_server_takes_every_pipeline(argo, name):
+    body = made(name).to_dict()
+    argo.create(workflows.TEMPLATES, body, argo.namespace, dryRun="All", fieldValidation="Strict")
+
+
+def test_a_run_is_started_listed_shown_and_stopped(argo, command):
+    assert "uploaded" in command("upload", "pytorch-training")
+    told = command(
+        "run", "pytorch-training", "--no-wait", "-p", "code_revision={{x", "-p", "seed=3"
+    )
+    assert "is there already, unchanged" in told
+    listed = command("list").splitlines()
+    name, state = listed[1].split()[:2]
+    assert name.startswith("pytorch-training-")
+    assert state == "pending"
+    spec = argo.get(workflows.WORKFLOWS, name, argo.namespace)["spec"]
+    given = {each["name"]: each["value"] for each in spec["arguments"]["parameters"]}
+    assert (given["seed"], given["model_name"], given["args"]) == ("3", "classifier", "[]")
+    assert json.loads(given["code_revision"]) == "{{x"
+    nodes = {
+        "b": node(f"{name}.pytorch-training.steps.train", "train", "Running", 2, finishedAt=None),
+        "a": node(f"{name}.pytorch-training.steps.checkout", "checkout", "Succeeded", 1),
+    }
+    change(argo, name, phase="Running", startedAt="2026-01-01T00:00:00Z", nodes=nodes)
+    rows = [line.split()[:2] for line in command("status", name).splitlines()]
+    assert rows[-2:] == [["checkout", "FINISHED"], ["train", "running"]]
+    assert command("cancel", name) == f"{name} is being cancelled\n"
+    assert argo.get(workflows.WORKFLOWS, name, argo.namespace)["spec"]["shutdown"] == "Stop"
+    change(argo, name, phase="Failed", message="Stopped with strategy 'Stop'")
+    assert f"{name}: KILLED" in command("status", name)
+    with pytest.raises(InputError, match="has ended already: KILLED"):
+        command("cancel", name)
+
+
+def test_what_argo_has_compressed_is_read(argo, command):
+    command("run", "pytorch-training", "--no-wait")
+    name = command("list").splitlines()[1].split()[0]
+    packed = gzip.compress(json.dumps({"a": node("x", "checkout", "Succeeded", 1)}).encode())
+    change(argo, name, phase="Succeeded", compressedNodes=base64.b64encode(packed).decode())
+    assert [step.name for step in workflows.find(argo, name).steps] == ["checkout"]
+
+
+def test_a_run_is_followed_to_its_end(argo, command, monkeypatch):
+    states = iter(["Running", "Failed"])
+
+    def meanwhile(seconds):
+        phase = next(states)
+        name = command("list").splitlines()[1].split()[0]
+        steps = {"a": node("x", "train", phase, 1, message="Error (exit code 3)")}
+        change(argo, name, phase=phase, nodes=steps)
+
+    monkeypatch.setattr(argo_cli.time, "sleep", meanwhile)
+    with pytest.raises(TriremeError, match=r"step train failed: Error \(exit code 3\)"):
+        command("run", "pytorch-training")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["status", "nobody"], "there is no run 'nobody'"),
+        (["retry", "nobody"], "on Argo use its own: argo retry nobody"),
+        (["list", "--endpoint", "http://x"], "--endpoint goes with --target kfp"),
+    ],
+)
+def test_mistakes_are_one_sentence(command, words, said):
+    with pytest.raises(InputError, match=said):
+        command(*words)
+
+
+def test_compiled_files_are_what_is_uploaded(tmp_path):
+    words = ["compile", "sweep", "--target", "argo", "-o", str(tmp_path)]
+    assert CliRunner().invoke(app, words).output == f"{tmp_path / 'sweep.yaml'}\n"
+    text = (tmp_path / "sweep.yaml").read_text()
+    assert yaml.safe_load(text) == json.loads(json.dumps(made("sweep").to_dict()))
