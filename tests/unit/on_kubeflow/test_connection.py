@@ -185,7 +185,7 @@ def test_options_of_kubeflow_are_refused_for_this_machine(trireme, kubeflow, unt
     for command in (["list"], ["status", "x"], ["run", "pytorch-training"]):
         status, _, errors = trireme(*command, "--endpoint", kubeflow.url)
         assert (status, errors) == (2, "error: --endpoint goes with --target kfp\n")
-    status, _, errors = trireme("list", "--target", "argo")
-    assert (status, errors) == (2, "error: --target 'argo': must be one of local, kfp\n")
+    status, _, errors = trireme("list", "--target", "mars")
+    assert (status, errors) == (2, "error: --target 'mars': must be one of local, kfp, argo\n")
     assert not untracked.exists()
     assert kubeflow.seen == []
