@@ -18,7 +18,7 @@ from components.tracking.sync import log, patiently
 
 PIPELINE, RUN, PARAMETERS = "TRIREME_PIPELINE", "TRIREME_RUN", "TRIREME_PARAMETERS"
 """Variables of a step that opens its run itself: names of the pipeline and of the run, and the
-pipeline's parameters as JSON objects with ``name`` and ``value``."""
+pipeline's parameters as a JSON object."""
 
 
 class Opened(NamedTuple):
@@ -168,8 +168,7 @@ def pipeline_run(workspace: Path) -> Opened:
     file = workspace / "mlflow-run.json"
     if file.exists():
         return Opened(**json.loads(file.read_text()))
-    given = json.loads(os.environ.get(PARAMETERS) or "[]")
-    params = {one["name"]: one.get("value", "") for one in given}
+    params = json.loads(os.environ.get(PARAMETERS) or "{}")
     name = os.environ.get(RUN) or workspace.name
     experiment = str(params.get("experiment", ""))
     opened = open_pipeline(os.environ[PIPELINE], experiment, name, params)

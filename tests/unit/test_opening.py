@@ -11,7 +11,7 @@ from components.finish.finishing import finish
 from components.step import step
 from components.tracking import journal, sync
 
-PARAMETERS = [{"name": "experiment", "value": "mine"}, {"name": "workers", "value": "2"}]
+PARAMETERS = {"experiment": "mine", "workers": "2"}
 
 
 @pytest.fixture

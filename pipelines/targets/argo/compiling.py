@@ -21,9 +21,8 @@ def compiled(pipeline: Pipeline, claims: dict[str, Path], service_account: str) 
         service_account: The service account of its pods.
     """
     with tempfile.TemporaryDirectory(prefix="trireme-") as directory:
-        return workflow_template(
-            read(compiling.write(pipeline, Path(directory), claims)), service_account
-        )
+        compiled = read(compiling.write(pipeline, Path(directory), claims))
+        return workflow_template(compiled, service_account, is_ours=True)
 
 
 def write(

@@ -5,6 +5,7 @@ from typing import Any
 
 from hera.workflows import WorkflowTemplate, models
 
+from pipelines.targets.argo import tracking
 from pipelines.targets.argo.expressions import Value, encoded, encoded_in, member, to_json
 from pipelines.targets.argo.graph import Dag
 from pipelines.targets.argo.pod import WORKSPACE_VOLUME
@@ -25,13 +26,14 @@ SIZE, ACCESS = "10Gi", ["ReadWriteMany"]
 
 
 def workflow_template(
-    compiled: Compiled, service_account: str = SERVICE_ACCOUNT
+    compiled: Compiled, service_account: str = SERVICE_ACCOUNT, *, is_ours: bool = False
 ) -> WorkflowTemplate:
     """Returns a pipeline as a WorkflowTemplate.
 
     Args:
         compiled: The pipeline.
         service_account: The service account of its pods.
+        is_ours: Whether its steps are Trireme's, which record what they do in MLflow.
 
     Raises:
         NotOnArgo: Something in it cannot be expressed; the message names the task.
@@ -78,6 +80,8 @@ def workflow_template(
         pod_gc=models.PodGC(strategy="OnWorkflowSuccess"),
         templates=[entry, *templates.made],
     )
+    if is_ours:
+        tracking.add(made, compiled.name)
     version = hashlib.sha256(made.to_yaml().encode()).hexdigest()[:12]
     made.labels = {PIPELINE: compiled.name, VERSION: version}
     made.workflow_metadata = models.WorkflowMetadata(labels=made.labels)

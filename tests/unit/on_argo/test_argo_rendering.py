@@ -50,7 +50,10 @@ def template(manifest: dict[str, Any], name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", list(PIPELINES))
 def test_golden_files(name: str, golden: Callable[[str, str], None]) -> None:
-    golden(f"argo-{name}.yaml", workflow_template(read(GOLDEN / f"{name}.yaml")).to_yaml())
+    golden(
+        f"argo-{name}.yaml",
+        workflow_template(read(GOLDEN / f"{name}.yaml"), is_ours=True).to_yaml(),
+    )
 
 
 def test_a_run_is_given_what_people_can_fill_in(on_argo: OnArgo) -> None:

@@ -1,0 +1,35 @@
+"""What leads the steps of a pipeline to MLflow, where nobody else has opened a run for them.
+
+See ``components.tracking.opening``: the first step opens the pipeline's run, each step its own.
+"""
+
+from hera.workflows import WorkflowTemplate, models
+
+from components.tracking.opening import PARAMETERS, PIPELINE, RUN
+from pipelines.targets.argo.expressions import Value, member, native, to_json
+
+SECRET = "trireme-mlflow"
+"""Holds MLFLOW_TRACKING_URI and what else leads to the server; there need not be one."""
+
+
+def add(template: WorkflowTemplate, pipeline: str) -> None:
+    """Adds variables to all steps of a pipeline.
+
+    Args:
+        template: The pipeline as a WorkflowTemplate.
+        pipeline: The pipeline's name.
+    """
+    given = template.arguments or []
+    values = {each.name: Value(member("workflow.parameters", each.name)) for each in given}
+    variables = {
+        PIPELINE: pipeline,
+        RUN: "{{workflow.name}}",
+        PARAMETERS: f"{{{{={to_json(native(values))}}}}}",
+    }
+    for each in template.templates:
+        if isinstance(each, models.Template) and each.container:
+            each.container.env = (each.container.env or []) + [
+                models.EnvVar(name=name, value=value) for name, value in variables.items()
+            ]
+            source = models.SecretEnvSource(name=SECRET, optional=True)
+            each.container.env_from = [models.EnvFromSource(secret_ref=source)]
