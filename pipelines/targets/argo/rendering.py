@@ -67,6 +67,8 @@ def workflow_template(
             ]
         ),
     )
+    if is_ours:
+        tracking.add(templates.made, compiled.name, parameters)
     made = WorkflowTemplate(
         name=compiled.name,
         labels={PIPELINE: compiled.name},
@@ -80,8 +82,6 @@ def workflow_template(
         pod_gc=models.PodGC(strategy="OnWorkflowSuccess"),
         templates=[entry, *templates.made],
     )
-    if is_ours:
-        tracking.add(made, compiled.name)
     version = hashlib.sha256(made.to_yaml().encode()).hexdigest()[:12]
     made.labels = {PIPELINE: compiled.name, VERSION: version}
     made.workflow_metadata = models.WorkflowMetadata(labels=made.labels)

@@ -3,7 +3,9 @@
 See ``components.tracking.opening``: the first step opens the pipeline's run, each step its own.
 """
 
-from hera.workflows import WorkflowTemplate, models
+from collections.abc import Iterable
+
+from hera.workflows import models
 
 from components.tracking.opening import PARAMETERS, PIPELINE, RUN
 from pipelines.targets.argo.expressions import Value, member, native, to_json
@@ -12,22 +14,22 @@ SECRET = "trireme-mlflow"
 """Holds MLFLOW_TRACKING_URI and what else leads to the server; there need not be one."""
 
 
-def add(template: WorkflowTemplate, pipeline: str) -> None:
+def add(templates: list[models.Template], pipeline: str, parameters: Iterable[str]) -> None:
     """Adds variables to all steps of a pipeline.
 
     Args:
-        template: The pipeline as a WorkflowTemplate.
+        templates: The pipeline's templates.
         pipeline: The pipeline's name.
+        parameters: The names of its parameters.
     """
-    given = template.arguments or []
-    values = {each.name: Value(member("workflow.parameters", each.name)) for each in given}
+    values = {name: Value(member("workflow.parameters", name)) for name in parameters}
     variables = {
         PIPELINE: pipeline,
         RUN: "{{workflow.name}}",
         PARAMETERS: f"{{{{={to_json(native(values))}}}}}",
     }
-    for each in template.templates:
-        if isinstance(each, models.Template) and each.container:
+    for each in templates:
+        if each.container:
             each.container.env = (each.container.env or []) + [
                 models.EnvVar(name=name, value=value) for name, value in variables.items()
             ]
