@@ -1,0 +1,358 @@
+"""What training programs have in common; to be copied along with them.
+
+The process group, checkpoints that training does not wait for, and metrics that it does not wait
+for. It needs PyTorch, NumPy and, where a run is to be tracked, MLflow.
+"""
+
+import json
+import os
+import queue
+import shutil
+import signal
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch import nn
+from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_state_dict,
+    set_state_dict,
+)
+from torch.distributed.checkpoint.state_dict_saver import AsyncSaveResponse
+from torch.nn.parallel import DistributedDataParallel
+
+EXIT_LIMIT = 30.0  # seconds that leaving the process group may take, see leave()
+RECLAIMED = 128 + signal.SIGTERM  # exit status that the training operator takes for "try again"
+
+NONE = -100  # the target that cross_entropy leaves out
+WHOLE = "step-????????"  # a checkpoint that is complete; until then its name ends in .partial
+
+PEAKS = {"H100": 989e12, "H200": 989e12, "A100": 312e12, "L40S": 362e12, "A10": 125e12}
+"""Operations per second of GPUs in bfloat16, dense, as their data sheets say."""
+
+
+def peak(device: torch.device) -> float:
+    """Returns a device's operations per second in bfloat16; 0 where they are not known."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else ""
+    return next((speed for gpu, speed in PEAKS.items() if gpu in name), 0.0)
+
+
+class Ended(Exception):
+    """Training ends early, and the program is not to blame.
+
+    Args:
+        why: One sentence.
+        status: The process's exit status.
+    """
+
+    def __init__(self, why: str, status: int) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+def directory(name: str) -> Path:
+    """Returns one of the program's folders.
+
+    Args:
+        name: The variable that says where it is, such as ``DATA_DIR``; by default ``data`` here.
+    """
+    return Path(os.environ.get(name, name.split("_")[0].lower()))
+
+
+def run(train: Callable[[torch.device], None]) -> None:
+    """Joins the process group, trains, leaves it, and ends the process with the right status.
+
+    Args:
+        train: Trains on the device it is given.
+    """
+    status = 1
+    try:
+        train(join())
+        status = 0
+    except Ended as ended:
+        print(ended, flush=True)
+        status = ended.status
+    except Exception:
+        traceback.print_exc()
+    finally:
+        leave(status)
+
+
+def seed() -> int:
+    """Returns the seed of everything that is random."""
+    return int(os.environ.get("SEED", 0))
+
+
+def join() -> torch.device:
+    """Joins the process group and returns this process's device; alone it is a group of one."""
+    device = torch.device("cpu")
+    if torch.cuda.is_available():
+        # The local rank: ranks count through all machines, devices only through this one's.
+        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
+        torch.cuda.set_device(device)
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    if "RANK" in os.environ:
+        dist.init_process_group(backend)
+    else:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # a host may not know its own address
+        dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
+    return device
+
+
+def leave(status: int) -> None:
+    """Leaves the process group and ends the process.
+
+    Gloo now and then hangs while it is destroyed (https://github.com/pytorch/pytorch/issues/56297);
+    the work is done by then, so the process ends with its status all the same.
+    """
+    limit = threading.Timer(EXIT_LIMIT, os._exit, [status])
+    limit.daemon = True
+    limit.start()
+    if dist.is_initialized():
+        dist.destroy_process_group()
+    raise SystemExit(status)
+
+
+def data_parallel(network: nn.Module, example: torch.Tensor) -> DistributedDataParallel:
+    """Returns the network as one whose gradients are the mean of those of all processes.
+
+    Args:
+        network: The same in all of them.
+        example: What it takes, with any content.
+    """
+    model = DistributedDataParallel(network)
+    # Gradients are arranged anew after the first backward pass, and added up in another order. With
+    # that done here, training after a restart adds them up as training without one.
+    (model(example).sum() * 0).backward()
+    model.zero_grad()
+    return model
+
+
+class Batch(NamedTuple):
+    """This process's part of a batch.
+
+    Attributes:
+        inputs: Of each sample.
+        targets: Of each sample; ``NONE`` where there is nothing to learn from.
+        samples: How many samples the whole batch has.
+        counted: How many targets it has, without those that are ``NONE``.
+    """
+
+    inputs: torch.Tensor
+    targets: torch.Tensor
+    samples: int
+    counted: int
+
+
+class Samples:
+    """The samples to train on: every one comes once an epoch, each epoch in another order.
+
+    The last batch of an epoch is filled up with targets that are ``NONE``: it may be smaller, and
+    all parts have the same size.
+
+    Args:
+        data: A folder with ``train.npz``, which holds the arrays ``x`` and ``y``, or with
+            ``train/x.npy`` and ``train/y.npy``, which may be larger than the memory.
+        size: Samples in a batch, of all processes.
+        part: Which part of each batch is this process's.
+        parts: How many there are.
+        seed: Of the order.
+    """
+
+    def __init__(self, data: Path, size: int, part: int, parts: int, seed: int) -> None:
+        if (data / "train").is_dir():
+            self.x, self.y = (np.load(data / "train" / f"{name}.npy", "r") for name in "xy")
+        else:
+            with np.load(data / "train.npz") as arrays:
+                self.x, self.y = arrays["x"], arrays["y"]
+        self.size, self.seed = size, seed
+        self.mine = slice(part * size // parts, (part + 1) * size // parts)
+        self.epoch, self.order = -1, np.arange(0)
+
+    def batch(self, seen: int) -> Batch:
+        """Returns the next batch, after so many samples in all epochs."""
+        epoch, start = divmod(seen, len(self.x))
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.order = np.random.default_rng([self.seed, epoch]).permutation(len(self.x))
+        taken = self.order[start : start + self.size]
+        inputs = np.zeros((self.size, *self.x.shape[1:]), self.x.dtype)
+        targets = np.full((self.size, *self.y.shape[1:]), NONE, np.int64)
+        inputs[: len(taken)] = self.x[taken]
+        targets[: len(taken)] = np.where(self.y[taken] < 0, NONE, self.y[taken])
+        both = torch.from_numpy(inputs)[self.mine], torch.from_numpy(targets)[self.mine]
+        return Batch(*both, len(taken), max(1, int((targets != NONE).sum())))
+
+
+def save(state: dict[str, Any], file: Path) -> None:
+    """Writes a file that is whole whenever it is there, also after a crash."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_name(file.name + ".partial")
+    torch.save(state, partial)
+    partial.replace(file)
+
+
+class Checkpoints:
+    """The last few states of a training, each in a folder ``step-00000020`` of CHECKPOINT_DIR.
+
+    They hold model and optimizer, whole, however many processes share them: any number can go on,
+    with any other strategy. Parameters must not change between ``save`` and ``copied``.
+
+    Args:
+        model: The network, as its strategy has wrapped or divided it.
+        optimizer: Of its parameters.
+        keep: How many are kept.
+    """
+
+    OPTIONS = StateDictOptions(flatten_optimizer_state_dict=True)  # by name: fit for any strategy
+
+    def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, keep: int = 2) -> None:
+        self.model, self.optimizer, self.keep = model, optimizer, keep
+        self.directory = directory("CHECKPOINT_DIR")
+        # A group of its own: what the thread that writes has to say must not get in between.
+        self.group = dist.new_group(backend="gloo")
+        on_gpu = torch.cuda.is_available()
+        self.stager = DefaultStager(StagingOptions(on_gpu, False, True, on_gpu))
+        self.writer = ThreadPoolExecutor(1)
+        self.copying: Future[None] | None = None
+        self.writing: Future[None] | None = None
+        if dist.get_rank() == 0:
+            for partial in self.directory.glob(f"{WHOLE}.partial"):
+                shutil.rmtree(partial)  # its writer has been killed
+
+    def load(self, progress: dict[str, int]) -> dict[str, int]:
+        """Goes on from the newest, if there is one.
+
+        Args:
+            progress: How far training is without one.
+
+        Returns:
+            How far it is.
+        """
+        newest = [max(self.directory.glob(WHOLE), default=None)]
+        dist.broadcast_object_list(newest, group=self.group)  # not every disk shows it at once
+        if not newest[0]:
+            return progress
+        state = self._state(progress)
+        dcp.load(state, checkpoint_id=newest[0], process_group=self.group)
+        set_state_dict(
+            self.model,
+            self.optimizer,
+            model_state_dict=state["model"],
+            optim_state_dict=state["optimizer"],
+            options=self.OPTIONS,
+        )
+        return state["progress"]
+
+    def save(self, step: int, progress: dict[str, int]) -> None:
+        """Starts to save; waits for nothing but the save before, which is long done as a rule."""
+        self.wait()
+        final = self.directory / f"step-{step:08}"
+        partial = final.with_name(final.name + ".partial")
+        response = dcp.async_save(
+            self._state(progress),
+            checkpoint_id=partial,
+            process_group=self.group,
+            async_stager=self.stager,
+        )
+        assert isinstance(response, AsyncSaveResponse)  # with a stager that copies in a thread
+        self.copying = response.staging_completion
+        self.writing = self.writer.submit(self._publish, response.upload_completion, final)
+
+    def copied(self) -> None:
+        """Waits until parameters may change again."""
+        if self.copying:
+            self.copying.result()
+
+    def wait(self) -> None:
+        """Waits until the last save is on the disk."""
+        if self.writing:
+            self.writing.result()
+
+    def fill(self, network: nn.Module) -> None:
+        """Gives a whole network, in this process alone, the weights of the newest checkpoint."""
+        newest = max(self.directory.glob(WHOLE))
+        with warnings.catch_warnings(action="ignore"):  # that it is in this process alone
+            dcp.load({"model": network.state_dict()}, checkpoint_id=newest, no_dist=True)
+
+    def _state(self, progress: dict[str, int]) -> dict[str, Any]:
+        model, optimizer = get_state_dict(self.model, self.optimizer, options=self.OPTIONS)
+        return {"model": model, "optimizer": optimizer, "progress": progress}
+
+    def _publish(self, upload: Future[Any], final: Path) -> None:
+        upload.result()  # of rank 0 it ends when all have written
+        if dist.get_rank() == 0:
+            final.with_name(final.name + ".partial").rename(final)
+            for old in sorted(self.directory.glob(WHOLE))[: -self.keep]:
+                shutil.rmtree(old)
+
+
+class Metrics:
+    """Sends metrics to the MLflow run of the environment, from a thread of its own.
+
+    Training never waits for the tracking server: what it does not take is kept and sent again,
+    at the end too, for ``patience`` seconds; what is still left then is written to a file.
+    """
+
+    def __init__(self, patience: float = 120.0) -> None:
+        self.unsent = directory("CHECKPOINT_DIR") / "metrics-unsent.json"
+        self.patience = patience
+        self.pending: queue.SimpleQueue[tuple[dict[str, float], int, int] | None]
+        self.pending = queue.SimpleQueue()
+        self.thread: threading.Thread | None = None
+        if os.environ.get("MLFLOW_RUN_ID"):
+            self.thread = threading.Thread(target=self._send, daemon=True)
+            self.thread.start()
+
+    def log(self, step: int, **values: float) -> None:
+        """Takes the values of one step; returns at once."""
+        if self.thread:
+            self.pending.put((values, step, int(time.time() * 1000)))
+
+    def close(self) -> None:
+        """Waits until everything is sent, or kept in the file."""
+        if self.thread:
+            self.pending.put(None)
+            self.thread.join()
+
+    def _send(self) -> None:
+        # Our own loop tries again; MLflow's retries would hold up the end of a cancelled run.
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+        from mlflow import MlflowClient
+        from mlflow.entities import Metric
+
+        waiting: list[Metric] = []
+        give_up, away = None, False
+        while waiting or give_up is None:
+            if give_up is None:
+                # One batch for all that has piled up: SQLite takes 100 as fast as one.
+                records = [self.pending.get()]
+                while not self.pending.empty():
+                    records.append(self.pending.get())
+                give_up = time.monotonic() + self.patience if None in records else None
+                for values, step, at in filter(None, records):
+                    waiting += [Metric(name, value, at, step) for name, value in values.items()]
+            try:
+                MlflowClient().log_batch(os.environ["MLFLOW_RUN_ID"], metrics=waiting[:1000])
+                del waiting[:1000]
+                away = False
+            except Exception as error:
+                if not away:  # without the message, which can hold a password of the server's URL
+                    print(f"metrics wait for MLflow: {type(error).__name__}", flush=True)
+                away = True
+                if give_up and time.monotonic() > give_up:
+                    self.unsent.write_text(json.dumps([dict(metric) for metric in waiting]))
+                    print(f"metrics that MLflow never took are in {self.unsent}", flush=True)
+                    return
+                time.sleep(1)

@@ -1,0 +1,270 @@
+"""Train a language model with PyTorch, divided among any number of processes in any way.
+
+An ordinary program: with the modules beside it, it needs PyTorch, NumPy and, to track metrics,
+MLflow. Run it as it is (``python language_model.py``), under torchrun, or as the entrypoint of a
+PyTorchJob. It reads
+
+    DATA_DIR        train.npz with arrays x and y, or train/x.npy and train/y.npy: tokens and those
+                    that follow them, (samples, length); negative in y where none is to be foretold
+    CHECKPOINT_DIR  the last checkpoints, from which training goes on, also with other processes
+    MODEL_DIR       the trained model, model.pt
+    SEED            of weights and sample order, default 0
+    WARM_START_DIR  where it is set: the model to start from, as left in MODEL_DIR
+    RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT
+                    as torchrun and the Kubeflow training operator set them; none: one process
+    MLFLOW_TRACKING_URI, MLFLOW_RUN_ID
+                    the run that rank 0 logs metrics to; none: metrics are only printed
+
+The strategies differ in what a process has of a model, and compute the same:
+
+    ddp     all of it, for a part of each batch
+    fsdp    a part of each parameter, whole only while it is used; for a part of each batch
+    tp      a part of each matrix, for all of the batch (tensor and sequence parallelism)
+    pp      some of the layers (pipeline parallelism)
+    hybrid  --dp (as in fsdp) times --tp times --pp
+
+SIGTERM, as when a machine is reclaimed, makes it save a checkpoint and exit with status 143.
+"""
+
+import argparse
+import math
+import os
+import signal
+import threading
+import time
+from typing import Any
+
+import cost
+import helpers
+import strategies
+import torch
+import torch.distributed as dist
+import transformer
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+
+MAIN_AXIS = {"single": "dp", "ddp": "dp", "fsdp": "dp", "tp": "tp", "pp": "pp", "hybrid": "dp"}
+"""The strategies, and the axis of the mesh along which each has all of its processes."""
+
+
+def rate(step: int, arguments: argparse.Namespace) -> float:
+    """Returns the learning rate of a step: it rises, then falls to a tenth along a cosine."""
+    if step < arguments.warm_up:
+        return arguments.learning_rate * (step + 1) / arguments.warm_up
+    done = (step - arguments.warm_up) / max(1, arguments.steps - arguments.warm_up)
+    return arguments.learning_rate * (0.55 + 0.45 * math.cos(math.pi * done))
+
+
+def make_optimizer(model: nn.Module) -> torch.optim.Optimizer:
+    """Returns AdamW, under which only matrices decay."""
+    matrices = [value for value in model.parameters() if value.dim() > 1]
+    norms = [value for value in model.parameters() if value.dim() == 1]
+    groups = [{"params": matrices, "weight_decay": 0.1}, {"params": norms, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, betas=(0.9, 0.95), fused=True)
+
+
+class Meter:
+    """Says how training goes, on the terminal and to MLflow."""
+
+    def __init__(self, arguments: argparse.Namespace, device: torch.device) -> None:
+        self.arguments, self.metrics = arguments, helpers.Metrics()
+        self.peak = helpers.peak(device) * math.prod(arguments.mesh) if arguments.bf16 else 0.0
+        self.started, self.tokens = time.monotonic(), 0
+
+    def log(self, step: int, loss: float, shape: torch.Size) -> None:
+        """Takes in a step with a batch of this shape, and now and then says how it went."""
+        self.tokens += math.prod(shape)
+        if step % self.arguments.log_every and step != self.arguments.steps:
+            return
+        speed = self.tokens / (time.monotonic() - self.started)
+        figures = {"loss": loss, "tokens_per_second": speed}
+        if self.peak:
+            each = cost.operations(self.arguments.shape, shape[1])
+            figures["model_flops_utilization"] = speed * each / self.peak
+        said = " ".join(f"{name} {value:.7g}" for name, value in figures.items())
+        print(f"step {step}/{self.arguments.steps} {said}", flush=True)
+        self.metrics.log(step, **figures, learning_rate=rate(step - 1, self.arguments))
+        self.started, self.tokens = time.monotonic(), 0
+
+
+def train(arguments: argparse.Namespace, device: torch.device) -> None:
+    """Trains, leaving checkpoints in CHECKPOINT_DIR and the model in MODEL_DIR."""
+    reclaimed = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: reclaimed.set())
+    mesh = init_device_mesh(device.type, arguments.mesh, mesh_dim_names=strategies.AXES)
+    samples = helpers.Samples(
+        helpers.directory("DATA_DIR"),
+        arguments.batch_size,
+        part=mesh["dp"].get_local_rank(),
+        parts=mesh["dp"].size(),
+        seed=helpers.seed(),
+    )
+    check_data(samples, arguments)
+    model = strategies.build(arguments, mesh, device)
+    compute = strategies.gradients(model, arguments, mesh, device)
+    optimizer = make_optimizer(model)
+    checkpoints = helpers.Checkpoints(model, optimizer, arguments.keep)
+    progress = checkpoints.load({"step": 0, "seen": 0})
+    meter = Meter(arguments, device) if dist.get_rank() == 0 else None
+    if meter and progress["step"]:
+        print(f"going on after step {progress['step']}", flush=True)
+    while progress["step"] < arguments.steps:
+        batch = samples.batch(progress["seen"])
+        loss = compute(batch)
+        strategies.clip(model, arguments.clip, mesh["pp"])
+        for group in optimizer.param_groups:
+            group["lr"] = rate(progress["step"], arguments)
+        checkpoints.copied()
+        optimizer.step()
+        optimizer.zero_grad()
+        progress = {"step": progress["step"] + 1, "seen": progress["seen"] + batch.samples}
+        step, last = progress["step"], progress["step"] == arguments.steps
+        shared = torch.stack([loss, torch.full_like(loss, reclaimed.is_set())])
+        dist.all_reduce(shared)
+        mean, stop = shared.tolist()
+        if meter:
+            meter.log(step, mean, torch.Size((arguments.batch_size, batch.targets.shape[1])))
+        if stop or last or step % arguments.save_every == 0:
+            checkpoints.save(step, progress)
+        if stop and not last:
+            checkpoints.wait()
+            why = f"stopped after step {step}; training can go on from there"
+            raise helpers.Ended(why, helpers.RECLAIMED)
+    checkpoints.wait()
+    if meter:
+        leave_model(arguments, checkpoints)
+        meter.metrics.close()
+    dist.barrier()
+
+
+def leave_model(arguments: argparse.Namespace, checkpoints: helpers.Checkpoints) -> None:
+    """Puts the parts of the last checkpoint together, in MODEL_DIR."""
+    with torch.device("meta"):
+        network = transformer.LanguageModel(*arguments.shape)
+    network.to_empty(device="cpu")
+    checkpoints.fill(network)
+    result = {
+        "factory": "transformer:LanguageModel",
+        "arguments": arguments.shape._asdict(),
+        "state_dict": network.state_dict(),
+    }
+    helpers.save(result, helpers.directory("MODEL_DIR") / "model.pt")
+
+
+def check_data(samples: helpers.Samples, arguments: argparse.Namespace) -> None:
+    """Refuses data that the network cannot be trained on."""
+    x, y, tp = samples.x, samples.y, arguments.mesh[-1]
+    if x.ndim != 2 or x.shape != y.shape or not len(x):
+        why = f"x and y must be tokens, (samples, length); they are {x.shape} and {y.shape}"
+    elif x.shape[1] % tp:
+        why = f"--tp {tp} has to divide the {x.shape[1]} tokens of a sample"
+    elif x.max() >= arguments.shape.vocabulary:
+        why = f"the data has a token {x.max()}, and --vocabulary is {arguments.shape.vocabulary}"
+    else:
+        return
+    raise helpers.Ended(why, 2)
+
+
+def complete(arguments: argparse.Namespace) -> None:
+    """Fills in what was not given.
+
+    Raises:
+        ValueError: What was given does not fit together.
+    """
+    size = transformer.SIZES[arguments.size]
+    named = {name: getattr(arguments, name) or getattr(size, name) for name in size._fields}
+    shape = arguments.shape = transformer.Shape(**named)
+    given = {axis: getattr(arguments, axis) for axis in strategies.AXES}
+    world = int(os.environ.get("WORLD_SIZE", 1))
+    if arguments.dry_run:
+        world = math.prod(count or 1 for count in given.values())
+    arguments.strategy = arguments.strategy or ("ddp" if world > 1 else "single")
+    main = MAIN_AXIS[arguments.strategy]
+    others = math.prod(count or 1 for axis, count in given.items() if axis != main)
+    given[main] = given[main] or max(1, world // others)
+    pp, dp, tp = arguments.mesh = tuple(count or 1 for count in given.values())
+    mine = arguments.batch_size // dp
+    micro = arguments.micro_batch = arguments.micro_batch or max(1, mine // pp)
+    wrong = {
+        f"--pp {pp} --dp {dp} --tp {tp} makes {pp * dp * tp} processes, and there are {world}": (
+            pp * dp * tp != world
+        ),
+        f"--strategy {arguments.strategy} has one process; {world} would train alone": (
+            arguments.strategy == "single" and world > 1
+        ),
+        f"--strategy {arguments.strategy} divides along --{main} only; hybrid along several": (
+            arguments.strategy != "hybrid" and others > 1
+        ),
+        f"--width {shape.width} has to be a multiple of twice --heads {shape.heads}": (
+            shape.width % (2 * shape.heads) != 0
+        ),
+        f"--tp {tp} has to divide {shape.heads} heads and a vocabulary of {shape.vocabulary}": (
+            shape.heads % tp != 0 or shape.vocabulary % tp != 0
+        ),
+        f"--pp {pp} has to be at most the number of layers, {shape.layers}": pp > shape.layers,
+        f"--batch-size {arguments.batch_size} has to be a multiple of {dp * micro}: --dp {dp} "
+        f"times --micro-batch {micro}": arguments.batch_size % (dp * micro) != 0,
+        f"--pp {pp} needs as many micro-batches, and a process has {mine // micro}": (
+            mine // micro < pp
+        ),
+    }
+    for sentence, holds in wrong.items():
+        if holds:
+            raise ValueError(sentence)
+
+
+def positive(text: str) -> int:
+    """Returns a number of the command line."""
+    if int(text) < 1:
+        raise ValueError
+    return int(text)
+
+
+def parse() -> argparse.Namespace:
+    """Returns the arguments; ends the program with status 2 where they do not fit together."""
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").splitlines()[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = parser.add_argument
+    number: dict[str, Any] = {"type": positive, "metavar": "N"}
+    add("--strategy", choices=MAIN_AXIS, help="by default ddp, of one process single")
+    add("--dp", **number, help="processes with other samples; by default what the others leave")
+    add("--tp", **number, help="processes with parts of each matrix")
+    add("--pp", **number, help="processes with other layers")
+    add("--size", choices=transformer.SIZES, default="toy", help="of the network")
+    for name in transformer.Shape._fields:
+        add(f"--{name}", **number, help="if other than --size says")
+    add("--steps", **number, default=300, help="batches to train on")
+    add("--batch-size", **number, default=32, help="samples in a batch, of all processes")
+    add("--micro-batch", **number, help="samples at a time in a process; by default all it has")
+    add("--learning-rate", type=float, default=1e-3, metavar="X", help="the highest")
+    add("--warm-up", **number, default=20, help="steps in which it rises")
+    add("--clip", type=float, default=1.0, metavar="X", help="the largest norm of gradients")
+    add("--bf16", action="store_true", help="compute in bfloat16; weights stay in float32")
+    add("--recompute", action="store_true", help="activation checkpointing: less memory, slower")
+    add("--compile", action="store_true", help="compile each block with torch.compile")
+    add("--save-every", **number, default=100, help="steps from one checkpoint to the next")
+    add("--keep", **number, default=2, help="checkpoints that are kept")
+    add("--log-every", **number, default=10, help="steps from one line to the next")
+    add("--dry-run", action="store_true", help="say what a step costs, and do nothing")
+    add("--length", **number, default=1024, help="tokens of a sample, for --dry-run")
+    arguments = parser.parse_args()
+    try:
+        complete(arguments)
+    except ValueError as error:
+        parser.error(str(error))
+    return arguments
+
+
+def main() -> None:
+    """Reads the command line and trains."""
+    arguments = parse()
+    if arguments.dry_run:
+        cost.say(arguments)
+    else:
+        helpers.run(lambda device: train(arguments, device))
+
+
+if __name__ == "__main__":
+    main()
