@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from components.errors import InputError
 
-BUILTIN = ("builtin://digits",)
+BUILTIN = ("builtin://digits", "builtin://python-source")
 """Datasets that come with Trireme."""
 
 STORES = ("oss", "s3", "gs")

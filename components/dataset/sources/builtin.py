@@ -4,6 +4,8 @@ import hashlib
 import importlib.util
 import io
 import json
+import platform
+import sysconfig
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,11 +16,16 @@ from components.dataset.description import Dataset
 from components.dataset.listing import Entry
 from components.errors import InputError
 
-HELD_OUT = 0.2  # share of a dataset's samples that training never sees
+HELD_OUT = 0.2  # share of the digits that training never sees
+
+HELD_OUT_SOURCES = 1 / 64  # share of Python's files
+LENGTH = 256  # bytes of a sample of them
+OTHERS = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3", "__pycache__"}
+"""Folders that are not the standard library, or not in every installation of it."""
 
 
 class BuiltinSource:
-    """``builtin://digits``, made in memory."""
+    """``builtin://digits`` or ``builtin://python-source``, made in memory."""
 
     readers = 1
 
@@ -62,6 +69,31 @@ def _digits() -> dict[str, bytes]:
     }
 
 
+def _python_source() -> dict[str, bytes]:
+    """Returns the standard library's own sources, as samples of bytes and those that follow them.
+
+    Whole files are held out, always the same ones of one version of Python.
+    """
+    library = Path(sysconfig.get_path("stdlib"))
+    texts: dict[str, list[bytes]] = {"train": [], "test": []}
+    for file in sorted(library.rglob("*.py")):
+        name = file.relative_to(library)
+        if OTHERS.isdisjoint(name.parts) and not name.name.startswith("_sysconfigdata"):
+            chosen = hashlib.sha256(name.as_posix().encode()).digest()[0] < 256 * HELD_OUT_SOURCES
+            texts["test" if chosen else "train"].append(file.read_bytes())
+    files = {f"{split}.npz": _following(b"\0".join(texts[split])) for split in texts}
+    about = {"name": "python-source", "python": platform.python_version(), "tokens": 256}
+    return files | {"dataset.json": (json.dumps(about, indent=2) + "\n").encode()}
+
+
+def _following(text: bytes) -> bytes:
+    """Packs a text as arrays of samples: its bytes, and the byte that follows each of them."""
+    tokens = np.frombuffer(text, np.uint8)
+    samples = (len(tokens) - 1) // LENGTH
+    x, y = (tokens[start:][: samples * LENGTH].reshape(samples, LENGTH) for start in (0, 1))
+    return _archive(x=x, y=y)
+
+
 def _archive(**arrays: np.ndarray) -> bytes:
     """Packs arrays as ``numpy.savez`` does, with the same bytes under every Python."""
     packed = io.BytesIO()
@@ -73,4 +105,4 @@ def _archive(**arrays: np.ndarray) -> bytes:
     return packed.getvalue()
 
 
-_MAKERS = {"builtin://digits": _digits}
+_MAKERS = {"builtin://digits": _digits, "builtin://python-source": _python_source}
