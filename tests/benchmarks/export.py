@@ -16,11 +16,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from evaluation import CODE, SHAPE, in_turn, save, seconds
+from evaluation import CODE, SHAPE, classifier, in_turn, save, seconds
 from pipeline import row
 
 from components.export.export import export
-from components.trainers.pytorch import classifier
 
 
 def make(directory: Path) -> None:

@@ -23,12 +23,11 @@ import mlflow
 import numpy as np
 import onnx
 import torch
-from evaluation import SHAPE, in_turn, write_onnx
+from evaluation import SHAPE, classifier, in_turn, write_onnx
 
 from components.deployment.samples import body
 from components.deployment.serving import JSON, started
 from components.export.onnx_file import load_onnx
-from components.trainers.pytorch import classifier
 from components.training.local.ports import Ports
 
 SECONDS = 3.0  # of each measurement

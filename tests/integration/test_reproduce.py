@@ -44,6 +44,7 @@ def original(tmp_path_factory, trireme_type, mlflow_store):
     (data / "test.npz").unlink()  # only how it is trained matters here
     program = repository / "classifier.py"
     shutil.copy(TRAINER, program)
+    shutil.copy(TRAINER.with_name("helpers.py"), repository)
     git(repository, "init", "--quiet")
     git(repository, "add", ".")
     git(repository, "commit", "--quiet", "-m", "First")

@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import shutil
 import threading
 from pathlib import Path
 
@@ -26,6 +27,7 @@ def code_url(tmp_path, make_repository):
     repository = make_repository("code")
     trainer = ROOT / "components" / "trainers" / "pytorch" / "classifier.py"
     (repository.directory / "train.py").write_text(trainer.read_text())
+    shutil.copy(trainer.with_name("helpers.py"), repository.directory)
     repository.commit("The trainer")
     server = tmp_path / "git"
     repository.git("clone", "--quiet", "--bare", ".", str(server / "private" / "code.git"))

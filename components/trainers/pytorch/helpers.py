@@ -9,6 +9,7 @@ import os
 import queue
 import shutil
 import signal
+import sys
 import threading
 import time
 import traceback
@@ -113,9 +114,14 @@ def join() -> torch.device:
 def leave(status: int) -> None:
     """Leaves the process group and ends the process.
 
-    Gloo now and then hangs while it is destroyed (https://github.com/pytorch/pytorch/issues/56297);
-    the work is done by then, so the process ends with its status all the same.
+    Gloo now and then hangs while it is destroyed (https://github.com/pytorch/pytorch/issues/56297),
+    mostly when other processes are gone. After an error nothing is left to be done; otherwise the
+    work is done by then, so the process ends with its status all the same.
     """
+    if status:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
     limit = threading.Timer(EXIT_LIMIT, os._exit, [status])
     limit.daemon = True
     limit.start()

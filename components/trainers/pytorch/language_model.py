@@ -128,6 +128,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
             checkpoints.save(step, progress)
         if stop and not last:
             checkpoints.wait()
+            dist.barrier()  # one that ends may be the end of all
             why = f"stopped after step {step}; training can go on from there"
             raise helpers.Ended(why, helpers.RECLAIMED)
     checkpoints.wait()
