@@ -16,7 +16,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "components" / "trainers" / "pyto
 LIMIT = 120  # seconds that any one training may take
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["language_model", "mlflow"])
+CONTEXT.set_forkserver_preload(["language_model"])
 
 
 def run(program, environment, arguments, output):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 from pathlib import Path
 
 import numpy as np
@@ -217,6 +218,23 @@ def test_a_dataset_that_holds_the_workspace_is_refused_or_staged_without_it(tmp_
         assert beside(destination) == []
     else:
         assert set(tree(destination)) == {"a.txt"}
+
+
+def test_pythons_own_sources_are_bytes_and_those_that_follow(destination):
+    stage("builtin://python-source", destination)
+    about = json.loads((destination / "dataset.json").read_text())
+    assert about["python"] == platform.python_version()
+    texts = {}
+    for split in ("train", "test"):
+        with np.load(destination / f"{split}.npz") as arrays:
+            x, y = arrays["x"], arrays["y"]
+        assert x.shape == y.shape and x.shape[1] == 256 and x.dtype == y.dtype == np.uint8
+        assert np.array_equal(x[:, 1:], y[:, :-1])
+        texts[split] = x.tobytes()
+    assert 0.002 < len(texts["test"]) / len(texts["train"]) < 0.2
+    # Whole files are held out: one of them is in one of the texts, and not in the other.
+    source = Path(json.__file__).read_bytes()[:2000]
+    assert (source in texts["train"]) != (source in texts["test"])
 
 
 def test_digits_are_the_same_bytes_under_every_python(destination):

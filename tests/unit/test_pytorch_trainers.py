@@ -1,0 +1,191 @@
+"""components/trainers/pytorch: what the programs decide before and beside training."""
+
+import math
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+pytestmark = pytest.mark.slow  # it loads PyTorch's distributed parts
+
+SHAPE = ("--layers", "2", "--width", "32", "--heads", "4", "--vocabulary", "64")
+
+
+@pytest.fixture
+def parse(monkeypatch):
+    """Parses a command line of the language model's trainer."""
+    import language_model
+
+    def parse(*arguments, world_size=1):
+        monkeypatch.setenv("WORLD_SIZE", str(world_size))
+        monkeypatch.setattr(sys, "argv", ["language_model.py", *arguments])
+        return language_model.parse()
+
+    return parse
+
+
+@pytest.mark.parametrize(
+    ("arguments", "world_size", "strategy", "mesh"),
+    [
+        ([], 1, "single", (1, 1, 1)),
+        ([], 4, "ddp", (1, 4, 1)),
+        (["--strategy", "fsdp"], 4, "fsdp", (1, 4, 1)),
+        (["--strategy", "tp"], 4, "tp", (1, 1, 4)),
+        (["--strategy", "pp"], 4, "pp", (4, 1, 1)),
+        (["--strategy", "hybrid", "--tp", "2"], 8, "hybrid", (1, 4, 2)),
+        (["--strategy", "hybrid", "--tp", "2", "--pp", "2"], 8, "hybrid", (2, 2, 2)),
+        (["--strategy", "hybrid", "--tp", "4", "--dp", "4", "--dry-run"], 1, "hybrid", (1, 4, 4)),
+    ],
+)
+def test_the_mesh_has_all_processes(parse, arguments, world_size, strategy, mesh):
+    parsed = parse(*arguments, world_size=world_size)
+    assert (parsed.strategy, parsed.mesh) == (strategy, mesh)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--strategy", "tp", "--tp", "3"], "makes 3 processes, and there are 4"),
+        (["--strategy", "single"], "--strategy single has one process; 4 would train alone"),
+        (["--strategy", "tp", "--tp", "2", "--pp", "2"], "divides along --tp only; hybrid along"),
+        (["--strategy", "tp", "--heads", "2"], "--tp 4 has to divide 2 heads and a vocabulary"),
+        (["--strategy", "pp", "--layers", "2"], "--pp 4 has to be at most the number of layers, 2"),
+        (["--batch-size", "6"], "--batch-size 6 has to be a multiple of 4"),
+        (["--strategy", "pp", "--micro-batch", "16"], "--pp 4 needs as many micro-batches, and"),
+        (["--width", "30"], "--width 30 has to be a multiple of twice --heads 4"),
+        (["--steps", "0"], "argument --steps: invalid positive value: '0'"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_a_sentence(parse, capsys, arguments, said):
+    with pytest.raises(SystemExit) as ended:
+        parse(*arguments, world_size=4)
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("size", "parameters"),
+    [
+        ("toy", 1.0825e6),
+        ("gpt2-124m", 123.6e6),
+        ("gpt2-350m", 359.8e6),
+        ("gpt2-1.5b", 1.575e9),
+        ("llama-7b", 6.607e9),
+    ],
+)
+def test_a_dry_run_says_how_large_a_network_is(parse, capsys, size, parameters):
+    import cost
+
+    cost.say(parse("--dry-run", "--size", size, "--strategy", "fsdp", "--dp", "8"))
+    said = capsys.readouterr().out
+    count = int(said.partition("stage 0: ")[2].split()[0].replace(",", ""))
+    assert count == pytest.approx(parameters, rel=1e-3)
+    assert f"parameters {count * 4 / 8 / 2**30:.3f} GiB" in said
+    assert f"optimizer {count * 8 / 8 / 2**30:.3f} GiB" in said
+
+
+def held(network, tokens):
+    """Returns the bytes that a forward pass keeps for the backward pass, but for parameters."""
+    from torch.nn.functional import cross_entropy
+
+    mine = {value.untyped_storage().data_ptr() for value in network.parameters()}
+    kept = {}
+
+    def keep(tensor):
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in mine:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor  # so that none of them is freed, and its place taken by another
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        loss = cross_entropy(network(tokens).flatten(0, 1), tokens.flatten())
+    loss.backward()
+    return sum(kept.values())
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_activations_are_about_what_a_forward_pass_keeps(recompute):
+    import cost
+    import transformer
+
+    shape = transformer.Shape(4, 128, 4, 256)
+    network = transformer.LanguageModel(*shape, recompute=recompute)
+    tokens = torch.zeros(2, 64, dtype=torch.int64)
+    said = cost.footprint(
+        shape,
+        stage=0,
+        stages=1,
+        tp=1,
+        shards=1,
+        tokens=tokens.numel(),
+        parts=1,
+        kind=torch.float32,
+        recompute=recompute,
+    )
+    measured = held(network, tokens)
+    if recompute:  # while it computes one of them again, a block keeps all it has
+        alone = transformer.LanguageModel(*shape._replace(layers=1))
+        none = transformer.LanguageModel(*shape._replace(layers=0))
+        measured += held(alone, tokens) - held(none, tokens)
+    assert said.activations == pytest.approx(measured, rel=0.15)
+    assert said.parameters == sum(value.nbytes for value in network.parameters())
+
+
+@pytest.mark.parametrize("parts", [1, 2, 4])
+def test_every_sample_comes_once_an_epoch_in_another_order_each(tmp_path, parts):
+    import helpers
+
+    count = 37
+    np.savez(tmp_path / "train.npz", x=np.arange(count), y=np.arange(count))
+    each = [helpers.Samples(tmp_path, 8, part, parts, 0) for part in range(parts)]
+    seen, orders = 0, []
+    for _ in range(2):
+        order = []
+        while len(order) < count:
+            batches = [samples.batch(seen) for samples in each]
+            targets = torch.cat([batch.targets for batch in batches])
+            real = targets != helpers.NONE
+            assert torch.equal(torch.cat([batch.inputs for batch in batches])[real], targets[real])
+            assert {batch.samples for batch in batches} == {int(real.sum())}
+            order += targets[real].tolist()
+            seen += batches[0].samples
+        assert sorted(order) == list(range(count))
+        orders.append(order)
+    assert orders[0] != orders[1]
+
+
+def test_samples_in_files_of_their_own_are_the_same(tmp_path):
+    import helpers
+
+    x, y = np.arange(12).reshape(6, 2), np.arange(6)
+    np.savez(tmp_path / "train.npz", x=x, y=y)
+    (tmp_path / "files" / "train").mkdir(parents=True)
+    for name, array in (("x", x), ("y", y)):
+        np.save(tmp_path / "files" / "train" / f"{name}.npy", array)
+    one, other = (helpers.Samples(data, 4, 0, 1, 0) for data in (tmp_path, tmp_path / "files"))
+    for seen in (0, 4):
+        assert all(map(torch.equal, one.batch(seen)[:2], other.batch(seen)[:2]))
+
+
+def test_the_learning_rate_rises_and_falls(parse):
+    import language_model
+
+    arguments = parse("--steps", "100", "--warm-up", "10", "--learning-rate", "1")
+    rates = [language_model.rate(step, arguments) for step in range(100)]
+    assert rates[:10] == pytest.approx([step / 10 for step in range(1, 11)])
+    assert rates[10:] == sorted(rates[10:], reverse=True)
+    assert rates[99] == pytest.approx(0.1, abs=1e-3)
+
+
+def test_positions_turn_queries_without_changing_their_length():
+    import transformer
+
+    x = torch.randn(1, 2, 5, 8)
+    turned = transformer.rotate(x)
+    assert torch.equal(turned[:, :, 0], x[:, :, 0])
+    assert torch.allclose(turned.norm(dim=-1), x.norm(dim=-1))
+    # What two positions have in common depends on their distance alone.
+    same = transformer.rotate(x[:, :, :1].expand(-1, -1, 5, -1))
+    products = same @ same.transpose(-1, -2)
+    assert math.isclose(products[0, 0, 0, 1], products[0, 0, 3, 4], rel_tol=1e-4)
