@@ -22,15 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 import torch.distributed as dist
-import torch.distributed.checkpoint as dcp
 from torch import nn
-from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
-from torch.distributed.checkpoint.state_dict import (
-    StateDictOptions,
-    get_state_dict,
-    set_state_dict,
-)
-from torch.distributed.checkpoint.state_dict_saver import AsyncSaveResponse
 from torch.nn.parallel import DistributedDataParallel
 
 EXIT_LIMIT = 30.0  # seconds that leaving the process group may take, see leave()
@@ -221,9 +213,13 @@ class Checkpoints:
         keep: How many are kept.
     """
 
-    OPTIONS = StateDictOptions(flatten_optimizer_state_dict=True)  # by name: fit for any strategy
-
     def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, keep: int = 2) -> None:
+        # Here: who imports this file to use a trained model waits seconds less.
+        from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
+        from torch.distributed.checkpoint.state_dict import StateDictOptions
+
+        # By name, not by number: fit for any strategy.
+        self.options = StateDictOptions(flatten_optimizer_state_dict=True)
         self.model, self.optimizer, self.keep = model, optimizer, keep
         self.directory = directory("CHECKPOINT_DIR")
         # A group of its own: what the thread that writes has to say must not get in between.
@@ -246,6 +242,9 @@ class Checkpoints:
         Returns:
             How far it is.
         """
+        import torch.distributed.checkpoint as dcp
+        from torch.distributed.checkpoint.state_dict import set_state_dict
+
         newest = [max(self.directory.glob(WHOLE), default=None)]
         dist.broadcast_object_list(newest, group=self.group)  # not every disk shows it at once
         if not newest[0]:
@@ -257,12 +256,15 @@ class Checkpoints:
             self.optimizer,
             model_state_dict=state["model"],
             optim_state_dict=state["optimizer"],
-            options=self.OPTIONS,
+            options=self.options,
         )
         return state["progress"]
 
     def save(self, step: int, progress: dict[str, int]) -> None:
         """Starts to save; waits for nothing but the save before, which is long done as a rule."""
+        import torch.distributed.checkpoint as dcp
+        from torch.distributed.checkpoint.state_dict_saver import AsyncSaveResponse
+
         self.wait()
         final = self.directory / f"step-{step:08}"
         partial = final.with_name(final.name + ".partial")
@@ -288,12 +290,16 @@ class Checkpoints:
 
     def fill(self, network: nn.Module) -> None:
         """Gives a whole network, in this process alone, the weights of the newest checkpoint."""
+        import torch.distributed.checkpoint as dcp
+
         newest = max(self.directory.glob(WHOLE))
         with warnings.catch_warnings(action="ignore"):  # that it is in this process alone
             dcp.load({"model": network.state_dict()}, checkpoint_id=newest, no_dist=True)
 
     def _state(self, progress: dict[str, int]) -> dict[str, Any]:
-        model, optimizer = get_state_dict(self.model, self.optimizer, options=self.OPTIONS)
+        from torch.distributed.checkpoint.state_dict import get_state_dict
+
+        model, optimizer = get_state_dict(self.model, self.optimizer, options=self.options)
         return {"model": model, "optimizer": optimizer, "progress": progress}
 
     def _publish(self, upload: Future[Any], final: Path) -> None:
