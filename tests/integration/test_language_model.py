@@ -131,7 +131,6 @@ def test_every_strategy_computes_what_one_process_does(
         ("tp-4", 4, ["--strategy", "tp", "--micro-batch", "8"]),
         ("pp-4", 4, ["--strategy", "pp"]),
         ("tp-pp", 4, ["--strategy", "hybrid", "--tp", "2", "--pp", "2", "--micro-batch", "4"]),
-        ("dp-tp", 4, ["--strategy", "hybrid", "--tp", "2", "--micro-batch", "4"]),
         ("dp-tp-pp", 8, ["--strategy", "hybrid", "--dp", "2", "--tp", "2", "--pp", "2"]),
     ],
 )
