@@ -133,10 +133,10 @@ def resources(replica: Replica) -> dict[str, Any]:
 
 def container_security(job: TrainingJob, replica: Replica) -> dict[str, Any]:
     """Returns the security context of a container."""
-    context: dict[str, Any] = {"allowPrivilegeEscalation": False}
+    context = _confined(job)
     if job.network.rdma in (replica.devices or {}):
         # To register memory with the network card.
-        context["capabilities"] = {"add": ["IPC_LOCK"]}
+        context["capabilities"] = context.get("capabilities", {}) | {"add": ["IPC_LOCK"]}
     return context
 
 
@@ -212,17 +212,29 @@ def _init_containers(job: TrainingJob) -> list[dict[str, Any]]:
         # What is fetched appears whole, by a rename: it cannot be the mount itself.
         command = ["components.checkout", *options, job.code.url, job.code.revision]
         command.append(f"{_FETCH}/{storage.FETCHED}")
-        containers.append(_fetch("code", command, job.code.secret))
+        containers.append(_fetch(job, "code", command, job.code.secret))
     if job.dataset and job.dataset.way == "stage":
         described = job.dataset.model_dump_json(exclude_defaults=True)
         command = ["components.dataset", described, f"{_FETCH}/{storage.staged_at(job.dataset)}"]
         if job.dataset.cache:
             command.append(_FETCH)
-        containers.append(_fetch("dataset", command, job.dataset.secret))
+        containers.append(_fetch(job, "dataset", command, job.dataset.secret))
     return containers
 
 
-def _fetch(what: str, command: list[str], secret: str) -> dict[str, Any]:
+def _confined(job: TrainingJob) -> dict[str, Any]:
+    """Returns the security context that every container of a job has.
+
+    A user other than root has no use for root's capabilities, and where Pod Security is
+    ``restricted`` it must not have them.
+    """
+    context: dict[str, Any] = {"allowPrivilegeEscalation": False}
+    if job.run_as_user:
+        context["capabilities"] = {"drop": ["ALL"]}
+    return context
+
+
+def _fetch(job: TrainingJob, what: str, command: list[str], secret: str) -> dict[str, Any]:
     """Returns the container that runs one of Trireme's modules to fill a volume."""
     mounts: list[dict[str, Any]] = [{"name": what, "mountPath": _FETCH}]
     if secret:
@@ -236,7 +248,7 @@ def _fetch(what: str, command: list[str], secret: str) -> dict[str, Any]:
         "args": [literal(argument) for argument in command[1:]],
         "resources": {amount: {"cpu": "1", "memory": "1Gi"} for amount in ("requests", "limits")},
         "volumeMounts": mounts,
-        "securityContext": {"allowPrivilegeEscalation": False},
+        "securityContext": _confined(job),
     }
 
 

@@ -1,0 +1,51 @@
+#!/bin/sh
+# Makes the Secrets that the manifests name, with new passwords; those that are there stay.
+#   manifests/secrets.sh [NAMESPACE OF RUNS]
+# For MLflow's artifacts it takes AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, MLFLOW_S3_ENDPOINT_URL and
+# ARTIFACTS (s3://BUCKET/) from the environment; without them, those of the overlay kind.
+# No password is ever an argument of a process.
+set -eu
+runs=${1:-trireme}
+tracking=trireme-tracking
+
+password() {
+    head -c 24 /dev/urandom | base64 | tr '+/' '-_'
+}
+
+# Reads lines KEY=VALUE.
+secret() {
+    kubectl --namespace "$1" create secret generic "$2" --from-env-file=/dev/stdin
+}
+
+missing() {
+    [ -z "$(kubectl --namespace "$1" get secret "$2" --ignore-not-found --output name)" ]
+}
+
+if missing $tracking mlflow-database; then
+    printf 'password=%s\n' "$(password)" | secret $tracking mlflow-database
+fi
+if missing $tracking mlflow-artifacts; then
+    printf '%s=%s\n' \
+        ARTIFACTS "${ARTIFACTS:-s3://mlflow/}" \
+        MLFLOW_S3_ENDPOINT_URL "${MLFLOW_S3_ENDPOINT_URL:-http://minio:9000}" \
+        AWS_ACCESS_KEY_ID "${AWS_ACCESS_KEY_ID:-mlflow}" \
+        AWS_SECRET_ACCESS_KEY "${AWS_SECRET_ACCESS_KEY:-$(password)}" |
+        secret $tracking mlflow-artifacts
+fi
+if missing $tracking mlflow-auth; then
+    printf '%s=%s\n' \
+        MLFLOW_AUTH_ADMIN_USERNAME admin \
+        MLFLOW_AUTH_ADMIN_PASSWORD "$(password)" \
+        MLFLOW_FLASK_SERVER_SECRET_KEY "$(password)" |
+        secret $tracking mlflow-auth
+fi
+# MLflow's administrator is also who runs record as.
+if missing "$runs" trireme-mlflow; then
+    admin=$(kubectl --namespace $tracking get secret mlflow-auth \
+        --output 'jsonpath={.data.MLFLOW_AUTH_ADMIN_PASSWORD}' | base64 --decode)
+    printf '%s=%s\n' \
+        MLFLOW_TRACKING_URI "http://mlflow.$tracking:5000" \
+        MLFLOW_TRACKING_USERNAME admin \
+        MLFLOW_TRACKING_PASSWORD "$admin" |
+        secret "$runs" trireme-mlflow
+fi
