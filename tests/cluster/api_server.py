@@ -37,6 +37,18 @@ _PATH = re.compile(
     r"/(?P<plural>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<sub>[^/]+))?"
 )
 SUBRESOURCES = ("status", "log")
+_VERBS = {"POST": "create", "PATCH": "patch", "DELETE": "delete"}
+
+
+def granted(rules):
+    """Returns what a Role's rules allow, as (API group, resource, verb)."""
+    return {
+        (group, resource, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
 
 
 class Answer(Exception):
@@ -79,6 +91,8 @@ class ApiServer:
         self.token = "first"
         self.faults = []
         self.denied = set()
+        self.limited = {}  # the rules of a Role, by the token of who has that and nothing more
+        self.used = set()  # what those have done, as (API group, resource, verb)
         self.requests = []
         self.watches = 0
         self._changed = threading.Condition()
@@ -131,11 +145,14 @@ class ApiServer:
 
     # What is asked for.
 
-    def create(self, place, body, dry):
+    def create(self, place, body, dry, rules=None):
         if place["plural"] == "selfsubjectaccessreviews":
             asked = body["spec"]["resourceAttributes"]
             part = f"/{asked['subresource']}" if asked["subresource"] else ""
             allowed = f"{asked['verb']} {asked['resource']}{part}" not in self.denied
+            if rules is not None:
+                right = (asked["group"], f"{asked['resource']}{part}", asked["verb"])
+                allowed = right in granted(rules)
             return body | {"status": {"allowed": allowed}}
         metadata = body["metadata"]
         key = (place["plural"], place["namespace"], metadata["name"])
@@ -272,10 +289,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(fault.code, status, fault.headers)
             return
         try:
-            if self.headers.get("Authorization") != f"Bearer {api.token}":
+            token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
+            if token != api.token and token not in api.limited:
                 raise Answer(401, "Unauthorized", "Unauthorized")
             query = {name: values[0] for name, values in parse_qs(url.query).items()}
-            answer = self._carry_out(url.path, query, body)
+            answer = self._carry_out(url.path, query, body, api.limited.get(token))
         except Answer as no:
             self._send(no.code, no.status, no.headers)
             return
@@ -294,15 +312,17 @@ class _Handler(BaseHTTPRequestHandler):
                 return fault
         return None
 
-    def _carry_out(self, path, query, body):
+    def _carry_out(self, path, query, body, rules):
         api, match = self.server_api, _PATH.fullmatch(path)
         place = match and match.groupdict(default="")
+        if place and rules is not None and place["plural"] != "selfsubjectaccessreviews":
+            self._authorize(place, query, rules)
         known = {*api.plurals, "selfsubjectaccessreviews"}
         if not place or place["plural"] not in known:
             self._send_text(404, "404 page not found\n")
             return None
         if self.command == "POST":
-            return api.create(place, body, "dryRun" in query)
+            return api.create(place, body, "dryRun" in query, rules)
         if self.command == "PATCH":
             if "apply-patch" in self.headers["Content-Type"] and not api.is_there(place):
                 return api.create(place, body, "dryRun" in query)
@@ -322,6 +342,15 @@ class _Handler(BaseHTTPRequestHandler):
             serve_chunks(self, api.watch(place, query))
             return None
         return api.list(place, query)
+
+    def _authorize(self, place, query, rules):
+        verb = _VERBS.get(self.command) or ("get" if place["name"] else "list")
+        if "watch" in query:
+            verb = "watch"
+        right = (place["group"], "/".join(filter(None, [place["plural"], place["sub"]])), verb)
+        if right not in granted(rules):
+            raise Answer(403, f"cannot {verb} resource {right[1]}", "Forbidden")
+        self.server_api.used.add(right)
 
     def _send(self, code, thing, headers=None):
         self._send_bytes(code, json.dumps(thing).encode(), "application/json", headers)

@@ -1,0 +1,122 @@
+"""The launcher's Role in manifests/ against the calls that are made."""
+
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+from api_server import granted
+from player import REAL, ROLES, SERVICE_ACCOUNTS, Player, make_namespace, manifests, remove_namespace
+
+from components.training.cluster import following, jobs, owner, preflight
+from components.training.cluster.connection import Cluster
+from components.training.cluster.refusals import Forbidden
+from components.training.cluster.resources import PODS, Resource
+
+FILE = Path(__file__).parents[2] / "manifests/base/rights/roles.yaml"
+ROLE, BINDING = yaml.safe_load_all(FILE.read_text())
+ACCOUNT = BINDING["subjects"][0]["name"]
+RBAC = "rbac.authorization.k8s.io"
+
+
+@pytest.fixture(autouse=True)
+def quick_to_settle(monkeypatch):
+    monkeypatch.setattr(following, "DRAIN", 1.0)
+
+
+@pytest.fixture(params=["stand-in", pytest.param("real", marks=pytest.mark.cluster)])
+def admin(request):
+    """A cluster, for somebody who may do everything there."""
+    return request.getfixturevalue("standing_in" if request.param == "stand-in" else "real")
+
+
+@pytest.fixture
+def cluster(request, admin, write_kubeconfig, monkeypatch):
+    """The same cluster, for the service account of the steps."""
+    if request.node.callspec.params["admin"] == "stand-in":
+        server = request.getfixturevalue("server")
+        server.limited["launcher"] = ROLE["rules"]
+        write_kubeconfig(server.url, token="launcher")
+    else:
+        settings = yaml.safe_load(Path(REAL).read_text())
+        settings["users"] = [{"name": "me", "user": {"token": account(admin)}}]
+        for context in settings["contexts"]:
+            context["context"]["user"] = "me"
+        file = write_kubeconfig("")
+        file.write_text(yaml.safe_dump(settings))
+    return Cluster(admin.namespace, patience=20)
+
+
+@pytest.fixture
+def player(admin, container_logs):
+    return Player(admin, container_logs)
+
+
+def account(admin):
+    """Makes the account with its Role; returns a token of it."""
+    admin.create(SERVICE_ACCOUNTS, {"metadata": {"name": ACCOUNT}}, admin.namespace)
+    admin.create(Resource(RBAC, "v1", "roles"), ROLE, admin.namespace)
+    subject = BINDING["subjects"][0] | {"namespace": admin.namespace}
+    binding = BINDING | {"subjects": [subject]}
+    admin.create(Resource(RBAC, "v1", "rolebindings"), binding, admin.namespace)
+    path = SERVICE_ACCOUNTS.path(admin.namespace, ACCOUNT, "token")
+    return admin.request("POST", SERVICE_ACCOUNTS, path, body={})["status"]["token"]
+
+
+def live(launched, player, manifest):
+    """Has a job run until it has succeeded."""
+    run = launched(manifest)
+    job = player.wait_for(manifest)
+    first, second = ROLES[job["kind"]]
+    pods = [player.pod(job, first, 0), player.pod(job, second, 0 if first != second else 1)]
+    for pod in pods:
+        player.run(pod)
+    player.condition(job, "Running")
+    run.says("running")
+    for pod in pods:
+        player.exit(pod, 0)
+    player.condition(job, "Running", status="False")
+    player.condition(job, "Complete" if job["kind"] == "TrainJob" else "Succeeded")
+    assert run.end().error is None
+
+
+def wait_and_go(launched, player, cluster, manifest, words):
+    """Has a job wait, until the end of its run deletes it."""
+    run = launched(manifest)
+    player.wait_for(manifest)
+    run.says(words)
+    assert jobs.delete_running(cluster, manifest["metadata"]["name"])
+    run.end()
+
+
+def test_a_job_lives_with_the_role_alone(launched, player, manifest):
+    live(launched, player, manifest)
+
+
+def test_the_role_allows_what_is_done_and_nothing_else(
+    request, launched, player, admin, cluster, queued, monkeypatch
+):
+    """A whole life of each kind, what makes a job wait, and the end of a run."""
+    if request.node.callspec.params["admin"] == "real":
+        pytest.skip("a real API server keeps no list of what was done")
+    for manifest in manifests().values():
+        live(launched, player, manifest)
+        assert jobs.delete(cluster, manifest["metadata"]["name"]) is None
+    gang, lonely = manifests()["PyTorchJob"], manifests()["PyTorchJob"]
+    wait_and_go(launched, player, cluster, lonely, "its operator has not taken it up yet")
+    wait_and_go(launched, player, cluster, queued, "Kueue is not installed")
+    gang["spec"]["runPolicy"]["schedulingPolicy"] = {"minAvailable": 2}
+    wait_and_go(launched, player, cluster, gang, "no PodGroup")
+    step = {"metadata": {"name": "step"}, "spec": {"containers": []}, "kind": "Pod"}
+    admin.create(PODS, step, admin.namespace)
+    monkeypatch.setenv("POD_NAME", "step")
+    assert owner.owners(cluster)
+    assert request.getfixturevalue("server").used == granted(ROLE["rules"])
+
+
+def test_what_the_role_does_not_allow_is_refused(cluster):
+    secrets = Resource("", "v1", "secrets")
+    with pytest.raises(Forbidden):
+        cluster.list(secrets, cluster.namespace)
+    assert not preflight.may(cluster, cluster.namespace, PODS, "", "create")
+    assert preflight.may(cluster, cluster.namespace, PODS, "log", "get")
