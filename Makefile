@@ -7,7 +7,7 @@ APT := apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -
 
 PIPELINE := pytorch-training
 
-.PHONY: run test lint golden bench lock clean system test-system
+.PHONY: run test lint golden bench lock clean cluster-up system test-system
 
 run: .venv/$(PIPELINE:-training=).stamp  ## a whole pipeline on real data; PIPELINE=tensorflow-training
 	$(BIN)/trireme run $(PIPELINE)
@@ -36,6 +36,9 @@ lock:  ## the versions of everything, from what pyproject.toml asks for
 	rm -rf .venv
 	$(MAKE) .venv/dev.stamp LOCKED=
 	$(PIP) freeze --exclude-editable | sed 's/+cpu$$//' > requirements.lock
+
+cluster-up:  ## a cluster in Docker with all that runs need; see manifests/cluster-up.sh
+	manifests/cluster-up.sh
 
 clean:  ## what the targets above have built
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
@@ -82,6 +85,7 @@ test-system:
 	command -v /usr/sbin/sshd >/dev/null || missing="$$missing openssh-server"; \
 	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing="$$missing postgresql"; \
 	command -v chromium >/dev/null || missing="$$missing chromium"; \
+	command -v promtool >/dev/null || missing="$$missing prometheus"; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" != 0 ]; then \
 		echo "note: some tests are skipped; as root: apt-get install$$missing" >&2; \
 	elif [ -n "$$missing" ]; then \

@@ -5,11 +5,13 @@ import copy
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from player import NAMESPACES
 from shapes import SHAPES, TRAINJOBS, descriptions
 
 from components.dataset.description import Dataset
 from components.dataset.volumes import persistent
 from components.errors import InputError
+from components.training.cluster.refusals import Forbidden
 from components.training.cluster.resources import PODS, Resource, kind_of, resource_of
 from components.training.description.job import TrainingJob
 from components.training.manifests import render
@@ -71,6 +73,20 @@ def test_the_api_server_takes_the_volume_of_a_dataset_and_its_claim(dataset, rea
     for resource, body, namespace in ((VOLUMES, held, ""), (CLAIMS, claim, real.namespace)):
         taken = real.create(resource, body, namespace, dryRun="All", fieldValidation="Strict")
         assert missing(body["spec"], taken["spec"]) == []
+
+
+@pytest.mark.parametrize("name", ["pytorch", "tensorflow-ps"])
+def test_jobs_of_an_ordinary_user_pass_pod_security_restricted(name, real):
+    enforced = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+    real.patch(NAMESPACES, real.namespace, "", enforced)
+    for user, passes in ((1000, True), (None, False)):
+        manifest = render(TrainingJob.create(**SHAPES[name], run_as_user=user))
+        for pod in pods_of(manifest):
+            if passes:
+                try_out(real, PODS, pod)
+            else:
+                with pytest.raises(Forbidden, match='violates PodSecurity "restricted'):
+                    try_out(real, PODS, pod)
 
 
 def missing(given, taken, place="spec"):

@@ -1,12 +1,17 @@
 """The launcher's Role in manifests/ against the calls that are made."""
 
-import os
 from pathlib import Path
 
 import pytest
 import yaml
 from api_server import granted
-from player import REAL, ROLES, SERVICE_ACCOUNTS, Player, make_namespace, manifests, remove_namespace
+from player import (
+    REAL,
+    ROLES,
+    SERVICE_ACCOUNTS,
+    Player,
+    manifests,
+)
 
 from components.training.cluster import following, jobs, owner, preflight
 from components.training.cluster.connection import Cluster

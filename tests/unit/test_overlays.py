@@ -1,0 +1,193 @@
+"""What kustomize makes of manifests/: golden files, the schemas of Kubernetes, and policies."""
+
+import functools
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import kubernetes_validate
+import pytest
+import yaml
+from grafana_foundation_sdk.models.dashboard import Dashboard
+
+from components import images
+
+MANIFESTS = Path(__file__).parents[2] / "manifests"
+OVERLAYS = ["kind", "kubeflow", "argo", "aliyun"]
+VERSIONS = ["1.30", "1.36"]  # the oldest and the newest of Kubernetes that we say works
+PARTS = ("kueue.x-k8s.io/", "scheduling.volcano.sh/", "monitoring.coreos.com/")
+"""API groups of other people, which Kubernetes' own schemas do not have."""
+
+pytestmark = pytest.mark.skipif(not shutil.which("kubectl"), reason="kubectl is not installed")
+
+
+@functools.cache
+def text(overlay):
+    command = ["kubectl", "kustomize", str(MANIFESTS / "overlays" / overlay)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+@functools.cache
+def everything(overlay):
+    return [thing for thing in yaml.safe_load_all(text(overlay)) if thing]
+
+
+def pods(overlay):
+    """Returns the spec of every pod that is to be made, by the name of its maker."""
+    made = [thing for thing in everything(overlay) if "template" in thing.get("spec", {})]
+    assert made
+    return {thing["metadata"]["name"]: thing["spec"]["template"] for thing in made}
+
+
+def containers(overlay):
+    for pod in pods(overlay).values():
+        yield from pod["spec"]["containers"] + pod["spec"].get("initContainers", [])
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_the_overlay_is_the_golden_one(overlay, golden):
+    golden(f"manifests-{overlay}.yaml", text(overlay))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_kubernetes_knows_every_field(version):
+    things = {
+        json.dumps(thing).replace('"team"', '"trireme"'): thing
+        for overlay in OVERLAYS
+        for thing in everything(overlay)
+        if not thing["apiVersion"].startswith(PARTS)
+    }
+    for thing in things.values():
+        kubernetes_validate.validate(thing, version, strict=True)
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_pods_are_as_pod_security_restricted_wants_them(overlay):
+    """https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted."""
+    for pod in pods(overlay).values():
+        security = pod["spec"]["securityContext"]
+        assert security["runAsNonRoot"] and security["runAsUser"] > 0
+        assert security["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert pod["spec"]["automountServiceAccountToken"] is False
+        for volume in pod["spec"]["volumes"]:
+            kinds = {"configMap", "secret", "emptyDir", "persistentVolumeClaim"}
+            assert set(volume) - {"name"} <= kinds
+    for container in containers(overlay):
+        security = container["securityContext"]
+        assert security["allowPrivilegeEscalation"] is False
+        assert security["capabilities"] == {"drop": ["ALL"]}
+        assert security["readOnlyRootFilesystem"] is True
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_containers_have_limits_and_images_a_version(overlay):
+    for container in containers(overlay):
+        for which in ("requests", "limits"):
+            assert {"cpu", "memory"} <= set(container["resources"][which])
+        image, _, tag = container["image"].rpartition(":")
+        assert re.search(r"\d", tag) and "/" not in tag
+        if image.startswith("ghcr.io/trireme/"):
+            assert tag == images.BASE.rpartition(":")[2]
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_no_secret_is_written_down(overlay):
+    assert not [thing for thing in everything(overlay) if thing["kind"] == "Secret"]
+    for container in containers(overlay):
+        for variable in container.get("env", []):
+            secret = re.search("PASSWORD|KEY|TOKEN", variable["name"])
+            assert not secret or variable["name"].endswith("_FILE") or "valueFrom" in variable
+    assert not re.search(r"://[^/\s@]+:[^/\s@]+@", text(overlay))  # a password in a URL
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_secrets_that_are_named_are_made(overlay):
+    named = set(re.findall(r"secret(?:KeyRef|Ref|Name):(?:[^}]*?name:)? *([\w-]+)", text(overlay)))
+    named |= {
+        source["secretRef"]["name"]
+        for container in containers(overlay)
+        for source in container.get("envFrom", [])
+    }
+    made = set(re.findall(r"secret \S+ ([\w-]+)$", (MANIFESTS / "secrets.sh").read_text(), re.M))
+    assert {"mlflow-auth", "mlflow-database"} <= named - {"key"} <= made | {"key"}
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_services_lead_to_pods(overlay):
+    labels = [pod["metadata"]["labels"] for pod in pods(overlay).values()]
+    ports = {port["name"] for each in containers(overlay) for port in each.get("ports", [])}
+    for thing in everything(overlay):
+        if thing["kind"] == "Service":
+            assert thing["spec"]["selector"] in labels
+            assert {port["targetPort"] for port in thing["spec"]["ports"]} <= ports
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_nothing_but_what_is_said_reaches_or_is_reached(overlay):
+    policies = [thing for thing in everything(overlay) if thing["kind"] == "NetworkPolicy"]
+    shut = {
+        policy["metadata"]["namespace"]
+        for policy in policies
+        if policy["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    }
+    # In a profile that is there already, policies are about training pods alone.
+    ours = set() if overlay == "kubeflow" else {"trireme"}
+    assert shut == {"trireme-tracking"} | ours
+    blocks = [
+        peer["ipBlock"]
+        for policy in policies
+        for rule in policy["spec"].get("egress", [])
+        for peer in rule["to"]
+        if "ipBlock" in peer
+    ]
+    assert blocks
+    for block in blocks:  # nothing reaches what hands out a node's credentials
+        assert {"169.254.0.0/16", "100.100.100.200/32"} & set(block["except"])
+
+
+def test_the_account_of_the_steps_has_one_name():
+    for thing in everything("argo"):
+        if thing["kind"] == "RoleBinding":
+            account = {"kind": "ServiceAccount", "name": "trireme", "namespace": "trireme"}
+            assert thing["subjects"] == [account]
+
+
+def test_the_alerts_are_right(tmp_path):
+    promtool = shutil.which("promtool")
+    if not promtool:
+        pytest.skip("promtool is not installed")
+    (rule,) = [thing for thing in everything("aliyun") if thing["kind"] == "PrometheusRule"]
+    (tmp_path / "alerts.yaml").write_text(yaml.safe_dump(rule["spec"]))
+    shutil.copy(Path(__file__).parent / "alerts_test.yaml", tmp_path)
+    for command in (["check", "rules", "alerts.yaml"], ["test", "rules", "alerts_test.yaml"]):
+        done = subprocess.run([promtool, *command], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_grafana_knows_every_field_of_the_dashboard():
+    written = json.loads((MANIFESTS / "parts/monitoring/dashboard.json").read_text())
+    known = json.loads(json.dumps(Dashboard.from_json(written), default=lambda it: it.to_json()))
+    assert contained(written, known) == []
+    for panel in written["panels"]:
+        assert panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24
+    numbers = [panel["id"] for panel in written["panels"]]
+    assert len(numbers) == len(set(numbers))
+
+
+def contained(written, known, place=""):
+    """Returns the places of what is written and not known."""
+    if isinstance(written, dict) and isinstance(known, dict):
+        return [
+            where
+            for key, value in written.items()
+            for where in contained(value, known.get(key), f"{place}/{key}")
+        ]
+    if isinstance(written, list) and isinstance(known, list) and len(written) == len(known):
+        return [
+            where
+            for index, (one, other) in enumerate(zip(written, known, strict=True))
+            for where in contained(one, other, f"{place}/{index}")
+        ]
+    return [] if written == known else [place]
