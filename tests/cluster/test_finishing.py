@@ -20,7 +20,7 @@ def test_jobs_of_the_run_that_still_work_are_deleted_and_no_others(
             player.condition(job, "Succeeded")
     finish("FAILED", "", "sweep", "7", "", tmp_path)
     assert {row.name for row in jobs.list_jobs(cluster)} == {"train-7-004", "train-70", "mine"}
-    assert capsys.readouterr().out.splitlines() == [
+    assert [line.strip() for line in capsys.readouterr().out.splitlines()] == [
         "deleted the training job train-7, which was still there",
         "deleted the training job train-7-003, which was still there",
     ]

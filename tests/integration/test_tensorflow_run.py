@@ -22,7 +22,7 @@ def test_digits_are_learnt_exported_and_registered(trireme, parameters, replicas
     assert parent.info.status == "FINISHED"
     assert parent.data.metrics["held_out_accuracy"] > 0.95
     steps = trireme.nested(parent)
-    assert set(steps) == {"checkout", "dataset", "train", "evaluate", "export"}
+    assert set(steps) == {"checkout", "dataset", "train", "evaluate", "export", "finish"}
     assert steps["train"].data.params["framework"] == "tensorflow"
     for step in ("evaluate", "export"):
         assert {"tensorflow", "torch"} & trireme.loaded(step) == {"tensorflow"}

@@ -46,3 +46,7 @@ def to_yaml(manifest: dict[str, Any]) -> str:
 class _Plain(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:
         return True
+
+
+# Said here, because Hera changes it for every dumper that says nothing.
+_Plain.add_representer(str, yaml.SafeDumper.represent_str)
