@@ -6,7 +6,12 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from kfp.local import pipeline_orchestrator, status, subprocess_task_handler
+from kfp.local import (
+    logging_utils,
+    pipeline_orchestrator,
+    status,
+    subprocess_task_handler,
+)
 from kfp.local.orchestrator import task_spec_utils
 from kfp.local.orchestrator.enhanced_dag_orchestrator import ConditionEvaluator
 
@@ -17,12 +22,16 @@ from pipelines.targets.local_steps import Steps
 def tamed(steps: Steps) -> Iterator[None]:
     """Makes kfp.local run steps our way.
 
-    kfp.local 2.17 offers no hook, so four things of it are replaced while the pipeline runs:
-    how a step's process is started (one that can be stopped as a whole, its output in a file,
-    MLflow's variables), the removal of the workspace at the end (a person wants to read it),
-    how a condition finds a task's output (it knows outputs called ``Output`` only, and takes a
-    branch on any other for false), and what the steps in a loop get from steps before it (the
-    loop's item, whatever it should be).
+    kfp.local 2.17 offers no hook, so these of its ways are replaced while the pipeline runs:
+
+    - how a step's process is started: one that can be stopped as a whole, its output in a file,
+      with MLflow's variables;
+    - the removal of the workspace at the end: a person wants to read it;
+    - how a condition finds a task's output: it knows outputs called ``Output`` only, and takes a
+      branch on any other for false;
+    - what the steps in a loop get from steps before it: the loop's item, whatever it should be;
+    - what each step does to ``print`` and to logging: steps of a loop, in threads, put back what
+      another of them had replaced, and ``print`` indents from then on.
 
     Args:
         steps: Runs the steps.
@@ -38,6 +47,9 @@ def tamed(steps: Steps) -> Iterator[None]:
     resolve = ConditionEvaluator._resolve_pipeline_channel
     iteration = task_spec_utils.create_parameter_loop_iteration_task_spec
     with (
+        logging_utils.local_logger_context(),
+        patch.object(logging_utils, "local_logger_context", contextlib.nullcontext),
+        patch.object(logging_utils, "indented_print", contextlib.nullcontext),
         patch.object(subprocess_task_handler, "SubprocessTaskHandler", Step),
         patch.object(pipeline_orchestrator, "shutil", keep),
         patch.object(

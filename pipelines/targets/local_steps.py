@@ -93,7 +93,7 @@ class Steps:
         self._result, self._record, self._console = result, record, console
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._stopped = False
-        self._lock = threading.Lock()
+        self._recorded, self._shown = threading.Lock(), threading.Lock()
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
         """Handles a signal: tells all steps to end, lets no other start, raises ``Interrupted``.
@@ -119,7 +119,8 @@ class Steps:
         function = command[command.index("--function_to_execute") + 1]
         iteration = _ITERATION.search(command[command.index("--executor_input") + 1])
         name = in_a_loop(function, int(iteration[1])) if iteration else function
-        self._console.started(name, function if iteration else "")
+        with self._shown:
+            self._console.started(name, function if iteration else "")
         try:
             return self._run(name, command, variables)
         except OSError as error:
@@ -172,7 +173,7 @@ class Steps:
             process = self._running[name] = supervised(command, GRACE, environment)
             if self._stopped:
                 process.terminate()
-            tail = _follow(process, log, lambda line: self._console.line(name, line))
+            tail = _follow(process, log, partial(self._show, name))
             return *_reap(process), tail
         except BaseException:
             with _signals_ignored():  # once is enough
@@ -191,12 +192,17 @@ class Steps:
         records: list[dict[str, Any]],
         resources: dict[str, float],
     ) -> None:
-        with self._lock:
+        with self._recorded:
             self._result.steps[name] = records
             self._record.step_ended(name, state, self._result.workspace, resources)
             if self._result.record:
                 self._result.record.step(name, state, resources["duration_seconds"])
+        with self._shown:
             self._console.ended(name, state, _in_words(records))
+
+    def _show(self, name: str, line: str) -> None:
+        with self._shown:
+            self._console.line(name, line)
 
 
 def _signals_ignored() -> contextlib.AbstractContextManager[None]:
