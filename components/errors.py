@@ -19,6 +19,10 @@ class TriremeError(Exception):
         super().__init__(message)
         self.detail = detail
 
+    def shown(self) -> str:
+        """Returns the sentence as programs print it, below its detail."""
+        return "\n".join(filter(None, [self.detail, f"error: {self}"]))
+
 
 class InputError(TriremeError):
     """The input is at fault: names the field, what was given, and what would be accepted."""

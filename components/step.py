@@ -33,11 +33,9 @@ def step(name: str, workspace: str, *, is_charged: bool = True) -> Iterator[None
             with counted(Path(workspace), name) if is_charged else nullcontext():
                 yield
             journal.log_end("FINISHED")
-        except TriremeError as error:
-            journal.log_error(error)
-            journal.log_end("FAILED")
-            raise
-        except Exception:
+        except Exception as error:
+            if isinstance(error, TriremeError):
+                journal.log_error(error)
             journal.log_end("FAILED")
             raise
 
@@ -75,7 +73,7 @@ def last_words() -> Iterator[None]:
 
 
 def _say_last_words(error: TriremeError) -> None:
-    print("\n".join(filter(None, [error.detail, f"error: {error}"])), file=sys.stderr)
+    print(error.shown(), file=sys.stderr)
     if os.access(TERMINATION_LOG, os.W_OK):
         TERMINATION_LOG.write_text(str(error))
 

@@ -9,8 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
+from components import yaml_text
 from components.errors import InputError
 
 if TYPE_CHECKING:
@@ -226,14 +225,7 @@ def _check_size(values: dict[str, Any]) -> None:
 def _read(file: Path | None) -> dict[str, Any]:
     if file is None:
         return {}
-    try:
-        content = yaml.safe_load(file.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"--params {file}: cannot be read: {getattr(error, 'strerror', error)}"
-        ) from None
-    except (yaml.YAMLError, ValueError) as error:  # a date such as 2026-13-45
-        raise InputError(f"--params {file}: is not YAML: {' '.join(str(error).split())}") from None
+    content = yaml_text.read(file, f"--params {file}")
     if content is None:
         return {}
     if not isinstance(content, dict) or not all(isinstance(name, str) for name in content):

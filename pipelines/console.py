@@ -16,6 +16,8 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from pipelines.kfp_lines import KfpLines
+
 REFRESH = 4  # times a second
 BAR = 20  # characters of a progress bar
 WIDTH = 300  # characters of a line that are shown while it is the latest
@@ -82,7 +84,7 @@ class Console:
         self._loops: dict[str, str] = {}
         self._begun: dict[str, float] = {}
         self._spinner = Spinner("dots", style="cyan")
-        self._in_executor_input = False
+        self._kfps = KfpLines()
 
     @contextmanager
     def showing(self, steps: list[str]) -> Iterator[None]:
@@ -139,7 +141,7 @@ class Console:
                     shown.share = min(1.0, int(progress[1]) / int(progress[2]))
                 if not self._live and not self._verbose:
                     self.print(f"{step:<9} {text}")
-        if self._verbose and not self._is_kfps(line):
+        if self._verbose and not self._kfps.are(step, line):
             self.print(f"{step:<9} {line}")
 
     def ended(self, step: str, state: str, summary: str, seconds: float | None = None) -> None:
@@ -173,17 +175,6 @@ class Console:
         width = max(map(len, facts), default=0)
         for name, value in facts.items():
             self._rich.print(Text.assemble((f"  {name:<{width}}  ", "dim"), value))
-
-    def _is_kfps(self, line: str) -> bool:
-        """Whether a line is kfp's own, such as the input it prints over dozens of lines."""
-        if line.startswith("[KFP Executor"):
-            self._in_executor_input = line.endswith("executor_input:")
-            return True
-        inside, self._in_executor_input = (
-            self._in_executor_input,
-            self._in_executor_input and line != "}",
-        )
-        return inside
 
     def _table(self) -> Table:
         table = Table.grid(padding=(0, 1), expand=True)

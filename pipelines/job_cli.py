@@ -309,13 +309,11 @@ def described(file: Path | None, **flags: Any) -> "TrainingJob":
 
 
 def _read(file: Path) -> str:
+    from components import yaml_text
+
     if file.suffix == ".py":
         raise InputError(f"{file}: is no description of a job; give it with --entrypoint")
-    try:
-        return file.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{file}: cannot be read: {reason}") from None
+    return yaml_text.text_of(file, str(file))
 
 
 def _variables(pairs: list[str]) -> dict[str, str]:

@@ -83,6 +83,7 @@ def status(
     if target == "argo":
         argo_cli.status(argo_cli.connected(namespace, kube_context), run, console)
         return
+    head = ["STEP", "STATE", "SECONDS"]
     if target == "kfp":
         from pipelines.targets.kubeflow import reading, runs
 
@@ -99,11 +100,14 @@ def status(
 
         here = local_runs.find(run)
         console.print(f"{here.name}: {here.state}, {here.seconds:.0f} s", "bold")
-        ended = here.steps
-        rows = [[name, ended[name]["state"], f"{ended[name]['seconds']:.0f}"] for name in ended]
-        rows += [[name, here.state, ""] for name in here.logs if name not in ended]
+        head.append("RESULT")
+        rows = [
+            [name, ended["state"], f"{ended['seconds']:.0f}", ended.get("result", "")]
+            for name, ended in here.steps.items()
+        ]
+        rows += [[name, here.state, "", ""] for name in here.logs if name not in here.steps]
         facts = {"Directory": str(here.directory)}
-    table(["STEP", "STATE", "SECONDS"], rows)
+    table(head, rows)
     console.facts(facts)
 
 
@@ -122,10 +126,10 @@ def logs(
     """Show what the steps of a run have printed, each line with its step."""
     _check(context, target)
     from components.signals import Interrupted, from_a_terminal, handled, interrupt
-    from components.training.lines import Lines
     from pipelines.console import plain
+    from pipelines.kfp_lines import StepLines
 
-    lines = Lines(plain, needs_reader=True)
+    lines = StepLines(plain, needs_reader=True)
     if target == "argo":
         if follow:
             raise InputError("--follow goes with --target kfp, or a run here")

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 from zoneinfo import ZoneInfo
 
-import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
+from components import yaml_text
 from components.errors import InputError
 from components.part import Part
 from pipelines import cron
@@ -126,13 +126,7 @@ class Schedule(Part):
         Raises:
             InputError: One sentence that says what is wrong.
         """
-        try:
-            content = yaml.safe_load(file.read_text())
-        except (OSError, UnicodeDecodeError) as error:
-            why = getattr(error, "strerror", None) or error
-            raise InputError(f"{file}: cannot be read: {why}") from None
-        except (yaml.YAMLError, ValueError) as error:
-            raise InputError(f"{file}: is not YAML: {' '.join(str(error).split())}") from None
+        content = yaml_text.read(file, str(file))
         described = content if isinstance(content, list) else [content]
         if not described or not all(isinstance(each, dict) for each in described):
             raise InputError(f"{file}: must hold a schedule, or a list of them")

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 from decimal import Decimal
-from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from pydantic import Field
 
+from components import yaml_text
 from components.cost import table
 from components.errors import InputError
 from components.part import Part
@@ -93,7 +92,7 @@ def read() -> Prices | None:
         InputError: It is broken.
     """
     file = table.file()
-    return parse(_text(file), str(file)) if file else None
+    return parse(yaml_text.text_of(file, f"price table {file}"), str(file)) if file else None
 
 
 def parse(text: str, place: str) -> Prices:
@@ -106,11 +105,7 @@ def parse(text: str, place: str) -> Prices:
     Raises:
         InputError: It is none.
     """
-    try:
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        words = " ".join(str(error).split()).replace('in "<unicode string>", ', "")
-        raise InputError(f"price table {place}: is not YAML: {words}") from None
+    content = yaml_text.parse(text, f"price table {place}")
     if not isinstance(content, dict) or not all(isinstance(name, str) for name in content):
         raise InputError(
             f"price table {place}: must map {', '.join(Prices.model_fields)} to values"
@@ -119,11 +114,3 @@ def parse(text: str, place: str) -> Prices:
         return Prices.read("prices", content)
     except InputError as error:
         raise InputError(f"price table {place}: {error}") from None
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"price table {file}: cannot be read: {reason}") from None

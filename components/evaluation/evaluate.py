@@ -236,8 +236,7 @@ def _compared(
 
 
 def _record(evaluation: Evaluation, comparison: Comparison | None, verdict: Verdict) -> None:
-    (name, value), figures = evaluation.first, evaluation.told
-    del figures[name]
+    (name, value), figures = evaluation.first, evaluation.others
     if evaluation.between:
         figures[f"{name}_low"], figures[f"{name}_high"] = evaluation.between
     if comparison:

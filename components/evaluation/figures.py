@@ -126,6 +126,11 @@ class Evaluation:
         return self.by_name if self.classes and self.classes.are_few else dict(self.figures)
 
     @property
+    def others(self) -> dict[str, float]:
+        """The figures that are recorded besides the first."""
+        return {name: value for name, value in self.told.items() if name != self.first[0]}
+
+    @property
     def by_name(self) -> dict[str, float]:
         """All figures, those of the classes included: ``recall_7`` is the recall of class 7."""
         if not self.classes:

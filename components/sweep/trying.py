@@ -60,7 +60,7 @@ def attempt(
         tried = _attempt(trial, described(own_place), measure, own_place, passthrough, budget)
     except TriremeError as error:
         journal.log_error(error, is_fatal=False)
-        print("\n".join(filter(None, [error.detail, f"error: {error}"])), flush=True)
+        print(error.shown(), flush=True)
         tried = Tried(trial.number, trial.values, failed=str(error), detail=error.detail)
     journal.summarize(tried.words)
     keep(tried, workspace)
@@ -108,6 +108,5 @@ def _measured(model: Path, entrypoint: str, measure: Measured) -> Evaluation:
 
 
 def _record(evaluation: Evaluation) -> None:
-    (name, value), figures = evaluation.first, evaluation.told
-    del figures[name]
-    journal.log_metrics({f"held_out_{name}": value} | figures)
+    name, value = evaluation.first
+    journal.log_metrics({f"held_out_{name}": value} | evaluation.others)

@@ -39,15 +39,16 @@ class Record:
         }
         self._write()
 
-    def step(self, name: str, state: str, seconds: float) -> None:
+    def step(self, name: str, state: str, seconds: float, result: str) -> None:
         """Keeps how a step has ended.
 
         Args:
             name: Its name.
             state: FINISHED, FAILED or KILLED.
             seconds: How long it took.
+            result: What came of it, in a few words.
         """
-        self._content["steps"][name] = {"state": state, "seconds": seconds}
+        self._content["steps"][name] = {"state": state, "seconds": seconds, "result": result}
         self._write()
 
     def end(self, state: str) -> None:
@@ -79,7 +80,7 @@ class LocalRun:
         state: running, FINISHED, FAILED or KILLED; or lost, when it was killed with ``kill -9``.
         created: When it started, in seconds since the epoch.
         seconds: How long it ran, or has run so far.
-        steps: State and seconds of the steps that have ended, by name.
+        steps: State, seconds and result of the steps that have ended, by name.
         pid: Of the command that runs it.
     """
 

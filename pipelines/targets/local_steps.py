@@ -192,13 +192,14 @@ class Steps:
         records: list[dict[str, Any]],
         resources: dict[str, float],
     ) -> None:
+        result = _in_words(records)
         with self._recorded:
             self._result.steps[name] = records
             self._record.step_ended(name, state, self._result.workspace, resources)
             if self._result.record:
-                self._result.record.step(name, state, resources["duration_seconds"])
+                self._result.record.step(name, state, resources["duration_seconds"], result)
         with self._shown:
-            self._console.ended(name, state, _in_words(records))
+            self._console.ended(name, state, result)
 
     def _show(self, name: str, line: str) -> None:
         with self._shown:

@@ -61,13 +61,13 @@ def test_without_any_it_is_said_where_the_pipelines_are(trireme, untracked):
 
 def test_status_shows_the_steps_that_have_started(trireme, kept, untracked):
     record = kept("one", checkout="", train="")
-    record.step("checkout", "FINISHED", 2.4)
+    record.step("checkout", "FINISHED", 2.4, "commit 0123456789ab")
     status, output, _ = trireme("status", "one")
     assert status == 0
     assert output.splitlines() == [
         "one: running, 0 s",
-        "STEP      STATE     SECONDS",
-        "checkout  FINISHED  2",
+        "STEP      STATE     SECONDS  RESULT",
+        "checkout  FINISHED  2        commit 0123456789ab",
         "train     running",
         f"  Directory  {untracked / 'runs' / 'one'}",
     ]
@@ -84,6 +84,17 @@ def test_logs_are_shown_with_their_steps(trireme, kept):
     assert trireme("logs", "one", "--step", "train")[1] == "[train] c\n[train] d\n"
     status, _, errors = trireme("logs", "one", "--step", "export")
     assert (status, errors) == (2, "error: step 'export': the run has checkout, train\n")
+
+
+def test_what_kfp_prints_into_the_logs_is_left_out(trireme, kept):
+    executors = """[KFP Executor INFO]: Looking for component `train`
+[KFP Executor INFO]: Got executor_input:
+{
+    "inputs": {}
+}
+"""
+    kept("one", train=f"{executors}a\n[KFP Executor INFO]: Wrote executor output file\n}}\n")
+    assert trireme("logs", "one")[1].splitlines() == ["[train] a", "[train] }"]
 
 
 def test_cancel_ends_the_command_that_runs_it(trireme, kept, untracked):

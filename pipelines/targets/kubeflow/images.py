@@ -6,10 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import yaml
 from google.protobuf import json_format
 
-from components import images
+from components import images, yaml_text
 from components.errors import InputError
 from pipelines import catalog
 from pipelines.catalog import Pipeline
@@ -30,13 +29,7 @@ def read(file: Path | None) -> dict[str, str]:
     """
     if file is None:
         return {}
-    try:
-        content = yaml.safe_load(file.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise InputError(f"--images {file}: cannot be read: {why}") from None
-    except (yaml.YAMLError, ValueError) as error:
-        raise InputError(f"--images {file}: is not YAML: {' '.join(str(error).split())}") from None
+    content = yaml_text.read(file, f"--images {file}")
     if not isinstance(content, dict) or not content:
         raise InputError(f"--images {file}: must map names of images to images with digests")
     known = _known()

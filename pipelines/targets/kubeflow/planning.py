@@ -82,6 +82,11 @@ def check(schedule: Schedule, kubeflows: ZoneInfo, pins: dict[str, str]) -> Orde
     Raises:
         InputError: One sentence that says what is wrong.
     """
+    if pins and schedule.version != PINNED:
+        raise InputError(
+            f"schedule {schedule.name}: --images goes with version {PINNED}; "
+            f"{schedule.version!r} has the images that it was uploaded with"
+        )
     pipeline = images.pinned(catalog.load(schedule.pipeline), pins)
     claims = compiling.mounts(schedule.dataset_claims, schedule.cache_claim)
     given = pipeline.accept(schedule.params)

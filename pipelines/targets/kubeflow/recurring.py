@@ -22,7 +22,7 @@ SERVICE = "recurring_runs.recurring_run_service_"
 _LIST = f"{SERVICE}list_recurring_runs"
 _DESCRIPTION = re.compile(
     r"trireme schedule: (?P<pipeline>\S+) at (?P<cron>.+) (?P<time_zone>\S+), "
-    r"version (?P<version>\S+)(?P<paused>, paused)?"
+    r"version (?P<version>.+?)(?P<paused>, paused)?"
 )
 
 

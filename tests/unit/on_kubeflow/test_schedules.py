@@ -5,6 +5,7 @@ from zoneinfo import ZoneInfo
 import pytest
 import yaml
 
+from components import images
 from components.errors import InputError, TriremeError
 from pipelines.kubeflow_options import Place
 from pipelines.schedules import Schedule
@@ -259,6 +260,25 @@ def test_a_version_that_is_there_can_be_named(server):
     apply(server, version=version["name"])
     reference = only(server)["pipeline_version_reference"]
     assert reference["pipeline_version_id"] == version["pipeline_version_id"]
+
+
+def test_a_version_may_have_a_name_of_several_words(trireme, server):
+    (version,) = server.versions.values()
+    version["name"] = version["display_name"] = "before the summer"
+    apply(server, version="before the summer")
+    status, output, _ = trireme("schedule", "list")
+    assert status == 0
+    assert "before the summer  running" in output
+
+
+@pytest.mark.parametrize("version", ["latest", "old"])
+def test_images_are_for_the_version_that_is_compiled_now(trireme, kubeflow, tmp_path, version):
+    file = tmp_path / "images.yaml"
+    file.write_text(f"{images.BASE}: example.org/base@sha256:{'0' * 64}")
+    status, _, errors = trireme(*SET, "--version", version, "--images", str(file))
+    assert (status, errors.count("\n")) == (2, 1)
+    assert f"--images goes with version pinned; '{version}' has the images" in errors
+    assert kubeflow.seen == []
 
 
 @pytest.mark.parametrize(

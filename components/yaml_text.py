@@ -1,0 +1,57 @@
+"""Read the YAML that people write, and say in a sentence what is wrong with it."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from components.errors import InputError
+
+
+def read(file: Path, called: str) -> Any:
+    """Returns what a YAML file holds.
+
+    Args:
+        file: The file.
+        called: What a person knows it as, such as ``--params params.yaml``.
+
+    Raises:
+        InputError: It cannot be read, or is not YAML.
+    """
+    return parse(text_of(file, called), called)
+
+
+def text_of(file: Path, called: str) -> str:
+    """Returns the text of a file.
+
+    Args:
+        file: The file.
+        called: What a person knows it as.
+
+    Raises:
+        InputError: It cannot be read, or is no text.
+    """
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"{called}: cannot be read: {why}") from None
+
+
+def parse(text: str, called: str) -> Any:
+    """Returns what a YAML text holds.
+
+    Args:
+        text: The text.
+        called: What a person knows it as.
+
+    Raises:
+        InputError: It is not YAML.
+    """
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError) as error:  # a date such as 2026-13-45
+        words = " ".join(str(error).split()).replace('in "<unicode string>", ', "")
+        raise InputError(f"{called}: is not YAML: {words}") from None
+    except RecursionError:
+        raise InputError(f"{called}: is not YAML that can be read: it is nested too deep") from None

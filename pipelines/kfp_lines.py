@@ -1,0 +1,42 @@
+"""What kfp prints into the log of a step: at length, what its executor was given."""
+
+from collections.abc import Callable
+
+from components.training.lines import Lines
+
+
+class KfpLines:
+    """Tells kfp's lines from a step's own, of any number of steps at a time."""
+
+    def __init__(self) -> None:
+        self._in_what_was_given: set[str] = set()
+
+    def are(self, step: str, line: str) -> bool:
+        """Tells whether the next line of a step is kfp's.
+
+        Args:
+            step: Its name.
+            line: The line.
+        """
+        if line.startswith("[KFP Executor"):
+            if line.endswith("executor_input:"):
+                self._in_what_was_given.add(step)
+            return True
+        inside = step in self._in_what_was_given
+        if line == "}":
+            self._in_what_was_given.discard(step)
+        return inside
+
+
+class StepLines(Lines):
+    """Prints the lines of steps, but for kfp's."""
+
+    def __init__(self, shown: Callable[[str], str] = str, *, needs_reader: bool = False) -> None:
+        """Starts with nothing printed; see ``Lines``."""
+        super().__init__(shown, needs_reader=needs_reader)
+        self._kfps = KfpLines()
+
+    def __call__(self, step: str, line: str) -> None:
+        """Prints a line of a step; see ``Lines``."""
+        if not self._kfps.are(step, line):
+            super().__call__(step, line)
