@@ -44,8 +44,8 @@ def start(folder):
     """Starts a training that can be looked up by its name."""
     started = []
 
-    def start(name, world_size, *arguments, steps=STEPS):
-        said = (*COMMON, "--steps", str(steps), "--save-every", str(EVERY), *arguments)
+    def start(name, world_size, *arguments, steps=STEPS, every=STEPS):
+        said = (*COMMON, "--steps", str(steps), "--save-every", str(every), *arguments)
         port = free_port() if world_size else 0
         data = {"DATA_DIR": str(folder)}
         training = trainers.start("language_model", folder / name, port, world_size, *said, **data)
@@ -155,7 +155,7 @@ def test_training_goes_on_after_a_kill_as_if_there_had_been_none(
     finished, start, name, world_size, arguments
 ):
     whole = finished(name, world_size, *arguments)
-    killed = start(f"{name}-killed", world_size, *arguments)
+    killed = start(f"{name}-killed", world_size, *arguments, every=EVERY)
     killed.reach(2 * EVERY + random.randrange(1, 8))  # the first checkpoint is there by then
     killed.signal(random.randrange(world_size))
     assert sorted(map(bool, killed.end())) == [True] * world_size
@@ -169,7 +169,7 @@ def test_training_goes_on_after_a_kill_as_if_there_had_been_none(
 
 
 def test_a_reclaimed_process_makes_all_save_and_others_go_on_with_another_strategy(start, single):
-    training = start("reclaimed", 4, "--strategy", "fsdp", "--save-every", "1000")
+    training = start("reclaimed", 4, "--strategy", "fsdp")
     training.reach(5)
     training.signal(2, signal.SIGTERM)
     assert set(training.end()) == {128 + signal.SIGTERM}, training.output()
@@ -184,7 +184,7 @@ def test_a_reclaimed_process_makes_all_save_and_others_go_on_with_another_strate
 
 
 def test_a_checkpoint_that_was_cut_off_is_not_loaded(finished, start, folder):
-    whole = finished("kept", 0, "--keep", "100")
+    whole = finished("kept", 0, "--keep", "100", every=EVERY)
     kept = sorted(file.name for file in (whole.directory / "checkpoints").iterdir())
     assert kept == [f"step-{step:08}" for step in (*range(EVERY, STEPS, EVERY), STEPS)]
     to = folder / "cut-off" / "checkpoints"
@@ -194,7 +194,7 @@ def test_a_checkpoint_that_was_cut_off_is_not_loaded(finished, start, folder):
     cut_off.rename(to / f"{cut_off.name}.partial")
     (to / f"{cut_off.name}.partial" / ".metadata").unlink()
 
-    resumed = start("cut-off", 0)
+    resumed = start("cut-off", 0, every=EVERY)
     assert resumed.end() == [0], resumed.output()
     assert "going on after step 9\n" in resumed.output()
     assert_same_bits(resumed, whole)
