@@ -21,6 +21,7 @@ from torch import nn
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "components/trainers/pytorch"))
 
 import helpers
+import sharded
 
 WIDTH, LAYERS, SAMPLES = 1024, 16, 512
 
@@ -54,7 +55,7 @@ def by_torch(training: Training, directory: Path) -> float:
     return time.perf_counter() - started
 
 
-def by_trainers(training: Training, checkpoints: helpers.Checkpoints, step: int) -> float:
+def by_trainers(training: Training, checkpoints: sharded.Checkpoints, step: int) -> float:
     """Saves as the trainers do; returns the seconds that training waits."""
     started = time.perf_counter()
     checkpoints.save(step, {"step": step})
@@ -76,7 +77,7 @@ def main() -> None:
         directory = Path(name)
         os.environ["CHECKPOINT_DIR"] = str(directory / "checkpoints")
         training = Training()
-        checkpoints = helpers.Checkpoints(training.network, training.optimizer)
+        checkpoints = sharded.Checkpoints(training.network, training.optimizer)
         first = by_trainers(training, checkpoints, 0)
         pairs = [
             (by_trainers(training, checkpoints, step), by_torch(training, directory))

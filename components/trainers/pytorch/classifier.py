@@ -73,7 +73,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
         network.load_state_dict(weights)
     model = helpers.data_parallel(network, samples.batch(0).inputs.to(device))
     optimizer = torch.optim.AdamW(model.parameters(), lr=arguments.learning_rate)
-    checkpoints = helpers.Checkpoints(model, optimizer)
+    checkpoints = helpers.Checkpoints(network, optimizer)
     first = checkpoints.load({"epoch": 0})["epoch"]
     metrics = helpers.Metrics() if rank == 0 else None
     if metrics and first:
@@ -95,7 +95,6 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
             )
             # DistributedDataParallel takes the mean of the processes, for the sum of the batch.
             (loss * world_size / batch.counted).backward()
-            checkpoints.copied()
             optimizer.step()
             optimizer.zero_grad()
             hits = (logits.argmax(1) == targets).sum()

@@ -4,16 +4,15 @@ The process group, checkpoints that training does not wait for, and metrics that
 for. It needs PyTorch, NumPy and, where a run is to be tracked, MLflow.
 """
 
+import copy
 import json
 import os
 import queue
-import shutil
 import signal
 import sys
 import threading
 import time
 import traceback
-import warnings
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -29,7 +28,7 @@ EXIT_LIMIT = 30.0  # seconds that leaving the process group may take, see leave(
 RECLAIMED = 128 + signal.SIGTERM  # exit status that the training operator takes for "try again"
 
 NONE = -100  # the target that cross_entropy leaves out
-WHOLE = "step-????????"  # a checkpoint that is complete; until then its name ends in .partial
+WHOLE = "step-????????"  # a checkpoint that is complete; until then it has .partial at its end
 
 PEAKS = {"H100": 989e12, "H200": 989e12, "A100": 312e12, "L40S": 362e12, "A10": 125e12}
 """Operations per second of GPUs in bfloat16, dense, as their data sheets say."""
@@ -202,36 +201,22 @@ def save(state: dict[str, Any], file: Path) -> None:
 
 
 class Checkpoints:
-    """The last few states of a training, each in a folder ``step-00000020`` of CHECKPOINT_DIR.
+    """The last few states of a training, each a file ``step-00000020.pt`` of CHECKPOINT_DIR.
 
-    They hold model and optimizer, whole, however many processes share them: any number can go on,
-    with any other strategy. Parameters must not change between ``save`` and ``copied``.
+    They hold model and optimizer, which every process has whole, so any number of processes can go
+    on. Training does not wait for the disk.
 
     Args:
-        model: The network, as its strategy has wrapped or divided it.
+        model: The network, without what makes it parallel.
         optimizer: Of its parameters.
         keep: How many are kept.
     """
 
     def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, keep: int = 2) -> None:
-        # Here: who imports this file to use a trained model waits seconds less.
-        from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
-        from torch.distributed.checkpoint.state_dict import StateDictOptions
-
-        # By name, not by number: fit for any strategy.
-        self.options = StateDictOptions(flatten_optimizer_state_dict=True)
         self.model, self.optimizer, self.keep = model, optimizer, keep
         self.directory = directory("CHECKPOINT_DIR")
-        # A group of its own: what the thread that writes has to say must not get in between.
-        self.group = dist.new_group(backend="gloo")
-        on_gpu = torch.cuda.is_available()
-        self.stager = DefaultStager(StagingOptions(on_gpu, False, True, on_gpu))
         self.writer = ThreadPoolExecutor(1)
-        self.copying: Future[None] | None = None
         self.writing: Future[None] | None = None
-        if dist.get_rank() == 0:
-            for partial in self.directory.glob(f"{WHOLE}.partial"):
-                shutil.rmtree(partial)  # its writer has been killed
 
     def load(self, progress: dict[str, int]) -> dict[str, int]:
         """Goes on from the newest, if there is one.
@@ -242,72 +227,32 @@ class Checkpoints:
         Returns:
             How far it is.
         """
-        import torch.distributed.checkpoint as dcp
-        from torch.distributed.checkpoint.state_dict import set_state_dict
-
-        newest = [max(self.directory.glob(WHOLE), default=None)]
-        dist.broadcast_object_list(newest, group=self.group)  # not every disk shows it at once
+        newest = [max(self.directory.glob(f"{WHOLE}.pt"), default=None)]
+        dist.broadcast_object_list(newest)  # not every disk shows it at once
         if not newest[0]:
             return progress
-        state = self._state(progress)
-        dcp.load(state, checkpoint_id=newest[0], process_group=self.group)
-        set_state_dict(
-            self.model,
-            self.optimizer,
-            model_state_dict=state["model"],
-            optim_state_dict=state["optimizer"],
-            options=self.options,
-        )
+        state = torch.load(newest[0], map_location="cpu", weights_only=True)
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
         return state["progress"]
 
     def save(self, step: int, progress: dict[str, int]) -> None:
         """Starts to save; waits for nothing but the save before, which is long done as a rule."""
-        import torch.distributed.checkpoint as dcp
-        from torch.distributed.checkpoint.state_dict_saver import AsyncSaveResponse
-
         self.wait()
-        final = self.directory / f"step-{step:08}"
-        partial = final.with_name(final.name + ".partial")
-        response = dcp.async_save(
-            self._state(progress),
-            checkpoint_id=partial,
-            process_group=self.group,
-            async_stager=self.stager,
-        )
-        assert isinstance(response, AsyncSaveResponse)  # with a stager that copies in a thread
-        self.copying = response.staging_completion
-        self.writing = self.writer.submit(self._publish, response.upload_completion, final)
-
-    def copied(self) -> None:
-        """Waits until parameters may change again."""
-        if self.copying:
-            self.copying.result()
+        if dist.get_rank() == 0:
+            state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+            copied = copy.deepcopy(state) | {"progress": progress}
+            self.writing = self.writer.submit(self._write, copied, step)
 
     def wait(self) -> None:
         """Waits until the last save is on the disk."""
         if self.writing:
             self.writing.result()
 
-    def fill(self, network: nn.Module) -> None:
-        """Gives a whole network, in this process alone, the weights of the newest checkpoint."""
-        import torch.distributed.checkpoint as dcp
-
-        newest = max(self.directory.glob(WHOLE))
-        with warnings.catch_warnings(action="ignore"):  # that it is in this process alone
-            dcp.load({"model": network.state_dict()}, checkpoint_id=newest, no_dist=True)
-
-    def _state(self, progress: dict[str, int]) -> dict[str, Any]:
-        from torch.distributed.checkpoint.state_dict import get_state_dict
-
-        model, optimizer = get_state_dict(self.model, self.optimizer, options=self.options)
-        return {"model": model, "optimizer": optimizer, "progress": progress}
-
-    def _publish(self, upload: Future[Any], final: Path) -> None:
-        upload.result()  # of rank 0 it ends when all have written
-        if dist.get_rank() == 0:
-            final.with_name(final.name + ".partial").rename(final)
-            for old in sorted(self.directory.glob(WHOLE))[: -self.keep]:
-                shutil.rmtree(old)
+    def _write(self, state: dict[str, Any], step: int) -> None:
+        save(state, self.directory / f"step-{step:08}.pt")
+        for old in sorted(self.directory.glob(f"{WHOLE}.pt"))[: -self.keep]:
+            old.unlink()
 
 
 class Metrics:

@@ -36,6 +36,7 @@ from typing import Any
 
 import cost
 import helpers
+import sharded
 import strategies
 import torch
 import torch.distributed as dist
@@ -103,7 +104,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
     model = strategies.build(arguments, mesh, device)
     compute = strategies.gradients(model, arguments, mesh, device)
     optimizer = make_optimizer(model)
-    checkpoints = helpers.Checkpoints(model, optimizer, arguments.keep)
+    checkpoints = sharded.Checkpoints(model, optimizer, arguments.keep)
     progress = checkpoints.load({"step": 0, "seen": 0})
     meter = Meter(arguments, device) if dist.get_rank() == 0 else None
     if meter and progress["step"]:
@@ -138,7 +139,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
     dist.barrier()
 
 
-def leave_model(arguments: argparse.Namespace, checkpoints: helpers.Checkpoints) -> None:
+def leave_model(arguments: argparse.Namespace, checkpoints: sharded.Checkpoints) -> None:
     """Puts the parts of the last checkpoint together, in MODEL_DIR."""
     with torch.device("meta"):
         network = transformer.LanguageModel(*arguments.shape)
