@@ -7,7 +7,7 @@ from tracking_server import TrackingServer
 pytestmark = pytest.mark.slow
 
 DEADLINE = 240  # seconds
-EPOCHS = 12
+EPOCHS = 8
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def server(tmp_path, mlflow_store):
 def test_a_server_takes_everything_though_it_was_away_meanwhile(trireme, server, eventually):
     process = trireme.start(
         *("run", "pytorch-training", "-p", f'args=["--epochs", "{EPOCHS}"]'),
-        *("-p", "min_accuracy=0.5", "-p", "experiment=elsewhere"),
+        *("-p", "workers=0", "-p", "min_accuracy=0.5", "-p", "experiment=elsewhere"),
         MLFLOW_TRACKING_URI=server.uri,
     )
     try:
