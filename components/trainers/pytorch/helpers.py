@@ -1,11 +1,13 @@
 """What training programs have in common; to be copied along with them.
 
 The process group, checkpoints that training does not wait for, and metrics that it does not wait
-for. It needs PyTorch, NumPy and, where a run is to be tracked, MLflow.
+for. It needs PyTorch, NumPy and, where a run is to be tracked, MLflow; where it is to be watched,
+prometheus_client.
 """
 
 import copy
 import json
+import math
 import os
 import queue
 import signal
@@ -15,6 +17,7 @@ import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -255,11 +258,62 @@ class Checkpoints:
             old.unlink()
 
 
+class Served:
+    """The latest metrics, for Prometheus to fetch at http://HOST:METRICS_PORT/metrics.
+
+    Besides what is logged: the step, the seconds spent on steps so far, and how old the newest
+    checkpoint is, all with ``training_`` before their names.
+
+    Args:
+        port: The port; on this machine alone where this is no pod.
+    """
+
+    def __init__(self, port: int) -> None:
+        import prometheus_client as prometheus
+
+        registry = prometheus.CollectorRegistry()
+        self.gauge = partial(prometheus.Gauge, registry=registry)
+        self.gauges: dict[str, prometheus.Gauge] = {}
+        self.seconds = prometheus.Counter(
+            "training_seconds", "Seconds spent on steps.", registry=registry
+        )
+        age = self.gauge("training_checkpoint_age_seconds", "Since the newest checkpoint.")
+        age.set_function(self._age)
+        self.since = time.monotonic()
+        in_a_pod = "KUBERNETES_SERVICE_HOST" in os.environ
+        prometheus.start_http_server(port, "0.0.0.0" if in_a_pod else "127.0.0.1", registry)
+
+    def log(self, step: int, **values: float) -> None:
+        """Takes the values of one step."""
+        now = time.monotonic()
+        self.seconds.inc(now - self.since)
+        self.since = now
+        for name, value in {"step": step, **values}.items():
+            if name not in self.gauges:
+                self.gauges[name] = self.gauge(f"training_{name}", name.replace("_", " "))
+            self.gauges[name].set(value)
+
+    def _age(self) -> float:
+        there = directory("CHECKPOINT_DIR").glob(f"{WHOLE}*")
+        whole = (path.stat().st_mtime for path in there if path.suffix != ".partial")
+        return time.time() - max(whole, default=math.nan)
+
+
+def served() -> Served | None:
+    """Serves metrics where METRICS_PORT asks for it; that this fails does not stop training."""
+    try:
+        return Served(int(os.environ["METRICS_PORT"])) if "METRICS_PORT" in os.environ else None
+    except (ImportError, OSError, ValueError, OverflowError) as error:
+        print(f"metrics are not served: {error}", flush=True)
+        return None
+
+
 class Metrics:
     """Sends metrics to the MLflow run of the environment, from a thread of its own.
 
     Training never waits for the tracking server: what it does not take is kept and sent again,
     at the end too, for ``patience`` seconds; what is still left then is written to a file.
+    Where METRICS_PORT is set, Prometheus can fetch them, too.
     """
 
     def __init__(self, patience: float = 120.0) -> None:
@@ -271,9 +325,12 @@ class Metrics:
         if os.environ.get("MLFLOW_RUN_ID"):
             self.thread = threading.Thread(target=self._send, daemon=True)
             self.thread.start()
+        self.served = served()
 
     def log(self, step: int, **values: float) -> None:
         """Takes the values of one step; returns at once."""
+        if self.served:
+            self.served.log(step, **values)
         if self.thread:
             self.pending.put((values, step, int(time.time() * 1000)))
 

@@ -14,6 +14,7 @@ PyTorchJob. It reads
                     as torchrun and the Kubeflow training operator set them; none: one process
     MLFLOW_TRACKING_URI, MLFLOW_RUN_ID
                     the run that rank 0 logs metrics to; none: metrics are only printed
+    METRICS_PORT    where Prometheus finds those of rank 0; none: nowhere
 
 The strategies differ in what a process has of a model, and compute the same:
 

@@ -142,6 +142,10 @@ class TrainingJob(Resources):
     tracking: Tracking | None = None
     """Where the program finds MLflow."""
 
+    metrics_port: Annotated[int, Field(ge=1024, le=65535)] | None = None
+    """Port on which rank 0 serves its metrics to Prometheus: METRICS_PORT, and the annotation
+    trireme/metrics-port of its pod."""
+
     volumes: list[Volume] = []
     """Volumes of every replica."""
 
@@ -252,6 +256,11 @@ class TrainingJob(Resources):
     def deciding_role(self) -> str:
         """The role whose success is the job's."""
         return next(role for role in self.roles if role not in rules.ASIDE)
+
+    @property
+    def first_role(self) -> str:
+        """The role in which rank 0 is."""
+        return "worker" if self.framework == "mpi" else self.deciding_role
 
     @property
     def restart_limit(self) -> int | None:

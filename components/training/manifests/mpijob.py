@@ -28,10 +28,10 @@ def mpijob(job: TrainingJob) -> dict[str, Any]:
     launcher, worker = job.roles["launcher"], job.roles["worker"]
     replicas = {
         "Launcher": pod.replica_spec(
-            job, launcher, MPIJOB.container, command.mpirun(job, launcher, variables)
+            job, "launcher", MPIJOB.container, command.mpirun(job, launcher, variables)
         ),
         "Worker": pod.replica_spec(
-            job, worker, MPIJOB.container, (worker.command or [], worker.args or [])
+            job, "worker", MPIJOB.container, (worker.command or [], worker.args or [])
         ),
     }
     replicas["Launcher"]["template"]["spec"]["containers"][0]["env"] += [

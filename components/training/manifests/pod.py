@@ -69,30 +69,39 @@ def run_policy(job: TrainingJob) -> dict[str, Any]:
 
 
 def replica_spec(
-    job: TrainingJob, replica: Replica, container: str, command: tuple[list[str], list[str]]
+    job: TrainingJob, role: str, container: str, command: tuple[list[str], list[str]]
 ) -> dict[str, Any]:
     """Returns a value of ``pytorchReplicaSpecs``, ``tfReplicaSpecs`` or ``mpiReplicaSpecs``.
 
     Args:
         job: The job.
-        replica: The replicas of one role, complete.
+        role: The role.
         container: The name that the operator looks for.
         command: Command and arguments.
     """
+    replica = job.roles[role]
     return {
         "replicas": replica.count,
         "restartPolicy": replica.restart_policy,
         "template": {
-            "metadata": pod_metadata(job),
+            "metadata": pod_metadata(job, has_rank_0=role == job.first_role),
             "spec": _pod(job, replica, container, command),
         },
     }
 
 
-def pod_metadata(job: TrainingJob) -> dict[str, Any]:
-    """Returns labels and annotations of the pods."""
+def pod_metadata(job: TrainingJob, *, has_rank_0: bool) -> dict[str, Any]:
+    """Returns labels and annotations of the pods.
+
+    Args:
+        job: The job.
+        has_rank_0: Whether one of them has the process of rank 0.
+    """
     # A sidecar that never ends would keep the job from ending.
-    annotations = {"sidecar.istio.io/inject": "false"} | job.annotations
+    annotations = {"sidecar.istio.io/inject": "false"}
+    if job.metrics_port and has_rank_0:
+        annotations["trireme/metrics-port"] = str(job.metrics_port)
+    annotations |= job.annotations
     return {"labels": MANAGED_BY | job.labels, "annotations": annotations}
 
 
@@ -113,6 +122,8 @@ def environment(job: TrainingJob) -> list[dict[str, Any]]:
         values["MLFLOW_TRACKING_URI"] = job.tracking.uri
         if job.tracking.experiment:
             values["MLFLOW_EXPERIMENT_NAME"] = job.tracking.experiment
+    if job.metrics_port:
+        values["METRICS_PORT"] = str(job.metrics_port)
     if job.network.interface:
         values["NCCL_SOCKET_IFNAME"] = values["GLOO_SOCKET_IFNAME"] = job.network.interface
     values |= job.network.nccl | job.env

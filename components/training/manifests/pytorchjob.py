@@ -21,7 +21,7 @@ def pytorchjob(job: TrainingJob) -> dict[str, Any]:
     start = command.python if alone else command.torchrun
     replicas = {}
     for role, replica in job.roles.items():
-        spec = pod.replica_spec(job, replica, PYTORCHJOB.container, start(job, replica))
+        spec = pod.replica_spec(job, role, PYTORCHJOB.container, start(job, replica))
         env = spec["template"]["spec"]["containers"][0]["env"]
         env += LOCAL if alone else []
         if job.elastic and ELASTIC["name"] not in {entry["name"] for entry in env}:

@@ -20,9 +20,7 @@ def tfjob(job: TrainingJob) -> dict[str, Any]:
     spec: dict[str, Any] = {
         "runPolicy": pod.run_policy(job),
         TFJOB.replicas: {
-            ROLES[role]: pod.replica_spec(
-                job, replica, TFJOB.container, command.python(job, replica)
-            )
+            ROLES[role]: pod.replica_spec(job, role, TFJOB.container, command.python(job, replica))
             for role, replica in job.roles.items()
         },
     }

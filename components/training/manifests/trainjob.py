@@ -135,7 +135,7 @@ def _patch(job: TrainingJob, node: Replica) -> dict[str, Any]:
         spec["serviceAccountName"] = job.service_account
     if job.image_pull_secrets:
         spec["imagePullSecrets"] = pod.image_pull_secrets(job)
-    template = {"template": {"metadata": pod.pod_metadata(job), "spec": spec}}
+    template = {"template": {"metadata": pod.pod_metadata(job, has_rank_0=True), "spec": spec}}
     names = ["node", "launcher"] if job.framework == "mpi" else ["node"]
     jobs = [{"name": name, "template": {"spec": template}} for name in names]
     return {
