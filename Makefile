@@ -7,13 +7,13 @@ APT := apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -
 
 PIPELINE := pytorch-training
 
-.PHONY: run test lint golden bench lock clean cluster-up system test-system
+.PHONY: run test lint golden bench lock images images-test clean cluster-up system test-system
 
 run: .venv/$(PIPELINE:-training=).stamp  ## a whole pipeline on real data; PIPELINE=tensorflow-training
 	$(BIN)/trireme run $(PIPELINE)
 
 test: lint test-system  ## every check and test
-	$(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -m 'not images' --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 lint: .venv/dev.stamp  ## format, style and types
 	$(BIN)/ruff format --check .
@@ -36,6 +36,16 @@ lock:  ## the versions of everything, from what pyproject.toml asks for
 	rm -rf .venv
 	$(MAKE) .venv/dev.stamp LOCKED=
 	$(PIP) freeze --exclude-editable | sed 's/+cpu$$//' > requirements.lock
+	$(PIP) install --quiet uv
+	PATH=$(CURDIR)/$(BIN):$$PATH images/lock.sh
+
+IMAGES :=
+ACCELERATOR := cpu
+images:  ## build all images, or IMAGES="base pytorch"; ACCELERATOR=cuda for GPUs; BUILD_OPTIONS
+	$(PYTHON) images/build.py --accelerator $(ACCELERATOR) $(IMAGES)
+
+images-test: .venv/dev.stamp  ## the images that are built: what is in them, and a run in them
+	$(BIN)/pytest -m images tests/images
 
 cluster-up:  ## a cluster in Docker with all that runs need; see manifests/cluster-up.sh
 	manifests/cluster-up.sh
@@ -58,7 +68,7 @@ clean:  ## what the targets above have built
 	touch $@
 
 .venv/dev.stamp: .venv/pytorch.stamp .venv/tensorflow.stamp
-	$(PIP) install --quiet $(LOCKED) --editable '.[pytorch,tensorflow,mpi,dev]'
+	$(PIP) install --quiet $(LOCKED) --editable '.[pytorch,tensorflow,mpi,server,dev]'
 	touch $@
 
 # What pip cannot bring. Root gets it installed, anybody else is told.

@@ -12,7 +12,13 @@ TENSORFLOW = "ghcr.io/trireme/tensorflow:0.1.0"
 """``BASE`` with TensorFlow."""
 
 MPI = "ghcr.io/trireme/mpi:0.1.0"
-"""``PYTORCH`` with OpenMPI, mpi4py and an SSH server."""
+"""``PYTORCH`` with OpenMPI and an SSH server, which needs no root."""
+
+MPI_KEYS = "/home/trireme/.ssh"
+"""Where programs in ``MPI`` look for the keys of their job."""
+
+MLFLOW = "ghcr.io/trireme/mlflow:0.1.0"
+"""An MLflow server with PostgreSQL, S3 and users."""
 
 
 def of_framework(framework: str, images: dict[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from components import images
 from components.training.description.job import TrainingJob
 from components.training.kinds import MPIJOB
 from components.training.manifests import command, pod
@@ -44,6 +45,8 @@ def mpijob(job: TrainingJob) -> dict[str, Any]:
         "mpiImplementation": "OpenMPI",
         MPIJOB.replicas: replicas,
     }
+    if {launcher.image, worker.image} == {images.MPI}:
+        spec["sshAuthMountPath"] = images.MPI_KEYS  # by default /root/.ssh, for root alone
     return {
         "apiVersion": MPIJOB.api_version,
         "kind": MPIJOB.name,

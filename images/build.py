@@ -1,0 +1,112 @@
+"""Builds the images that components/images.py names: ``python images/build.py [NAME...]``."""
+
+import argparse
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from components import images  # noqa: E402
+
+IMAGES = {
+    "base": images.BASE,
+    "pytorch": images.PYTORCH,
+    "tensorflow": images.TENSORFLOW,
+    "mpi": images.MPI,
+    "mlflow": images.MLFLOW,
+}
+LOCKS = {"mpi": "pytorch"}
+"""Whose packages an image has, where they are not its own."""
+
+WITH_FRAMEWORK = ("pytorch", "tensorflow", "mpi")
+BUILDERS = ("podman", "buildah", "docker")
+SOURCE = "https://github.com/trireme/trireme"
+
+
+def builder() -> str | None:
+    """Returns the first builder that is there and, docker's server included, works."""
+    for name in BUILDERS:
+        if (
+            shutil.which(name)
+            and not subprocess.run([name, "info"], capture_output=True).returncode
+        ):
+            return name
+    return None
+
+
+def tag(name: str, accelerator: str) -> str:
+    """Returns an image's full name; that of one for GPUs ends in ``-cuda``.
+
+    Args:
+        name: The image, such as ``pytorch``.
+        accelerator: ``cpu`` or ``cuda``.
+    """
+    cuda = accelerator == "cuda" and name in WITH_FRAMEWORK
+    return IMAGES[name] + ("-cuda" if cuda else "")
+
+
+def command(program: str, name: str, accelerator: str, revision: str) -> list[str]:
+    """Returns the command that builds an image.
+
+    Args:
+        program: One of ``BUILDERS``.
+        name: The image.
+        accelerator: ``cpu`` or ``cuda``.
+        revision: The commit that it is built from.
+    """
+    lock = LOCKS.get(name, name)
+    arguments = {
+        "NAME": name,
+        "LOCK": f"{lock}-{accelerator}" if name in WITH_FRAMEWORK else lock,
+        "VERSION": IMAGES[name].rpartition(":")[2],
+        "REVISION": revision,
+        "SOURCE": SOURCE,
+    }
+    return [
+        *(program, "build", "--file", str(ROOT / "images/Containerfile")),
+        *("--target", name if name in ("mpi", "mlflow") else "steps"),
+        *(part for key, value in arguments.items() for part in ("--build-arg", f"{key}={value}")),
+        # buildah keeps no layers, podman and docker do.
+        *(["--layers"] if program == "buildah" else []),
+        *shlex.split(os.environ.get("BUILD_OPTIONS", "")),
+        *("--tag", tag(name, accelerator), str(ROOT)),
+    ]
+
+
+def revision() -> str:
+    """Returns the commit that the tree is at; ``-dirty`` at its end says that files differ."""
+    describe = ["git", "-C", str(ROOT), "describe", "--always", "--abbrev=40", "--dirty"]
+    return subprocess.run(describe, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def main() -> int:
+    """Builds what the command line names.
+
+    Returns:
+        The exit status: the builder's, or 2 where there is none.
+    """
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(IMAGES)}")
+    parser.add_argument("--accelerator", choices=("cpu", "cuda"), default="cpu")
+    options = parser.parse_args()
+    if unknown := set(options.names) - set(IMAGES):
+        parser.error(f"no image {', '.join(sorted(unknown))}: there are {', '.join(IMAGES)}")
+    program = builder()
+    if program is None:
+        print(f"error: no builder works; install one of {', '.join(BUILDERS)}", file=sys.stderr)
+        return 2
+    commit = revision()
+    for name in options.names or IMAGES:
+        done = subprocess.run(command(program, name, options.accelerator, commit))
+        if done.returncode:
+            return done.returncode
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

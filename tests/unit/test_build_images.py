@@ -1,0 +1,78 @@
+"""images/build.py: how images are built; tests/images looks at what comes of it."""
+
+import itertools
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from images import build
+
+LOCKS = build.ROOT / "images/locks"
+NOT_FROZEN = {"setuptools", "wheel"}  # pip freeze leaves them out
+PINNED = re.compile(r"^([A-Za-z0-9_.-]+)==([^\s;]+)", re.MULTILINE)
+
+
+def pins(text):
+    plain = {name.lower().replace("_", "-"): version for name, version in PINNED.findall(text)}
+    return {name: version.removesuffix("+cpu") for name, version in plain.items()}
+
+
+def arguments(command):
+    given = [after for _, after in itertools.pairwise(command)]
+    return dict(part.split("=", 1) for part in given if re.match(r"[A-Z]+=", part))
+
+
+@pytest.mark.parametrize("accelerator", ["cpu", "cuda"])
+@pytest.mark.parametrize("name", build.IMAGES)
+def test_every_image_has_a_stage_and_a_lock(name, accelerator):
+    command = build.command("podman", name, accelerator, "0" * 40)
+    stages = re.findall(
+        r"^FROM .* AS (\w+)$", (build.ROOT / "images/Containerfile").read_text(), re.M
+    )
+    assert command[command.index("--target") + 1] in stages
+    assert (LOCKS / f"{arguments(command)['LOCK']}.txt").exists()
+
+
+def test_an_image_for_gpus_has_another_name():
+    assert build.tag("pytorch", "cuda") == build.tag("pytorch", "cpu") + "-cuda"
+    assert build.tag("base", "cuda") == build.tag("base", "cpu")
+
+
+@pytest.mark.parametrize("lock", ["base", "pytorch-cpu", "tensorflow-cpu", "mlflow"])
+def test_images_have_the_versions_of_the_lock_with_hashes(lock):
+    text = (LOCKS / f"{lock}.txt").read_text()
+    ours = pins((build.ROOT / "requirements.lock").read_text())
+    found = pins(text)
+    assert found
+    assert {name for name in found if found[name] != ours.get(name)} <= NOT_FROZEN
+    requirements = re.split(r"\n(?=\S)", text.strip())
+    assert [part for part in requirements if "--hash=sha256:" not in part] == []
+
+
+def test_every_image_that_a_compiled_step_names_is_built():
+    spec = next(
+        yaml.safe_load_all((build.ROOT / "tests/golden/tensorflow-training.yaml").read_text())
+    )
+    used = {of["container"]["image"] for of in spec["deploymentSpec"]["executors"].values()}
+    assert used <= set(build.IMAGES.values())
+
+
+@pytest.mark.parametrize(
+    ("given", "path", "words"),
+    [
+        (["nonsense"], "/usr/bin:/bin", "no image nonsense: there are base, pytorch"),
+        (["base"], "/nonexistent", "no builder works; install one of podman, buildah, docker"),
+    ],
+)
+def test_what_cannot_be_built_is_said_in_a_sentence(given, path, words):
+    script = str(Path(build.__file__))
+    done = subprocess.run(
+        [sys.executable, script, *given], env={"PATH": path}, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
