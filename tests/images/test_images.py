@@ -5,8 +5,8 @@ import pytest
 from images import build
 from tests.images.containers import Containers, engine, inspected, is_built
 
-MB = 1_000_000
-BUDGET = {"base": 400 * MB, "pytorch": 1500 * MB}
+GB = 1_000_000_000
+BUDGET = {"base": 0.4 * GB, "pytorch": 1.6 * GB, "mpi": 1.6 * GB}
 
 pytestmark = pytest.mark.images
 
