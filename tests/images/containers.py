@@ -67,8 +67,11 @@ class Containers:
 
     def wait(self, container: str) -> tuple[int, str]:
         """Waits for the end of a container; returns its exit status and output."""
-        status = int(engine("wait", container).stdout)
-        logs = engine("logs", container)
+        try:
+            status = int(engine("wait", container).stdout)
+        finally:
+            logs = engine("logs", container)
+            print(container, logs.stdout, logs.stderr)
         return status, logs.stdout + logs.stderr
 
     def close(self) -> None:
