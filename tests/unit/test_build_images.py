@@ -4,6 +4,7 @@ import itertools
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,12 @@ def test_images_have_the_versions_of_the_lock_with_hashes(lock):
     assert {name for name in found if found[name] != ours.get(name)} <= NOT_FROZEN
     requirements = re.split(r"\n(?=\S)", text.strip())
     assert [part for part in requirements if "--hash=sha256:" not in part] == []
+
+
+def test_every_image_has_all_that_the_project_asks_for():
+    project = tomllib.loads((build.ROOT / "pyproject.toml").read_text())["project"]
+    asked = {re.match(r"[\w-]+", each)[0] for each in project["dependencies"]}
+    assert asked <= pins((LOCKS / "base.txt").read_text()).keys()
 
 
 def test_every_image_that_a_compiled_step_names_is_built():
