@@ -21,6 +21,10 @@ MLFLOW = "ghcr.io/trireme/mlflow:0.1.0"
 """An MLflow server with PostgreSQL, S3 and users."""
 
 
+USER = 1000
+"""Whom programs run as in all of these."""
+
+
 def of_framework(framework: str, images: dict[str, str]) -> str:
     """Returns the image for a framework.
 

@@ -75,6 +75,7 @@ EVERYTHING: dict[str, Any] = {
     "image_pull_secrets": ["registry"],
     "service_account": "trainer",
     "run_as_user": 1000,
+    "metrics_port": 9400,
 }
 
 SHAPES: dict[str, dict[str, Any]] = {

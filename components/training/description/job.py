@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from components.errors import InputError
-from components.images import MPI, PYTORCH, TENSORFLOW
+from components.images import MPI, PYTORCH, TENSORFLOW, USER
 from components.training.description import reading, rules
 from components.training.description.fields import (
     Code,
@@ -174,7 +174,8 @@ class TrainingJob(Resources):
     """Service account of the pods; its token is mounted only where this is given."""
 
     run_as_user: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
-    """Numeric user to run as, where the image says root and allows another."""
+    """Numeric user to run as, where the image allows it. Default: that of Trireme's own images,
+    1000, in these; elsewhere the image's."""
 
     runtime: ObjectName | None = None
     """Of a TrainJob only: the ClusterTrainingRuntime; Trainer's own for the framework."""
@@ -261,6 +262,12 @@ class TrainingJob(Resources):
     def first_role(self) -> str:
         """The role in which rank 0 is."""
         return "worker" if self.framework == "mpi" else self.deciding_role
+
+    @property
+    def user(self) -> int | None:
+        """The user that the replicas run as; ``None``: what their images say."""
+        are_ours = all(replica.image in (PYTORCH, TENSORFLOW) for replica in self.roles.values())
+        return self.run_as_user or (USER if are_ours else None)
 
     @property
     def restart_limit(self) -> int | None:

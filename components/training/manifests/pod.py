@@ -154,8 +154,8 @@ def container_security(job: TrainingJob, replica: Replica) -> dict[str, Any]:
 def pod_security(job: TrainingJob) -> dict[str, Any]:
     """Returns the security context of a pod."""
     context: dict[str, Any] = {"seccompProfile": {"type": "RuntimeDefault"}}
-    if job.run_as_user:
-        context |= {"runAsNonRoot": True, "runAsUser": job.run_as_user, "fsGroup": job.run_as_user}
+    if job.user:
+        context |= {"runAsNonRoot": True, "runAsUser": job.user, "fsGroup": job.user}
         context["fsGroupChangePolicy"] = "OnRootMismatch"  # not file by file at each pod's start
     return context
 
@@ -240,7 +240,7 @@ def _confined(job: TrainingJob) -> dict[str, Any]:
     ``restricted`` it must not have them.
     """
     context: dict[str, Any] = {"allowPrivilegeEscalation": False}
-    if job.run_as_user:
+    if job.user:
         context["capabilities"] = {"drop": ["ALL"]}
     return context
 
