@@ -48,7 +48,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # halves the time that --help takes
-    help="Distributed deep-learning training as pipelines.",
 )
 
 job_cli.app.command(name="plan")(plan_cli.plan_job)
@@ -88,6 +87,23 @@ PipelineName = Annotated[
     str | None,
     typer.Argument(metavar="PIPELINE", help="Name of a pipeline, see 'trireme pipelines'."),
 ]
+
+
+def _version(is_asked: bool) -> None:
+    if is_asked:
+        from importlib.metadata import version
+
+        typer.echo(version("trireme"))
+        raise typer.Exit
+
+
+@app.callback()
+def trireme(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it and exit.")
+    ] = False,
+) -> None:
+    """Distributed deep-learning training as pipelines."""
 
 
 @app.command(add_help_option=False)

@@ -1,5 +1,6 @@
 """pipelines/catalog.py and pipelines/cli.py."""
 
+import importlib.metadata
 import json
 import os
 import subprocess
@@ -224,6 +225,10 @@ def test_help_names_every_command(trireme):
     for command in ("run", "compile", "pipelines", "upload", "list", "status", "ui"):
         assert command in output
     assert trireme("run", "--help")[0] == 0
+
+
+def test_the_version_is_that_of_the_package(trireme):
+    assert trireme("--version") == (0, f"{importlib.metadata.version('trireme')}\n", "")
 
 
 def test_run_without_a_pipeline_is_a_mistake_that_shows_the_help(trireme, untracked):
