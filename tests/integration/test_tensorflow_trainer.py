@@ -1,217 +1,165 @@
-"""The TensorFlow trainer by itself: replicas as a TFJob starts them, joined by TF_CONFIG only."""
+"""The TensorFlow trainer: however many replicas train, they compute what one process does."""
 
-import json
-import os
-import re
+import random
 import shutil
 import signal
-import socket
-import subprocess
-import sys
-from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 import pytest
-from mlflow import MlflowClient
+from tensorflow_trainers import Server, Training
 
-from components.dataset.staging import stage
-from components.evaluation.evaluate import evaluate
-
-TRAINER = (
-    Path(__file__).resolve().parents[2] / "components" / "trainers" / "tensorflow" / "classifier.py"
-)
-TWO_CPUS = """
-import runpy, sys
-import tensorflow as tf
-cpu = tf.config.list_physical_devices("CPU")[0]
-tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-sys.argv = sys.argv[1:]
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
+SAMPLES = 37  # in one batch of 64: of two replicas one has 32 and the other 5
+STEPS = 20  # each an epoch, so that the loss of every one of them is printed
+WHOLE = ("--epochs", str(STEPS), "--batch-size", "64")
+HALF = ("--epochs", str(STEPS), "--batch-size", "32")
+TOLERANCE = 1e-5
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def digits(tmp_path_factory):
-    return Path(stage("builtin://digits", tmp_path_factory.mktemp("digits") / "data").path)
-
-
-def free_addresses(roles: dict[str, int]) -> dict[str, list[str]]:
-    """Returns addresses by role on this machine's loopback."""
-    with ExitStack() as held:
-
-        def address() -> str:
-            bound = held.enter_context(socket.socket())
-            bound.bind(("127.0.0.1", 0))
-            return f"127.0.0.1:{bound.getsockname()[1]}"
-
-        return {role: [address() for _ in range(count)] for role, count in roles.items()}
-
-
-class Job:
-    """The replicas of one job, in a folder of its own."""
-
-    def __init__(self, directory: Path, data: Path, roles: dict[str, int]) -> None:
-        self.directory, self.data = directory, data
-        self.cluster = free_addresses(roles)
-        self.processes: list[subprocess.Popen] = []
-        (directory / "tmp").mkdir(parents=True)
-
-    def start(self, role, index, *arguments, before=(), **variables) -> subprocess.Popen:
-        """Starts a replica, with nothing of ours on its path."""
-        kept = {key: value for key, value in os.environ.items() if not key.startswith("MLFLOW_")}
-        environment = {
-            **kept,
-            **variables,
-            "DATA_DIR": str(self.data),
-            "CHECKPOINT_DIR": str(self.directory / "checkpoints"),
-            "MODEL_DIR": str(self.directory / "model"),
-            "TMPDIR": str(self.directory / "tmp"),
-            "CUDA_VISIBLE_DEVICES": "-1",
-            "TF_CPP_MIN_LOG_LEVEL": "3",
-            "TF_NUM_INTRAOP_THREADS": "1",
-            "TF_NUM_INTEROP_THREADS": "1",
-        }
-        if self.cluster:
-            task = {"type": role, "index": index}
-            config = {"cluster": self.cluster, "task": task, "environment": "cloud"}
-            environment["TF_CONFIG"] = json.dumps(config)
-        process = subprocess.Popen(
-            [sys.executable, *before, str(TRAINER), *arguments],
-            env=environment,
-            cwd=self.directory,
-            stdout=(self.directory / f"{role}-{index}.log").open("a"),
-            stderr=subprocess.STDOUT,
-        )
-        self.processes.append(process)
-        return process
-
-    def log(self, role: str, index: int) -> str:
-        """Returns what a replica has printed so far, over all its lives."""
-        return (self.directory / f"{role}-{index}.log").read_text()
-
-    def losses(self, role: str, index: int) -> list[float]:
-        """Returns the losses that a replica has printed."""
-        return [float(loss) for loss in re.findall(r"loss (\S+)", self.log(role, index))]
-
-    def accuracy(self) -> float:
-        """Returns the accuracy of the result on held-out samples."""
-        where = (self.directory / "model", self.data, self.directory, "classifier.py", "")
-        verdict, found, _ = evaluate(*where, 0.0)
-        assert found, verdict.reason
-        return found.figures["accuracy"]
-
-
-@pytest.fixture
-def make_job(tmp_path, digits):
-    jobs = []
-
-    def make(name: str, **roles: int) -> Job:
-        jobs.append(Job(tmp_path / name, digits, roles))
-        return jobs[-1]
-
-    yield make
-    for job in jobs:
-        for process in job.processes:
-            process.kill()
-            process.wait()
-
-
-def finish(process: subprocess.Popen, job: Job, role: str, index: int) -> None:
-    assert process.wait(timeout=200) == 0, job.log(role, index)
-
-
-SHORT = ("--epochs", "3", "--batch-size")
+def server():
+    server = Server()
+    yield server
+    server.close()
 
 
 @pytest.fixture(scope="module")
-def by_one_process(tmp_path_factory, digits):
-    """A short training by one process, with batches of 64."""
-    job = Job(tmp_path_factory.mktemp("jobs") / "single", digits, {})
-    finish(job.start("worker", 0, "--strategy", "single", *SHORT, "64"), job, "worker", 0)
-    return job
+def folder(tmp_path_factory):
+    """A folder with a dataset, in which each training has one of its own."""
+    folder = tmp_path_factory.mktemp("classifier")
+    draw = np.random.default_rng(0)
+    x = draw.random((SAMPLES, 1, 8, 8)).astype(np.float32)
+    np.savez(folder / "train.npz", x=x, y=draw.integers(0, 10, SAMPLES))
+    return folder
 
 
-def must_agree(job: Job, role: str, other: Job) -> None:
-    """Compares losses as printed; sums in another order differ in the last bits."""
-    expected = other.losses("worker", 0)
-    assert len(expected) == 3 and expected[0] > 2 * expected[2]
-    assert np.allclose(job.losses(role, 0), expected, rtol=0.01)
+@pytest.fixture(scope="module")
+def make(server, folder):
+    """Makes a training that can be looked up by its name."""
+    return lambda name, data=folder, cpus=1, **roles: Training(
+        server, folder / name, data, roles, cpus
+    )
 
 
-def test_replicas_together_compute_what_one_process_computes(make_job, by_one_process):
-    # 1,438 samples make 22 batches of 64 and one of 30, most of which goes to one replica.
-    job = make_job("multi-worker", worker=2)
-    arguments = (*SHORT, "32", "--communication", "nccl")
-    workers = [job.start("worker", index, *arguments) for index in range(2)]
-    for index, worker in enumerate(workers):
-        finish(worker, job, "worker", index)
-        assert "no GPU: ring" in job.log("worker", index)
-    must_agree(job, "worker", by_one_process)
-    assert job.losses("worker", 1) == []  # only the chief tells
-    assert job.accuracy() == pytest.approx(by_one_process.accuracy(), abs=0.02)
-    assert [path.name for path in (job.directory / "model").iterdir()] == ["model"]
-    assert list((job.directory / "tmp").iterdir()) == []
-
-    mirrored = make_job("mirrored")
-    options = ("--devices", "CPU:0", "CPU:1", "--cross-device-ops", "hierarchical_copy")
-    process = mirrored.start("worker", 0, *SHORT, "32", *options, before=("-c", TWO_CPUS))
-    finish(process, mirrored, "worker", 0)
-    must_agree(mirrored, "worker", by_one_process)
+@pytest.fixture(scope="module")
+def single(make):
+    """What one process computes."""
+    training = make("single").start(*WHOLE, "--strategy", "single")
+    assert training.end() == [0], training.output()
+    losses = training.losses()
+    assert list(losses) == list(range(1, STEPS + 1))
+    assert float(losses[STEPS]) < 0.9 * float(losses[1])
+    return training
 
 
-def test_one_worker_without_gpu_trains_mirrored_on_the_cpu(make_job, mlflow_store, tmp_path):
-    store = f"sqlite:///{shutil.copy(mlflow_store, tmp_path)}"
-    client = MlflowClient(store)
-    run = client.create_run(client.create_experiment("training")).info.run_id
-    job = make_job("one", worker=1)
-    options = ("--strategy", "multi_worker", "--devices", "GPU:0", "--cross-device-ops", "nccl")
-    tracking = {"MLFLOW_TRACKING_URI": store, "MLFLOW_RUN_ID": run}
-    finish(job.start("worker", 0, *options, **tracking), job, "worker", 0)
-    assert "reduction_to_one_device instead of nccl" in job.log("worker", 0)
-    assert "no GPU: the CPU instead of GPU:0" in job.log("worker", 0)
-    logged = client.get_metric_history(run, "loss")
-    assert [metric.step for metric in logged] == list(range(1, 16))
-    losses = [metric.value for metric in logged]
-    assert losses == pytest.approx(job.losses("worker", 0), abs=1e-4)
-    assert job.accuracy() >= 0.95
+@pytest.fixture(scope="module")
+def two_workers(make):
+    """What two workers compute."""
+    training = make("two-workers", worker=2).start(*HALF, "--communication", "nccl")
+    assert training.end() == [0, 0], training.output()
+    return training
 
 
-def test_parameter_servers_lose_a_worker_and_go_on(make_job, eventually):
-    job = make_job("parameter-server", chief=1, ps=1, worker=2)
-    replicas = {
-        (role, index): job.start(role, index)
-        for role, count in (("ps", 1), ("worker", 2), ("chief", 1))
-        for index in range(count)
-    }
-    assert eventually(lambda: "epoch 2/15" in job.log("chief", 0), 120), job.log("chief", 0)
-    lost = replicas["worker", 1]
-    lost.send_signal(signal.SIGKILL)
-    lost.wait()
-    replicas["worker", 1] = job.start("worker", 1)
-
-    finish(replicas.pop(("chief", 0)), job, "chief", 0)
-    assert "epoch 15/15" in job.log("chief", 0)
-    assert job.accuracy() >= 0.95
-    for (role, index), replica in replicas.items():
-        assert replica.poll() is None, job.log(role, index)
-        assert job.losses(role, index) == []
-        replica.terminate()
-        assert replica.wait(timeout=20) == -signal.SIGTERM
+def assert_same(training, other):
+    """Compares the loss of each step, and the final parameters."""
+    assert training.losses().keys() == other.losses().keys()
+    for step, loss in training.losses().items():
+        assert float(loss) == pytest.approx(float(other.losses()[step]), rel=TOLERANCE), step
+    for value, theirs in zip(training.weights(), other.weights(), strict=True):
+        assert np.linalg.norm(value - theirs) <= TOLERANCE * np.linalg.norm(theirs)
 
 
-def test_training_that_was_killed_goes_on_after_its_last_checkpoint(
-    make_job, by_one_process, eventually
-):
-    job = make_job("killed")
-    arguments = ("--strategy", "single", *SHORT, "64")
-    killed = job.start("worker", 0, *arguments)
-    assert eventually(lambda: "epoch 2/3" in job.log("worker", 0), 120), job.log("worker", 0)
-    killed.kill()
-    killed.wait()
-    finish(job.start("worker", 0, *arguments), job, "worker", 0)
-    assert "going on after epoch 2" in job.log("worker", 0)
-    assert job.losses("worker", 0) == by_one_process.losses("worker", 0)
-    assert job.accuracy() == by_one_process.accuracy()
+def assert_same_bits(training, other):
+    losses = other.losses()
+    assert all(losses[step] == loss for step, loss in training.losses().items())
+    assert all(map(np.array_equal, training.weights(), other.weights()))
+
+
+def test_one_worker_with_two_devices_computes_what_one_process_does(make, single):
+    training = make("mirrored", cpus=2, worker=1)
+    devices = ("--devices", "CPU:0", "CPU:1", "--cross-device-ops", "hierarchical_copy")
+    training.start(*HALF, "--strategy", "multi_worker", *devices)
+    assert training.end() == [0], training.output()
+    assert_same(training, single)
+
+
+def test_two_workers_compute_what_one_process_does(two_workers, single):
+    assert_same(two_workers, single)
+    assert two_workers.losses(1) == {}  # only the first tells
+    for index in range(2):
+        assert "no GPU: ring" in two_workers.output(index)
+    assert [path.name for path in (two_workers.directory / "model").iterdir()] == ["model"]
+    assert list((two_workers.directory / "tmp").iterdir()) == []
+
+
+def test_a_parameter_server_with_one_worker_computes_what_one_process_does(make, single):
+    training = make("one-served", chief=1, ps=1, worker=1).start(*WHOLE)
+    chief, *others = training.replicas
+    assert chief.end() == 0, training.output()
+    assert_same(training, single)
+    for replica in others:
+        replica.signal(signal.SIGTERM)
+        assert replica.end() == -signal.SIGTERM
+
+
+def test_parameter_servers_lose_a_worker_and_their_chief_and_go_on(make):
+    epochs = 20
+    arguments = ("--epochs", str(epochs), "--batch-size", "2")
+    training = make("served", chief=1, ps=1, worker=2).start(*arguments)
+    chief, _, _, lost = training.replicas
+    chief.reach("epoch 2/")
+    lost.signal()
+    assert lost.end() == -signal.SIGKILL
+    training.replicas[3] = training.start_one("worker", 1, *arguments)
+    chief.reach("epoch 12/")
+    chief.signal(signal.SIGTERM)
+    assert chief.end() == 128 + signal.SIGTERM, training.output()
+
+    training.replicas[0] = training.start_one("chief", 0, *arguments)
+    assert training.replicas[0].end() == 0, training.output()
+    assert "going on after epoch" in training.output()
+    losses = training.losses()
+    assert list(losses) == list(range(1, epochs + 1))
+    assert float(losses[epochs]) < 0.5 * float(losses[1])
+    for index, replica in enumerate(training.replicas[1:], 1):
+        assert replica.is_alive, training.output(index)
+        assert training.losses(index) == {}
+        replica.signal(signal.SIGTERM)
+        replica.end()
+
+
+def test_workers_that_were_killed_or_reclaimed_go_on_as_if_they_had_not_been(make, two_workers):
+    training, lost = make("killed", worker=2).start(*HALF), random.randrange(2)
+    training.replicas[0].reach(f"epoch {random.randrange(4, 9)}/")
+    training.replicas[lost].signal()
+    statuses = training.end()
+    assert (statuses.pop(lost), statuses) == (-signal.SIGKILL, [138]), training.output(1 - lost)
+    assert "another replica was lost" in training.output(1 - lost)
+    assert not (training.directory / "model").exists()
+
+    training.start(*HALF).replicas[0].reach(f"epoch {random.randrange(11, 16)}/")
+    training.replicas[lost].signal(signal.SIGTERM)
+    assert training.end() == [128 + signal.SIGTERM] * 2, training.output()
+
+    assert training.start(*HALF).end() == [0, 0], training.output()
+    assert training.output().count("going on after epoch") == 2
+    assert_same_bits(training, two_workers)
+
+
+def test_a_checkpoint_that_was_cut_off_is_not_loaded(make, single):
+    training = make("cut-off")
+    written = single.directory / "checkpoints"
+    to = Path(shutil.copytree(written, training.directory / "checkpoints"))
+    # TensorFlow writes data, then the index, then that they are there.
+    named = (to / "checkpoint").read_text().replace(f'path: "ckpt-{STEPS}"', 'path: "ckpt-19"', 1)
+    (to / "checkpoint").write_text(named)
+    (to / f"ckpt-{STEPS}.index").unlink()
+    (data,) = to.glob(f"ckpt-{STEPS}.data-*")
+    data.write_bytes(data.read_bytes()[:1000])
+
+    training.start(*WHOLE, "--strategy", "single")
+    assert training.end() == [0], training.output()
+    assert "going on after epoch 19 and 0 samples" in training.output()
+    assert_same_bits(training, single)

@@ -1,11 +1,16 @@
-"""components/trainers/tensorflow: what it decides before it trains."""
+"""components/trainers/tensorflow: what it decides before it trains, and how it goes on."""
 
 import argparse
 import json
+import os
+import re
+import signal
 import socket
+from pathlib import Path
 
 import numpy as np
 import pytest
+from mlflow import MlflowClient
 
 pytestmark = pytest.mark.slow
 
@@ -17,9 +22,16 @@ SERVED = {"chief": ["a:1"], "ps": ["b:1"], "worker": ["c:1"]}
 
 @pytest.fixture(scope="module")
 def classifier():
-    from components.trainers.tensorflow import classifier
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TF_NUM_INTRAOP_THREADS", "1")  # several could add up in any order
+        from components.trainers.tensorflow import classifier
 
-    return classifier
+        yield classifier
+
+
+@pytest.fixture(scope="module")
+def distribution(classifier):
+    return classifier.distribution
 
 
 @pytest.mark.parametrize(
@@ -35,8 +47,8 @@ def classifier():
         ("single", ALONE, "single"),
     ],
 )
-def test_the_strategy_suits_the_cluster(classifier, name, cluster, chosen):
-    assert classifier.choose(name, cluster) == chosen
+def test_the_strategy_suits_the_cluster(distribution, name, cluster, chosen):
+    assert distribution.choose(name, cluster) == chosen
 
 
 @pytest.mark.parametrize(
@@ -50,9 +62,24 @@ def test_the_strategy_suits_the_cluster(classifier, name, cluster, chosen):
         ("mirrored", WORKERS, "mirrored: each of the 2 replicas"),
     ],
 )
-def test_a_strategy_that_the_cluster_cannot_have_is_refused(classifier, name, cluster, said):
+def test_a_strategy_that_the_cluster_cannot_have_is_refused(distribution, name, cluster, said):
     with pytest.raises(SystemExit, match=said):
-        classifier.choose(name, cluster)
+        distribution.choose(name, cluster)
+
+
+@pytest.mark.parametrize(
+    ("config", "leads"),
+    [
+        ({}, True),
+        ({"cluster": WORKERS, "task": {"type": "worker", "index": 0}}, True),
+        ({"cluster": WORKERS, "task": {"type": "worker", "index": 1}}, False),
+        ({"cluster": CHIEF_AND_WORKER, "task": {"type": "worker", "index": 0}}, False),
+        ({"cluster": CHIEF_AND_WORKER, "task": {"type": "chief", "index": 0}}, True),
+    ],
+)
+def test_one_replica_speaks_for_all(distribution, monkeypatch, config, leads):
+    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+    assert distribution.Place.of_environment().leads == leads
 
 
 def test_an_evaluator_is_refused(classifier, monkeypatch):
@@ -79,16 +106,105 @@ def test_every_sample_comes_once_an_epoch_in_another_order(classifier, samples, 
     assert samples < 5 or orders[0] != orders[1]
 
 
-def test_what_needs_a_gpu_falls_back_to_the_cpu(classifier, capsys):
-    if classifier.tf.config.list_physical_devices("GPU"):
+def test_what_needs_a_gpu_falls_back_to_the_cpu(distribution, capsys):
+    if distribution.tf.config.list_physical_devices("GPU"):
         pytest.skip("this machine has a GPU")
     asked = argparse.Namespace(communication="auto", cross_device_ops="nccl", devices=["GPU:0"])
-    strategy = classifier.make_strategy("mirrored", asked)
+    strategy = distribution.make_strategy("mirrored", asked)
     assert strategy.num_replicas_in_sync == 1
     assert "CPU" in strategy.extended.worker_devices[0]
     printed = capsys.readouterr().out
     assert "reduction_to_one_device instead of nccl" in printed
     assert "the CPU instead of GPU:0" in printed
+
+
+@pytest.fixture
+def train(classifier, monkeypatch, tmp_path, capsys):
+    """Trains in this process, in three batches an epoch; returns status, losses and parameters."""
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    draw = np.random.default_rng(0)
+    data = {"x": draw.random((10, 1, 4, 4), np.float32), "y": draw.integers(0, 3, 10)}
+    np.savez(tmp_path / "train.npz", **data)
+    handler = signal.getsignal(signal.SIGTERM)
+
+    def train(name, *arguments):
+        monkeypatch.setenv("DATA_DIR", str(tmp_path))
+        monkeypatch.setenv("CHECKPOINT_DIR", str(tmp_path / name / "checkpoints"))
+        monkeypatch.setenv("MODEL_DIR", str(tmp_path / name))
+        size = ("--batch-size", "4", "--width", "2", "--epochs", "4", "--strategy", "single")
+        monkeypatch.setattr("sys.argv", ["classifier.py", *size, *arguments])
+        try:
+            classifier.main()
+            status = 0
+        except SystemExit as ended:
+            status = ended.code
+        said = capsys.readouterr().out
+        return status, dict(re.findall(r"epoch (\d)/4 loss (\S+)", said)), said
+
+    yield train
+    signal.signal(signal.SIGTERM, handler)
+
+
+def parameters(classifier, model: Path):
+    return [value.numpy() for value in classifier.tf.saved_model.load(model / "model").variables]
+
+
+def test_training_stops_in_an_epoch_and_goes_on_with_the_samples_that_are_left(
+    classifier, train, monkeypatch, tmp_path, mlflow_store
+):
+    store = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    (tmp_path / "mlflow.db").write_bytes(mlflow_store.read_bytes())
+    client = MlflowClient(store)
+    run = client.create_run(client.create_experiment("training")).info.run_id
+    with monkeypatch.context() as tracked:
+        tracked.setenv("MLFLOW_TRACKING_URI", store)
+        tracked.setenv("MLFLOW_RUN_ID", run)
+        status, whole, _ = train("whole")
+    assert status == 0
+    assert list(whole) == ["1", "2", "3", "4"]
+    logged = client.get_metric_history(run, "loss")
+    assert [metric.step for metric in logged] == [1, 2, 3, 4]
+    printed = list(map(float, whole.values()))
+    assert [metric.value for metric in logged] == pytest.approx(printed, rel=1e-6)
+    assert client.get_metric_history(run, "samples_per_second")
+
+    unspoilt = classifier.batches
+
+    def reclaimed_in_the_second_epoch(images, labels, size, seed, seen):
+        for number, batch in enumerate(unspoilt(images, labels, size, seed, seen)):
+            if seed[1] == 1 and number == 1:
+                os.kill(os.getpid(), signal.SIGTERM)
+            yield batch
+
+    with monkeypatch.context() as patch:
+        patch.setattr(classifier, "batches", reclaimed_in_the_second_epoch)
+        status, begun, said = train("stopped")
+    assert status == 128 + signal.SIGTERM
+    assert list(begun) == ["1"]
+    assert said.endswith("training can go on from the checkpoint\n")
+
+    status, rest, said = train("stopped")
+    assert status == 0
+    assert "going on after epoch 1 and 8 samples" in said
+    assert begun | rest == whole
+    both = (parameters(classifier, tmp_path / name) for name in ("whole", "stopped"))
+    assert all(map(np.array_equal, *both))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "said"),
+    [
+        ({}, r"there is no \S+train.npz; DATA_DIR says where"),
+        ({"x": (5, 8, 8), "y": (5,)}, r"they are \(5, 8, 8\) and \(5,\)"),
+        ({"x": (5, 1, 8, 8), "y": (4,)}, r"they are \(5, 1, 8, 8\) and \(4,\)"),
+    ],
+)
+def test_data_that_is_not_there_or_has_another_form_is_refused(classifier, tmp_path, shapes, said):
+    if shapes:
+        arrays = {name: np.zeros(shape) for name, shape in shapes.items()}
+        np.savez(tmp_path / "train.npz", **arrays)
+    with pytest.raises(SystemExit, match=said):
+        classifier.load(tmp_path / "train.npz")
 
 
 def test_metrics_that_no_server_takes_are_kept_in_a_file(classifier, monkeypatch, tmp_path):

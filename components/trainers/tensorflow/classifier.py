@@ -1,7 +1,7 @@
 """Train an image classifier with TensorFlow on any number of processes.
 
-An ordinary program: it needs TensorFlow, NumPy and, to track metrics, MLflow. Run it as it is
-(``python classifier.py``) or as every replica of a TFJob. It reads
+An ordinary program: with the modules beside it, it needs TensorFlow, NumPy and, to track metrics,
+MLflow. Run it as it is (``python classifier.py``) or as every replica of a TFJob. It reads
 
     DATA_DIR        train.npz with arrays x (samples, channels, height, width) and y (samples)
     CHECKPOINT_DIR  a checkpoint after every epoch; training goes on from the last one
@@ -12,82 +12,53 @@ An ordinary program: it needs TensorFlow, NumPy and, to track metrics, MLflow. R
     MLFLOW_TRACKING_URI, MLFLOW_RUN_ID
                     the run that the chief logs metrics to; none: metrics are only printed
 
-The three folders have to be the same for all replicas, parameter servers included.
+The three folders have to be the same for all replicas, parameter servers included. The strategies:
+
+    parameter_server  each worker on a batch of its own, with variables that servers have
+    multi_worker      all workers on each batch, with the same variables (AllReduce)
+    mirrored          all GPUs of one machine on each batch, likewise
+    single            one device
+
+SIGTERM, as when a machine is reclaimed, makes it save a checkpoint and exit with status 143.
 """
 
 import argparse
-import json
 import math
 import os
 import shutil
+import signal
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import distribution
 import numpy as np
 import tensorflow as tf
+from metrics import Metrics
 
-STRATEGIES = ("parameter_server", "multi_worker", "mirrored", "single")
-COMMUNICATION = tf.distribute.experimental.CommunicationImplementation
-CROSS_DEVICE_OPS = {
-    "nccl": tf.distribute.NcclAllReduce,
-    "hierarchical_copy": tf.distribute.HierarchicalCopyAllReduce,
-    "reduction_to_one_device": tf.distribute.ReductionToOneDevice,
-}
+# Exit statuses of 128 and more: with the restart policy ExitCode the operator starts it again.
+RECLAIMED, LOST = 128 + signal.SIGTERM, 138
 
 
-class Metrics:
-    """Sends metrics to the MLflow run of the environment, from a thread: training never waits.
+def directory(name: str) -> Path:
+    """Returns the folder that a variable such as DATA_DIR names; by default ``data`` here."""
+    return Path(os.environ.get(name, name.split("_")[0].lower()))
 
-    What the server does not take is sent again, at the end too for ``patience`` seconds; what is
-    still left then is written to a file.
-    """
 
-    def __init__(self, unsent: Path, patience: float = 120.0) -> None:
-        self.unsent, self.patience, self.give_up = unsent, patience, float("inf")
-        self.waiting: list[tuple[str, float, int, int]] = []
-        self.closed = threading.Event()
-        self.thread = threading.Thread(target=self._send, daemon=True)
-        if os.environ.get("MLFLOW_RUN_ID"):
-            self.thread.start()
-
-    def log(self, step: int, **values: float) -> None:
-        """Takes the values of one step; returns at once."""
-        now = int(time.time() * 1000)
-        self.waiting += [(name, value, now, step) for name, value in values.items()]
-
-    def close(self) -> None:
-        """Waits until everything is sent, or kept in the file."""
-        self.give_up = time.monotonic() + self.patience
-        self.closed.set()
-        if self.thread.ident:
-            self.thread.join()
-
-    def _send(self) -> None:
-        # Our own loop tries again; MLflow's retries would hold up the end of a cancelled run.
-        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
-        from mlflow import MlflowClient
-        from mlflow.entities import Metric
-
-        away = False
-        while not self.closed.wait(0 if self.waiting else 1) or self.waiting:
-            batch = [Metric(*values) for values in self.waiting[:1000]]
-            try:
-                if batch:
-                    MlflowClient().log_batch(os.environ["MLFLOW_RUN_ID"], metrics=batch)
-                del self.waiting[: len(batch)]
-                away = False
-            except Exception as error:
-                if not away:  # without the message, which can hold a password of the server's URL
-                    print(f"metrics wait for MLflow: {type(error).__name__}", flush=True)
-                away = True
-                if time.monotonic() > self.give_up:
-                    self.unsent.write_text(json.dumps(self.waiting))
-                    print(f"metrics that MLflow never took are in {self.unsent}", flush=True)
-                    return
-                time.sleep(5)
+def load(file: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the images and labels to train on."""
+    if not file.is_file():
+        raise SystemExit(f"there is no {file}; DATA_DIR says where it is looked for")
+    with np.load(file) as arrays:
+        images, labels = arrays["x"], arrays["y"]
+    if images.ndim != 4 or labels.shape != images.shape[:1]:
+        raise SystemExit(
+            f"{file}: x has to be (samples, channels, height, width), and y (samples); "
+            f"they are {images.shape} and {labels.shape}"
+        )
+    return images, labels
 
 
 def build(shape: tuple[int, ...], classes: int, width: int) -> tf.keras.Model:
@@ -107,14 +78,21 @@ def build(shape: tuple[int, ...], classes: int, width: int) -> tf.keras.Model:
 
 
 def batches(
-    images: np.ndarray, labels: np.ndarray, size: int, seed: list[int]
+    images: np.ndarray, labels: np.ndarray, size: int, seed: list[int], seen: int = 0
 ) -> Iterator[tuple[np.ndarray, ...]]:
     """Yields images, labels and the samples' weights in the loss; every sample comes once.
 
     The last batch is filled up to the same size with samples of no weight.
+
+    Args:
+        images: Of all samples.
+        labels: Of all samples.
+        size: Samples in a batch, of all replicas.
+        seed: Of the order.
+        seen: How many samples of this order have been trained on already.
     """
     order = np.random.default_rng(seed).permutation(len(images))
-    for start in range(0, len(order), size):
+    for start in range(seen, len(order), size):
         taken = order[start : start + size]
         weights = np.zeros(size, np.float32)
         weights[: len(taken)] = 1 / len(taken)
@@ -122,60 +100,22 @@ def batches(
         yield images[index], labels[index], weights
 
 
-def choose(name: str | None, cluster: dict[str, list[str]]) -> str:
-    """Returns the strategy that was asked for, or what suits the cluster of TF_CONFIG."""
-    workers = len(cluster.get("chief", []) + cluster.get("worker", []))
-    name = name or ("parameter_server" if "ps" in cluster else "multi_worker")
-    if name == "parameter_server" and not {"chief", "ps", "worker"} <= set(cluster):
-        raise SystemExit(
-            "parameter_server needs a chief, which drives the training, a ps and a worker; "
-            f"TF_CONFIG has {', '.join(cluster) or 'none of them'}"
-        )
-    if name != "parameter_server" and "ps" in cluster:
-        raise SystemExit(f"{name} has no use for the ps in TF_CONFIG; it is for parameter_server")
-    if name in ("mirrored", "single") and workers > 1:
-        raise SystemExit(f"{name}: each of the {workers} replicas in TF_CONFIG would train alone")
-    return "mirrored" if name == "multi_worker" and workers < 2 else name
-
-
-def make_strategy(name: str, arguments: argparse.Namespace) -> tf.distribute.Strategy:
-    """Returns a strategy on the devices that there are; what needs a GPU falls back to the CPU."""
-    gpu = bool(tf.config.list_physical_devices("GPU"))
-    communication, reduction = arguments.communication, arguments.cross_device_ops
-    devices = arguments.devices
-    if not gpu and "nccl" in (communication, reduction):
-        communication, reduction = "ring", "reduction_to_one_device"
-        print(f"no GPU: {communication} and {reduction} instead of nccl", flush=True)
-    if not gpu and any("GPU" in device.upper() for device in devices or []):
-        print(f"no GPU: the CPU instead of {', '.join(devices)}", flush=True)
-        devices = None
-    if name == "parameter_server":
-        resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-        return tf.distribute.ParameterServerStrategy(resolver)
-    if name == "multi_worker":
-        implementation = COMMUNICATION[communication.upper()]
-        options = tf.distribute.experimental.CommunicationOptions(implementation=implementation)
-        return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
-    if name == "mirrored":
-        operations = CROSS_DEVICE_OPS[reduction]() if reduction else None
-        return tf.distribute.MirroredStrategy(devices, operations)
-    return tf.distribute.OneDeviceStrategy("GPU:0" if gpu else "CPU:0")
-
-
 def make_step(
     strategy: tf.distribute.Strategy, network: tf.keras.Model, optimizer: tf.keras.Optimizer
 ) -> Callable[..., tf.Tensor]:
     """Returns a function that trains on a batch, each replica on its share of it.
 
-    It returns the sum of the losses, the samples classified right, and all samples.
+    It returns the sum of the losses, the samples classified right, all samples, and how many
+    replicas have said that they are to leave.
     """
 
     def replica_step(*batch: tf.Tensor) -> tf.Tensor:
+        *samples, leaving = batch
         replica = tf.distribute.get_replica_context()
-        share = batch[0].shape[0] // replica.num_replicas_in_sync
+        share = samples[0].shape[0] // replica.num_replicas_in_sync
         first = replica.replica_id_in_sync_group * share
         with tf.device("CPU:0"):  # so that only the share goes to a GPU
-            images, labels, weights = (values[first : first + share] for values in batch)
+            images, labels, weights = (values[first : first + share] for values in samples)
         with tf.GradientTape() as tape:
             logits = network(images, training=True)
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
@@ -185,24 +125,22 @@ def make_step(
         optimizer.apply_gradients(zip(gradients, network.trainable_variables, strict=True))
         counted = tf.sign(weights)
         hits = tf.cast(tf.argmax(logits, 1) == labels, tf.float32)
-        return tf.stack([tf.reduce_sum(counted * value) for value in (losses, hits, counted)])
+        sums = [tf.reduce_sum(counted * value) for value in (losses, hits, counted)]
+        return tf.stack([*sums, leaving])
 
-    @tf.function
+    @tf.function(autograph=False)
     def step(*batch: tf.Tensor) -> tf.Tensor:
         return strategy.reduce("SUM", strategy.run(replica_step, args=batch), axis=None)
 
     return step
 
 
-def train(arguments: argparse.Namespace, strategy: tf.distribute.Strategy, chief: bool) -> None:
+def train(arguments: argparse.Namespace, strategy: tf.distribute.Strategy, leads: bool) -> None:
     """Trains, leaving a checkpoint per epoch in CHECKPOINT_DIR and the model in MODEL_DIR."""
+    reclaimed = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: reclaimed.set())
     seed = int(os.environ.get("SEED", 0))
-    data, checkpoints, models = (
-        Path(os.environ.get(name, name.split("_")[0].lower()))
-        for name in ("DATA_DIR", "CHECKPOINT_DIR", "MODEL_DIR")
-    )
-    with np.load(data / "train.npz") as arrays:
-        images, labels = arrays["x"], arrays["y"]
+    images, labels = load(directory("DATA_DIR") / "train.npz")
     shape = images.shape[1:], int(labels.max()) + 1, arguments.width
     size = arguments.batch_size * strategy.num_replicas_in_sync
 
@@ -215,95 +153,96 @@ def train(arguments: argparse.Namespace, strategy: tf.distribute.Strategy, chief
         optimizer = tf.keras.optimizers.AdamW(arguments.learning_rate, weight_decay=0.01)
         optimizer.build(network.trainable_variables)
     step = make_step(strategy, network, optimizer)
-    coordinator = None
-    if isinstance(strategy, tf.distribute.ParameterServerStrategy):
-        coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
 
-    done = tf.Variable(0, dtype=tf.int64)
-    state = tf.train.Checkpoint(network=network, optimizer=optimizer, done=done)
-    # All workers have to take part in writing a checkpoint; only the chief's is kept.
-    scratch = tempfile.TemporaryDirectory()
-    directory = str(checkpoints) if chief else scratch.name
-    manager = tf.train.CheckpointManager(state, directory, max_to_keep=2)
-    last = tf.train.latest_checkpoint(str(checkpoints))
+    # How far training is: the epochs that are done, and loss, hits and samples of the next one.
+    done, sums = tf.Variable(0, dtype=tf.int64), tf.Variable(np.zeros(3))
+    state = tf.train.Checkpoint(network=network, optimizer=optimizer, done=done, sums=sums)
+    # All workers have to take part in writing a checkpoint; only that of one is kept.
+    scratch, checkpoints = tempfile.TemporaryDirectory(), str(directory("CHECKPOINT_DIR"))
+    manager = tf.train.CheckpointManager(state, checkpoints if leads else scratch.name, 2)
+    last = tf.train.latest_checkpoint(checkpoints)
     if last:
         state.restore(last).assert_consumed()
-        if chief:
-            print(f"going on after epoch {done.numpy()}", flush=True)
+    metrics = Metrics(directory("CHECKPOINT_DIR") / "metrics-unsent.json") if leads else None
+    if metrics and last:
+        print(f"going on after epoch {done.numpy()} and {sums.numpy()[2]:.0f} samples", flush=True)
 
-    metrics = Metrics(checkpoints / "metrics-unsent.json") if chief else None
-    for epoch in range(done.numpy(), arguments.epochs):
-        started = time.monotonic()
+    stop = False
+    while done.numpy() < arguments.epochs and not stop:
+        epoch, seen, started = int(done.numpy()), int(sums.numpy()[2]), time.monotonic()
         # By epochs and not by steps: training may go on with another number of replicas.
         decay = (1 + math.cos(math.pi * epoch / arguments.epochs)) / 2
         optimizer.learning_rate = arguments.learning_rate * decay
-        order = batches(images, labels, size, [seed, epoch])  # another one every epoch
-        if coordinator:
-            # Whatever worker is free takes the next batch; a lost worker's goes to another.
-            totals = [coordinator.schedule(step, args=batch) for batch in order]
-            coordinator.join()
-            totals = coordinator.fetch(totals)
-        else:
-            totals = [step(*batch) for batch in order]
-        loss, hits, samples = np.sum(totals, axis=0)
-        rate = samples / (time.monotonic() - started)
-        done.assign(epoch + 1)
+        order = batches(images, labels, size, [seed, epoch], seen)  # another one every epoch
+        for result in distribution.results(strategy, step, order, reclaimed):
+            sums.assign_add(result[:3])
+            stop = stop or result[3] > 0
+        loss, hits, samples = sums.numpy()
+        if samples >= len(images):
+            done.assign_add(1)
+            sums.assign(np.zeros(3))
+            if metrics:
+                figures = {"loss": loss / samples, "accuracy": hits / samples}
+                rate = (samples - seen) / (time.monotonic() - started)
+                metrics.log(epoch + 1, **figures, samples_per_second=rate)
+                said = " ".join(f"{name} {value:.7g}" for name, value in figures.items())
+                print(
+                    f"epoch {epoch + 1}/{arguments.epochs} {said} samples/s {rate:.0f}", flush=True
+                )
         manager.save()
-        if metrics:
-            loss, accuracy = float(loss / samples), float(hits / samples)
-            metrics.log(epoch + 1, loss=loss, accuracy=accuracy, samples_per_second=float(rate))
-            line = f"epoch {epoch + 1}/{arguments.epochs} loss {loss:.4f} accuracy {accuracy:.4f}"
-            print(f"{line} samples/s {rate:.0f}", flush=True)
 
+    if done.numpy() < arguments.epochs:
+        print("stopped; training can go on from the checkpoint", flush=True)
+        raise SystemExit(RECLAIMED)
     weights = network.get_weights()
     if metrics:
         # A network of its own, so that nothing of the strategy gets into the file.
         result = build(*shape)
         result.set_weights(weights)
-        partial = models / "model.partial"
-        result.export(partial, verbose=False)
+        models = directory("MODEL_DIR")
+        result.export(models / "model.partial", verbose=False)
         shutil.rmtree(models / "model", ignore_errors=True)
-        partial.rename(models / "model")
+        (models / "model.partial").rename(models / "model")
         metrics.close()
+
+
+def positive(text: str) -> int:
+    """Returns a number of the command line."""
+    if int(text) < 1:
+        raise ValueError
+    return int(text)
 
 
 def main() -> None:
     """Reads the command line and trains, or serves the chief that does."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--epochs", type=int, default=15)
-    parser.add_argument("--batch-size", type=int, default=32, help="samples per replica")
+    parser.add_argument("--epochs", type=positive, default=15)
+    parser.add_argument("--batch-size", type=positive, default=32, help="samples per replica")
     parser.add_argument("--learning-rate", type=float, default=2e-3)
-    parser.add_argument("--width", type=int, default=32, help="channels of the first layer")
-    parser.add_argument("--strategy", choices=STRATEGIES, help="default: what suits TF_CONFIG")
+    parser.add_argument("--width", type=positive, default=32, help="channels of the first layer")
+    parser.add_argument("--strategy", choices=distribution.STRATEGIES, help="default: by TF_CONFIG")
     parser.add_argument("--communication", choices=["auto", "ring", "nccl"], default="auto")
-    parser.add_argument("--cross-device-ops", choices=CROSS_DEVICE_OPS, help="of mirrored")
+    parser.add_argument(
+        "--cross-device-ops", choices=distribution.CROSS_DEVICE_OPS, help="of mirrored"
+    )
     parser.add_argument("--devices", nargs="+", help="of mirrored, as GPU:0; default: all")
     arguments = parser.parse_args()
 
-    config = json.loads(os.environ.get("TF_CONFIG") or "{}")
-    cluster, task = config.get("cluster", {}), config.get("task", {})
-    role, index = task.get("type", "chief"), int(task.get("index", 0))
-    if role == "evaluator":
+    place = distribution.Place.of_environment()
+    if place.role == "evaluator":
         raise SystemExit("this program has no part for an evaluator; leave that role out")
-    name = choose(arguments.strategy, cluster)
+    name = distribution.choose(arguments.strategy, place.cluster)
     if name == "parameter_server":
-        # With fewer threads a server can wait for itself for ever, see
-        # https://www.tensorflow.org/tutorials/distribute/parameter_server_training
-        least = len(cluster["worker"]) + 1
-        threads = int(os.environ.get("TF_NUM_INTEROP_THREADS") or os.cpu_count() or 1)
-        os.environ["TF_NUM_INTEROP_THREADS"] = str(max(threads, least))
-    if name == "parameter_server" and role != "chief":
-        os.environ["GRPC_FAIL_FAST"] = "use_caller"  # a lost worker is an error, not a wait
-        tf.distribute.Server(cluster, role, index, protocol="grpc").join()
-    chief = role == "chief" or ("chief" not in cluster and index == 0)
+        distribution.give_threads(len(place.cluster["worker"]))
+        if place.role != "chief":
+            distribution.serve(place)
     tf.get_logger().setLevel("ERROR")  # CheckpointManager warns of its own retracing
     try:
-        train(arguments, make_strategy(name, arguments), chief)
+        train(arguments, distribution.make_strategy(name, arguments), place.leads)
     except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
-        # With the restart policy ExitCode the operator starts it again on 128 and more.
         reason = " ".join(error.message.split())
         print(f"another replica was lost: {reason[-400:]}", flush=True)
-        raise SystemExit(138) from None
+        raise SystemExit(LOST) from None
 
 
 if __name__ == "__main__":

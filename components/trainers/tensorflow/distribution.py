@@ -1,0 +1,140 @@
+"""Who trains with whom, and on which devices; to be copied along with the program."""
+
+import argparse
+import json
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+import tensorflow as tf
+
+STRATEGIES = ("parameter_server", "multi_worker", "mirrored", "single")
+COMMUNICATION = tf.distribute.experimental.CommunicationImplementation
+CROSS_DEVICE_OPS = {
+    "nccl": tf.distribute.NcclAllReduce,
+    "hierarchical_copy": tf.distribute.HierarchicalCopyAllReduce,
+    "reduction_to_one_device": tf.distribute.ReductionToOneDevice,
+}
+AHEAD = 4  # batches that are under way for each worker of a parameter server
+
+
+@dataclass(frozen=True)
+class Place:
+    """This replica's place among those of a job.
+
+    Attributes:
+        cluster: The addresses of all, by role.
+        role: Its own; alone it is the chief.
+        index: Which one of its role.
+    """
+
+    cluster: dict[str, list[str]]
+    role: str
+    index: int
+
+    @classmethod
+    def of_environment(cls) -> "Place":
+        """Returns what TF_CONFIG says."""
+        config = json.loads(os.environ.get("TF_CONFIG") or "{}")
+        task = config.get("task", {})
+        return cls(config.get("cluster", {}), task.get("type", "chief"), int(task.get("index", 0)))
+
+    @property
+    def leads(self) -> bool:
+        """Whether it is the one that speaks for all."""
+        return self.role == "chief" or ("chief" not in self.cluster and self.index == 0)
+
+
+def choose(name: str | None, cluster: dict[str, list[str]]) -> str:
+    """Returns the strategy that was asked for, or what suits the cluster of TF_CONFIG."""
+    workers = len(cluster.get("chief", []) + cluster.get("worker", []))
+    name = name or ("parameter_server" if "ps" in cluster else "multi_worker")
+    if name == "parameter_server" and not {"chief", "ps", "worker"} <= set(cluster):
+        raise SystemExit(
+            "parameter_server needs a chief, which drives the training, a ps and a worker; "
+            f"TF_CONFIG has {', '.join(cluster) or 'none of them'}"
+        )
+    if name != "parameter_server" and "ps" in cluster:
+        raise SystemExit(f"{name} has no use for the ps in TF_CONFIG; it is for parameter_server")
+    if name in ("mirrored", "single") and workers > 1:
+        raise SystemExit(f"{name}: each of the {workers} replicas in TF_CONFIG would train alone")
+    return "mirrored" if name == "multi_worker" and workers < 2 else name
+
+
+def make_strategy(name: str, arguments: argparse.Namespace) -> tf.distribute.Strategy:
+    """Returns a strategy on the devices that there are; what needs a GPU falls back to the CPU."""
+    gpu = bool(tf.config.list_physical_devices("GPU"))
+    communication, reduction = arguments.communication, arguments.cross_device_ops
+    devices = arguments.devices
+    if not gpu and "nccl" in (communication, reduction):
+        communication, reduction = "ring", "reduction_to_one_device"
+        print(f"no GPU: {communication} and {reduction} instead of nccl", flush=True)
+    if not gpu and any("GPU" in device.upper() for device in devices or []):
+        print(f"no GPU: the CPU instead of {', '.join(devices)}", flush=True)
+        devices = None
+    if name == "parameter_server":
+        resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+        return tf.distribute.ParameterServerStrategy(resolver)
+    if name == "multi_worker":
+        implementation = COMMUNICATION[communication.upper()]
+        options = tf.distribute.experimental.CommunicationOptions(implementation=implementation)
+        return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+    if name == "mirrored":
+        operations = CROSS_DEVICE_OPS[reduction]() if reduction else None
+        return tf.distribute.MirroredStrategy(devices, operations)
+    return tf.distribute.OneDeviceStrategy("GPU:0" if gpu else "CPU:0")
+
+
+def give_threads(workers: int) -> None:
+    """Gives a replica of a parameter-server job enough threads.
+
+    With fewer a server can wait for itself for ever.
+    Source: https://www.tensorflow.org/tutorials/distribute/parameter_server_training
+    """
+    threads = int(os.environ.get("TF_NUM_INTEROP_THREADS") or os.cpu_count() or 1)
+    os.environ["TF_NUM_INTEROP_THREADS"] = str(max(threads, workers + 1))
+
+
+def serve(place: Place) -> NoReturn:
+    """Serves the chief, as a worker or a parameter server, until it is stopped."""
+    os.environ["GRPC_FAIL_FAST"] = "use_caller"  # a lost worker is an error, not a wait
+    tf.distribute.Server(place.cluster, place.role, place.index, protocol="grpc").join()
+    raise AssertionError("a server ends by a signal only")
+
+
+def results(
+    strategy: tf.distribute.Strategy,
+    step: Callable[..., tf.Tensor],
+    batches: Iterable[tuple[np.ndarray, ...]],
+    leaving: threading.Event,
+) -> Iterator[np.ndarray]:
+    """Yields what a step returns, batch by batch, until one of the replicas is to leave.
+
+    With parameter servers whatever worker is free takes the next batch, and a lost worker's goes to
+    another.
+
+    Args:
+        strategy: The strategy.
+        step: Takes the arrays of a batch, and 1 where this replica is to leave, else 0; the last
+            that it returns is the sum of these.
+        batches: Of an epoch.
+        leaving: Whether this replica is to leave.
+    """
+    start, fetch, limit = step, np.asarray, 0
+    if isinstance(strategy, tf.distribute.ParameterServerStrategy):
+        coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+        start, fetch = lambda *batch: coordinator.schedule(step, args=batch), coordinator.fetch
+        limit = AHEAD * len(Place.of_environment().cluster["worker"])
+    under_way: deque[Any] = deque()
+    for batch in batches:
+        under_way.append(start(*batch, np.array(leaving.is_set(), np.float32)))
+        if len(under_way) > limit:
+            result = fetch(under_way.popleft())
+            yield result
+            if result[-1] > 0:
+                break
+    yield from map(fetch, under_way)
