@@ -1,0 +1,128 @@
+"""The trainer over MPI, as an MPIJob: two processes compute what one does, also after a kill."""
+
+import os
+import re
+import shutil
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import trainers
+
+from components.training.description.job import TrainingJob
+from components.training.local import runner
+from components.training.manifests import render
+
+SAMPLES = 37  # in one batch of 64: of two processes one has 32 and the other 5
+STEPS = 20  # each an epoch, so that the loss of every one of them is printed
+TOLERANCE = 1e-5
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not shutil.which("mpirun"), reason="needs OpenMPI"),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with a dataset, in which each training has one of its own."""
+    folder = tmp_path_factory.mktemp("mpi")
+    draw = np.random.default_rng(0)
+    x = draw.random((SAMPLES, 1, 8, 8)).astype(np.float32)
+    np.savez(folder / "train.npz", x=x, y=draw.integers(0, 10, SAMPLES))
+    return folder
+
+
+def arguments(each):
+    return ["--epochs", str(STEPS), "--batch-size", str(each)]
+
+
+@pytest.fixture(scope="module")
+def train(folder):
+    """Trains with two processes, as a job; returns what was printed as the loss of each step."""
+
+    def train(name, listen=lambda line: None, **more):
+        job = TrainingJob.create(
+            name=name,
+            framework="mpi",
+            entrypoint="mpi_classifier.py",
+            args=arguments(32),
+            workers=2,
+            code_dir=str(trainers.FOLDER),
+            data_dir=str(folder),
+            checkpoint_dir=str(folder / name / "checkpoints"),
+            model_dir=str(folder / name / "model"),
+            time_limit=120,
+            **more,
+        )
+        said = []
+
+        def on_line(_, line):
+            said.append(line)
+            listen(line)
+
+        runner.run(render(job), folder / name / "logs", on_line)
+        return losses("\n".join(said))
+
+    return train
+
+
+@pytest.fixture(scope="module")
+def whole(train):
+    return train("whole")
+
+
+def losses(text):
+    found = re.findall(r"^epoch (\d+)/\d+ loss (\S+)", text, re.MULTILINE)
+    return {int(epoch): loss for epoch, loss in found}
+
+
+def weights(directory):
+    return torch.load(directory / "model" / "model.pt", weights_only=True)["state_dict"]
+
+
+def test_two_processes_compute_what_one_does(folder, whole):
+    data = {"DATA_DIR": str(folder)}
+    single = trainers.start("mpi_classifier", folder / "single", 0, 0, *arguments(64), **data)
+    assert single.end() == [0], single.output()
+    by_one = losses(single.output())
+    assert list(whole) == list(by_one) == list(range(1, STEPS + 1))
+    assert float(by_one[STEPS]) < 0.9 * float(by_one[1])
+    for step, loss in whole.items():
+        assert float(loss) == pytest.approx(float(by_one[step]), rel=TOLERANCE), step
+    final = weights(folder / "single")
+    for name, value in weights(folder / "whole").items():
+        assert (value - final[name]).norm() <= TOLERANCE * final[name].norm(), name
+
+
+def test_training_goes_on_after_a_kill_as_if_there_had_been_none(folder, train, whole):
+    killed = []
+
+    def kill(line):
+        """Kills the second process, once."""
+        if line.startswith("epoch 7/") and not killed:
+            killed.extend(ranks(folder / "killed" / "checkpoints", 1))
+            for pid in killed:
+                os.kill(pid, signal.SIGKILL)
+
+    said = []
+    again = train("killed", lambda line: (said.append(line), kill(line)), retries=1)
+    assert len(killed) == 1
+    assert any(line.startswith("going on after epoch") for line in said)
+    assert again == whole
+    final = weights(folder / "whole")
+    for name, value in weights(folder / "killed").items():
+        assert torch.equal(value, final[name]), name
+
+
+def ranks(checkpoints: Path, number: int):
+    """Returns the processes that have this rank, among those with this CHECKPOINT_DIR."""
+    wanted = {f"CHECKPOINT_DIR={checkpoints}", f"OMPI_COMM_WORLD_RANK={number}"}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if wanted <= set((entry / "environ").read_text(errors="replace").split("\0")):
+                yield int(entry.name)
+        except OSError:
+            continue
