@@ -235,3 +235,48 @@ def test_positions_turn_queries_without_changing_their_length():
     same = transformer.rotate(x[:, :, :1].expand(-1, -1, 5, -1))
     products = same @ same.transpose(-1, -2)
     assert math.isclose(products[0, 0, 0, 1], products[0, 0, 3, 4], rel_tol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "speed"),
+    [
+        ("NVIDIA H100 80GB HBM3", 989e12),
+        ("NVIDIA H100 PCIe", 756e12),
+        ("NVIDIA GH200 480GB", 989e12),
+        ("NVIDIA A100-SXM4-80GB", 312e12),
+        ("NVIDIA A10", 125e12),
+        ("NVIDIA A10G", 0.0),
+        ("NVIDIA H20", 148e12),
+    ],
+)
+def test_the_peak_of_a_gpu_is_that_of_its_data_sheet(monkeypatch, name, speed):
+    import helpers
+
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: name)
+    assert helpers.peak(torch.device("cuda", 0)) == speed
+    assert helpers.peak(torch.device("cpu")) == 0
+
+
+def test_utilisation_is_logged_where_the_peak_is_known(parse, monkeypatch, capsys):
+    import cost
+    import helpers
+    import language_model
+
+    monkeypatch.delenv("MLFLOW_RUN_ID", raising=False)
+    monkeypatch.setattr(helpers, "peak", lambda device: 1e12)
+    clock = iter([0.0, 2.0, 2.0])
+    monkeypatch.setattr(language_model.time, "monotonic", lambda: next(clock))
+    arguments = parse("--bf16", "--log-every", "1", "--dp", "2", world_size=2)
+    meter = language_model.Meter(arguments, torch.device("cuda", 0))
+    meter.log(1, 0.5, torch.Size((8, 128)))  # in 2 seconds, with 2 GPUs
+    used = 8 * 128 / 2 * cost.operations(arguments.shape, 128) / 2e12
+    said = capsys.readouterr().out
+    assert f"tokens_per_second 512 model_flops_utilization {used:.7g}\n" in said
+
+
+def test_data_that_are_not_there_are_a_sentence(tmp_path):
+    import helpers
+
+    with pytest.raises(helpers.Ended, match=r"there is no .*train.npz; DATA_DIR says") as ended:
+        helpers.Samples(tmp_path, 4, 0, 1, 0)
+    assert ended.value.status == 2

@@ -10,6 +10,7 @@ import json
 import math
 import os
 import queue
+import re
 import signal
 import sys
 import threading
@@ -33,14 +34,24 @@ RECLAIMED = 128 + signal.SIGTERM  # exit status that the training operator takes
 NONE = -100  # the target that cross_entropy leaves out
 WHOLE = "step-????????"  # a checkpoint that is complete; until then it has .partial at its end
 
-PEAKS = {"H100": 989e12, "H200": 989e12, "A100": 312e12, "L40S": 362e12, "A10": 125e12}
+PEAKS = {
+    "H100 PCIe": 756e12,
+    "H100 NVL": 835e12,
+    **dict.fromkeys(("H100", "H200", "H800", "GH200"), 989e12),
+    **dict.fromkeys(("A100", "A800"), 312e12),
+    "H20": 148e12,
+    "L40S": 362e12,
+    "L20": 119.5e12,
+    "A10": 125e12,
+}
 """Operations per second of GPUs in bfloat16, dense, as their data sheets say."""
 
 
 def peak(device: torch.device) -> float:
     """Returns a device's operations per second in bfloat16; 0 where they are not known."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else ""
-    return next((speed for gpu, speed in PEAKS.items() if gpu in name), 0.0)
+    # Whole words: the A10G of some clouds is slower than an A10.
+    return next((speed for gpu, speed in PEAKS.items() if re.search(rf"\b{gpu}\b", name)), 0.0)
 
 
 class Ended(Exception):
@@ -173,9 +184,11 @@ class Samples:
     def __init__(self, data: Path, size: int, part: int, parts: int, seed: int) -> None:
         if (data / "train").is_dir():
             self.x, self.y = (np.load(data / "train" / f"{name}.npy", "r") for name in "xy")
-        else:
+        elif (data / "train.npz").is_file():
             with np.load(data / "train.npz") as arrays:
                 self.x, self.y = arrays["x"], arrays["y"]
+        else:
+            raise Ended(f"there is no {data / 'train.npz'}; DATA_DIR says where to look for it", 2)
         self.size, self.seed = size, seed
         self.mine = slice(part * size // parts, (part + 1) * size // parts)
         self.epoch, self.order = -1, np.arange(0)

@@ -116,6 +116,9 @@ def main() -> None:
     arguments = parser.parse_args()
     try:
         train(arguments, MPI.COMM_WORLD)
+    except helpers.Ended as ended:
+        print(ended, flush=True)
+        MPI.COMM_WORLD.Abort(ended.status)
     except Exception:
         traceback.print_exc()
         MPI.COMM_WORLD.Abort(1)  # the others would wait for this one for ever
