@@ -23,7 +23,7 @@ lint: .venv/dev.stamp  ## format, style and types
 golden: .venv/dev.stamp  ## write the golden files again, to review with git diff
 	UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/unit -k golden
 
-bench: .venv/dev.stamp  ## against the same work done by hand, or by git, cp, rclone, aws, onnxruntime and torch.save
+bench: .venv/dev.stamp  ## against the same work done by hand, or by git, cp, rclone, aws, onnxruntime, torch.save and torchrun
 	$(BIN)/python tests/benchmarks/pipeline.py
 	$(BIN)/python tests/benchmarks/checkout.py
 	$(BIN)/python tests/benchmarks/staging.py
@@ -31,6 +31,8 @@ bench: .venv/dev.stamp  ## against the same work done by hand, or by git, cp, rc
 	$(BIN)/python tests/benchmarks/export.py
 	$(BIN)/python tests/benchmarks/serving.py
 	$(BIN)/python tests/benchmarks/checkpoint.py
+	$(BIN)/python tests/benchmarks/scaling.py
+	$(BIN)/python tests/benchmarks/language_model.py
 
 lock:  ## the versions of everything, from what pyproject.toml asks for
 	rm -rf .venv
