@@ -30,35 +30,23 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import distribution
 import numpy as np
 import tensorflow as tf
 from metrics import Metrics
+from samples import batches, load
 
 # Exit statuses of 128 and more: with the restart policy ExitCode the operator starts it again.
 RECLAIMED, LOST = 128 + signal.SIGTERM, 138
+GRACE = 5.0  # seconds for metrics that are not sent yet, on a machine that is reclaimed
 
 
 def directory(name: str) -> Path:
     """Returns the folder that a variable such as DATA_DIR names; by default ``data`` here."""
     return Path(os.environ.get(name, name.split("_")[0].lower()))
-
-
-def load(file: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the images and labels to train on."""
-    if not file.is_file():
-        raise SystemExit(f"there is no {file}; DATA_DIR says where it is looked for")
-    with np.load(file) as arrays:
-        images, labels = arrays["x"], arrays["y"]
-    if images.ndim != 4 or labels.shape != images.shape[:1]:
-        raise SystemExit(
-            f"{file}: x has to be (samples, channels, height, width), and y (samples); "
-            f"they are {images.shape} and {labels.shape}"
-        )
-    return images, labels
 
 
 def build(shape: tuple[int, ...], classes: int, width: int) -> tf.keras.Model:
@@ -75,29 +63,6 @@ def build(shape: tuple[int, ...], classes: int, width: int) -> tf.keras.Model:
             layers.Dense(classes),
         ]
     )
-
-
-def batches(
-    images: np.ndarray, labels: np.ndarray, size: int, seed: list[int], seen: int = 0
-) -> Iterator[tuple[np.ndarray, ...]]:
-    """Yields images, labels and the samples' weights in the loss; every sample comes once.
-
-    The last batch is filled up to the same size with samples of no weight.
-
-    Args:
-        images: Of all samples.
-        labels: Of all samples.
-        size: Samples in a batch, of all replicas.
-        seed: Of the order.
-        seen: How many samples of this order have been trained on already.
-    """
-    order = np.random.default_rng(seed).permutation(len(images))
-    for start in range(seen, len(order), size):
-        taken = order[start : start + size]
-        weights = np.zeros(size, np.float32)
-        weights[: len(taken)] = 1 / len(taken)
-        index = np.resize(taken, size)
-        yield images[index], labels[index], weights
 
 
 def make_step(
@@ -135,8 +100,16 @@ def make_step(
     return step
 
 
-def train(arguments: argparse.Namespace, strategy: tf.distribute.Strategy, leads: bool) -> None:
-    """Trains, leaving a checkpoint per epoch in CHECKPOINT_DIR and the model in MODEL_DIR."""
+def train(
+    arguments: argparse.Namespace, strategy: tf.distribute.Strategy, metrics: Metrics | None
+) -> None:
+    """Trains, leaving a checkpoint per epoch in CHECKPOINT_DIR and the model in MODEL_DIR.
+
+    Args:
+        arguments: Of the command line.
+        strategy: What connects the replicas.
+        metrics: Where the one that leads logs metrics; None in the others.
+    """
     reclaimed = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: reclaimed.set())
     seed = int(os.environ.get("SEED", 0))
@@ -159,11 +132,10 @@ def train(arguments: argparse.Namespace, strategy: tf.distribute.Strategy, leads
     state = tf.train.Checkpoint(network=network, optimizer=optimizer, done=done, sums=sums)
     # All workers have to take part in writing a checkpoint; only that of one is kept.
     scratch, checkpoints = tempfile.TemporaryDirectory(), str(directory("CHECKPOINT_DIR"))
-    manager = tf.train.CheckpointManager(state, checkpoints if leads else scratch.name, 2)
+    manager = tf.train.CheckpointManager(state, checkpoints if metrics else scratch.name, 2)
     last = tf.train.latest_checkpoint(checkpoints)
     if last:
         state.restore(last).assert_consumed()
-    metrics = Metrics(directory("CHECKPOINT_DIR") / "metrics-unsent.json") if leads else None
     if metrics and last:
         print(f"going on after epoch {done.numpy()} and {sums.numpy()[2]:.0f} samples", flush=True)
 
@@ -193,6 +165,8 @@ def train(arguments: argparse.Namespace, strategy: tf.distribute.Strategy, leads
 
     if done.numpy() < arguments.epochs:
         print("stopped; training can go on from the checkpoint", flush=True)
+        if metrics:
+            metrics.patience = GRACE
         raise SystemExit(RECLAIMED)
     weights = network.get_weights()
     if metrics:
@@ -203,7 +177,6 @@ def train(arguments: argparse.Namespace, strategy: tf.distribute.Strategy, leads
         result.export(models / "model.partial", verbose=False)
         shutil.rmtree(models / "model", ignore_errors=True)
         (models / "model.partial").rename(models / "model")
-        metrics.close()
 
 
 def positive(text: str) -> int:
@@ -220,12 +193,7 @@ def main() -> None:
     parser.add_argument("--batch-size", type=positive, default=32, help="samples per replica")
     parser.add_argument("--learning-rate", type=float, default=2e-3)
     parser.add_argument("--width", type=positive, default=32, help="channels of the first layer")
-    parser.add_argument("--strategy", choices=distribution.STRATEGIES, help="default: by TF_CONFIG")
-    parser.add_argument("--communication", choices=["auto", "ring", "nccl"], default="auto")
-    parser.add_argument(
-        "--cross-device-ops", choices=distribution.CROSS_DEVICE_OPS, help="of mirrored"
-    )
-    parser.add_argument("--devices", nargs="+", help="of mirrored, as GPU:0; default: all")
+    distribution.add_options(parser)
     arguments = parser.parse_args()
 
     place = distribution.Place.of_environment()
@@ -237,12 +205,18 @@ def main() -> None:
         if place.role != "chief":
             distribution.serve(place)
     tf.get_logger().setLevel("ERROR")  # CheckpointManager warns of its own retracing
+    metrics = None
+    if place.leads:
+        metrics = Metrics(directory("CHECKPOINT_DIR") / "metrics-unsent.json")
     try:
-        train(arguments, distribution.make_strategy(name, arguments), place.leads)
+        train(arguments, distribution.make_strategy(name, arguments), metrics)
     except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
         reason = " ".join(error.message.split())
         print(f"another replica was lost: {reason[-400:]}", flush=True)
         raise SystemExit(LOST) from None
+    finally:
+        if metrics:
+            metrics.close()
 
 
 if __name__ == "__main__":

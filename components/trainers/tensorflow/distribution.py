@@ -49,6 +49,14 @@ class Place:
         return self.role == "chief" or ("chief" not in self.cluster and self.index == 0)
 
 
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds what ``choose`` and ``make_strategy`` go by to a command line."""
+    parser.add_argument("--strategy", choices=STRATEGIES, help="default: what suits TF_CONFIG")
+    parser.add_argument("--communication", choices=["auto", "ring", "nccl"], default="auto")
+    parser.add_argument("--cross-device-ops", choices=CROSS_DEVICE_OPS, help="of mirrored")
+    parser.add_argument("--devices", nargs="+", help="of mirrored, as GPU:0; default: all")
+
+
 def choose(name: str | None, cluster: dict[str, list[str]]) -> str:
     """Returns the strategy that was asked for, or what suits the cluster of TF_CONFIG."""
     workers = len(cluster.get("chief", []) + cluster.get("worker", []))
