@@ -72,7 +72,8 @@ def launched(
         "processes_per_worker": processes,
     }
     (scratch / "job.yaml").write_text(json.dumps(job))
-    return [str(BIN / "trireme"), "job", "submit", "--local", str(scratch / "job.yaml")], {}
+    command = [str(BIN / "trireme"), "job", "submit", "--local", str(scratch / "job.yaml")]
+    return command, {"TRIREME_HOME": str(scratch)}
 
 
 def arguments(processes: int) -> list[str]:

@@ -53,10 +53,10 @@ def train(arguments: argparse.Namespace, world: MPI.Intracomm) -> None:
         start = Path(os.environ["WARM_START_DIR"], "model.pt")
         network.load_state_dict(torch.load(start, weights_only=True)["state_dict"])
     optimizer = torch.optim.AdamW(network.parameters(), lr=arguments.learning_rate)
-    checkpoint, first = helpers.directory("CHECKPOINT_DIR") / "checkpoint.pt", 0
+    directory, first = helpers.directory("CHECKPOINT_DIR"), 0
+    newest = max(directory.glob(f"{helpers.WHOLE}.pt"), default=None) if leads else None
     # One reads it for all: not every machine sees a file at once.
-    there = leads and checkpoint.exists()
-    saved = world.bcast(torch.load(checkpoint, "cpu", weights_only=True) if there else None)
+    saved = world.bcast(torch.load(newest, "cpu", weights_only=True) if newest else None)
     if saved:
         network.load_state_dict(saved["network"])
         optimizer.load_state_dict(saved["optimizer"])
@@ -89,7 +89,9 @@ def train(arguments: argparse.Namespace, world: MPI.Intracomm) -> None:
         world.Allreduce(MPI.IN_PLACE, total)
         if metrics:
             state = {"network": network.state_dict(), "optimizer": optimizer.state_dict()}
-            helpers.save(state | {"epoch": epoch + 1}, checkpoint)
+            helpers.save(state | {"epoch": epoch + 1}, directory / f"step-{epoch + 1:08}.pt")
+            for old in sorted(directory.glob(f"{helpers.WHOLE}.pt"))[:-1]:
+                old.unlink()
             figures = {"loss": total[0] / total[2], "accuracy": total[1] / total[2]}
             rate = total[2] / (time.monotonic() - started)
             metrics.log(epoch + 1, **figures, samples_per_second=rate)
