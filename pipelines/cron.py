@@ -119,6 +119,23 @@ def upcoming(
     return [time for time in islice(times, count) if ends is None or time <= ends]
 
 
+def listed(values: set[int] | frozenset[int]) -> str:
+    """Returns numbers as a field, three or more in a row as a range.
+
+    Args:
+        values: The numbers.
+    """
+    ranges: list[list[int]] = []
+    for value in sorted(values):
+        if ranges and value == ranges[-1][-1] + 1:
+            ranges[-1].append(value)
+        else:
+            ranges.append([value])
+    return ",".join(
+        f"{each[0]}-{each[-1]}" if len(each) > 2 else ",".join(map(str, each)) for each in ranges
+    )
+
+
 def _times(cron: Cron, after: datetime) -> Iterator[datetime]:
     # With a field for seconds CronSim has no rules of its own for the hour that summer time skips
     # or repeats, as the engines on clusters have none: a time in it is left out, or comes twice.

@@ -52,6 +52,14 @@ CaFile = Annotated[
         metavar="FILE", envvar="REQUESTS_CA_BUNDLE", help="Certificates to check its own against."
     ),
 ]
+KubeflowTimeZone = Annotated[
+    str,
+    typer.Option(
+        metavar="ZONE",
+        envvar="KFP_TIME_ZONE",
+        help="CRON_SCHEDULE_TIMEZONE of Kubeflow's controller of schedules.",
+    ),
+]
 Namespace = Annotated[
     str,
     typer.Option(
@@ -63,7 +71,7 @@ Context = Annotated[
 ]
 
 
-_OF_KFP_ALONE = ("endpoint", "token_file", "ca_file")
+_OF_KFP_ALONE = ("endpoint", "token_file", "ca_file", "kubeflow_time_zone")
 """Options that mean nothing on plain Argo."""
 
 

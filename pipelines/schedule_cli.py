@@ -1,16 +1,33 @@
 """The command line of schedules: ``trireme schedule``."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from components.errors import InputError
-from pipelines.kubeflow_options import CaFile, Context, Endpoint, Namespace, Place, TokenFile
+from pipelines import argo_cli
+from pipelines.kubeflow_options import (
+    SERVICE_ACCOUNT,
+    THERE,
+    CaFile,
+    Context,
+    Endpoint,
+    KubeflowTimeZone,
+    Namespace,
+    Place,
+    ServiceAccount,
+    There,
+    TokenFile,
+    check_target,
+    refuse_unless_kfp,
+)
 from pipelines.upload_cli import CacheClaim, DatasetClaim, Images
 
-TARGETS = ("kfp",)
+if TYPE_CHECKING:
+    from pipelines.schedule_plans import Keeper
+
+_OF_ONE_TARGET = ("endpoint", "token_file", "ca_file", "kubeflow_time_zone", "service_account")
 
 
 class _Group(TyperGroup):
@@ -29,26 +46,19 @@ app = typer.Typer(
     help="When pipelines are run; 'schedule PIPELINE' is short for 'schedule set PIPELINE'.",
 )
 
-Target = Annotated[str, typer.Option(metavar="TARGET", help="kfp: Kubeflow Pipelines.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change, change nothing.")]
-KubeflowTimeZone = Annotated[
-    str,
-    typer.Option(
-        metavar="ZONE",
-        envvar="KFP_TIME_ZONE",
-        help="CRON_SCHEDULE_TIMEZONE of Kubeflow's controller of schedules.",
-    ),
-]
 
 
 @app.command()
 def apply(
+    command: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="YAML: a schedule, or a list.")],
     images: Images = None,
     dry_run: DryRun = False,
-    target: Target = "kfp",
+    target: There = "kfp",
     kubeflow_time_zone: KubeflowTimeZone = "UTC",
+    service_account: ServiceAccount = SERVICE_ACCOUNT,
     endpoint: Endpoint = "",
     token_file: TokenFile = "",
     ca_file: CaFile = "",
@@ -56,17 +66,17 @@ def apply(
     context: Context = "",
 ) -> None:
     """Make, change or leave alone the schedules that a file describes."""
-    _check_target(target)
-    from pipelines import schedule_kubeflow
+    place = Place(endpoint, token_file, ca_file, namespace, context)
+    keeper = _keeper(command, target, place, kubeflow_time_zone, service_account)
+    from pipelines import schedule_console
     from pipelines.schedules import Schedule
 
-    place = Place(endpoint, token_file, ca_file, namespace, context)
-    described = Schedule.read_file(file)
-    schedule_kubeflow.apply(described, images, kubeflow_time_zone, place, dry_run=dry_run)
+    schedule_console.apply(keeper, Schedule.read_file(file), images, dry_run=dry_run)
 
 
 @app.command(name="set")
 def set_schedule(
+    command: typer.Context,
     pipeline: Annotated[str, typer.Argument(metavar="PIPELINE", help="What is to run.")],
     cron: Annotated[str, typer.Option(metavar="CRON", help="When, as in '0 3 * * 1-5'.")],
     name: Annotated[str, typer.Option(help="Default: the pipeline's name.")] = "",
@@ -97,8 +107,9 @@ def set_schedule(
     cache_claim: CacheClaim = "",
     images: Images = None,
     dry_run: DryRun = False,
-    target: Target = "kfp",
+    target: There = "kfp",
     kubeflow_time_zone: KubeflowTimeZone = "UTC",
+    service_account: ServiceAccount = SERVICE_ACCOUNT,
     endpoint: Endpoint = "",
     token_file: TokenFile = "",
     ca_file: CaFile = "",
@@ -106,8 +117,9 @@ def set_schedule(
     context: Context = "",
 ) -> None:
     """Make, change or leave alone one schedule."""
-    _check_target(target)
-    from pipelines import catalog, schedule_kubeflow
+    place = Place(endpoint, token_file, ca_file, namespace, context)
+    keeper = _keeper(command, target, place, kubeflow_time_zone, service_account)
+    from pipelines import catalog, schedule_console
     from pipelines.schedules import Schedule
 
     described: dict[str, Any] = {
@@ -125,14 +137,14 @@ def set_schedule(
         "dataset_claims": dataset_claim or [],
         "cache_claim": cache_claim,
     }
-    place = Place(endpoint, token_file, ca_file, namespace, context)
     schedule = Schedule.read("schedule", described)
-    schedule_kubeflow.apply([schedule], images, kubeflow_time_zone, place, dry_run=dry_run)
+    schedule_console.apply(keeper, [schedule], images, dry_run=dry_run)
 
 
 @app.command(name="list")
 def list_schedules(
-    target: Target = "kfp",
+    command: typer.Context,
+    target: There = "kfp",
     endpoint: Endpoint = "",
     token_file: TokenFile = "",
     ca_file: CaFile = "",
@@ -140,16 +152,17 @@ def list_schedules(
     context: Context = "",
 ) -> None:
     """List the schedules that Trireme has made."""
-    _check_target(target)
-    from pipelines import schedule_kubeflow
+    keeper = _keeper(command, target, Place(endpoint, token_file, ca_file, namespace, context))
+    from pipelines import schedule_console
 
-    schedule_kubeflow.list_all(Place(endpoint, token_file, ca_file, namespace, context))
+    schedule_console.list_all(keeper)
 
 
 @app.command()
 def show(
+    command: typer.Context,
     name: Name,
-    target: Target = "kfp",
+    target: There = "kfp",
     endpoint: Endpoint = "",
     token_file: TokenFile = "",
     ca_file: CaFile = "",
@@ -157,16 +170,17 @@ def show(
     context: Context = "",
 ) -> None:
     """Show a schedule, with the next times it runs."""
-    _check_target(target)
-    from pipelines import schedule_kubeflow
+    keeper = _keeper(command, target, Place(endpoint, token_file, ca_file, namespace, context))
+    from pipelines import schedule_console
 
-    schedule_kubeflow.show(Place(endpoint, token_file, ca_file, namespace, context), name)
+    schedule_console.show(keeper, name)
 
 
 @app.command()
 def pause(
+    command: typer.Context,
     name: Name,
-    target: Target = "kfp",
+    target: There = "kfp",
     endpoint: Endpoint = "",
     token_file: TokenFile = "",
     ca_file: CaFile = "",
@@ -174,17 +188,16 @@ def pause(
     context: Context = "",
 ) -> None:
     """Have a schedule rest; runs that are under way go on."""
-    _check_target(target)
-    from pipelines.targets.kubeflow import schedules
-
-    schedules.pause(Place(endpoint, token_file, ca_file, namespace, context).connect(), name)
+    keeper = _keeper(command, target, Place(endpoint, token_file, ca_file, namespace, context))
+    keeper.pause(name)
     typer.echo(f"{name} is paused")
 
 
 @app.command()
 def resume(
+    command: typer.Context,
     name: Name,
-    target: Target = "kfp",
+    target: There = "kfp",
     endpoint: Endpoint = "",
     token_file: TokenFile = "",
     ca_file: CaFile = "",
@@ -192,17 +205,16 @@ def resume(
     context: Context = "",
 ) -> None:
     """Have a schedule run again; if it has missed a time, it runs at once."""
-    _check_target(target)
-    from pipelines.targets.kubeflow import schedules
-
-    schedules.resume(Place(endpoint, token_file, ca_file, namespace, context).connect(), name)
+    keeper = _keeper(command, target, Place(endpoint, token_file, ca_file, namespace, context))
+    keeper.resume(name)
     typer.echo(f"{name} is running")
 
 
 @app.command()
 def delete(
+    command: typer.Context,
     name: Name,
-    target: Target = "kfp",
+    target: There = "kfp",
     endpoint: Endpoint = "",
     token_file: TokenFile = "",
     ca_file: CaFile = "",
@@ -210,13 +222,25 @@ def delete(
     context: Context = "",
 ) -> None:
     """Remove a schedule; runs that it has started stay."""
-    _check_target(target)
-    from pipelines.targets.kubeflow import schedules
-
-    schedules.delete(Place(endpoint, token_file, ca_file, namespace, context).connect(), name)
+    keeper = _keeper(command, target, Place(endpoint, token_file, ca_file, namespace, context))
+    keeper.delete(name)
     typer.echo(f"{name} deleted")
 
 
-def _check_target(target: str) -> None:
-    if target not in TARGETS:
-        raise InputError(f"--target {target!r}: schedules can be on {', '.join(TARGETS)}")
+def _keeper(
+    command: typer.Context,
+    target: str,
+    place: Place,
+    kubeflow_time_zone: str = "UTC",
+    service_account: str = SERVICE_ACCOUNT,
+) -> "Keeper[Any]":
+    """Returns what keeps the schedules of a target."""
+    check_target(target, THERE)
+    refuse_unless_kfp(command, target, _OF_ONE_TARGET)
+    if target == "argo":
+        from pipelines.targets.argo.schedules import ArgoSchedules
+
+        return ArgoSchedules(argo_cli.connected(place.namespace, place.context), service_account)
+    from pipelines.targets.kubeflow.schedules import KubeflowSchedules
+
+    return KubeflowSchedules(place.connect, kubeflow_time_zone)

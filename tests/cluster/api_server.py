@@ -37,7 +37,7 @@ _PATH = re.compile(
     r"/(?P<plural>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<sub>[^/]+))?"
 )
 SUBRESOURCES = ("status", "log")
-_VERBS = {"POST": "create", "PATCH": "patch", "DELETE": "delete"}
+_VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"}
 
 
 def granted(rules):
@@ -197,6 +197,14 @@ class ApiServer:
                 body = {"status": body["status"]}
             return self._store("MODIFIED", key, _merged(self._objects[key], body))
 
+    def replace(self, place, body):
+        with self._changed:
+            key = self._key(place)
+            versions = [each["metadata"]["resourceVersion"] for each in (self._objects[key], body)]
+            if versions[0] != versions[1]:
+                raise Answer(409, "the object has been modified", "Conflict")
+            return self._store("MODIFIED", key, body)
+
     def delete(self, place, options):
         with self._changed:
             key = self._key(place)
@@ -209,6 +217,8 @@ class ApiServer:
                 self._store("MODIFIED", key, _merged(thing, {"metadata": going}))
             for other, owned in list(self._objects.items()):
                 owners = owned["metadata"].get("ownerReferences", [])
+                if options.get("propagationPolicy") == "Orphan":
+                    continue
                 if any(owner["uid"] == uid for owner in owners):
                     self._remove(other)
             self._remove(key)
@@ -303,7 +313,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif answer is not None:
             self._send(200, answer)
 
-    do_GET = do_POST = do_PATCH = do_DELETE = _do  # noqa: N815
+    do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = _do  # noqa: N815
 
     def _fault(self):
         for fault in self.server_api.faults:
@@ -327,6 +337,8 @@ class _Handler(BaseHTTPRequestHandler):
             if "apply-patch" in self.headers["Content-Type"] and not api.is_there(place):
                 return api.create(place, body, "dryRun" in query)
             return api.patch(place, body)
+        if self.command == "PUT":
+            return api.replace(place, body)
         if self.command == "DELETE":
             return api.delete(place, body)
         if place["sub"] == "log":

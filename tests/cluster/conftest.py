@@ -19,6 +19,7 @@ from player import (
     remove_namespace,
     remove_node,
 )
+from typer.testing import CliRunner
 
 from components.errors import TriremeError
 from components.training.cluster import connection, following, logs, submission, watching
@@ -26,8 +27,10 @@ from components.training.cluster.connection import Cluster
 from components.training.cluster.following import Limits
 from components.training.cluster.launcher import launch
 from components.training.cluster.reasons import QUEUE
-from components.training.cluster.refusals import NotFound
+from components.training.cluster.refusals import KindMissing, NotFound
 from components.training.cluster.resources import PODS
+from pipelines.cli import app
+from pipelines.targets.argo import workflows
 
 
 @pytest.fixture(autouse=True)
@@ -194,3 +197,39 @@ def launched(cluster, monkeypatch, eventually):
     yield start
     for thread in threads:
         thread.join(1)  # only one that a failed test has left needs longer
+
+
+@pytest.fixture
+def argo_standing_in(server, standing_in):
+    """The stand-in, with Argo's custom resources."""
+    server.plurals |= {
+        "workflows": "Workflow",
+        "workflowtemplates": "WorkflowTemplate",
+        "cronworkflows": "CronWorkflow",
+    }
+    return standing_in
+
+
+@pytest.fixture
+def argo(cluster, request):
+    """A cluster that has Argo's custom resources."""
+    if "stand-in" in request.node.name:
+        request.getfixturevalue("argo_standing_in")
+    try:
+        cluster.list(workflows.TEMPLATES, cluster.namespace)
+    except (KindMissing, NotFound):
+        pytest.skip("the cluster does not have Argo's custom resource definitions")
+    return cluster
+
+
+@pytest.fixture
+def command(argo):
+    """Runs a command in the cluster's namespace, and returns its output."""
+
+    def run(*words):
+        result = CliRunner().invoke(app, [*words, "--target", "argo", "-n", argo.namespace])
+        if result.exception and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result.output
+
+    return run

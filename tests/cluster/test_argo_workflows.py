@@ -10,7 +10,6 @@ import yaml
 from typer.testing import CliRunner
 
 from components.errors import InputError, TriremeError
-from components.training.cluster.refusals import KindMissing, NotFound
 from pipelines import argo_cli, catalog
 from pipelines.cli import app
 from pipelines.targets.argo import compiling, workflows
@@ -19,32 +18,6 @@ from pipelines.targets.argo import compiling, workflows
 @cache
 def made(name="pytorch-training", account="trireme"):
     return compiling.compiled(catalog.load(name), {}, account)
-
-
-@pytest.fixture
-def argo(cluster, request):
-    """A cluster that has Argo's custom resources."""
-    if "stand-in" in request.node.name:
-        kinds = {"workflows": "Workflow", "workflowtemplates": "WorkflowTemplate"}
-        request.getfixturevalue("server").plurals.update(kinds)
-    try:
-        cluster.list(workflows.TEMPLATES, cluster.namespace)
-    except (KindMissing, NotFound):
-        pytest.skip("the cluster does not have Argo's custom resource definitions")
-    return cluster
-
-
-@pytest.fixture
-def command(argo):
-    """Runs a command in the cluster's namespace, and returns its output."""
-
-    def run(*words):
-        result = CliRunner().invoke(app, [*words, "--target", "argo", "-n", argo.namespace])
-        if result.exception and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result.output
-
-    return run
 
 
 def change(cluster, name, **status):

@@ -155,8 +155,30 @@ class Cluster:
             patch=APPLY,
         )
 
+    def replace(self, resource: Resource, body: dict[str, Any], namespace: str) -> dict[str, Any]:
+        """Has an object be as given, in all its fields; returns it as the server has it.
+
+        Args:
+            resource: What it is.
+            body: All of the object, as it was read and then changed.
+            namespace: Its namespace.
+
+        Raises:
+            AlreadyThere: It has changed since it was read.
+            Invalid: The server does not know one of the fields, or does not accept it.
+        """
+        path = resource.path(namespace, body["metadata"]["name"])
+        query = [("fieldManager", FIELD_MANAGER), ("fieldValidation", "Strict")]
+        return self.request("PUT", resource, path, query=query, body=body)
+
     def delete(
-        self, resource: Resource, name: str, namespace: str, uid: str, patience: float | None = None
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str,
+        uid: str,
+        patience: float | None = None,
+        dependents: str = "Foreground",
     ) -> None:
         """Asks for an object to be deleted, after all that belongs to it.
 
@@ -169,12 +191,13 @@ class Cluster:
             namespace: Its namespace.
             uid: Its uid: another object that has taken the name meanwhile stays.
             patience: Seconds to try for, where not the cluster's own.
+            dependents: ``Orphan`` to leave alone what belongs to it.
         """
         self.request(
             "DELETE",
             resource,
             resource.path(namespace, name),
-            body={"propagationPolicy": "Foreground", "preconditions": {"uid": uid}},
+            body={"propagationPolicy": dependents, "preconditions": {"uid": uid}},
             patience=patience,
         )
 

@@ -1,20 +1,13 @@
 """What is to be done about a schedule on Kubeflow Pipelines, before anything is changed."""
 
-import json
 from dataclasses import dataclass
-from datetime import datetime
-from pathlib import Path
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from components.errors import InputError
-from pipelines import catalog
-from pipelines.catalog import Pipeline
+from pipelines import schedule_plans
 from pipelines.schedules import LATEST, PINNED, Schedule
 from pipelines.targets.kubeflow import (
-    compiling,
     experiments,
-    images,
     parameters,
     recurring,
     trigger,
@@ -25,50 +18,33 @@ from pipelines.targets.kubeflow.recurring import Recurring, Trigger
 
 
 @dataclass(frozen=True)
-class Order:
+class Order(schedule_plans.Order):
     """A schedule that can be applied, as far as can be told before the server is asked.
 
     Attributes:
-        schedule: The schedule.
-        pipeline: What it runs.
-        claims: What all of its pods have mounted.
         cron: The six fields.
         experiment: Name of the experiment that its runs belong to.
     """
 
-    schedule: Schedule
-    pipeline: Pipeline
-    claims: dict[str, Path]
     cron: str
     experiment: str
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(schedule_plans.Plan):
     """What is to be done about a schedule.
 
     Attributes:
         order: What was asked for.
         wanted: What is to be on the server.
         found: What is there of its name, the oldest first.
-        differences: In what it differs from what is there.
-        runs: Whether it is to run in the end.
         keep: What is there already as it is to be.
     """
 
     order: Order
     wanted: Trigger
     found: list[Recurring]
-    differences: list[str]
-    runs: bool
     keep: Recurring | None
-
-    @property
-    def verb(self) -> str:
-        """What happens to the schedule: created, changed or unchanged."""
-        if not self.found:
-            return "created"
-        return "changed" if self.differences else "unchanged"
 
 
 def check(schedule: Schedule, kubeflows: ZoneInfo, pins: dict[str, str]) -> Order:
@@ -82,25 +58,12 @@ def check(schedule: Schedule, kubeflows: ZoneInfo, pins: dict[str, str]) -> Orde
     Raises:
         InputError: One sentence that says what is wrong.
     """
-    if pins and schedule.version != PINNED:
-        raise InputError(
-            f"schedule {schedule.name}: --images goes with version {PINNED}; "
-            f"{schedule.version!r} has the images that it was uploaded with"
-        )
-    pipeline = images.pinned(catalog.load(schedule.pipeline), pins)
-    claims = compiling.mounts(schedule.dataset_claims, schedule.cache_claim)
-    given = pipeline.accept(schedule.params)
-    arguments = pipeline.complete(given, set(claims))
-    parameters.check(arguments)
-    if not schedule.next_times(1):
-        raise InputError(f"schedule {schedule.name}: it would be over before its first run")
-    schedule = schedule.model_copy(update={"params": given})
+    order = schedule_plans.check(schedule, pins)
+    parameters.check(order.arguments)
     return Order(
-        schedule,
-        pipeline,
-        claims,
-        trigger.six_fields(schedule.cron, schedule.zone, kubeflows),
-        experiments.name_of(pipeline.name, arguments),
+        **vars(order),
+        cron=trigger.six_fields(schedule.cron, schedule.zone, kubeflows),
+        experiment=experiments.name_of(order.pipeline.name, order.arguments),
     )
 
 
@@ -119,7 +82,16 @@ def plan(connection: Connection, order: Order) -> Plan:
     found = recurring.ours(connection, order.schedule.name)
     runs = _runs(order.schedule, found)
     differences = _differences(wanted, found, runs)
-    return Plan(order, wanted, found, differences, runs, _fitting(wanted, found))
+    return Plan(
+        order.schedule,
+        bool(found),
+        differences,
+        runs,
+        order,
+        wanted,
+        found,
+        _fitting(wanted, found),
+    )
 
 
 def _wanted(connection: Connection, order: Order) -> Trigger:
@@ -173,16 +145,4 @@ def _differences(wanted: Trigger, found: list[Recurring], runs: bool) -> list[st
     there = fitting or found[-1]
     old = there.trigger.facts | {"paused": not there.is_enabled}
     new = wanted.facts | {"paused": not runs}
-    changed = [name for name in old | new if old.get(name) != new.get(name)]
-    return [f"{name}: {shown(old.get(name))} -> {shown(new.get(name))}" for name in changed]
-
-
-def shown(value: Any) -> str:
-    """Returns one of a schedule's facts for a person.
-
-    Args:
-        value: The fact.
-    """
-    if isinstance(value, datetime):
-        return value.isoformat()
-    return "unset" if value is None else value if isinstance(value, str) else json.dumps(value)
+    return schedule_plans.differences(old, new)

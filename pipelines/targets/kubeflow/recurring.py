@@ -104,6 +104,16 @@ class Recurring:
     trigger: Trigger
     page: str
 
+    @property
+    def schedule(self) -> Schedule:
+        """What was asked for."""
+        return self.trigger.schedule
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """All that there is to say of it, in a person's words."""
+        return self.trigger.facts | {"id": self.id, "page": self.page}
+
 
 def description(schedule: Schedule, *, paused: bool) -> str:
     """Returns what a recurring run says of itself.

@@ -7,106 +7,133 @@ by one after the other. As long as there are two, the change was broken off: app
 again, the same or another, ends with one.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 from components.errors import InputError
-from pipelines.schedules import PINNED
-from pipelines.targets.kubeflow import experiments, recurring, uploading
+from pipelines import cron
+from pipelines.schedules import PINNED, Schedule
+from pipelines.targets.kubeflow import experiments, planning, recurring, uploading
 from pipelines.targets.kubeflow.connection import Connection
 from pipelines.targets.kubeflow.planning import Plan
 from pipelines.targets.kubeflow.recurring import SERVICE, Recurring, Trigger
 from pipelines.targets.kubeflow.refusals import NotFound
 
 
-def carry_out(connection: Connection, plan: Plan) -> Recurring:
-    """Does what is to be done; returns what is on the server then.
+class KubeflowSchedules:
+    """The schedules of a Kubeflow Pipelines; see ``pipelines.schedule_plans.Keeper``."""
 
-    Args:
-        connection: The server.
-        plan: What is to be done.
+    def __init__(self, connect: Callable[[], Connection], time_zone: str = "UTC") -> None:
+        """Takes in where they are; nothing is asked yet.
 
-    Raises:
-        Refused: The server does not take it; see ``pipelines.targets.kubeflow.refusals``.
-        Unavailable: The server does not answer.
-    """
-    keep = plan.keep or _create(connection, plan)
-    others = [each for each in plan.found if each.id != keep.id]
-    for other in others:
-        if other.is_enabled:
-            _enable(connection, other, False)
-    if keep.is_enabled != plan.runs:
-        _enable(connection, keep, plan.runs)
-    for other in others:
-        _delete(connection, other)
-    return keep
+        Args:
+            connect: Connects to the server.
+            time_zone: The time zone of Kubeflow Pipelines.
 
+        Raises:
+            InputError: There is no such time zone.
+        """
+        self._connect = connect
+        self._zone = cron.zone(time_zone)
 
-def listing(connection: Connection) -> list[Recurring]:
-    """Returns all schedules that Trireme has made, by name."""
-    return sorted(recurring.everything(connection), key=lambda each: each.trigger.schedule.name)
+    @cached_property
+    def connection(self) -> Connection:
+        """The server."""
+        return self._connect()
 
+    def plan(self, described: list[Schedule], pins: dict[str, str]) -> list[Plan]:
+        """Returns what is to be done about schedules; nothing is changed.
 
-def find(connection: Connection, name: str) -> list[Recurring]:
-    """Returns what is there of a schedule, the oldest first: more than one in a change broken off.
+        Args:
+            described: The schedules.
+            pins: Images that are used in place of others.
 
-    Args:
-        connection: The server.
-        name: The schedule's name.
+        Raises:
+            InputError: One of them cannot be there.
+        """
+        orders = [planning.check(schedule, self._zone, pins) for schedule in described]
+        return [planning.plan(self.connection, order) for order in orders]
 
-    Raises:
-        InputError: There is none, or one that Trireme did not make.
-    """
-    if not (found := recurring.ours(connection, name)):
-        raise InputError(
-            f"there is no schedule {name!r} at {connection.host}; 'trireme schedule list' shows "
-            "those there are"
-        )
-    return found
+    def carry_out(self, plan: Plan) -> dict[str, Any]:
+        """Does what is to be done; returns how to find what is on the server then.
 
+        Args:
+            plan: What is to be done.
 
-def pause(connection: Connection, name: str) -> None:
-    """Has a schedule rest.
+        Raises:
+            Refused: The server does not take it; see ``pipelines.targets.kubeflow.refusals``.
+            Unavailable: The server does not answer.
+        """
+        keep = plan.keep or _create(self.connection, plan)
+        others = [each for each in plan.found if each.id != keep.id]
+        for other in others:
+            if other.is_enabled:
+                _enable(self.connection, other, False)
+        if keep.is_enabled != plan.runs:
+            _enable(self.connection, keep, plan.runs)
+        for other in others:
+            _delete(self.connection, other)
+        return {"Id": keep.id, "Page": keep.page}
 
-    Args:
-        connection: The server.
-        name: Its name.
+    def listing(self) -> list[Recurring]:
+        """Returns all schedules that Trireme has made, by name."""
+        return sorted(recurring.everything(self.connection), key=lambda each: each.schedule.name)
 
-    Raises:
-        InputError: As in ``find``.
-    """
-    for each in find(connection, name):
-        _enable(connection, each, False)
+    def find(self, name: str) -> list[Recurring]:
+        """Returns what is there of a schedule, the oldest first: several in a change broken off.
 
+        Args:
+            name: The schedule's name.
 
-def resume(connection: Connection, name: str) -> None:
-    """Has a schedule run again.
+        Raises:
+            InputError: There is none, or one that Trireme did not make.
+        """
+        if not (found := recurring.ours(self.connection, name)):
+            raise InputError(
+                f"there is no schedule {name!r} at {self.connection.host}; 'trireme schedule "
+                "list' shows those there are"
+            )
+        return found
 
-    Args:
-        connection: The server.
-        name: Its name.
+    def pause(self, name: str) -> None:
+        """Has a schedule rest.
 
-    Raises:
-        InputError: As in ``find``, or a change of it was broken off.
-    """
-    found = find(connection, name)
-    if len(found) > 1:
-        raise InputError(f"schedule {name!r}: a change of it was broken off; apply it again")
-    _enable(connection, found[0], True)
+        Args:
+            name: Its name.
 
+        Raises:
+            InputError: As in ``find``.
+        """
+        for each in self.find(name):
+            _enable(self.connection, each, False)
 
-def delete(connection: Connection, name: str) -> None:
-    """Removes a schedule; its runs stay.
+    def resume(self, name: str) -> None:
+        """Has a schedule run again.
 
-    Args:
-        connection: The server.
-        name: Its name.
+        Args:
+            name: Its name.
 
-    Raises:
-        InputError: As in ``find``.
-    """
-    for each in find(connection, name):
-        _delete(connection, each)
+        Raises:
+            InputError: As in ``find``, or a change of it was broken off.
+        """
+        found = self.find(name)
+        if len(found) > 1:
+            raise InputError(f"schedule {name!r}: a change of it was broken off; apply it again")
+        _enable(self.connection, found[0], True)
+
+    def delete(self, name: str) -> None:
+        """Removes a schedule; its runs stay.
+
+        Args:
+            name: Its name.
+
+        Raises:
+            InputError: As in ``find``.
+        """
+        for each in self.find(name):
+            _delete(self.connection, each)
 
 
 def _create(connection: Connection, plan: Plan) -> Recurring:

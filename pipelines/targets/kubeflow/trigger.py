@@ -14,7 +14,7 @@ from itertools import product
 from zoneinfo import ZoneInfo
 
 from components.errors import InputError
-from pipelines.cron import EVERY_DAY, EVERY_MONTH, EVERY_WEEKDAY, Cron, parse
+from pipelines.cron import EVERY_DAY, EVERY_MONTH, EVERY_WEEKDAY, Cron, listed, parse
 
 A_DAY = 24 * 60  # minutes
 HORIZON = 366 * 24  # hours ahead in which two zones are compared
@@ -94,7 +94,7 @@ def _days(field: str, days: frozenset[int], text: str) -> str:
         return field
     if field.startswith("*"):
         raise InputError(f"cron {text!r}: {field!r} cannot be said on Kubeflow Pipelines")
-    return _listed(days)
+    return listed(days)
 
 
 def _is_daily(cron: Cron) -> bool:
@@ -114,21 +114,8 @@ def _needs_several(cron: Cron, times: set[tuple[int, int]], days_later: set[int]
 
 
 def _shifted(field: str, weekdays: frozenset[int], days_later: int) -> str:
-    return _listed({(day + days_later) % 7 for day in weekdays}) if days_later else field
+    return listed({(day + days_later) % 7 for day in weekdays}) if days_later else field
 
 
 def _field(values: set[int] | frozenset[int], every: Iterable[int]) -> str:
-    return "*" if values == set(every) else _listed(values)
-
-
-def _listed(values: set[int] | frozenset[int]) -> str:
-    """Returns numbers as a field, three or more in a row as a range."""
-    ranges: list[list[int]] = []
-    for value in sorted(values):
-        if ranges and value == ranges[-1][-1] + 1:
-            ranges[-1].append(value)
-        else:
-            ranges.append([value])
-    return ",".join(
-        f"{each[0]}-{each[-1]}" if len(each) > 2 else ",".join(map(str, each)) for each in ranges
-    )
+    return "*" if values == set(every) else listed(values)

@@ -1,7 +1,5 @@
 """trireme schedule."""
 
-from zoneinfo import ZoneInfo
-
 import pytest
 import yaml
 
@@ -9,10 +7,9 @@ from components import images
 from components.errors import InputError, TriremeError
 from pipelines.kubeflow_options import Place
 from pipelines.schedules import Schedule
-from pipelines.targets.kubeflow import planning, schedules
+from pipelines.targets.kubeflow.schedules import KubeflowSchedules
 
 SET = ("schedule", "pytorch-training", "--cron", "0 3 * * 1-5")
-UTC = ZoneInfo("UTC")
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +45,9 @@ def apply(server, faults=(), patience=5.0, **fields):
     connection = Place(server.url, "", "", "", "").connect()
     connection.patience = patience
     server.faults += faults
-    plan = planning.plan(connection, planning.check(schedule, UTC, {}))
-    schedules.carry_out(connection, plan)
+    keeper = KubeflowSchedules(lambda: connection)
+    (plan,) = keeper.plan([schedule], {})
+    keeper.carry_out(plan)
     return plan
 
 
@@ -244,8 +242,8 @@ def test_it_is_found_among_many(server):
         copy = mine | {"recurring_run_id": f"{number}", "display_name": f"other-{number}"}
         server.recurring[f"{number}"] = copy
     assert apply(server).verb == "unchanged"
-    connection = Place(server.url, "", "", "", "").connect()
-    assert len(schedules.listing(connection)) == 251
+    keeper = KubeflowSchedules(Place(server.url, "", "", "", "").connect)
+    assert len(keeper.listing()) == 251
 
 
 def test_several_users_have_schedules_each(trireme, kubeflow):
@@ -298,7 +296,8 @@ def test_images_are_for_the_version_that_is_compiled_now(trireme, kubeflow, tmp_
         (["-p", "experiment=[[ScheduledTime]]"], "would be replaced by Kubeflow Pipelines"),
         (["-p", 'args=["--run", "[[Index]]"]'], "[[Index]] would be replaced"),
         (["-p", "dataset_uri=pvc://birds/all"], "the claim is not mounted"),
-        (["--target", "argo"], "--target 'argo': schedules can be on kfp"),
+        (["--target", "local"], "--target 'local': must be one of kfp, argo"),
+        (["--service-account", "me"], "--service-account goes with --target argo"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_sent(trireme, kubeflow, options, said):

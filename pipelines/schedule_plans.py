@@ -1,0 +1,152 @@
+"""What is to be done about schedules, and what is there, whatever runs them."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from components.errors import InputError
+from pipelines import catalog
+from pipelines.catalog import Pipeline
+from pipelines.schedules import PINNED, Schedule
+from pipelines.targets.kubeflow import compiling, images
+
+
+@dataclass(frozen=True)
+class Order:
+    """A schedule that fits its pipeline.
+
+    Attributes:
+        schedule: The schedule.
+        pipeline: What it runs.
+        claims: What all of its pods have mounted.
+        arguments: A value for every parameter.
+    """
+
+    schedule: Schedule
+    pipeline: Pipeline
+    claims: dict[str, Path]
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be done about a schedule.
+
+    Attributes:
+        schedule: The schedule.
+        is_there: Whether there is one of its name.
+        differences: In what it differs from that.
+        runs: Whether it is to run in the end.
+        notes: What cannot be had as it was asked for, a sentence each.
+    """
+
+    schedule: Schedule
+    is_there: bool
+    differences: list[str]
+    runs: bool
+    notes: list[str] = field(default_factory=list, kw_only=True)
+
+    @property
+    def verb(self) -> str:
+        """What happens to the schedule: created, changed or unchanged."""
+        if not self.is_there:
+            return "created"
+        return "changed" if self.differences else "unchanged"
+
+
+class Kept(Protocol):
+    """A schedule that is there."""
+
+    @property
+    def schedule(self) -> Schedule:
+        """What was asked for."""
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether it runs."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """All that there is to say of it, in a person's words."""
+
+
+P = TypeVar("P", bound=Plan)
+
+
+class Keeper(Protocol[P]):
+    """What keeps schedules and runs them."""
+
+    def plan(self, described: list[Schedule], pins: dict[str, str]) -> list[P]:
+        """Returns what is to be done about schedules; nothing is changed.
+
+        Args:
+            described: The schedules.
+            pins: Images that are used in place of others.
+        """
+
+    def carry_out(self, plan: P) -> dict[str, Any]:
+        """Does what is to be done; returns how to find the schedule."""
+
+    def listing(self) -> Sequence[Kept]:
+        """Returns all schedules that Trireme has made, by name."""
+
+    def find(self, name: str) -> Sequence[Kept]:
+        """Returns what is there of a schedule: more than one in a change that was broken off."""
+
+    def pause(self, name: str) -> None:
+        """Has a schedule rest."""
+
+    def resume(self, name: str) -> None:
+        """Has a schedule run again."""
+
+    def delete(self, name: str) -> None:
+        """Removes a schedule; its runs stay."""
+
+
+def check(schedule: Schedule, pins: dict[str, str]) -> Order:
+    """Refuses a schedule that could not work, before anything is asked or created.
+
+    Args:
+        schedule: The schedule.
+        pins: Images that are used in place of others.
+
+    Raises:
+        InputError: One sentence that says what is wrong.
+    """
+    if pins and schedule.version != PINNED:
+        raise InputError(
+            f"schedule {schedule.name}: --images goes with version {PINNED}; "
+            f"{schedule.version!r} has the images that it was uploaded with"
+        )
+    pipeline = images.pinned(catalog.load(schedule.pipeline), pins)
+    claims = compiling.mounts(schedule.dataset_claims, schedule.cache_claim)
+    given = pipeline.accept(schedule.params)
+    arguments = pipeline.complete(given, set(claims))
+    if not schedule.next_times(1):
+        raise InputError(f"schedule {schedule.name}: it would be over before its first run")
+    return Order(schedule.model_copy(update={"params": given}), pipeline, claims, arguments)
+
+
+def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """Says in what a schedule differs from what is there.
+
+    Args:
+        old: The facts of what is there.
+        new: The facts of the schedule.
+    """
+    changed = [name for name in old | new if old.get(name) != new.get(name)]
+    return [f"{name}: {shown(old.get(name))} -> {shown(new.get(name))}" for name in changed]
+
+
+def shown(value: Any) -> str:
+    """Returns one of a schedule's facts for a person.
+
+    Args:
+        value: The fact.
+    """
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return "unset" if value is None else value if isinstance(value, str) else json.dumps(value)

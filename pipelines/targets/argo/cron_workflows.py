@@ -1,0 +1,159 @@
+"""CronWorkflows, which is what Argo calls schedules: what is sent, what is read.
+
+https://argo-workflows.readthedocs.io/en/latest/cron-workflows/
+"""
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hera.workflows import models
+
+from pipelines.catalog import Pipeline
+from pipelines.schedules import LATEST, Schedule
+from pipelines.targets.argo.cron import five_fields
+from pipelines.targets.argo.rendering import PIPELINE, VERSION, as_given
+
+ASKED = "trireme/schedule"
+"""The annotation that says what was asked for, and that Trireme has made the CronWorkflow."""
+
+KEPT = 10
+"""Runs of a schedule that are kept, of those that have succeeded and of the others."""
+
+ALWAYS = 365 * 24 * 60 * 60
+"""Seconds for which a time that was missed can be made up for, where that is wanted."""
+
+_NOT_ASKED = {"paused", "dataset_claims", "cache_claim"}
+"""Fields of a schedule that its CronWorkflow has as ``suspend``, or in its version."""
+
+
+@dataclass(frozen=True)
+class CronWorkflow:
+    """A CronWorkflow that Trireme has made, or is to make.
+
+    Attributes:
+        schedule: What was asked for, with the name of its version.
+        manifest: All of it, as the API server has it.
+    """
+
+    schedule: Schedule
+    manifest: dict[str, Any]
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether it runs."""
+        return not self.manifest["spec"].get("suspend", False)
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """What it does, whether it rests or not."""
+        return self.manifest["spec"] | {"suspend": None}
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """All in which it can differ from another of its name, in a person's words."""
+        schedule = self.schedule
+        return {
+            "pipeline": schedule.pipeline,
+            "version": schedule.version,
+            "cron": f"{schedule.cron} {schedule.time_zone}",
+            "starts": schedule.starts,
+            "ends": schedule.ends,
+            "catch_up": schedule.catch_up,
+            "concurrency": schedule.concurrency,
+        } | {f"params.{name}": value for name, value in sorted(schedule.params.items())}
+
+
+def made(schedule: Schedule, workflow: dict[str, Any], *, runs: bool) -> CronWorkflow:
+    """Returns the CronWorkflow that a schedule becomes.
+
+    Args:
+        schedule: The schedule, with the name of its version.
+        workflow: The specification of its runs.
+        runs: Whether it is to run.
+
+    Raises:
+        InputError: Its cron cannot be said on Argo.
+    """
+    labels = {PIPELINE: schedule.pipeline}
+    if schedule.version != LATEST:
+        labels[VERSION] = schedule.version
+    asked = schedule.model_dump(mode="json", exclude=_NOT_ASKED, exclude_none=True)
+    described = {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "CronWorkflow",
+        "metadata": {
+            "name": schedule.name,
+            "labels": labels,
+            "annotations": {ASKED: json.dumps(asked)},
+        },
+        "spec": {
+            "schedules": [five_fields(schedule.cron)],
+            "timezone": schedule.time_zone,
+            "when": _when(schedule),
+            "concurrencyPolicy": "Forbid" if schedule.concurrency == 1 else "Allow",
+            "startingDeadlineSeconds": ALWAYS if schedule.catch_up else None,
+            "successfulJobsHistoryLimit": KEPT,
+            "failedJobsHistoryLimit": KEPT,
+            "suspend": not runs,
+            "workflowSpec": workflow,
+        },
+    }
+    checked = models.CronWorkflow.model_validate(described)
+    return CronWorkflow(schedule, checked.model_dump(mode="json", by_alias=True, exclude_none=True))
+
+
+def read(manifest: dict[str, Any]) -> CronWorkflow | None:
+    """Returns a CronWorkflow of the cluster; None if Trireme did not make it.
+
+    Args:
+        manifest: As the API server has it.
+    """
+    asked = (manifest["metadata"].get("annotations") or {}).get(ASKED)
+    return CronWorkflow(Schedule(**json.loads(asked)), manifest) if asked else None
+
+
+def arguments(pipeline: Pipeline, params: dict[str, Any]) -> list[dict[str, str]]:
+    """Returns a pipeline's parameters as a run of Argo's is given them.
+
+    Args:
+        pipeline: The pipeline.
+        params: The values by name.
+    """
+    return [
+        {"name": name, "value": as_given(value, pipeline.parameters[name].type)}
+        for name, value in params.items()
+    ]
+
+
+def notes(schedule: Schedule) -> list[str]:
+    """Says what Argo cannot do as it was asked for, a sentence each.
+
+    Args:
+        schedule: The schedule.
+    """
+    said = []
+    if schedule.concurrency > 1:
+        said.append(
+            f"concurrency {schedule.concurrency}: Argo runs one at a time or as many as come"
+        )
+    if schedule.catch_up:
+        said.append("catch_up: of several times that were missed Argo runs the last only")
+    return said
+
+
+def _when(schedule: Schedule) -> str | None:
+    """Returns the condition of a run's start, which comes within a minute of its time."""
+    conditions = []
+    if schedule.starts:
+        conditions.append(f"now() >= {_after(schedule.starts)}")
+    if schedule.ends:
+        conditions.append(f"now() < {_after(schedule.ends)}")
+    return f"{{{{={' && '.join(conditions)}}}}}" if conditions else None
+
+
+def _after(moment: datetime) -> str:
+    """Returns the first minute after a moment, in the language of Argo's expressions."""
+    minute = moment.astimezone(UTC).replace(second=0) + timedelta(minutes=1)
+    return f"date('{minute:%Y-%m-%dT%H:%M:%SZ}')"
