@@ -19,11 +19,19 @@ if TYPE_CHECKING:
 PAUSE = 2.0  # seconds between two looks at a workflow
 
 
-def connected(namespace: str, context: str) -> "Cluster":
-    """Returns the cluster of the KUBECONFIG, or of the pod that this is in."""
-    from components.training.cluster.connection import PATIENCE_OF_A_PERSON, Cluster
+def connected(namespace: str, context: str, *, stays: bool = False) -> "Cluster":
+    """Returns the cluster of the KUBECONFIG, or of the pod that this is in.
 
-    return Cluster(namespace, context=context or None, patience=PATIENCE_OF_A_PERSON)
+    For a command that asks something, or that stays until a run ends.
+    """
+    from components.training.cluster.connection import PATIENCE, PATIENCE_OF_A_PERSON, Cluster
+
+    return Cluster(
+        namespace,
+        context=context or None,
+        patience=PATIENCE if stays else PATIENCE_OF_A_PERSON,
+        patience_at_first=PATIENCE_OF_A_PERSON,
+    )
 
 
 def compile(
@@ -114,11 +122,12 @@ def status(cluster: "Cluster", name: str, console: "Console") -> None:
     table(["STEP", "STATE", "SECONDS"], rows)
 
 
-def logs(cluster: "Cluster", name: str, step: str, lines: "Lines") -> None:
-    """Shows what the steps of a run have printed."""
+def logs(cluster: "Cluster", name: str, step: str, lines: "Lines", *, follow: bool) -> None:
+    """Shows what the steps of a run have printed, or print until it ends."""
     from pipelines.targets.argo import logs, workflows
 
-    logs.logs(cluster, workflows.find(cluster, name), step, lines)
+    show = logs.follow if follow else logs.logs
+    show(cluster, workflows.find(cluster, name), step, lines)
 
 
 def cancel(cluster: "Cluster", name: str) -> None:

@@ -160,7 +160,7 @@ def run(
         claims = compiling.mounts(dataset_claim or [], cache_claim)
         arguments = chosen.arguments(param or [], params, set(claims))
     if target == "argo":
-        cluster = argo_cli.connected(namespace, kube_context)
+        cluster = argo_cli.connected(namespace, kube_context, stays=not no_wait)
         raise typer.Exit(
             argo_cli.run(
                 chosen, arguments, cluster, claims, service_account, console, wait=not no_wait

@@ -130,15 +130,12 @@ def logs(
     from pipelines.kfp_lines import StepLines
 
     lines = StepLines(plain, needs_reader=True)
-    if target == "argo":
-        if follow:
-            raise InputError("--follow goes with --target kfp, or a run here")
-        with suppress(BrokenPipeError):
-            argo_cli.logs(argo_cli.connected(namespace, kube_context), run, step, lines)
-        return
     try:
         with suppress(BrokenPipeError), handled(interrupt, from_a_terminal()):
-            if target == "kfp":
+            if target == "argo":
+                cluster = argo_cli.connected(namespace, kube_context, stays=follow)
+                argo_cli.logs(cluster, run, step, lines, follow=follow)
+            elif target == "kfp":
                 place = Place(endpoint, token_file, ca_file, namespace, kube_context)
                 _logs_there(place, run, step, lines, follow=follow)
             else:

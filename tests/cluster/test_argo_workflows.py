@@ -3,6 +3,8 @@
 import base64
 import gzip
 import json
+import threading
+from contextlib import suppress
 from functools import cache
 
 import pytest
@@ -10,9 +12,13 @@ import yaml
 from typer.testing import CliRunner
 
 from components.errors import InputError, TriremeError
+from components.training.cluster.refusals import AlreadyThere
+from components.training.cluster.resources import PODS
 from pipelines import argo_cli, catalog
 from pipelines.cli import app
-from pipelines.targets.argo import compiling, workflows
+from pipelines.targets import pod_logs
+from pipelines.targets.argo import compiling, logs, workflows
+from pipelines.targets.pod_logs import NODE
 
 
 @cache
@@ -106,10 +112,66 @@ def test_a_run_is_followed_to_its_end(argo, command, monkeypatch):
         command("run", "pytorch-training")
 
 
+def pod_of(cluster, run, of, phase="Running"):
+    """Makes the pod of a node, or has it end; returns its name."""
+    name = of["id"]
+    state = {"running": {}} if phase == "Running" else {"terminated": {"exitCode": 0}}
+    started = [{"name": "main", "restartCount": 0, "state": state}]
+    metadata = {
+        "name": name,
+        "labels": {logs.WORKFLOW: run},
+        "annotations": {NODE: of["name"]},
+    }
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": []}}
+    with suppress(AlreadyThere):
+        cluster.create(PODS, body, cluster.namespace)
+    status = {"phase": phase, "containerStatuses": started}
+    cluster.patch(PODS, name, cluster.namespace, {"status": status})
+    return name
+
+
+@pytest.fixture
+def sweep(argo_standing_in):
+    """A run of the sweep with two turns of a step, and what their pods print."""
+    cluster = argo_standing_in
+    run = workflows.start(cluster, catalog.load("sweep"), {}).name
+    place = f"{run}.sweep.trials.round({{0}}:index:{{0}},item:x(1:index:1).trial).trial"
+    nodes = {str(n): node(place.format(n), "trial", "Running", n) | {"id": f"p{n}"} for n in (0, 1)}
+    change(cluster, run, phase="Running", nodes=nodes)
+    return run, nodes
+
+
+def test_logs_of_turns_are_followed_until_the_run_has_ended(
+    argo_standing_in, container_logs, sweep, monkeypatch, eventually
+):
+    cluster, (run, nodes) = argo_standing_in, sweep
+    monkeypatch.setattr(pod_logs, "PAUSE", 0.02)
+    told = []
+    found = workflows.find(cluster, run)
+    assert [step.name for step in found.steps] == ["trial-000", "trial-001"]
+    arguments = (cluster, found, "", lambda *line: told.append(line))
+    thread = threading.Thread(target=logs.follow, args=arguments, daemon=True)
+    thread.start()
+    container_logs.write(pod_of(cluster, run, nodes["0"]), "one")
+    assert eventually(lambda: told == [("trial-000", "one")])
+    container_logs.write(pod_of(cluster, run, nodes["1"]), "two")
+    container_logs.write("p0", "three")
+    assert eventually(lambda: sorted(told[1:]) == [("trial-000", "three"), ("trial-001", "two")])
+    for each in nodes.values():
+        container_logs.end(pod_of(cluster, run, each, "Succeeded"))
+    change(cluster, run, phase="Succeeded")
+    thread.join(30)
+    assert not thread.is_alive()
+    words = ["logs", run, "--target", "argo", "-n", cluster.namespace, "--step", "trial-001"]
+    assert CliRunner().invoke(app, [*words, "-f"]).output == "[trial-001] two\n"
+    assert CliRunner().invoke(app, words).output == "[trial-001] two\n"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["status", "nobody"], "there is no run 'nobody'"),
+        (["logs", "-f", "nobody"], "there is no run 'nobody'"),
         (["retry", "nobody"], "on Argo use its own: argo retry nobody"),
         (["list", "--endpoint", "http://x"], "--endpoint goes with --target kfp"),
     ],

@@ -1,54 +1,71 @@
 """What the steps of a workflow have printed: the logs of its pods."""
 
-from collections.abc import Callable
+from typing import Any
 
 from components.errors import InputError
+from components.step import without_index
 from components.training.cluster.connection import Cluster
-from components.training.cluster.logs import PodLog
 from components.training.cluster.resources import PODS
-from components.training.cluster.streams import Stop
-from pipelines.targets.argo.workflows import Workflow
+from pipelines.targets import pod_logs
+from pipelines.targets.argo import workflows
+from pipelines.targets.argo.workflows import ENDED, Workflow
+from pipelines.targets.pod_logs import NODE, OnLine
 
 WORKFLOW = "workflows.argoproj.io/workflow"
-NODE = "workflows.argoproj.io/node-name"
-CONTAINER = "main"
 
 
-def logs(
-    cluster: Cluster, workflow: Workflow, step: str, on_line: Callable[[str, str], None]
-) -> None:
+def logs(cluster: Cluster, workflow: Workflow, step: str, on_line: OnLine) -> None:
     """Passes on what the steps of a workflow have printed so far, in the order they started in.
 
     Args:
         cluster: The cluster.
         workflow: The workflow.
-        step: The only one to read; empty for all.
-        on_line: Called with a step's name and each line.
+        step: The only one to read, or one turn of it; empty for all.
+        on_line: Called with a step's name, and its turn in a loop, and each line.
 
     Raises:
         InputError: There is no such step, or no pod of the workflow is left.
     """
-    names = {each.node: each.name for each in workflow.steps}
-    if step and step not in names.values():
-        known = ", ".join(dict.fromkeys(names.values())) or "none yet"
-        raise InputError(f"step {step!r}: the run has {known}")
-    listing = cluster.list(PODS, cluster.namespace, labelSelector=f"{WORKFLOW}={workflow.name}")
-    pods = sorted(listing["items"], key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
+    begun = list(dict.fromkeys(without_index(each.name) for each in workflow.steps))
+    pod_logs.check(step, begun)
+    pods = _pods(cluster, workflow)
     if not pods:
         raise InputError(
             f"run {workflow.name} has no pods in namespace {cluster.namespace}: either no step "
             "has started, or they are gone"
         )
-    for pod in pods:
-        node = (pod["metadata"].get("annotations") or {}).get(NODE, "")
-        name = names.get(node, node)
-        if step in ("", name):
-            PodLog(
-                cluster,
-                pod,
-                CONTAINER,
-                lambda line, name=name: on_line(name, line),  # type: ignore[misc]
-                lambda: None,
-                Stop(),
-                follow=False,
-            ).run()
+    wanted = [(name, pod) for name, pod in pods if pod_logs.is_of(name, step)]
+    pod_logs.read(cluster, wanted, on_line)
+
+
+def follow(cluster: Cluster, workflow: Workflow, step: str, on_line: OnLine) -> None:
+    """Passes on what the steps of a workflow print, until it has ended.
+
+    Args:
+        cluster: The cluster.
+        workflow: The workflow.
+        step: As for ``logs``; one that has not begun is waited for.
+        on_line: As for ``logs``, from several threads; ends it all with a BrokenPipeError.
+
+    Raises:
+        InputError: As for ``logs``, where the workflow has ended already.
+    """
+    if workflow.state in ENDED:
+        logs(cluster, workflow, step, on_line)
+        return
+
+    def look() -> tuple[bool, list[tuple[str, dict[str, Any]]]]:
+        now = workflows.find(cluster, workflow.name)
+        pods = [each for each in _pods(cluster, now) if pod_logs.is_of(each[0], step)]
+        return now.state in ENDED, pods
+
+    pod_logs.follow(cluster, look, on_line)
+
+
+def _pods(cluster: Cluster, workflow: Workflow) -> list[tuple[str, dict[str, Any]]]:
+    """Returns the pods that do a step's work, with its name and turn, the oldest first."""
+    names = {each.node: each.name for each in workflow.steps}
+    listing = cluster.list(PODS, cluster.namespace, labelSelector=f"{WORKFLOW}={workflow.name}")
+    pods = sorted(listing["items"], key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
+    nodes = [((pod["metadata"].get("annotations") or {}).get(NODE), pod) for pod in pods]
+    return [(names[node], pod) for node, pod in nodes if node in names]

@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+import re
 import secrets
 import time
 from dataclasses import dataclass, field
@@ -16,12 +17,17 @@ from components.training.cluster.connection import Cluster
 from components.training.cluster.refusals import NotFound
 from components.training.cluster.resources import Resource
 from pipelines.catalog import Pipeline
+from pipelines.targets.argo.loops import ROUND
 from pipelines.targets.argo.rendering import PIPELINE, VERSION, as_given
+from pipelines.targets.kubeflow.nodes import labelled
 
 WORKFLOWS = Resource("argoproj.io", "v1alpha1", "workflows")
 TEMPLATES = Resource("argoproj.io", "v1alpha1", "workflowtemplates")
 LIMIT = 20  # workflows that are listed
 ENDED = ("FINISHED", "FAILED", "KILLED")
+
+_TURN = re.compile(rf"\.{ROUND}\((\d+):index:")
+"""What the name of a node has for each of the loops that it is in."""
 
 _STATES = {"Succeeded": "FINISHED", "Failed": "FAILED", "Error": "FAILED", "": "pending"}
 
@@ -31,7 +37,7 @@ class Step:
     """A step of a workflow.
 
     Attributes:
-        name: Its name, as in train; the same for all rounds of a loop.
+        name: Its name, as in train; in a loop with its turn, as in train-003.
         node: Which of them, as Argo has it.
         state: How it is.
         seconds: How long it has taken.
@@ -171,7 +177,7 @@ def _steps(status: dict[str, Any]) -> list[Step]:
     pods.sort(key=lambda node: str(node.get("startedAt")))
     return [
         Step(
-            node.get("templateName", node["name"]),
+            labelled(node.get("templateName", ""), map(int, _TURN.findall(node["name"]))),
             node["name"],
             _STATES.get(node.get("phase", ""), node.get("phase", "").lower()),
             _took(node),

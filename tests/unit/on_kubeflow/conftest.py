@@ -7,6 +7,7 @@ import kfp
 import pytest
 from kfp_server import KubeflowServer
 
+from pipelines.targets import pod_logs
 from pipelines.targets.kubeflow import connection, following
 
 MINE = (
@@ -29,6 +30,7 @@ def kubeflow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Kubefl
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(kfp.Client, "_LOCAL_KFP_CONTEXT", str(tmp_path / "context.json"))
     monkeypatch.setattr(following, "PAUSE", 0.01)
+    monkeypatch.setattr(pod_logs, "PAUSE", 0.01)
     monkeypatch.setattr(connection, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(connection, "LONGEST_PAUSE", 0.02)
     with KubeflowServer() as server:

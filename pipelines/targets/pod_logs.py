@@ -1,0 +1,118 @@
+"""What the pods of a run print, whatever has made them."""
+
+from collections.abc import Callable
+from functools import partial
+from time import monotonic
+from typing import Any
+
+from components.errors import InputError
+from components.step import without_index
+from components.training.cluster.connection import Cluster
+from components.training.cluster.logs import PodLog
+from components.training.cluster.streams import Stop
+
+NODE = "workflows.argoproj.io/node-name"
+"""The annotation that says which of a workflow's nodes a pod is."""
+
+CONTAINER = "main"
+PAUSE = 2.0  # seconds between two looks
+DRAIN = 15.0  # seconds that the rest of the logs may take when the run has ended
+
+Pod = dict[str, Any]
+OnLine = Callable[[str, str], None]
+
+
+def read(cluster: Cluster, pods: list[tuple[str, Pod]], on_line: OnLine) -> None:
+    """Passes on what pods have printed so far, one pod after the other.
+
+    Args:
+        cluster: Where they are.
+        pods: The pods, each with the name of its step.
+        on_line: Called with a step's name and each line.
+    """
+    for name, pod in pods:
+        pass_on = partial(on_line, name)
+        PodLog(cluster, pod, CONTAINER, pass_on, lambda: None, Stop(), follow=False).run()
+
+
+def follow(
+    cluster: Cluster, look: Callable[[], tuple[bool, list[tuple[str, Pod]]]], on_line: OnLine
+) -> None:
+    """Passes on what the pods of a run print, until it has ended.
+
+    Args:
+        cluster: Where they are.
+        look: Returns whether the run has ended, and the pods there are, as ``read`` takes them.
+        on_line: As for ``read``, from several threads; ends it all with a BrokenPipeError.
+    """
+    followed = _Followed(cluster, on_line)
+    ended_at = 0.0
+    try:
+        while not followed.stop.is_set():
+            has_ended, pods = look()
+            ended_at = ended_at or (monotonic() if has_ended else 0.0)
+            followed.update(pods)
+            if ended_at and (followed.is_over or monotonic() - ended_at > DRAIN):
+                return
+            followed.stop.wait(PAUSE)
+    finally:
+        followed.stop.set()
+
+
+def check(step: str, steps: list[str]) -> None:
+    """Refuses a step that there is not.
+
+    Args:
+        step: The step, or one turn of it in a loop; empty for all.
+        steps: The names of all steps.
+
+    Raises:
+        InputError: One sentence that says which there are.
+    """
+    if step and without_index(step) not in steps:
+        raise InputError(f"step {step!r}: the run has {', '.join(steps) or 'none yet'}")
+
+
+def is_of(name: str, step: str) -> bool:
+    """Whether a pod's step is the one that is wanted.
+
+    Args:
+        name: The pod's step, and its turn in a loop.
+        step: As for ``check``.
+    """
+    return step in ("", name, without_index(name))
+
+
+class _Followed:
+    """The logs of pods that are followed, each in a thread."""
+
+    def __init__(self, cluster: Cluster, on_line: OnLine) -> None:
+        self.stop = Stop()
+        self._cluster = cluster
+        self._on_line = on_line
+        self._pods: dict[str, Pod] = {}
+        self._logs: dict[str, PodLog] = {}
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all logs have been read to their ends."""
+        return not any(log.is_alive() for log in self._logs.values())
+
+    def update(self, pods: list[tuple[str, Pod]]) -> None:
+        """Takes in which pods there are, with the names of their steps, and how they are."""
+        now = {pod["metadata"]["uid"]: pod for _, pod in pods}
+        self._pods |= now
+        for name, pod in pods:
+            if (uid := pod["metadata"]["uid"]) not in self._logs:
+                pass_on = partial(self._pass_on, name)
+                log = PodLog(self._cluster, pod, CONTAINER, pass_on, lambda: None, self.stop)
+                self._logs[uid] = log
+                log.start()
+        for uid, log in self._logs.items():
+            log.update(self._pods[uid], gone=uid not in now)
+
+    def _pass_on(self, name: str, line: str) -> None:
+        try:
+            self._on_line(name, line)
+        except BrokenPipeError:
+            self.stop.set()
