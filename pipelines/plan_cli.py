@@ -1,8 +1,10 @@
 """The command line of plans: ``trireme plan`` and ``trireme job plan``."""
 
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from decimal import Decimal
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,8 +12,10 @@ import typer
 
 from pipelines import job_cli
 from pipelines.kubeflow_options import (
+    SERVICE_ACCOUNT,
     Context,
     Namespace,
+    ServiceAccount,
     Target,
     check_target,
     refuse_unless_kfp,
@@ -21,12 +25,20 @@ from pipelines.upload_cli import CacheClaim, DatasetClaim
 
 if TYPE_CHECKING:
     from components.cost.prices import Prices
+    from components.training.cluster.checks import Finding
     from components.training.cluster.connection import Cluster
     from pipelines.plan import Plan, Pods
 
 NoCheck = Annotated[bool, typer.Option("--no-check", help="Ask no cluster.")]
 
-_FOR_KFP = ("no_check", "dataset_claim", "cache_claim", "namespace", "kube_context")
+_FOR_KFP = (
+    "no_check",
+    "dataset_claim",
+    "cache_claim",
+    "namespace",
+    "kube_context",
+    "service_account",
+)
 
 
 def plan(
@@ -45,9 +57,10 @@ def plan(
     cache_claim: CacheClaim = "",
     namespace: Namespace = "",
     kube_context: Context = "",
+    service_account: ServiceAccount = SERVICE_ACCOUNT,
 ) -> None:
     """Show what a run would make, request and cost, and check that it can; make nothing."""
-    check_target(target, ("local", "kfp"))
+    check_target(target)
     refuse_unless_kfp(context, target, _FOR_KFP)
 
     from components.training.cluster import preflight
@@ -60,7 +73,7 @@ def plan(
     arguments = chosen.arguments(param or [], params, None if target == "local" else set(claims))
     cluster = None if target == "local" else _cluster_at_hand(namespace, kube_context, no_check)
     known, is_known = _prices(cluster)
-    if target == "kfp" and not is_known:
+    if target != "local" and not is_known:
         arguments["budget"] = 0.0  # what it is enough for is not to be told without prices
     planned = planning.of_pipeline(chosen, arguments, claims, known)
     if target == "local":
@@ -68,7 +81,15 @@ def plan(
         _show_job(planned)
         _facts(_cost(planned))
         return
-    typer.echo(f"{pipeline} on Kubeflow\n")
+    also: list[Finding] = []
+    if target == "argo":
+        from pipelines.targets.argo import planning as argo_planning
+        from pipelines.targets.argo.compiling import compiled
+
+        planned = argo_planning.on_argo(planned, service_account)
+        if cluster:
+            also = [argo_planning.check(cluster, compiled(chosen, claims, service_account))]
+    typer.echo(f"{pipeline} on {'Argo' if target == 'argo' else 'Kubeflow'}\n")
     table(["STEP", "IMAGE"], map(list, planned.steps))
     typer.echo()
     _show_job(planned)
@@ -80,7 +101,7 @@ def plan(
             "Rights": f"of the run's service account: {preflight.in_words(planned.rights)}",
         }
     )
-    _check(planned, cluster)
+    _check(planned, cluster, also)
 
 
 def plan_job(
@@ -182,7 +203,7 @@ def _needs(planned: "Plan") -> dict[str, str]:
     return {kind: ", ".join(those) for kind, those in names.items()}
 
 
-def _check(planned: "Plan", cluster: "Cluster | None") -> None:
+def _check(planned: "Plan", cluster: "Cluster | None", also: Iterable["Finding"] = ()) -> None:
     """Shows what the cluster says; ends the command with exit status 1 if something is wrong."""
     typer.echo()
     if cluster is None:
@@ -190,7 +211,7 @@ def _check(planned: "Plan", cluster: "Cluster | None") -> None:
         return
     typer.echo(f"checked in namespace {cluster.namespace}:")
     failed = False
-    for finding in planned.check(cluster):
+    for finding in chain(planned.check(cluster), also):
         typer.echo(f"  {finding.verdict:<8} {finding.sentence}")
         failed |= finding.verdict == "failed"
     if failed:

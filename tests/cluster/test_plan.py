@@ -11,6 +11,7 @@ from components.training.description.job import TrainingJob
 from components.training.kinds import KINDS
 from components.training.manifests import render
 from pipelines import cli
+from pipelines.targets.argo import workflows
 
 PRICES = "{currency: EUR, cpu_hour: 0.5, gib_hour: 0.25, gpu_hour: 2}"
 PIPELINE = ("plan", "pytorch-training", "--target", "kfp")
@@ -89,6 +90,23 @@ def test_a_pipeline_that_can_run(there, cluster):
     ]
     jobs = resource_of(KINDS["PyTorchJob"])
     assert cluster.list(jobs, cluster.namespace)["items"] == []
+
+
+def test_a_pipeline_for_argo_needs_what_argo_does(argo, there):
+    done = there("plan", "pytorch-training", "--target", "argo", "--service-account", "steps")
+    assert done.status == 1, done.output
+    assert done.output.startswith("pytorch-training on Argo\n")
+    assert "get pods/log; create, patch workflowtaskresults.argoproj.io\n" in done.output
+    where = f"in {argo.namespace}: create it, or name another"
+    assert failed(done) == [f"ServiceAccount steps is not {where}"]
+    assert ["ok", "Secret trireme-mlflow is not there, and need not be"] in done.found
+    assert ["ok", "the API server would take the WorkflowTemplate"] in done.found
+    assert argo.list(workflows.TEMPLATES, argo.namespace)["items"] == []
+
+
+def test_a_cluster_without_argo_is_named(standing_in, trireme):
+    done = trireme("plan", "pytorch-training", "--target", "argo")
+    assert failed(done)[-1] == "the cluster has no workflowtemplates.argoproj.io"
 
 
 def test_what_is_not_there_is_named(cluster, there):
@@ -334,7 +352,14 @@ def test_a_run_here_is_planned_with_the_prices_here(trireme, untracked, monkeypa
             ("pytorch-training", "--cache-claim", "cache"),
             "--cache-claim goes with --target kfp",
         ),
-        (("pytorch-training", "--target", "argo"), "--target 'argo': must be one of local, kfp"),
+        (
+            ("pytorch-training", "--target", "aws"),
+            "--target 'aws': must be one of local, kfp, argo",
+        ),
+        (
+            ("pytorch-training", "--service-account", "me"),
+            "--service-account goes with --target argo",
+        ),
         (("pytorch",), "there is no pipeline 'pytorch'; there are pytorch-training, "),
         (("pytorch-training", "-p", "worker=2"), "pytorch-training has no parameter 'worker'; "),
     ],
