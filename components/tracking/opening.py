@@ -16,9 +16,11 @@ from components.tracking import journal, machine
 from components.tracking.environment import TRACKER
 from components.tracking.sync import log, patiently
 
-PIPELINE, RUN, PARAMETERS = "TRIREME_PIPELINE", "TRIREME_RUN", "TRIREME_PARAMETERS"
-"""Variables of a step that opens its run itself: names of the pipeline and of the run, and the
-pipeline's parameters as a JSON object."""
+PIPELINE, RUN = "TRIREME_PIPELINE", "TRIREME_RUN"
+PARAMETERS, TEXTS = "TRIREME_PARAMETERS", "TRIREME_TEXTS"
+"""Variables of a step that opens its run itself: names of the pipeline and of the run; the
+pipeline's parameters as people fill them in on Argo, a JSON object; and the names of those that are
+texts. These are texts as they are, or where they begin with a quote JSON, as all others are."""
 
 
 class Opened(NamedTuple):
@@ -168,7 +170,7 @@ def pipeline_run(workspace: Path) -> Opened:
     file = workspace / "mlflow-run.json"
     if file.exists():
         return Opened(**json.loads(file.read_text()))
-    params = json.loads(os.environ.get(PARAMETERS) or "{}")
+    params = _parameters()
     name = os.environ.get(RUN) or workspace.name
     experiment = str(params.get("experiment", ""))
     opened = open_pipeline(os.environ[PIPELINE], experiment, name, params)
@@ -179,6 +181,16 @@ def pipeline_run(workspace: Path) -> Opened:
         end(opened.run_id, "KILLED")
         return Opened(**json.loads(file.read_text()))
     return opened
+
+
+def _parameters() -> dict[str, Any]:
+    """Returns the pipeline's parameters."""
+    given = json.loads(os.environ.get(PARAMETERS) or "{}")
+    texts = os.environ.get(TEXTS, "").split()
+    return {
+        name: text if name in texts and not text.startswith('"') else json.loads(text)
+        for name, text in given.items()
+    }
 
 
 def _experiment(client: Any, experiment: str, pipeline: str) -> str:

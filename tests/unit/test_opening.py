@@ -11,7 +11,14 @@ from components.finish.finishing import finish
 from components.step import step
 from components.tracking import journal, sync
 
-PARAMETERS = {"experiment": "mine", "workers": "2"}
+PARAMETERS = {
+    "experiment": "mine",
+    "code_url": r'"\"{\u007b"',
+    "workers": "2",
+    "share": "0.0",
+    "force": "true",
+    "args": '["--a"]',
+}
 
 
 @pytest.fixture
@@ -23,6 +30,7 @@ def argo(tmp_path, untracked, mlflow_store, monkeypatch):
     monkeypatch.setenv("TRIREME_PIPELINE", "pytorch-training")
     monkeypatch.setenv("TRIREME_RUN", "pytorch-training-x7k2p")
     monkeypatch.setenv("TRIREME_PARAMETERS", json.dumps(PARAMETERS))
+    monkeypatch.setenv("TRIREME_TEXTS", "experiment code_url")
     before = mlflow.get_tracking_uri()
     mlflow.set_tracking_uri(uri)
     yield mlflow.MlflowClient(uri)
@@ -63,7 +71,14 @@ def test_the_first_step_opens_the_pipelines_run_and_each_its_own(argo, tmp_path)
     whole, steps = runs(argo)
     assert whole.info.run_name == "pytorch-training-x7k2p"
     assert whole.info.status == "FINISHED"
-    assert whole.data.params == {"experiment": "mine", "workers": "2"}
+    assert whole.data.params == {
+        "experiment": "mine",
+        "code_url": '"{{',
+        "workers": "2",
+        "share": "0.0",
+        "force": "True",
+        "args": "['--a']",
+    }
     assert (whole.data.tags["pipeline"], whole.data.tags["git.commit"]) == (
         "pytorch-training",
         "abc",

@@ -3,30 +3,35 @@
 See ``components.tracking.opening``: the first step opens the pipeline's run, each step its own.
 """
 
-from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Any
 
 from hera.workflows import models
 
-from components.tracking.opening import PARAMETERS, PIPELINE, RUN
+from components.tracking.opening import PARAMETERS, PIPELINE, RUN, TEXTS
 from pipelines.targets.argo.expressions import Value, member, native, to_json
 
 SECRET = "trireme-mlflow"
 """Holds MLFLOW_TRACKING_URI and what else leads to the server; there need not be one."""
 
 
-def add(templates: list[models.Template], pipeline: str, parameters: Iterable[str]) -> None:
+def add(
+    templates: list[models.Template], pipeline: str, parameters: Mapping[str, dict[str, Any]]
+) -> None:
     """Adds variables to all steps of a pipeline.
 
     Args:
         templates: The pipeline's templates.
         pipeline: The pipeline's name.
-        parameters: The names of its parameters.
+        parameters: Its parameters, as kfp declares them.
     """
     values = {name: Value(member("workflow.parameters", name)) for name in parameters}
+    texts = [name for name, spec in parameters.items() if spec["parameterType"] == "STRING"]
     variables = {
         PIPELINE: pipeline,
         RUN: "{{workflow.name}}",
         PARAMETERS: f"{{{{={to_json(native(values))}}}}}",
+        TEXTS: " ".join(texts),
     }
     for each in templates:
         if each.container:

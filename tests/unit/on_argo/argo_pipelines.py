@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 from kfp import dsl
 
+from pipelines import training
+
 HERE = dsl.WORKSPACE_PATH_PLACEHOLDER
 
 WITH_WORKSPACE = dsl.PipelineConfig(
@@ -237,3 +239,31 @@ def retried() -> None:
     """A step that succeeds at its third try."""
     done = fails(workspace=HERE, times=2).set_retry(3)
     say(who="done", workspace=HERE, text=done.output)
+
+
+@component
+def count(workspace: str, things: list) -> int:
+    """Records how many things there are."""
+    from components.step import step
+    from components.tracking import journal
+
+    with step("count", workspace):
+        journal.log_params({"things": len(things), "empty": not things})
+        journal.log_metrics({"count": float(len(things))})
+        journal.log_tags({"kind": "counted"})
+        return len(things)
+
+
+@dsl.pipeline(name="recorded", pipeline_config=WITH_WORKSPACE)
+def recorded(
+    text: str = 'it\'s {{"two"}} $(HOME)',
+    things: list = ["a", {"b": False}],  # noqa: B006
+    share: float = 0.0,
+    flag: bool = True,
+    table: dict = {},  # noqa: B006
+    experiment: str = "records",
+    webhook_secret: str = "",
+) -> None:
+    """A step that records something, and the last one."""
+    with training.finishing("recorded", {"webhook_secret": webhook_secret}):
+        count(workspace=HERE, things=things)

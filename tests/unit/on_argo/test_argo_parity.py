@@ -10,11 +10,23 @@ from unittest.mock import patch
 
 import argo_pipelines
 import pytest
+import yaml
 from argo_walker import Walker
 from kfp import local
 from kfp.local import pipeline_orchestrator
+from mlflow import MlflowClient
+
+from pipelines.catalog import Pipeline
+from pipelines.console import Console
+from pipelines.targets import local as here
+from pipelines.targets.argo import compiling as argo_compiling
 
 OnArgo = Callable[[Any], dict[str, Any]]
+
+PARENT = "mlflow.parentRunId"
+NAMES = {PARENT, "mlflow.runName"}
+MEASURED = {"cpu_seconds", "duration_seconds", "peak_memory_bytes"}
+"""What ``trireme run`` measures of its steps; on a cluster others do."""
 
 
 def notes(workspace: Path) -> dict[str, bytes]:
@@ -68,3 +80,41 @@ def test_loops_in_loops_and_over_nothing(on_argo: OnArgo, tmp_path: Path) -> Non
     assert b'"a model of 2"' in noted["b"]
     assert noted["of nothing"] == b'["", 0, 0.0, false, [], {}]'
     assert "never" not in noted
+
+
+def records(uri: str) -> dict[str, Any]:
+    """Returns what MLflow has of a pipeline's run and its steps, but for times and places."""
+    client = MlflowClient(uri)
+    experiment = client.get_experiment_by_name("records")
+    found = client.search_runs([experiment.experiment_id])
+    (whole,) = [run for run in found if PARENT not in run.data.tags]
+    assert {run.data.tags.get(PARENT) for run in found} == {None, whole.info.run_id}
+    return {
+        "" if run is whole else run.info.run_name: (
+            run.info.status,
+            run.data.params,
+            {key: value for key, value in run.data.metrics.items() if key not in MEASURED},
+            {key: value for key, value in run.data.tags.items() if key not in NAMES},
+            sorted(each.path for each in client.list_artifacts(run.info.run_id)),
+        )
+        for run in found
+    }
+
+
+@pytest.mark.slow
+def test_mlflow_has_the_same_record(
+    mlflow_store: Path, untracked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uris = []
+    for place in ("here", "argo"):
+        (tmp_path / f"{place}.db").write_bytes(mlflow_store.read_bytes())
+        uris.append(f"sqlite:///{tmp_path / place}.db")
+    graph = argo_pipelines.recorded
+    pipeline = Pipeline("recorded", graph, lambda *_: None, lambda _: None)  # type: ignore
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uris[0])
+    here.run(pipeline, pipeline.complete({}), Console(io.StringIO()))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uris[1])
+    template = argo_compiling.compiled(pipeline, {}, "trireme")
+    walker = Walker(yaml.safe_load(template.to_yaml()), tmp_path / "walked")
+    assert walker.run().phase == "Succeeded"
+    assert records(uris[1]) == records(uris[0])
