@@ -92,7 +92,15 @@ def test_what_differs_is_said_and_changed_in_one_request(argo):
     assert before["spec"]["when"] == (
         "{{=now() >= date('2100-01-01T00:01:00Z') && now() < date('2100-02-01T03:01:00Z')}}"
     )
-    argo.patch(CRON_WORKFLOWS, NAME, argo.namespace, {"status": {"succeeded": 3}})
+    status = {
+        "active": [],
+        "conditions": [],
+        "failed": 0,
+        "lastScheduledTime": "2026-01-01T03:00:00Z",
+        "phase": "Active",
+        "succeeded": 3,
+    }
+    argo.patch(CRON_WORKFLOWS, NAME, argo.namespace, {"status": status})
     plan = apply(argo, params={"workers": 2}, cron="0 4 * * *", concurrency=2, catch_up=True)
     assert plan.differences == [
         "cron: 0 3 * * * UTC -> 0 4 * * * UTC",
@@ -105,7 +113,7 @@ def test_what_differs_is_said_and_changed_in_one_request(argo):
     assert [note.partition(":")[0] for note in plan.notes] == ["concurrency 2", "catch_up"]
     after = there(argo)
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
-    assert after["status"] == {"succeeded": 3}
+    assert after["status"] == status
     assert "when" not in after["spec"]
     assert after["spec"]["concurrencyPolicy"] == "Allow"
     assert after["spec"]["startingDeadlineSeconds"] == 365 * 86400
