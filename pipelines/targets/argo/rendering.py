@@ -21,6 +21,8 @@ PIPELINE, VERSION = "trireme/pipeline", "trireme/version"
 KEPT_FOR = 7 * 24 * 60 * 60
 """Seconds for which a run that has ended is kept."""
 
+LONGEST_NAME = 63  # letters of the name of a WorkflowTemplate, which is a label, too
+
 SIZE, ACCESS = "10Gi", ["ReadWriteMany"]
 """The run workspace of a pipeline that configures none, and has artifacts."""
 
@@ -38,6 +40,8 @@ def workflow_template(
     Raises:
         NotOnArgo: Something in it cannot be expressed; the message names the task.
     """
+    if len(compiled.name) > LONGEST_NAME:
+        raise NotOnArgo(f"pipeline {compiled.name}", f"a name of more than {LONGEST_NAME} letters")
     templates = Templates(compiled)
     root = compiled.pipeline["root"]
     inputs = root.get("inputDefinitions", {})

@@ -1,5 +1,6 @@
 """What the templates of a pipeline have in common: their names, and what tasks are called."""
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from pipelines.targets.argo.reading import Compiled
 from pipelines.targets.argo.steps import IN_LOOP
 from pipelines.targets.argo.texts import shown
 
+LONGEST = 128  # letters of the name of a task or a template
 _CHANNEL = "pipelinechannel--"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _ENDED = ("Succeeded", "Failed", "Errored", "Skipped", "Omitted")
@@ -38,9 +40,9 @@ class Templates:
             wanted: What it would best be.
             within: The name of the template that it is used in.
         """
-        name = wanted if wanted not in self.names else f"{within}-{wanted}"
+        name = shortened(wanted if wanted not in self.names else f"{within}-{wanted}")
         while name in self.names:
-            name += "-2"
+            name = shortened(f"{name}-2")
         self.names.add(name)
         return name
 
@@ -84,11 +86,21 @@ def task_names(tasks: dict[str, dict[str, Any]]) -> dict[str, str]:
     made = {key: task.get("taskInfo", {}).get("name", key) for key, task in tasks.items()}
     taken = list(made.values())
     return {
-        key: name
-        if _NAME.fullmatch(name) and taken.count(name) == 1 and name not in tasks.keys() - {key}
-        else key
+        key: shortened(
+            name
+            if _NAME.fullmatch(name) and taken.count(name) == 1 and name not in tasks.keys() - {key}
+            else key
+        )
         for key, name in made.items()
     }
+
+
+def shortened(name: str) -> str:
+    """Returns the name of a task or a template as Argo takes it: its end may become a hash."""
+    if len(name) <= LONGEST:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{name[: LONGEST - 9].rstrip('-')}-{digest}"
 
 
 def needs_of(task: dict[str, Any]) -> set[str]:

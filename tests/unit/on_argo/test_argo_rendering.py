@@ -83,6 +83,29 @@ def test_a_run_is_given_what_people_can_fill_in(on_argo: OnArgo) -> None:
     }
 
 
+def test_long_names_of_tasks_are_shortened_and_told_apart(on_argo: OnArgo) -> None:
+    @dsl.pipeline(name="p" * 63)
+    def long() -> None:
+        for last in "ab":
+            work(text=last).set_display_name("n" * 140 + last)
+
+    spec = on_argo(long)["spec"]
+    names = {each["name"] for each in spec["templates"]}
+    tasks = [task for each in spec["templates"] for task in each.get("dag", {}).get("tasks", [])]
+    assert sorted(map(len, names)) == [4, 63, 128, 128]
+    assert {task["template"] for task in tasks} == names - {"main"}
+    assert max(len(task["name"]) for task in tasks) == 128
+
+
+def test_a_pipeline_with_a_name_that_is_too_long_is_refused(on_argo: OnArgo) -> None:
+    @dsl.pipeline(name="p" * 64)
+    def longer() -> None:
+        work(text="x")
+
+    with pytest.raises(InputError, match="p: a name of more than 63 letters cannot be"):
+        on_argo(longer)
+
+
 def test_the_pod_is_what_the_task_asks_for(on_argo: OnArgo) -> None:
     @dsl.pipeline(name="placed")
     def placed(secret: str = "logins", cpu: str = "2") -> None:
