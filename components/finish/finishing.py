@@ -44,6 +44,8 @@ def finish(
         workspace: The run workspace.
     """
     status = STATES.get(state) or _as_steps_tell(workspace)
+    if status == "FAILED" and in_a_pod() and opening.RUN in os.environ:
+        status = _as_argo_tells(os.environ[opening.RUN])
     if in_a_pod():
         _attempt(lambda: _stop_jobs(run))
     if TRACKER not in os.environ and "MLFLOW_RUN_ID" in os.environ:
@@ -55,6 +57,12 @@ def finish(
 def _as_steps_tell(workspace: Path) -> str:
     ends = {journal.end_of(workspace, step) for step in journal.steps(workspace) if step != OWN}
     return next((status for status in ("FAILED", "KILLED") if status in ends), "FINISHED")
+
+
+def _as_argo_tells(workflow: str) -> str:
+    from components.finish.stopped import was_stopped
+
+    return "KILLED" if was_stopped(workflow) else "FAILED"
 
 
 def _attempt(work: Callable[[], None]) -> None:

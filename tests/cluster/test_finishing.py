@@ -2,13 +2,19 @@
 
 import copy
 
+import pytest
+
+from components.finish import finishing
 from components.finish.finishing import finish
-from components.training.cluster import connection, jobs, submission
+from components.training.cluster import connection, jobs, owner, submission
 from components.training.cluster.refusals import Forbidden
+from components.training.cluster.resources import PODS
+from pipelines import catalog
+from pipelines.targets.argo import workflows
 
 
 def test_jobs_of_the_run_that_still_work_are_deleted_and_no_others(
-    cluster, monkeypatch, untracked, pytorch, player, tmp_path, capsys
+    cluster, monkeypatch, untracked, pytorch, player, tmp_path, capsys, eventually
 ):
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setattr(connection, "Cluster", lambda: cluster)
@@ -19,7 +25,8 @@ def test_jobs_of_the_run_that_still_work_are_deleted_and_no_others(
         if name == "train-7-004":
             player.condition(job, "Succeeded")
     finish("FAILED", "", "sweep", "7", "", tmp_path)
-    assert {row.name for row in jobs.list_jobs(cluster)} == {"train-7-004", "train-70", "mine"}
+    left = {"train-7-004", "train-70", "mine"}
+    assert eventually(lambda: {row.name for row in jobs.list_jobs(cluster)} == left)
     assert [line.strip() for line in capsys.readouterr().out.splitlines()] == [
         "deleted the training job train-7, which was still there",
         "deleted the training job train-7-003, which was still there",
@@ -36,3 +43,58 @@ def test_a_step_that_may_not_delete_says_so_and_ends_the_run(
     monkeypatch.setattr(connection, "Cluster", refuse)
     finish("SUCCEEDED", "", "sweep", "7", "", tmp_path)
     assert "warning: this service account may not list" in capsys.readouterr().out
+
+
+@pytest.fixture
+def on_argo(argo, pytorch, monkeypatch, untracked):
+    """A Workflow with the pod of its training step, and the job that this step has made."""
+    run = workflows.start(argo, catalog.load("pytorch-training"), {}).name
+    workflow = argo.get(workflows.WORKFLOWS, run, argo.namespace)
+    reference = {key: workflow[key] for key in ("apiVersion", "kind")} | {
+        "name": run,
+        "uid": workflow["metadata"]["uid"],
+        "controller": True,
+    }
+    step = {"name": "step", "ownerReferences": [reference]}
+    spec = {"containers": [{"name": "main", "image": "example.org/trireme"}]}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": step, "spec": spec}
+    argo.create(PODS, body, argo.namespace)
+    monkeypatch.setenv("POD_NAME", "step")
+    monkeypatch.setenv("TRIREME_RUN", run)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setattr(connection, "Cluster", lambda: argo)
+    pytorch["metadata"] |= {"name": "train-7", "ownerReferences": owner.owners(argo)}
+    submission.submit(argo, pytorch)
+    return workflows.find(argo, run)
+
+
+@pytest.mark.parametrize(("stop", "status"), [(True, "KILLED"), (False, "FAILED")])
+def test_a_run_that_is_stopped_on_argo_leaves_no_job_and_is_killed(
+    argo, on_argo, monkeypatch, tmp_path, stop, status, eventually
+):
+    told = []
+    monkeypatch.setenv("MLFLOW_RUN_ID", "run")
+    monkeypatch.setattr(finishing, "_close_record", lambda _, status: told.append(status))
+    if stop:
+        workflows.cancel(argo, on_argo)
+    finish("FAILED", "", "pytorch-training", "7", "", tmp_path)
+    assert told == [status]
+    assert eventually(lambda: not jobs.list_jobs(argo))
+
+
+def test_a_job_that_is_left_when_argo_terminates_goes_with_its_workflow(argo, on_argo, eventually):
+    assert [row.name for row in jobs.list_jobs(argo)] == ["train-7"]
+    uid = argo.get(workflows.WORKFLOWS, on_argo.name, argo.namespace)["metadata"]["uid"]
+    argo.delete(workflows.WORKFLOWS, on_argo.name, argo.namespace, uid)
+    assert eventually(lambda: not jobs.list_jobs(argo))
+
+
+def test_a_last_step_that_may_not_ask_argo_says_so_and_ends_the_run(
+    argo_standing_in, server, monkeypatch, untracked, tmp_path, capsys
+):
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("TRIREME_RUN", "run")
+    monkeypatch.setattr(connection, "Cluster", lambda: argo_standing_in)
+    server.fail("GET", "/workflows/", code=403, message="cannot get workflows")
+    finish("FAILED", "", "sweep", "7", "", tmp_path)
+    assert "warning: not allowed on the cluster: cannot get workflows" in capsys.readouterr().out

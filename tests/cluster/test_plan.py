@@ -96,7 +96,8 @@ def test_a_pipeline_for_argo_needs_what_argo_does(argo, there):
     done = there("plan", "pytorch-training", "--target", "argo", "--service-account", "steps")
     assert done.status == 1, done.output
     assert done.output.startswith("pytorch-training on Argo\n")
-    assert "get pods/log; create, patch workflowtaskresults.argoproj.io\n" in done.output
+    of_argo = "create, patch workflowtaskresults.argoproj.io; get workflows.argoproj.io"
+    assert f"get pods/log; {of_argo}\n" in done.output
     where = f"in {argo.namespace}: create it, or name another"
     assert failed(done) == [f"ServiceAccount steps is not {where}"]
     assert ["ok", "Secret trireme-mlflow is not there, and need not be"] in done.found

@@ -8,7 +8,7 @@ from hera.workflows import WorkflowTemplate
 from components.training.cluster.checks import Finding, Verdict
 from components.training.cluster.connection import Cluster
 from components.training.cluster.refusals import Refused
-from components.training.cluster.resources import Resource
+from components.training.cluster.resources import WORKFLOWS, Resource
 from components.training.manifests.references import Needed
 from pipelines.plan import Plan
 from pipelines.targets.argo import tracking
@@ -32,7 +32,12 @@ def on_argo(plan: Plan, service_account: str) -> Plan:
             Needed("Secret", tracking.SECRET, optional=True),
             *plan.needed,
         ],
-        rights=[*plan.rights, (TASK_RESULTS, "", "create"), (TASK_RESULTS, "", "patch")],
+        rights=[
+            *plan.rights,
+            (TASK_RESULTS, "", "create"),
+            (TASK_RESULTS, "", "patch"),
+            (WORKFLOWS, "", "get"),
+        ],
     )
 
 

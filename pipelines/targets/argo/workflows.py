@@ -15,13 +15,12 @@ from hera.workflows import WorkflowTemplate
 from components.errors import InputError
 from components.training.cluster.connection import Cluster
 from components.training.cluster.refusals import NotFound
-from components.training.cluster.resources import Resource
+from components.training.cluster.resources import WORKFLOWS, Resource
 from pipelines.catalog import Pipeline
 from pipelines.targets.argo.loops import ROUND
 from pipelines.targets.argo.rendering import PIPELINE, VERSION, as_given
 from pipelines.targets.kubeflow.nodes import labelled
 
-WORKFLOWS = Resource("argoproj.io", "v1alpha1", "workflows")
 TEMPLATES = Resource("argoproj.io", "v1alpha1", "workflowtemplates")
 LIMIT = 20  # workflows that are listed
 ENDED = ("FINISHED", "FAILED", "KILLED")

@@ -1,0 +1,20 @@
+"""Whether somebody has stopped a run on plain Argo, which to its exit handler is a failure."""
+
+from components.errors import TriremeError, first_line
+from components.training.cluster import connection
+from components.training.cluster.resources import WORKFLOWS
+
+
+def was_stopped(workflow: str) -> bool:
+    """Tells whether a run was stopped; where it may not be asked for, it was not.
+
+    Args:
+        workflow: Name of its Workflow.
+    """
+    try:
+        cluster = connection.Cluster()
+        found = cluster.get(WORKFLOWS, workflow, cluster.namespace)
+    except TriremeError as error:
+        print(f"warning: {first_line(error)}", flush=True)
+        return False
+    return bool(found["spec"].get("shutdown"))
