@@ -141,11 +141,16 @@ def cancel(cluster: "Cluster", name: str) -> None:
 def retry(name: str, namespace: str) -> None:
     """Says who tries a run again: Argo itself, by rewriting what it knows of it.
 
+    Left to itself, it would take the last step, which is an exit handler, for done.
+
     Raises:
         InputError: Always.
     """
     where = f" -n {namespace}" if namespace else ""
-    raise InputError(f"retry goes with --target kfp; on Argo use its own: argo retry {name}{where}")
+    raise InputError(
+        f"retry goes with --target kfp; on Argo use its own: argo retry {name}{where} "
+        "--restart-successful --node-field-selector templateName=finish"
+    )
 
 
 def _why(workflow: "Workflow") -> str:
