@@ -67,7 +67,7 @@ def pinned(pipeline: Pipeline, pins: dict[str, str]) -> Pipeline:
 
 def _known() -> set[str]:
     """Returns the images that Trireme or one of its pipelines names."""
-    named = {value for name, value in vars(images).items() if name.isupper()}
+    named = {images.BASE, images.PYTORCH, images.TENSORFLOW, images.MPI, images.MLFLOW}
     for name in catalog.PIPELINES:
         executors = catalog.load(name).graph.pipeline_spec.deployment_spec["executors"]
         named |= {executors[label]["container"]["image"] for label in executors}
