@@ -30,8 +30,7 @@ def tamed(steps: Steps) -> Iterator[None]:
     - how a condition finds a task's output: it knows outputs called ``Output`` only, and takes a
       branch on any other for false;
     - what the steps in a loop get from steps before it: the loop's item, whatever it should be;
-    - what each step does to ``print`` and to logging: steps of a loop, in threads, put back what
-      another of them had replaced, and ``print`` indents from then on.
+    - what ``undisturbed`` is about.
 
     Args:
         steps: Runs the steps.
@@ -47,9 +46,7 @@ def tamed(steps: Steps) -> Iterator[None]:
     resolve = ConditionEvaluator._resolve_pipeline_channel
     iteration = task_spec_utils.create_parameter_loop_iteration_task_spec
     with (
-        logging_utils.local_logger_context(),
-        patch.object(logging_utils, "local_logger_context", contextlib.nullcontext),
-        patch.object(logging_utils, "indented_print", contextlib.nullcontext),
+        undisturbed(),
         patch.object(subprocess_task_handler, "SubprocessTaskHandler", Step),
         patch.object(pipeline_orchestrator, "shutil", keep),
         patch.object(
@@ -62,6 +59,21 @@ def tamed(steps: Steps) -> Iterator[None]:
             "create_parameter_loop_iteration_task_spec",
             lambda spec, item, name: _with_outputs(spec, iteration(spec, item, name)),
         ),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Keeps each step from changing ``print`` and logging.
+
+    kfp.local replaces both and puts back what it has found. Steps of a loop, in threads, find what
+    another has put there, and ``print`` indents for the rest of the process.
+    """
+    with (
+        logging_utils.local_logger_context(),
+        patch.object(logging_utils, "local_logger_context", contextlib.nullcontext),
+        patch.object(logging_utils, "indented_print", contextlib.nullcontext),
     ):
         yield
 

@@ -20,6 +20,7 @@ from pipelines.catalog import Pipeline
 from pipelines.console import Console
 from pipelines.targets import local as here
 from pipelines.targets.argo import compiling as argo_compiling
+from pipelines.targets.kfp_local import undisturbed
 
 OnArgo = Callable[[Any], dict[str, Any]]
 
@@ -40,6 +41,7 @@ def run_here(pipeline: Any, directory: Path) -> dict[str, bytes]:
     keep = SimpleNamespace(rmtree=lambda path: None)
     with (
         patch.object(pipeline_orchestrator, "shutil", keep),
+        undisturbed(),
         contextlib.redirect_stdout(io.StringIO()),
     ):
         local.init(
