@@ -10,6 +10,7 @@ from components.errors import InputError, JobFailed
 from components.tracking import journal
 from components.training.blame import TimeLimitReached
 from components.training.manifests.roles import Role, requests, roles
+from components.training.manifests.time_limit import set_time_limit
 
 HOUR = 3600  # seconds
 MOST = 2**31 - 1  # seconds that a job's time limit can be
@@ -47,7 +48,8 @@ class Bill:
         policy = manifest["spec"]["runPolicy"]
         seconds = seconds_for(self._budget, self._prices, manifest)
         if seconds < policy.get("activeDeadlineSeconds", math.inf):
-            policy["activeDeadlineSeconds"] = self._limit = seconds
+            self._limit = seconds
+            set_time_limit(manifest, seconds)
         journal.log_params({"effective_time_limit": policy["activeDeadlineSeconds"]})
 
     def charge(self, seconds: Mapping[str, float]) -> None:

@@ -119,6 +119,18 @@ def test_a_time_limit_is_named_also_where_pods_were_ended_for_it(launched, playe
     assert all(seconds > 0 for seconds in error.replica_seconds.values())
 
 
+def test_a_time_limit_is_named_where_the_pods_kept_it(launched, player, pytorch):
+    pytorch["spec"]["runPolicy"]["activeDeadlineSeconds"] = 600
+    run = launched(pytorch)
+    job, (master, _) = running(player, pytorch)
+    run.says("running")
+    player.set(master, phase="Failed", reason="DeadlineExceeded", message="Pod was active on the")
+    player.condition(job, "Failed", message="1 Master replica(s) failed")
+    error = run.end().error
+    assert isinstance(error, TimeLimitReached)
+    assert str(error) == "the job ran into its time limit of 600 s"
+
+
 def test_a_failure_without_pods_has_the_operators_words(launched, player, pytorch):
     run = launched(pytorch)
     player.condition(player.wait_for(pytorch), "Failed", message="the spec makes no sense")

@@ -237,17 +237,18 @@ class Following:
         self._replicas.give_up()
 
     def _failure(self, status: Status) -> JobFailed:
+        culprit = self._replicas.culprit
         # v1 has one reason for all failures, and tells them apart in the message only.
         if (
             status.reason == "DeadlineExceeded"
             or "longer than specified deadline" in status.message
+            or (culprit and culprit.last_failure.words.startswith(pods.TIME_LIMIT))
         ):
             first = next(iter(self._replicas), None)
             spec = self.job["spec"]
             limit = spec.get("runPolicy", spec).get("activeDeadlineSeconds")
             words = f"the job ran into its time limit of {limit} s"
             return TimeLimitReached(words, first.last_lines() if first else "")
-        culprit = self._replicas.culprit
         if culprit:
             words, detail = culprit.last_failure.words, culprit.last_lines()
             if culprit.lost_a_peer:

@@ -7,6 +7,9 @@ from typing import Any
 from components.errors import exit_in_words
 from components.training.kinds import KINDS
 
+TIME_LIMIT = "ran into its pod's time limit (DeadlineExceeded)"
+"""How a pod failed that had run as long as it may."""
+
 _TYPE = ("training.kubeflow.org/replica-type", "training.kubeflow.org/job-role")
 _INDEX = "training.kubeflow.org/replica-index"
 _JOBSET_TYPE = "jobset.sigs.k8s.io/replicatedjob-name"
@@ -206,7 +209,7 @@ def _taken_away(pod: dict[str, Any]) -> str:
     if reason == "Evicted":
         return joined("was evicted from its node", message)
     if reason == "DeadlineExceeded":
-        return joined("ran into its pod's time limit (DeadlineExceeded)", message)
+        return joined(TIME_LIMIT, message)
     for condition in status.get("conditions") or []:
         # https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
         if condition["type"] == "DisruptionTarget" and condition["status"] == "True":

@@ -9,6 +9,7 @@ from components.training.description.job import TrainingJob
 from components.training.manifests.mpijob import mpijob
 from components.training.manifests.pytorchjob import pytorchjob
 from components.training.manifests.tfjob import tfjob
+from components.training.manifests.time_limit import set_time_limit
 from components.training.manifests.trainjob import trainjob
 
 OPERATORS = ("training-operator", "trainer")
@@ -31,11 +32,12 @@ def render(job: TrainingJob, operator: str = "training-operator") -> dict[str, A
     """
     if operator not in OPERATORS:
         raise InputError(f"operator {operator!r}: must be one of {', '.join(OPERATORS)}")
-    if operator == "trainer":
-        return trainjob(job)
-    if job.runtime:
+    if job.runtime and operator != "trainer":
         raise InputError("runtime: only a TrainJob has one; give --operator trainer as well")
-    return _KINDS[job.framework](job)
+    manifest = trainjob(job) if operator == "trainer" else _KINDS[job.framework](job)
+    if job.time_limit:
+        set_time_limit(manifest, job.time_limit)
+    return manifest
 
 
 def to_yaml(manifest: dict[str, Any]) -> str:

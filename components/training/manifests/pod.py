@@ -57,8 +57,6 @@ def run_policy(job: TrainingJob) -> dict[str, Any]:
         # pkg/controller/job/job_controller.go).
         counted = limit and "ExitCode" not in job.restart_policies
         policy["backoffLimit"] = limit + 1 if counted else limit
-    if job.time_limit:
-        policy["activeDeadlineSeconds"] = job.time_limit
     if job.time_to_live is not None:
         policy["ttlSecondsAfterFinished"] = job.time_to_live
     if job.suspend:

@@ -61,8 +61,6 @@ def trainjob(job: TrainingJob) -> dict[str, Any]:
         "trainer": trainer,
         "runtimePatches": [_patch(job, node)],
     }
-    if job.time_limit:
-        spec["activeDeadlineSeconds"] = job.time_limit
     if job.suspend:
         spec["suspend"] = True
     return {
