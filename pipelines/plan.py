@@ -11,6 +11,7 @@ from components.cost import prices, table
 from components.cost.bill import Bill
 from components.cost.prices import Prices
 from components.dataset.volumes import CACHE
+from components.deployment import plans
 from components.errors import InputError
 from components.training.cluster import preflight
 from components.training.cluster.checks import Finding, check_all
@@ -132,6 +133,7 @@ def of_pipeline(
     steps, trainings = images(pipeline.graph.pipeline_spec), pipeline.trainings(arguments)
     training_alone = of_job(render(trainings.job), known)
     Bill(arguments["budget"], known).open(training_alone.manifest)
+    deploying = plans.rights(arguments["deploy"]) if arguments.get("deploy") else []
     return replace(
         training_alone,
         steps=[(step, _image(image, arguments)) for step, image in steps],
@@ -144,7 +146,7 @@ def of_pipeline(
             *(_claim(name, place) for name, place in claims.items()),
             *training_alone.needed,
         ],
-        rights=[*training_alone.rights, (PODS, "", "get")],
+        rights=list(dict.fromkeys([*training_alone.rights, (PODS, "", "get"), *deploying])),
     )
 
 

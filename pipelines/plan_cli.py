@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from decimal import Decimal
 from itertools import chain
 from pathlib import Path
@@ -77,8 +78,10 @@ def plan(
         arguments["budget"] = 0.0  # what it is enough for is not to be told without prices
     planned = planning.of_pipeline(chosen, arguments, claims, known)
     if target == "local":
+        from pipelines.targets.kfp_local import AT_ONCE
+
         typer.echo(f"{pipeline} on this machine\n")
-        _show_job(planned)
+        _show_job(replace(planned, at_once=min(planned.at_once, AT_ONCE)))
         _facts(_cost(planned))
         return
     also: list[Finding] = []

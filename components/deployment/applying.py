@@ -11,6 +11,7 @@ from components.deployment.rollout import POLL
 from components.errors import InputError, TriremeError
 from components.training.cluster import preflight
 from components.training.cluster.connection import Cluster
+from components.training.cluster.preflight import Right
 from components.training.cluster.refusals import AlreadyThere, NotFound
 from components.training.cluster.resources import PODS, Resource
 
@@ -50,9 +51,19 @@ def check_rights(cluster: Cluster, manifests: list[Manifest], listed: Iterable[R
     Raises:
         Forbidden: This user lacks rights; the message names all of them.
     """
-    needed = [(_resource(manifest), "", verb) for manifest in manifests for verb in _VERBS]
-    needed += [*_WITH_PODS, *((resource, "", "list") for resource in listed)]
+    needed = rights((manifest["kind"] for manifest in manifests), listed)
     preflight.check_rights(cluster, cluster.namespace, needed)
+
+
+def rights(kinds: Iterable[str], listed: Iterable[Resource]) -> list[Right]:
+    """Returns what has to be allowed to whoever deploys objects.
+
+    Args:
+        kinds: Their kinds, of ``RESOURCES``.
+        listed: Resources that have to be listed besides pods.
+    """
+    needed = [(RESOURCES[kind], "", verb) for kind in kinds for verb in _VERBS]
+    return [*needed, *_WITH_PODS, *((resource, "", "list") for resource in listed)]
 
 
 def check_pod(cluster: Cluster, deployment: Manifest) -> None:

@@ -17,6 +17,9 @@ from kfp.local.orchestrator.enhanced_dag_orchestrator import ConditionEvaluator
 
 from pipelines.targets.local_steps import Steps
 
+AT_ONCE = 2
+"""Steps of a loop that kfp.local runs at the same time, however many the pipeline allows."""
+
 
 @contextlib.contextmanager
 def tamed(steps: Steps) -> Iterator[None]:

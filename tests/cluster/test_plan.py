@@ -316,6 +316,20 @@ def test_without_a_cluster_nothing_is_checked(trireme, monkeypatch, tmp_path):
     assert "EUR" not in done.output
 
 
+def test_deploying_needs_rights_too(trireme):
+    retraining = ("plan", "retraining", "--target", "kfp", "--no-check")
+    assert "deployments.apps" not in trireme(*retraining).output
+    said = trireme(*retraining, "-p", "deploy=deployment").output
+    assert "delete deployments.apps; get, create, patch, delete services" in said
+    said = trireme(*retraining, "-p", "deploy=kserve").output
+    assert "get, create, patch, delete inferenceservices.serving.kserve.io" in said
+
+
+def test_a_sweep_runs_two_at_a_time_here(trireme):
+    done = trireme("plan", "sweep", "-p", 'grid={"--width": [16, 32, 64]}')
+    assert "3 such jobs, up to 2 at a time\n" in done.output
+
+
 def test_what_a_sweep_runs_at_the_same_time_has_to_fit(standing_in, trireme):
     make(standing_in, "ConfigMap", "trireme-prices", data={"prices.yaml": PRICES})
     make(standing_in, "ResourceQuota", "team", spec={"hard": {"requests.nvidia.com/gpu": "7"}})
