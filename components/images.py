@@ -25,6 +25,20 @@ USER = 1000
 """Whom programs run as in all of these."""
 
 
+def is_ours(image: str) -> bool:
+    """Tells whether an image is one of these, of any version, for CPUs or GPUs.
+
+    Args:
+        image: Its full name, with a tag or a digest.
+    """
+    return image.startswith(BASE.partition("base:")[0])
+
+
+def for_gpus(image: str) -> str:
+    """Returns the image that is like one of these but for GPUs."""
+    return f"{image}-cuda"
+
+
 def of_framework(framework: str, images: dict[str, str]) -> str:
     """Returns the image for a framework.
 

@@ -38,20 +38,21 @@ def text_of(file: Path, called: str) -> str:
         raise InputError(f"{called}: cannot be read: {why}") from None
 
 
-def parse(text: str, called: str) -> Any:
+def parse(text: str, called: str, loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> Any:
     """Returns what a YAML text holds.
 
     Args:
         text: The text.
         called: What a person knows it as.
+        loader: What makes values of it.
 
     Raises:
         InputError: It is not YAML.
     """
     try:
-        return yaml.safe_load(text)
+        return yaml.load(text, loader)
     except (yaml.YAMLError, ValueError) as error:  # a date such as 2026-13-45
         words = " ".join(str(error).split()).replace('in "<unicode string>", ', "")
-        raise InputError(f"{called}: is not YAML: {words}") from None
+        raise InputError(f"{called} is not YAML: {words}") from None
     except RecursionError:
-        raise InputError(f"{called}: is not YAML that can be read: it is nested too deep") from None
+        raise InputError(f"{called} is not YAML that can be read: it is nested too deep") from None

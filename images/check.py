@@ -73,7 +73,7 @@ def leftovers() -> Iterator[str]:
     for tool in ("gcc", "cc", "make", "pip", "pip3"):
         if found := shutil.which(tool):
             yield f"there is {found}"
-    for cache in (Path.home() / ".cache/pip", Path("/root/.cache"), Path("/src"), Path("/wheel")):
+    for cache in (Path.home() / ".cache/pip", Path("/root/.cache"), Path("/src"), Path("/wheels")):
         if cache.exists():
             yield f"there is {cache}"
     for key in Path("/etc/ssh").glob("ssh_host_*"):
@@ -81,11 +81,14 @@ def leftovers() -> Iterator[str]:
 
 
 def places() -> Iterator[str]:
-    """Programs cannot be changed, the code's default directory can be written to or mounted on."""
-    if os.access(PREFIX, os.W_OK):
+    """Programs cannot be changed, and the default directories can be used."""
+    place = PREFIX.stat()  # asked for access, a read-only root would say no whoever owns it
+    if place.st_uid == os.getuid() or place.st_mode & 0o022:
         yield f"{PREFIX} can be written to"
     if not os.access("/root/code", os.X_OK):
         yield "/root/code cannot be entered"
+    if not Path("/workspace").stat().st_mode & 0o002:
+        yield "/workspace cannot be written to"
 
 
 def sbom() -> Iterator[str]:

@@ -43,11 +43,11 @@ def finish(
         webhook_secret: Name of the Secret that holds the ``url`` to tell; empty for none.
         workspace: The run workspace.
     """
+    if in_a_pod():
+        _attempt(lambda: _stop_jobs(run))
     status = STATES.get(state) or _as_steps_tell(workspace)
     if status == "FAILED" and in_a_pod() and opening.RUN in os.environ:
         status = _as_argo_tells(os.environ[opening.RUN])
-    if in_a_pod():
-        _attempt(lambda: _stop_jobs(run))
     if TRACKER not in os.environ and "MLFLOW_RUN_ID" in os.environ:
         _attempt(lambda: _close_record(workspace, status))
     if name := secrets.given(webhook_secret, "webhook"):

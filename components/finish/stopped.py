@@ -4,6 +4,8 @@ from components.errors import TriremeError, first_line
 from components.training.cluster import connection
 from components.training.cluster.resources import WORKFLOWS
 
+PATIENCE = 15.0  # seconds that an API server may be away; the run's record and webhook wait
+
 
 def was_stopped(workflow: str) -> bool:
     """Tells whether a run was stopped; where it may not be asked for, it was not.
@@ -12,7 +14,7 @@ def was_stopped(workflow: str) -> bool:
         workflow: Name of its Workflow.
     """
     try:
-        cluster = connection.Cluster()
+        cluster = connection.Cluster(patience=PATIENCE)
         found = cluster.get(WORKFLOWS, workflow, cluster.namespace)
     except TriremeError as error:
         print(f"warning: {first_line(error)}", flush=True)

@@ -188,9 +188,17 @@ def _parameters() -> dict[str, Any]:
     given = json.loads(os.environ.get(PARAMETERS) or "{}")
     texts = os.environ.get(TEXTS, "").split()
     return {
-        name: text if name in texts and not text.startswith('"') else json.loads(text)
+        name: text if name in texts and not text.startswith('"') else _value(text)
         for name, text in given.items()
     }
+
+
+def _value(text: str) -> Any:
+    """Returns the value of a JSON text, or what somebody has typed in its place."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def _experiment(client: Any, experiment: str, pipeline: str) -> str:

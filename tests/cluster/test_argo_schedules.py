@@ -170,6 +170,18 @@ def test_what_trireme_did_not_make_is_left_alone(argo, command):
     assert command("schedule", "list") == ""
 
 
+def test_one_that_cannot_be_read_hides_no_other(argo, command):
+    apply(argo)
+    note = there(argo)["metadata"]["annotations"]
+    apply(argo, name="other")
+    changed = {"metadata": {"annotations": dict.fromkeys(note, '{"from": "the future"}')}}
+    argo.patch(CRON_WORKFLOWS, NAME, argo.namespace, changed)
+    said = [line.split()[0] for line in command("schedule", "list").splitlines()]
+    assert said == ["NAME", "other", "warning:"]
+    with pytest.raises(InputError, match=f"CronWorkflow {NAME}: its annotation .* cannot be read"):
+        apply(argo)
+
+
 def test_runs_stay_when_their_schedule_is_deleted(argo, command, eventually):
     apply(argo)
     owner = {

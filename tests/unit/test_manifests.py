@@ -11,11 +11,13 @@ from operators import refusals
 from shapes import IMAGE, SHAPES, TEXT, TRAINJOBS, descriptions
 from typed import through
 
+from components import images
 from components.dataset.description import Dataset
 from components.errors import InputError
 from components.training.description.job import TrainingJob
 from components.training.local.environment import expand
 from components.training.manifests import render, to_yaml
+from components.training.manifests.roles import roles
 
 OPERATOR = dict.fromkeys(SHAPES, "training-operator") | dict.fromkeys(TRAINJOBS, "trainer")
 DOLLARS = st.text(st.sampled_from("$(){}AZ_.-1 "))
@@ -437,3 +439,26 @@ def test_what_a_trainjob_cannot_say_is_refused(changes, said):
     with pytest.raises(InputError) as caught:
         rendered("trainer", **PYTORCH | changes)
     assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("fields", "image", "user", "group"),
+    [
+        ({}, images.PYTORCH, 1000, 1000),
+        ({"gpu": 1}, f"{images.PYTORCH}-cuda", 1000, 1000),
+        ({"framework": "mpi"}, images.MPI, 1000, 1000),
+        ({"network": {"rdma": "rdma/hca"}}, images.PYTORCH, None, None),
+        ({"image": f"ghcr.io/trireme/pytorch@sha256:{64 * '0'}"}, None, 1000, 1000),
+        ({"image": "example.org/pytorch"}, None, None, None),
+        ({"image": "example.org/pytorch", "run_as_user": 7}, None, 7, 7),
+        # A claim is filled by a container in an image of ours.
+        ({"image": "a", "dataset": {"uri": "s3://bucket/c", "cache": "d"}}, None, None, 1000),
+    ],
+)
+def test_programs_run_as_the_user_of_their_image(fields, image, user, group):
+    job = TrainingJob.create(**{"entrypoint": "train.py", "workers": 1} | fields)
+    (*_, worker) = roles(render(job))
+    pod = worker.pod
+    assert image in (None, pod["containers"][0]["image"])
+    context = pod["securityContext"]
+    assert (context.get("runAsUser"), context.get("fsGroup")) == (user, group)

@@ -5,7 +5,7 @@ for. It needs PyTorch, NumPy and, where a run is to be tracked, MLflow; where it
 prometheus_client.
 """
 
-import copy
+import contextlib
 import json
 import math
 import os
@@ -35,8 +35,8 @@ NONE = -100  # the target that cross_entropy leaves out
 WHOLE = "step-????????"  # a checkpoint that is complete; until then it has .partial at its end
 
 PEAKS = {
-    "H100 PCIe": 756e12,
-    "H100 NVL": 835e12,
+    **dict.fromkeys(("H100 PCIe", "H800 PCIe"), 756e12),
+    **dict.fromkeys(("H100 NVL", "H200 NVL"), 835e12),
     **dict.fromkeys(("H100", "H200", "H800", "GH200"), 989e12),
     **dict.fromkeys(("A100", "A800"), 312e12),
     "H20": 148e12,
@@ -216,6 +216,15 @@ def save(state: dict[str, Any], file: Path) -> None:
     partial.replace(file)
 
 
+def on_cpu(state: Any) -> Any:
+    """Returns a copy of a state, in lists and mappings of any depth, that is in no GPU's memory."""
+    if isinstance(state, dict):
+        return {name: on_cpu(value) for name, value in state.items()}
+    if isinstance(state, list):
+        return [on_cpu(value) for value in state]
+    return state.detach().to("cpu", copy=True) if isinstance(state, torch.Tensor) else state
+
+
 class Checkpoints:
     """The last few states of a training, each a file ``step-00000020.pt`` of CHECKPOINT_DIR.
 
@@ -257,7 +266,7 @@ class Checkpoints:
         self.wait()
         if dist.get_rank() == 0:
             state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
-            copied = copy.deepcopy(state) | {"progress": progress}
+            copied = on_cpu(state) | {"progress": progress}
             self.writing = self.writer.submit(self._write, copied, step)
 
     def wait(self) -> None:
@@ -303,13 +312,16 @@ class Served:
         self.since = now
         for name, value in {"step": step, **values}.items():
             if name not in self.gauges:
-                self.gauges[name] = self.gauge(f"training_{name}", name.replace("_", " "))
+                known = re.sub(r"\W", "_", name)  # what Prometheus takes for a name
+                self.gauges[name] = self.gauge(f"training_{known}", name.replace("_", " "))
             self.gauges[name].set(value)
 
     def _age(self) -> float:
-        there = directory("CHECKPOINT_DIR").glob(f"{WHOLE}*")
-        whole = (path.stat().st_mtime for path in there if path.suffix != ".partial")
-        return time.time() - max(whole, default=math.nan)
+        times = [math.nan]
+        for path in directory("CHECKPOINT_DIR").glob(f"{WHOLE}*"):
+            with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+                times.append(path.stat().st_mtime if path.suffix != ".partial" else math.nan)
+        return time.time() - max(filter(math.isfinite, times), default=math.nan)
 
 
 def served() -> Served | None:

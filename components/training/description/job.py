@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from components.errors import InputError
-from components.images import MPI, PYTORCH, TENSORFLOW, USER
+from components.images import MPI, PYTORCH, TENSORFLOW, USER, for_gpus, is_ours
 from components.training.description import reading, rules
 from components.training.description.fields import (
     Code,
@@ -54,7 +54,7 @@ class TrainingJob(Resources):
     MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE, for anything else that can use them."""
 
     image: Image = ""
-    """Container image of the replicas; empty: Trireme's own for the framework."""
+    """Container image of the replicas; empty: Trireme's own for the framework, or its GPUs."""
 
     entrypoint: str | None = None
     """The training program: a .py file, relative to code_dir."""
@@ -144,7 +144,7 @@ class TrainingJob(Resources):
 
     metrics_port: Annotated[int, Field(ge=1024, le=65535)] | None = None
     """Port on which rank 0 serves its metrics to Prometheus: METRICS_PORT, and the annotation
-    trireme/metrics-port of its pod."""
+    trireme/metrics-port of the pods of its role."""
 
     volumes: list[Volume] = []
     """Volumes of every replica."""
@@ -265,9 +265,13 @@ class TrainingJob(Resources):
 
     @property
     def user(self) -> int | None:
-        """The user that the replicas run as; ``None``: what their images say."""
-        are_ours = all(replica.image in (PYTORCH, TENSORFLOW) for replica in self.roles.values())
-        return self.run_as_user or (USER if are_ours else None)
+        """The user that the replicas run as; ``None``: what their images say.
+
+        With RDMA that is left to the images: memory is registered with a capability that only
+        root has.
+        """
+        are_ours = all(is_ours(replica.image or "") for replica in self.roles.values())
+        return self.run_as_user or (USER if are_ours and not self.network.rdma else None)
 
     @property
     def restart_limit(self) -> int | None:
@@ -298,18 +302,19 @@ class TrainingJob(Resources):
             devices = self.devices if devices is None else devices
             if self.network.rdma:
                 devices = {self.network.rdma: 1} | (devices or {})
+        gpu = self.gpu if own.gpu is None and role not in IDLE else own.gpu
         command, args = self.command, self.args
         if self.framework == "mpi" and role == "worker":
             command, args = None, []  # it waits for mpirun
         return Replica(
             count=count,
-            image=own.image or self.image or default_image(self.framework),
+            image=own.image or self.image or default_image(self.framework, gpu=bool(gpu)),
             command=own.command or command,
             args=args if own.args is None else own.args,
             restart_policy=own.restart_policy or self._default_restart_policy,
             cpu=own.cpu or self.cpu,
             memory=own.memory or self.memory,
-            gpu=self.gpu if own.gpu is None and role not in IDLE else own.gpu,
+            gpu=gpu,
             devices=devices,
             shared_memory=own.shared_memory or self.shared_memory,
         )
@@ -331,6 +336,12 @@ class TrainingJob(Resources):
         return self
 
 
-def default_image(framework: str) -> str:
-    """Returns the image that a framework's replicas run in where none is given."""
-    return {"tensorflow": TENSORFLOW, "mpi": MPI}.get(framework, PYTORCH)
+def default_image(framework: str, *, gpu: bool = False) -> str:
+    """Returns the image that a framework's replicas run in where none is given.
+
+    Args:
+        framework: The framework.
+        gpu: Whether they have GPUs.
+    """
+    image = {"tensorflow": TENSORFLOW, "mpi": MPI}.get(framework, PYTORCH)
+    return for_gpus(image) if gpu else image

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from components import yaml_text
 from components.errors import InputError
 
 SECRET = ("env", "secret_env", "tracking", "dataset")
@@ -28,13 +29,7 @@ def from_yaml(text: str) -> dict[str, Any]:
     Raises:
         InputError: It is not YAML, or not a mapping of names.
     """
-    try:
-        fields = yaml.load(text, _Loader)
-    except (yaml.YAMLError, ValueError) as error:
-        words = " ".join(str(error).split()).replace('in "<unicode string>", ', "")
-        raise InputError(f"the job is not YAML: {words}") from None
-    except RecursionError:
-        raise InputError("the job is not YAML that can be read: it is nested too deep") from None
+    fields = yaml_text.parse(text, "the job", _Loader)
     if fields is None:
         return {}
     if not isinstance(fields, dict) or not all(isinstance(name, str) for name in fields):

@@ -5,7 +5,7 @@ from typing import Any
 
 from components import secrets
 from components.errors import InputError
-from components.images import BASE
+from components.images import BASE, USER
 from components.training.description.fields import Replica
 from components.training.description.job import TrainingJob
 from components.training.description.rules import GPU, MANAGED_BY
@@ -153,7 +153,10 @@ def pod_security(job: TrainingJob) -> dict[str, Any]:
     """Returns the security context of a pod."""
     context: dict[str, Any] = {"seccompProfile": {"type": "RuntimeDefault"}}
     if job.user:
-        context |= {"runAsNonRoot": True, "runAsUser": job.user, "fsGroup": job.user}
+        context |= {"runAsNonRoot": True, "runAsUser": job.user}
+    fills_a_claim = job.dataset is not None and bool(job.dataset.cache)  # in an image of ours
+    if group := job.user or (USER if fills_a_claim else None):
+        context["fsGroup"] = group
         context["fsGroupChangePolicy"] = "OnRootMismatch"  # not file by file at each pod's start
     return context
 

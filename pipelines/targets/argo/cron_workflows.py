@@ -10,6 +10,7 @@ from typing import Any
 
 from hera.workflows import models
 
+from components.errors import InputError
 from pipelines.catalog import Pipeline
 from pipelines.schedules import LATEST, Schedule
 from pipelines.targets.argo.cron import five_fields
@@ -109,9 +110,20 @@ def read(manifest: dict[str, Any]) -> CronWorkflow | None:
 
     Args:
         manifest: As the API server has it.
+
+    Raises:
+        InputError: Trireme did, and what it noted there cannot be read.
     """
     asked = (manifest["metadata"].get("annotations") or {}).get(ASKED)
-    return CronWorkflow(Schedule(**json.loads(asked)), manifest) if asked else None
+    if not asked:
+        return None
+    try:
+        return CronWorkflow(Schedule(**json.loads(asked)), manifest)
+    except (ValueError, TypeError):
+        raise InputError(
+            f"CronWorkflow {manifest['metadata']['name']}: its annotation {ASKED} cannot be read; "
+            "another release of Trireme has made it, or somebody has changed it"
+        ) from None
 
 
 def arguments(pipeline: Pipeline, params: dict[str, Any]) -> list[dict[str, str]]:

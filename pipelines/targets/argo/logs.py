@@ -60,6 +60,8 @@ def follow(cluster: Cluster, workflow: Workflow, step: str, on_line: OnLine) -> 
         return now.state in ENDED, pods
 
     pod_logs.follow(cluster, look, on_line)
+    begun = [name for name, _ in _pods(cluster, workflows.find(cluster, workflow.name))]
+    pod_logs.check(step, list(dict.fromkeys(map(without_index, begun))))
 
 
 def _pods(cluster: Cluster, workflow: Workflow) -> list[tuple[str, dict[str, Any]]]:

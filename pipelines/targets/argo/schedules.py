@@ -6,6 +6,7 @@ WorkflowTemplate.
 """
 
 import json
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -89,10 +90,14 @@ class ArgoSchedules:
         return {"CronWorkflow": f"{name} in namespace {namespace}"}
 
     def listing(self) -> list[CronWorkflow]:
-        """Returns all schedules that Trireme has made, by name."""
-        listed = self._cluster.list(CRON_WORKFLOWS, self._cluster.namespace)["items"]
-        ours = filter(None, map(cron_workflows.read, listed))
-        return sorted(ours, key=lambda each: each.schedule.name)
+        """Returns all schedules that Trireme has made, by name, and warns of any unreadable."""
+        ours = []
+        for manifest in self._cluster.list(CRON_WORKFLOWS, self._cluster.namespace)["items"]:
+            try:
+                ours.append(cron_workflows.read(manifest))
+            except InputError as error:
+                print(f"warning: {error}", file=sys.stderr)
+        return sorted(filter(None, ours), key=lambda each: each.schedule.name)
 
     def find(self, name: str) -> list[CronWorkflow]:
         """Returns the schedule of a name, as the only one in a list.
@@ -240,10 +245,10 @@ def _is_same_run(one: Schedule, other: Schedule) -> bool:
 
 def _put_in(there: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
     """Returns an object of the cluster with what is ours to say in place of what was said."""
-    metadata = dict(there["metadata"])
-    others = {key: value for key, value in metadata["labels"].items() if key != VERSION}
-    metadata["labels"] = others | wanted["metadata"]["labels"]
-    metadata["annotations"] |= {ASKED: wanted["metadata"]["annotations"][ASKED]}
+    before, ours = there["metadata"], wanted["metadata"]
+    labels = {key: value for key, value in (before.get("labels") or {}).items() if key != VERSION}
+    annotations = (before.get("annotations") or {}) | {ASKED: ours["annotations"][ASKED]}
+    metadata = before | {"labels": labels | ours["labels"], "annotations": annotations}
     return there | {"metadata": metadata, "spec": wanted["spec"]}
 
 

@@ -77,6 +77,6 @@ def test_a_file_that_cannot_be_meant_is_refused(trireme, kubeflow, images, conte
         images.write_text(content)
     status, _, errors = trireme("upload", "pytorch-training", "--images", str(images))
     assert (status, errors.count("\n")) == (2, 1)
-    assert errors.startswith(f"error: --images {images}: ")
+    assert errors.startswith(f"error: --images {images}")
     assert said in errors
     assert kubeflow.seen == []
