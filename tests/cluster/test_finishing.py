@@ -17,7 +17,7 @@ def test_jobs_of_the_run_that_still_work_are_deleted_and_no_others(
     cluster, monkeypatch, untracked, pytorch, player, tmp_path, capsys, eventually
 ):
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
-    monkeypatch.setattr(connection, "Cluster", lambda: cluster)
+    monkeypatch.setattr(connection, "Cluster", lambda **_: cluster)
     for name in ("train-7", "train-7-003", "train-7-004", "train-70", "mine"):
         manifest = copy.deepcopy(pytorch)
         manifest["metadata"]["name"] = name
@@ -62,7 +62,7 @@ def on_argo(argo, pytorch, monkeypatch, untracked):
     monkeypatch.setenv("POD_NAME", "step")
     monkeypatch.setenv("TRIREME_RUN", run)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
-    monkeypatch.setattr(connection, "Cluster", lambda: argo)
+    monkeypatch.setattr(connection, "Cluster", lambda **_: argo)
     pytorch["metadata"] |= {"name": "train-7", "ownerReferences": owner.owners(argo)}
     submission.submit(argo, pytorch)
     return workflows.find(argo, run)
@@ -94,7 +94,7 @@ def test_a_last_step_that_may_not_ask_argo_says_so_and_ends_the_run(
 ):
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("TRIREME_RUN", "run")
-    monkeypatch.setattr(connection, "Cluster", lambda: argo_standing_in)
+    monkeypatch.setattr(connection, "Cluster", lambda **_: argo_standing_in)
     server.fail("GET", "/workflows/", code=403, message="cannot get workflows")
     finish("FAILED", "", "sweep", "7", "", tmp_path)
     assert "warning: not allowed on the cluster: cannot get workflows" in capsys.readouterr().out

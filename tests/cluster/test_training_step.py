@@ -47,7 +47,7 @@ def training(cluster, monkeypatch, tmp_path, untracked, workflow):
     """Starts the step in another thread; what came of it can be waited for."""
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("POD_NAME", "workflow-train-1")
-    monkeypatch.setattr(connection, "Cluster", lambda: cluster)
+    monkeypatch.setattr(connection, "Cluster", lambda **_: cluster)
     monkeypatch.setattr(launcher, "_SIGNALS", ())  # only the main thread can be told of them
     monkeypatch.setattr(following, "DRAIN", 1.0)
     (tmp_path / "code").mkdir()
