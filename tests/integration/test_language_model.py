@@ -142,24 +142,16 @@ def test_bfloat16_learns_the_same_nearly(finished):
     assert_same(training, single, 1e-2)
 
 
-@pytest.mark.parametrize(
-    ("name", "world_size", "arguments"),
-    [
-        ("ddp-4", 4, ["--strategy", "ddp"]),
-        ("dp-pp", 4, ["--strategy", "hybrid", "--pp", "2"]),
-    ],
-)
-def test_training_goes_on_after_a_kill_as_if_there_had_been_none(
-    finished, start, name, world_size, arguments
-):
-    whole = finished(name, world_size, *arguments)
-    killed = start(f"{name}-killed", world_size, *arguments, every=EVERY)
+def test_training_goes_on_after_a_kill_as_if_there_had_been_none(finished, start):
+    world_size, arguments = 4, ("--strategy", "hybrid", "--pp", "2")
+    whole = finished("dp-pp", world_size, *arguments)
+    killed = start("killed", world_size, *arguments, every=EVERY)
     killed.reach(2 * EVERY + random.randrange(1, 8))  # the first checkpoint is there by then
     killed.signal(random.randrange(world_size))
     assert sorted(map(bool, killed.end())) == [True] * world_size
     assert not (killed.directory / "model").exists()
 
-    resumed = start(f"{name}-killed", world_size, *arguments)
+    resumed = start("killed", world_size, *arguments)
     assert set(resumed.end()) == {0}, resumed.output()
     assert "going on after step" in resumed.output()
     assert 1 not in resumed.losses()

@@ -8,6 +8,7 @@ import signal
 import socket
 from pathlib import Path
 
+import mlflow
 import numpy as np
 import pytest
 from mlflow import MlflowClient
@@ -156,10 +157,12 @@ def test_training_stops_in_an_epoch_and_goes_on_with_the_samples_that_are_left(
     (tmp_path / "mlflow.db").write_bytes(mlflow_store.read_bytes())
     client = MlflowClient(store)
     run = client.create_run(client.create_experiment("training")).info.run_id
+    before = mlflow.get_tracking_uri()
+    mlflow.set_tracking_uri(store)  # a program of its own would take it from the environment
     with monkeypatch.context() as tracked:
-        tracked.setenv("MLFLOW_TRACKING_URI", store)
         tracked.setenv("MLFLOW_RUN_ID", run)
         status, whole, _ = train("whole")
+    mlflow.set_tracking_uri(before)
     assert status == 0
     assert list(whole) == ["1", "2", "3", "4"]
     logged = client.get_metric_history(run, "loss")
