@@ -157,6 +157,7 @@ def test_training_stops_in_an_epoch_and_goes_on_with_the_samples_that_are_left(
     (tmp_path / "mlflow.db").write_bytes(mlflow_store.read_bytes())
     client = MlflowClient(store)
     run = client.create_run(client.create_experiment("training")).info.run_id
+    monkeypatch.chdir(tmp_path)  # MLflow makes its default store where it is
     before = mlflow.get_tracking_uri()
     mlflow.set_tracking_uri(store)  # a program of its own would take it from the environment
     with monkeypatch.context() as tracked:
