@@ -47,7 +47,7 @@ def tag(name: str, accelerator: str) -> str:
         accelerator: ``cpu`` or ``cuda``.
     """
     cuda = accelerator == "cuda" and name in WITH_FRAMEWORK
-    return IMAGES[name] + ("-cuda" if cuda else "")
+    return images.for_gpus(IMAGES[name]) if cuda else IMAGES[name]
 
 
 def command(program: str, name: str, accelerator: str, revision: str) -> list[str]:

@@ -115,25 +115,34 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
 
     checkpoints.wait()
     if metrics:
-        # How to build the network again, and its weights: nothing in here is executable.
-        result = {
-            "factory": "classifier:Classifier",
-            "arguments": shape | {"width": arguments.width},
-            "state_dict": {name: value.cpu() for name, value in network.state_dict().items()},
-        }
-        helpers.save(result, helpers.directory("MODEL_DIR") / "model.pt")
+        leave_model(network, shape | {"width": arguments.width})
         metrics.close()
     dist.barrier()
 
 
-def main() -> None:
-    """Reads the command line and trains."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+def leave_model(network: Classifier, shape: dict[str, int]) -> None:
+    """Writes how to build the network again, and its weights: nothing in there is executable."""
+    result = {
+        "factory": "classifier:Classifier",
+        "arguments": shape,
+        "state_dict": {name: value.cpu() for name, value in network.state_dict().items()},
+    }
+    helpers.save(result, helpers.directory("MODEL_DIR") / "model.pt")
+
+
+def parse(description: str | None) -> argparse.Namespace:
+    """Reads the command line of a program whose docstring this is."""
+    parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--batch-size", type=int, default=32, help="samples per process")
     parser.add_argument("--learning-rate", type=float, default=2e-3)
     parser.add_argument("--width", type=int, default=32, help="channels of the first layer")
-    arguments = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Reads the command line and trains."""
+    arguments = parse(__doc__)
     helpers.run(lambda device: train(arguments, device))
 
 

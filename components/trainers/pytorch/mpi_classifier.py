@@ -15,7 +15,7 @@ from pathlib import Path
 import helpers
 import numpy as np
 import torch
-from classifier import Classifier
+from classifier import Classifier, leave_model, parse
 from mpi4py import MPI
 from torch import nn
 
@@ -99,23 +99,13 @@ def train(arguments: argparse.Namespace, world: MPI.Intracomm) -> None:
             print(f"epoch {epoch + 1}/{arguments.epochs} {said} samples/s {rate:.0f}", flush=True)
 
     if metrics:
-        result = {
-            "factory": "classifier:Classifier",
-            "arguments": shape | {"width": arguments.width},
-            "state_dict": {name: value.cpu() for name, value in network.state_dict().items()},
-        }
-        helpers.save(result, helpers.directory("MODEL_DIR") / "model.pt")
+        leave_model(network, shape | {"width": arguments.width})
         metrics.close()
 
 
 def main() -> None:
     """Reads the command line and trains."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--epochs", type=int, default=15)
-    parser.add_argument("--batch-size", type=int, default=32, help="samples per process")
-    parser.add_argument("--learning-rate", type=float, default=2e-3)
-    parser.add_argument("--width", type=int, default=32, help="channels of the first layer")
-    arguments = parser.parse_args()
+    arguments = parse(__doc__)
     try:
         train(arguments, MPI.COMM_WORLD)
     except helpers.Ended as ended:
