@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from components.errors import InputError, TriremeError
+from components.errors import TriremeError
 from pipelines.tables import age, table
 
 if TYPE_CHECKING:
@@ -138,19 +138,12 @@ def cancel(cluster: "Cluster", name: str) -> None:
     typer.echo(f"{name} is being cancelled")
 
 
-def retry(name: str, namespace: str) -> None:
-    """Says who tries a run again: Argo itself, by rewriting what it knows of it.
+def retry(cluster: "Cluster", name: str) -> None:
+    """Has a run that failed tried again."""
+    from pipelines.targets.argo import server
 
-    Left to itself, it would take the last step, which is an exit handler, for done.
-
-    Raises:
-        InputError: Always.
-    """
-    where = f" -n {namespace}" if namespace else ""
-    raise InputError(
-        f"retry goes with --target kfp; on Argo use its own: argo retry {name}{where} "
-        "--restart-successful --node-field-selector templateName=finish"
-    )
+    server.retry(cluster, name)
+    typer.echo(f"{name} is tried again")
 
 
 def _why(workflow: "Workflow") -> str:

@@ -185,12 +185,15 @@ def retry(
     namespace: Namespace = "",
     kube_context: Context = "",
 ) -> None:
-    """Have a run that failed on Kubeflow tried again, from the steps on that failed."""
+    """Have a run that failed on a cluster tried again, from the steps on that failed."""
     _check(context, target)
     if target == "argo":
-        argo_cli.retry(run, namespace)
+        argo_cli.retry(argo_cli.connected(namespace, kube_context), run)
+        return
     if target != "kfp":
-        raise InputError("retry goes with --target kfp; here 'trireme run' runs it from its start")
+        raise InputError(
+            "retry goes with --target kfp or argo; here 'trireme run' runs it from its start"
+        )
     from pipelines.targets.kubeflow import runs
 
     connection = Place(endpoint, token_file, ca_file, namespace, kube_context).connect()

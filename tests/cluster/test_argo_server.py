@@ -1,0 +1,122 @@
+"""Runs tried again by Argo's server, which is played: it speaks the one call of its REST API."""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from components.errors import InputError, TriremeError
+from pipelines import catalog
+from pipelines.targets.argo import workflows
+
+# Of Hera, which asks for it in the way of an older pydantic.
+pytestmark = pytest.mark.filterwarnings("ignore:The `json` method is deprecated")
+
+TOKEN = "Bearer v2:of-somebody"
+
+
+def change(cluster, name, phase):
+    cluster.patch(workflows.WORKFLOWS, name, cluster.namespace, {"status": {"phase": phase}})
+
+
+class Server(ThreadingHTTPServer):
+    """Argo's server, below /argo; it answers with ``answers`` before it does what it is asked."""
+
+    def __init__(self, cluster):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.cluster = cluster
+        self.asked = []
+        self.answers = []
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Reads a request, notes it, and answers."""
+
+    def do_PUT(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append((self.path, body))
+        status, text = 200, ""
+        if self.server.answers:
+            status, text = self.server.answers.pop(0)
+        elif self.headers["Authorization"] != TOKEN:
+            status, text = 401, '{"code": 16, "message": "token not valid"}'
+        if status == 200:
+            change(self.server.cluster, body["name"], "Running")
+            there = workflows.WORKFLOWS, body["name"], self.server.cluster.namespace
+            text = text or json.dumps(self.server.cluster.get(*there))
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def argo_server(argo, monkeypatch):
+    with Server(argo) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        monkeypatch.setenv("ARGO_SERVER", f"127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("ARGO_SECURE", "false")
+        monkeypatch.setenv("ARGO_BASE_HREF", "/argo/")
+        monkeypatch.setenv("ARGO_TOKEN", TOKEN)
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture
+def failed(argo):
+    """The name of a run that has failed."""
+    name = workflows.start(argo, catalog.load("pytorch-training"), {}).name
+    change(argo, name, "Failed")
+    return name
+
+
+def test_a_run_is_tried_again(argo, command, argo_server, failed):
+    assert command("retry", failed) == f"{failed} is tried again\n"
+    [(path, body)] = argo_server.asked
+    assert path == f"/argo/api/v1/workflows/{argo.namespace}/{failed}/retry"
+    assert body == {
+        "name": failed,
+        "namespace": argo.namespace,
+        "restartSuccessful": True,
+        "nodeFieldSelector": "templateName=finish",
+    }
+    assert workflows.find(argo, failed).state == "running"
+    with pytest.raises(InputError, match=r"only one that has failed .* it is running"):
+        command("retry", failed)
+
+
+def test_an_answer_that_cannot_be_read_is_no_failure(command, argo_server, failed):
+    argo_server.answers = [(200, '{"metadata": 3}')]
+    assert "is tried again" in command("retry", failed)
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "kind", "said"),
+    [
+        (401, '{"message": "token not valid"}', InputError, "token not valid.*set ARGO_TOKEN"),
+        (403, '{"message": "may not"}', InputError, "may not.*set ARGO_TOKEN"),
+        (400, '{"message": "workflow must be Failed"}', TriremeError, "must be Failed"),
+        (404, "not here", TriremeError, "does not do it: .*not here"),
+        (502, "<html>", TriremeError, "does not do it: .*502"),
+    ],
+)
+def test_what_the_server_refuses_is_told(command, argo_server, failed, status, text, kind, said):
+    argo_server.answers = [(status, text)]
+    with pytest.raises(kind, match=said):
+        command("retry", failed)
+
+
+def test_a_server_that_is_away_is_told(command, argo_server, failed, monkeypatch):
+    monkeypatch.setenv("ARGO_SERVER", "127.0.0.1:1")
+    with pytest.raises(TriremeError, match="does not do it"):
+        command("retry", failed)
+
+
+def test_without_a_server_argos_own_command_is_named(command, failed, monkeypatch):
+    monkeypatch.delenv("ARGO_SERVER", raising=False)
+    with pytest.raises(InputError, match=f"set it to HOST:PORT.*argo retry {failed} -n"):
+        command("retry", failed)
