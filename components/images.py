@@ -21,6 +21,14 @@ MLFLOW = "ghcr.io/trireme/mlflow:0.1.0"
 """An MLflow server with PostgreSQL, S3 and users."""
 
 
+def for_gpus(image: str) -> str:
+    """Returns the image that is like one of these but for GPUs."""
+    return f"{image}-cuda"
+
+
+OF_REPLICAS = {image: image for cpu in (PYTORCH, TENSORFLOW, MPI) for image in (cpu, for_gpus(cpu))}
+"""What training replicas run in where nothing else is given, by name: what a run pulls for it."""
+
 USER = 1000
 """Whom programs run as in all of these."""
 
@@ -32,11 +40,6 @@ def is_ours(image: str) -> bool:
         image: Its full name, with a tag or a digest.
     """
     return image.startswith(BASE.partition("base:")[0])
-
-
-def for_gpus(image: str) -> str:
-    """Returns the image that is like one of these but for GPUs."""
-    return f"{image}-cuda"
 
 
 def of_framework(framework: str, images: dict[str, str]) -> str:

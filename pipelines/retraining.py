@@ -86,7 +86,7 @@ def retraining(
         time_limit: Seconds that training may take; 0 for no limit.
         budget: The most that training may cost, in the currency of the price table; 0 for no limit.
         image: Container image of the training replicas, used where the job runs in containers.
-            Empty: Trireme's own.
+            Empty: Trireme's own, that for GPUs where the job has any.
         job: Further fields of the training job, a JSON object, such as {"gpu": 1} or
             {"elastic": {"min": 1, "max": 4}}; 'trireme job schema' lists them.
     """
@@ -114,7 +114,6 @@ def retraining(
         )
         with dsl.If(compared.outputs["changed"] == True, name="changed"):  # noqa: E712
             given["entrypoint"] = compared.outputs["entrypoint"]
-            given["image"] = compared.outputs["trainer"]
             trained = training.training(framework, given, prepared, start=compared.outputs["start"])
             training.evaluate_and_export(
                 compared.outputs["image"], given, prepared, trained.outputs["model"], deploy

@@ -5,7 +5,7 @@ from typing import Any
 
 from kfp import dsl
 
-from components.images import of_framework
+from components.images import OF_REPLICAS, of_framework
 from components.secrets import DEFAULTS
 from components.sweep import component as steps
 from components.sweep import sets
@@ -93,7 +93,7 @@ def sweep(
         budget: The most that each training may cost, in the currency of the price table; 0 for no
             limit.
         image: Container image of the training replicas, used where the job runs in containers.
-            Empty: Trireme's own.
+            Empty: Trireme's own, that for GPUs where the job has any.
         job: Further fields of the training job, a JSON object, such as {"gpu": 1} or
             {"elastic": {"min": 1, "max": 4}}; 'trireme job schema' lists them.
     """
@@ -106,17 +106,16 @@ def sweep(
             trials=trials,
             framework=framework,
             entrypoint=entrypoint,
-            image=image,
             images=training.IMAGES,
             workspace=workspace,
         )
         planned.after(prepared.data)
-        given["image"] = planned.outputs["trainer"]
         with dsl.ParallelFor(planned.outputs["Output"], name="trials", parallelism=AT_ONCE) as one:
             tried = steps.trial(
                 trial=one,
                 framework=framework,
                 **{name: given[name] for name in training.OF_THE_JOB},
+                images=OF_REPLICAS,
                 budget=budget,
                 job=job,
                 evaluation=evaluation,

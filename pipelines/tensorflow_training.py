@@ -4,7 +4,6 @@ from functools import partial
 
 from kfp import dsl
 
-from components.images import TENSORFLOW
 from components.secrets import DEFAULTS
 from pipelines import training
 
@@ -38,7 +37,7 @@ def tensorflow_training(
     seed: int = 0,
     time_limit: int = 0,
     budget: float = 0.0,
-    image: str = TENSORFLOW,
+    image: str = "",
     job: dict = {},  # noqa: B006
 ) -> None:
     """Trains a TensorFlow model by AllReduce or with parameter servers, and keeps a good one.
@@ -76,6 +75,7 @@ def tensorflow_training(
         time_limit: Seconds that training may take; 0 for no limit.
         budget: The most that training may cost, in the currency of the price table; 0 for no limit.
         image: Container image of the training replicas, used where the job runs in containers.
+            Empty: Trireme's own, that for GPUs where the job has any.
         job: Further fields of the training job, a JSON object, such as {"gpu": 1} or
             {"retries": 3}; 'trireme job schema' lists them.
     """

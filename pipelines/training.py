@@ -20,7 +20,7 @@ from components.evaluation.component import evaluate
 from components.export import export as exporting
 from components.export.component import export
 from components.finish.component import finish
-from components.images import PYTORCH, TENSORFLOW
+from components.images import OF_REPLICAS, PYTORCH, TENSORFLOW
 from components.tracking import pipeline_run
 from components.training import launch
 from components.training.component import train
@@ -162,6 +162,7 @@ def training(
     trained = train(
         framework=framework,
         **{name: given[name] for name in OF_THE_JOB},
+        images=OF_REPLICAS,
         budget=given["budget"],
         job=given["job"],
         evaluation=given["evaluation"],

@@ -32,9 +32,7 @@ def compare(
     model_factory: str,
     images: dict,
     workspace: str,
-) -> NamedTuple(
-    "Outputs", changed=bool, reason=str, start=str, entrypoint=str, image=str, trainer=str
-):
+) -> NamedTuple("Outputs", changed=bool, reason=str, start=str, entrypoint=str, image=str):
     """Compares code, data and parameters with what the champion was trained from.
 
     Args:
@@ -68,7 +66,6 @@ def compare(
         start: Where that is that training starts from; empty for nothing.
         entrypoint: The training program.
         image: The image that evaluates and exports models of this framework.
-        trainer: The image of the training replicas.
     """
     from pathlib import Path
 
@@ -85,7 +82,7 @@ def compare(
             framework=framework,
             code=code,
             data=data,
-            image=image or ours,
+            image=image,
             entrypoint=entrypoint,
             args=args,
             workers=workers,
@@ -105,4 +102,4 @@ def compare(
             warm_start=warm_start,
             force=force,
         )
-        return *found, described.entrypoint, ours, image or ours
+        return *found, described.entrypoint, ours

@@ -14,10 +14,9 @@ def plan(
     trials: list,
     framework: str,
     entrypoint: str,
-    image: str,
     images: dict,
     workspace: str,
-) -> NamedTuple("Outputs", Output=list[str], image=str, trainer=str):
+) -> NamedTuple("Outputs", Output=list[str], image=str):
     """Lists the trainings of a sweep.
 
     Args:
@@ -25,7 +24,6 @@ def plan(
         trials: Values by name, a JSON object for each further training.
         framework: What the training program is written in.
         entrypoint: The training program; empty for the reference one.
-        image: Of the training replicas; empty for that of the framework.
         images: By framework, the image that evaluates and exports its models.
         workspace: The run workspace.
 
@@ -33,7 +31,6 @@ def plan(
         Output: The trainings, as JSON, because kfp hands on whole numbers in an object as floats;
             called so because kfp.local takes a loop's items from nothing else.
         image: The image that evaluates and exports models of the framework.
-        trainer: The image of the training replicas.
     """
     from components.images import of_framework
     from components.step import step
@@ -43,8 +40,7 @@ def plan(
     with step("plan", workspace):
         found = sets.trials(grid, trials, entrypoint)
         journal.summarize(f"{len(found)} trainings")
-        ours = of_framework(framework, images)
-        return [trial.as_json() for trial in found], ours, image or ours
+        return [trial.as_json() for trial in found], of_framework(framework, images)
 
 
 @dsl.component(base_image=PYTORCH, install_kfp_package=False, task_config_passthroughs=HANDED_ON)
@@ -60,6 +56,7 @@ def trial(
     time_limit: int,
     budget: float,
     image: str,
+    images: dict,
     job: dict,
     evaluation: dict,
     model_factory: str,
@@ -83,6 +80,7 @@ def trial(
         time_limit: As for the training step.
         budget: As for the training step.
         image: As for the training step.
+        images: As for the training step.
         job: As for the training step.
         evaluation: As for the evaluation step.
         model_factory: As for the evaluation step.
@@ -123,6 +121,7 @@ def trial(
                 code=code,
                 data=data,
                 image=image,
+                images=images,
                 args=[*args, *one.options],
                 time_limit=time_limit,
                 more=job,

@@ -29,6 +29,7 @@ def train(
     time_limit: int,
     budget: float,
     image: str,
+    images: dict,
     job: dict,
     evaluation: dict,
     code: str,
@@ -51,6 +52,7 @@ def train(
         time_limit: Seconds the job may run; 0 for no limit.
         budget: The most that the job may cost, in the price table's currency; 0 for no limit.
         image: Image of every replica; empty for Trireme's own.
+        images: What is pulled for those, by their names.
         job: Further fields of the training job, as in 'trireme job schema'.
         evaluation: The program that evaluates the model later; it has to be there, too.
         code: Where the checkout step put the repository.
@@ -79,6 +81,7 @@ def train(
             code=code,
             data=data,
             image=image,
+            images=images,
             entrypoint=entrypoint,
             args=args,
             workers=workers,

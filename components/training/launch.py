@@ -63,6 +63,7 @@ def prepare(
     seed: int,
     time_limit: int,
     more: dict[str, Any],
+    images: dict[str, str] | None = None,
     tracking: dict[str, str] | None = None,
     start: str = "",
 ) -> TrainingJob:
@@ -75,7 +76,7 @@ def prepare(
         framework: What connects the replicas.
         code: Directory of the repository.
         data: Directory of the dataset.
-        image: Image of every replica.
+        image: Image of every replica; empty for Trireme's own.
         entrypoint: The training program, relative to the repository; empty for the reference one of
             Trireme's own.
         args: Its arguments.
@@ -85,6 +86,7 @@ def prepare(
         seed: What the program finds in SEED.
         time_limit: Seconds the job may run; 0 for no limit.
         more: Further fields of the description; none of ``OWN``.
+        images: What is pulled for Trireme's own images, by their names; none: themselves.
         tracking: Variables that lead the program to its MLflow run.
         start: What it may start from: what an earlier training left in MODEL_DIR; empty for none.
 
@@ -104,6 +106,7 @@ def prepare(
         "name": f"train-{run}" if run else "train",
         "framework": framework,
         "image": image,
+        "images": {name: pulled for name, pulled in (images or {}).items() if name != pulled},
         "code_dir": code,
         "entrypoint": entrypoint or REFERENCE.format(framework),
         "args": args,

@@ -66,7 +66,7 @@ def test_a_pipeline_that_can_run(there, cluster):
     rows = words(done)
     assert ["checkout", "ghcr.io/trireme/base:0.1.0"] in rows
     assert ["evaluate", "ghcr.io/trireme/pytorch:0.1.0"] in rows
-    image, gpus = "ghcr.io/trireme/pytorch:0.1.0", "nvidia.com/gpu"
+    image, gpus = "ghcr.io/trireme/pytorch:0.1.0-cuda", "nvidia.com/gpu"
     assert ["PYTORCHJOB", "PODS", "IMAGE", "CPU", "MEMORY", "DEVICES", "AN", "HOUR"] in rows
     assert ["Master", "1", image, "2", "4Gi", "2", gpus, "6.00", "EUR"] in rows
     assert ["Worker", "3", image, "2", "4Gi", "2", gpus, "18.00", "EUR"] in rows

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from components.errors import InputError, JobFailed
+from components.images import OF_REPLICAS, PYTORCH
 from components.tracking import environment
 from components.tracking.environment import TRACKER
 from components.training import launch
@@ -48,6 +49,14 @@ def test_a_run_becomes_a_job_in_its_workspace():
     assert job.model_dir != "/workspace/model"  # which only a whole model is called
     assert counts(job) == {"master": 1, "worker": 1}
     assert prepare().time_limit is None
+
+
+def test_what_a_run_pulls_for_its_images_is_told_the_job():
+    pulled = OF_REPLICAS | {PYTORCH: "registry.example.org/torch"}
+    job = prepare(image="", images=pulled)
+    assert job.images == {PYTORCH: "registry.example.org/torch"}
+    assert {replica.image for replica in job.roles.values()} == {"registry.example.org/torch"}
+    assert prepare(images=OF_REPLICAS).images == {}
 
 
 def test_a_run_that_has_no_id_yet_can_be_checked():

@@ -22,6 +22,7 @@ from components.training.manifests.roles import roles
 OPERATOR = dict.fromkeys(SHAPES, "training-operator") | dict.fromkeys(TRAINJOBS, "trainer")
 DOLLARS = st.text(st.sampled_from("$(){}AZ_.-1 "))
 PYTORCH = {"image": IMAGE, "entrypoint": "train.py"}
+COPIES = {f"{images.PYTORCH}-cuda": "example.org/cuda"}
 MPI = PYTORCH | {"framework": "mpi"}
 
 
@@ -451,6 +452,9 @@ def test_what_a_trainjob_cannot_say_is_refused(changes, said):
         ({"image": f"ghcr.io/trireme/pytorch@sha256:{64 * '0'}"}, None, 1000, 1000),
         ({"image": "example.org/pytorch"}, None, None, None),
         ({"image": "example.org/pytorch", "run_as_user": 7}, None, 7, 7),
+        ({"gpu": 1, "images": COPIES}, "example.org/cuda", 1000, 1000),
+        ({"images": COPIES}, images.PYTORCH, 1000, 1000),
+        ({"gpu": 1, "images": COPIES, "image": "example.org/mine"}, None, None, None),
         # A claim is filled by a container in an image of ours.
         ({"image": "a", "dataset": {"uri": "s3://bucket/c", "cache": "d"}}, None, None, 1000),
     ],

@@ -72,6 +72,10 @@ class TrainingJob(Resources):
     env: dict[VariableName, Argument] = {}
     """More environment variables for every replica."""
 
+    images: dict[Image, Image] = {}
+    """What is pulled in place of Trireme's own images, by their names, such as copies of them in
+    another registry; image and those of replicas are taken as they are."""
+
     secret_env: dict[VariableName, SecretKey] = {}
     """Environment variables from Secrets, as in {"MLFLOW_TRACKING_PASSWORD": "mlflow/password"}."""
 
@@ -270,8 +274,14 @@ class TrainingJob(Resources):
         With RDMA that is left to the images: memory is registered with a capability that only
         root has.
         """
-        are_ours = all(is_ours(replica.image or "") for replica in self.roles.values())
-        return self.run_as_user or (USER if are_ours and not self.network.rdma else None)
+        are_ours = self.runs_in_ours and not self.network.rdma
+        return self.run_as_user or (USER if are_ours else None)
+
+    @property
+    def runs_in_ours(self) -> bool:
+        """Whether all replicas run in Trireme's own images, or what is pulled in place of them."""
+        used = {replica.image or "" for replica in self.roles.values()}
+        return all(is_ours(image) or image in self.images.values() for image in used)
 
     @property
     def restart_limit(self) -> int | None:
@@ -308,7 +318,7 @@ class TrainingJob(Resources):
             command, args = None, []  # it waits for mpirun
         return Replica(
             count=count,
-            image=own.image or self.image or default_image(self.framework, gpu=bool(gpu)),
+            image=own.image or self.image or self._own_image(gpu=bool(gpu)),
             command=own.command or command,
             args=args if own.args is None else own.args,
             restart_policy=own.restart_policy or self._default_restart_policy,
@@ -318,6 +328,12 @@ class TrainingJob(Resources):
             devices=devices,
             shared_memory=own.shared_memory or self.shared_memory,
         )
+
+    def _own_image(self, *, gpu: bool) -> str:
+        """Returns what replicas run in where nothing else is given."""
+        image = {"tensorflow": TENSORFLOW, "mpi": MPI}.get(self.framework, PYTORCH)
+        image = for_gpus(image) if gpu else image
+        return self.images.get(image, image)
 
     @field_validator("entrypoint")
     @classmethod
@@ -334,14 +350,3 @@ class TrainingJob(Resources):
     def _keeps_the_rules(self) -> Self:
         rules.check(self)
         return self
-
-
-def default_image(framework: str, *, gpu: bool = False) -> str:
-    """Returns the image that a framework's replicas run in where none is given.
-
-    Args:
-        framework: The framework.
-        gpu: Whether they have GPUs.
-    """
-    image = {"tensorflow": TENSORFLOW, "mpi": MPI}.get(framework, PYTORCH)
-    return for_gpus(image) if gpu else image

@@ -45,7 +45,7 @@ def mpijob(job: TrainingJob) -> dict[str, Any]:
         "mpiImplementation": "OpenMPI",
         MPIJOB.replicas: replicas,
     }
-    if all(images.is_ours(role.image or "") for role in (launcher, worker)):
+    if job.runs_in_ours:
         spec["sshAuthMountPath"] = images.MPI_KEYS  # by default /root/.ssh, for root alone
     return {
         "apiVersion": MPIJOB.api_version,

@@ -255,7 +255,7 @@ def _fetch(job: TrainingJob, what: str, command: list[str], secret: str) -> dict
         mounts.append({"name": f"{what}-secret", "mountPath": place, "readOnly": True})
     return {
         "name": f"fetch-{what}",
-        "image": BASE,
+        "image": job.images.get(BASE, BASE),
         "command": ["python3", "-m", command[0]],
         "args": [literal(argument) for argument in command[1:]],
         "resources": {amount: {"cpu": "1", "memory": "1Gi"} for amount in ("requests", "limits")},

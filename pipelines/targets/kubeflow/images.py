@@ -60,14 +60,12 @@ def pinned(pipeline: Pipeline, pins: dict[str, str]) -> Pipeline:
     described = _replaced(json_format.MessageToDict(spec), pins)
     spec.Clear()
     json_format.ParseDict(described, spec)
-    for given in graph.component_spec.inputs.values():
-        given.default = _replaced(given.default, pins)
     return replace(pipeline, graph=graph)
 
 
 def _known() -> set[str]:
     """Returns the images that Trireme or one of its pipelines names."""
-    named = {images.BASE, images.PYTORCH, images.TENSORFLOW, images.MPI, images.MLFLOW}
+    named = {images.BASE, images.MLFLOW, *images.OF_REPLICAS}
     for name in catalog.PIPELINES:
         executors = catalog.load(name).graph.pipeline_spec.deployment_spec["executors"]
         named |= {executors[label]["container"]["image"] for label in executors}
