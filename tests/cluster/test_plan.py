@@ -205,6 +205,26 @@ def test_a_quota_counts_only_what_it_is_for(standing_in, spec, counts):
     assert bool(quota.problems(standing_in, render(job))) is counts
 
 
+@pytest.mark.parametrize(("scope", "counts"), [("Terminating", True), ("NotTerminating", False)])
+def test_a_job_with_a_time_limit_counts_as_one_that_ends(standing_in, scope, counts):
+    spec = {"scopes": [scope], "hard": {"pods": "0"}}
+    make(standing_in, "ResourceQuota", "none", spec=spec)
+    job = TrainingJob.create(entrypoint="train.py", time_limit=60)
+    assert bool(quota.problems(standing_in, render(job))) is counts
+
+
+@pytest.mark.parametrize(("scope", "counts"), [("NotTerminating", True), ("NotBestEffort", False)])
+def test_steps_count_as_pods_that_request_nothing(standing_in, scope, counts):
+    spec = {"scopes": [scope], "hard": {"cpu": "90"}}
+    make(standing_in, "ResourceQuota", "some", spec=spec)
+    job = TrainingJob.create(entrypoint="train.py")
+    found = quota.problems(standing_in, render(job), workspace="1Gi")
+    assert [problem for problem in found if "which those of the steps do not" in problem] == (
+        found if counts else []
+    )
+    assert bool(found) is counts
+
+
 def test_steps_that_request_nothing_need_defaults_where_there_is_a_quota(cluster, there):
     make(cluster, "ResourceQuota", "team", spec={"hard": {"limits.cpu": "90", "memory": "90Gi"}})
     assert failed(there(*PIPELINE)) == [

@@ -13,7 +13,9 @@ QUOTAS = Resource("", "v1", "resourcequotas")
 LIMIT_RANGES = Resource("", "v1", "limitranges")
 
 _PLAIN = ("cpu", "memory", "ephemeral-storage")  # whose requests need no prefix in a quota
-_OURS = {"NotTerminating", "NotBestEffort"}  # scopes that the job's pods are in
+
+# Of the pods of a pipeline's steps, which request nothing and have no priority.
+_STEPS = ({"NotTerminating", "BestEffort"}, {""})
 
 Amounts = Mapping[str, Decimal]
 
@@ -37,11 +39,16 @@ def problems(
     found = [
         problem
         for quota in quotas
-        if _applies(quota, manifest)
+        if _applies(quota, *_counted_as(manifest))
         for problem in _over(quota, _wanted(manifest, at_once, workspace))
     ]
     if workspace:
-        found += [problem for quota in quotas for problem in _silent(quota, ranges)]
+        found += [
+            problem
+            for quota in quotas
+            if _applies(quota, *_STEPS)
+            for problem in _silent(quota, ranges)
+        ]
     return found + [
         problem
         for each in ranges
@@ -50,19 +57,26 @@ def problems(
     ]
 
 
-def _applies(quota: dict[str, Any], manifest: dict[str, Any]) -> bool:
+def _counted_as(manifest: dict[str, Any]) -> tuple[set[str], set[str]]:
+    """Returns the scopes that a job's pods are in, and their priorities."""
+    pods = [role.pod for role in roles(manifest)]
+    has_end = any("activeDeadlineSeconds" in pod for pod in pods)
+    scopes = {"Terminating" if has_end else "NotTerminating", "NotBestEffort"}
+    return scopes, {pod.get("priorityClassName", "") for pod in pods}
+
+
+def _applies(quota: dict[str, Any], scopes: set[str], priorities: set[str]) -> bool:
     """https://kubernetes.io/docs/concepts/policy/resource-quotas/#quota-scopes."""
     spec = quota["spec"]
-    if not set(spec.get("scopes") or []) <= _OURS:
-        return False
-    priorities = {role.pod.get("priorityClassName", "") for role in roles(manifest)}
     expressions = (spec.get("scopeSelector") or {}).get("matchExpressions") or []
-    return all(_matches(expression, priorities) for expression in expressions)
+    return set(spec.get("scopes") or []) <= scopes and all(
+        _matches(expression, scopes, priorities) for expression in expressions
+    )
 
 
-def _matches(expression: dict[str, Any], priorities: set[str]) -> bool:
+def _matches(expression: dict[str, Any], scopes: set[str], priorities: set[str]) -> bool:
     if expression["scopeName"] != "PriorityClass":
-        return expression["scopeName"] in _OURS
+        return expression["scopeName"] in scopes
     values = set(expression.get("values") or [])
     match expression["operator"]:
         case "In":
