@@ -11,7 +11,7 @@ PAUSE = 1.0  # seconds before the second try; doubled before each further one
 LIMIT = 10.0  # seconds that an answer may take
 
 
-def send(secret: str, outcome: Outcome) -> None:
+def send(secret: str, outcome: Outcome, tries: int = TRIES) -> None:
     """Posts what came of a run as JSON to the ``url`` of a Secret.
 
     With a ``token`` in it, that goes along as a bearer token. The URL is a secret of its own: who
@@ -20,6 +20,7 @@ def send(secret: str, outcome: Outcome) -> None:
     Args:
         secret: The Secret's name.
         outcome: What came of the run.
+        tries: How often at most.
 
     Raises:
         InputError: The Secret holds no ``url`` that could be posted to.
@@ -33,7 +34,7 @@ def send(secret: str, outcome: Outcome) -> None:
         raise InputError(f"webhook_secret {secret!r}: has no key url with an http or https URL")
     headers = {"Authorization": f"Bearer {keys['token']}"} if "token" in keys else {}
     reason = ""
-    for number in range(TRIES):
+    for number in range(tries):
         time.sleep(PAUSE * 2 ** (number - 1) if number else 0)
         try:
             answer = requests.post(url, json=outcome.message, headers=headers, timeout=LIMIT)

@@ -8,12 +8,15 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from kfp import local
 
 from components.errors import InputError, TriremeError
+from components.finish import outcome, webhook
 from components.home import home
+from components.secrets import given
 from components.signals import Interrupted, from_a_terminal, handled
 from components.tracking import journal, sync
 from components.tracking.pipeline_run import PipelineRun
@@ -64,6 +67,8 @@ def run(pipeline: Pipeline, arguments: dict[str, Any], console: Console) -> Resu
         finally:
             with handled(lambda number, frame: sync.hurry(), from_a_terminal()):
                 _close(record, result, {"duration_seconds": time.monotonic() - started})
+                if result.status == "KILLED":
+                    _tell(pipeline, arguments, result, record.page, console)
             result.record.end(result.status)
             shutil.rmtree(result.temporary, ignore_errors=True)
     result.run_id, result.mlflow_page = record.run_id, record.page
@@ -107,6 +112,20 @@ def _quiet(result: Result) -> Iterator[None]:
     ):
         warnings.simplefilter("ignore")
         yield
+
+
+def _tell(
+    pipeline: Pipeline, arguments: dict[str, Any], result: Result, page: str, console: Console
+) -> None:
+    """Tells the webhook of a run that was cancelled, as the run's last step does of others."""
+    secret = given(arguments["webhook_secret"], "webhook")
+    if not secret:
+        return
+    told = outcome.read(result.workspace, pipeline.name, result.name, result.status, "")
+    try:
+        webhook.send(secret, replace(told, page=page), tries=1)
+    except TriremeError as error:
+        console.print(f"warning: {error}")
 
 
 def _close(record: PipelineRun, result: Result, resources: dict[str, float]) -> None:

@@ -1,11 +1,14 @@
 import contextlib
 import io
+import json
 import os
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from unittest.mock import patch
 
 import mlflow
@@ -176,3 +179,27 @@ def graded(tmp_path, repository):
         return [word for one in given for word in ("-p", one)]
 
     return parameters
+
+
+@pytest.fixture
+def webhook(monkeypatch):
+    """A server that a run's outcome is posted to; its ``told`` are the messages."""
+    told = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *arguments):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.told = told
+    Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}/hook?key=k"
+    monkeypatch.setenv("TRIREME_WEBHOOK_URL", url)
+    yield server
+    server.shutdown()
+    server.server_close()

@@ -1,35 +1,10 @@
 """Retraining: on what has not changed, on what has, on what is worse, and twice at a moment."""
 
-import json
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import pytest
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def webhook():
-    """A server that a run's outcome is posted to; its ``told`` are the messages."""
-    told = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(204)
-            self.end_headers()
-
-        def log_message(self, *arguments):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.told = told
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
 
 
 def champion(trireme):
@@ -40,11 +15,7 @@ def steps(trireme):
     return set(trireme.nested(trireme.parents()[0]))
 
 
-def test_only_what_has_changed_is_trained_and_only_what_is_better_is_kept(
-    trireme, graded, webhook, monkeypatch
-):
-    monkeypatch.setenv("TRIREME_WEBHOOK_URL", f"http://127.0.0.1:{webhook.server_port}/hook?key=k")
-
+def test_only_what_has_changed_is_trained_and_only_what_is_better_is_kept(trireme, graded, webhook):
     def retrain(goodness, *more):
         result = trireme.call("run", "retraining", *graded(goodness, "workers=0", *more))
         assert result.returncode == 0, result.stdout + result.stderr
@@ -103,7 +74,6 @@ def test_of_two_retrainings_at_the_same_moment_one_becomes_champion(trireme, gra
 def test_a_failure_is_told_too_and_a_webhook_that_is_away_fails_no_run(
     trireme, graded, webhook, monkeypatch
 ):
-    monkeypatch.setenv("TRIREME_WEBHOOK_URL", f"http://127.0.0.1:{webhook.server_port}/")
     more = ("workers=0", 'args=["--fail"]')
     result = trireme.call("run", "retraining", *graded(0.5, *more))
     assert result.returncode == 1

@@ -26,7 +26,7 @@ def training(trireme, repository):
     process.communicate()
 
 
-def test_ctrl_c_ends_everything_and_again_changes_nothing(trireme, training):
+def test_ctrl_c_ends_everything_and_again_changes_nothing(trireme, webhook, training):
     for _ in range(3):
         training.send_signal(signal.SIGINT)
         time.sleep(0.2)
@@ -39,6 +39,12 @@ def test_ctrl_c_ends_everything_and_again_changes_nothing(trireme, training):
     assert parent.info.status == "KILLED"
     assert nested["train"].info.status == "KILLED"
     assert nested["dataset"].info.status == "FINISHED"
+    (told,) = webhook.told
+    assert (told["pipeline"], told["status"], told["run"]) == (
+        "pytorch-training",
+        "KILLED",
+        trireme.run_directory().name,
+    )
 
 
 def test_cancel_from_elsewhere_ends_it_as_a_signal_does(trireme, training):
