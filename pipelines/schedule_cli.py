@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from components.errors import InputError
 from pipelines import argo_cli
 from pipelines.kubeflow_options import (
     SERVICE_ACCOUNT,
@@ -36,7 +37,14 @@ class _Group(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         from pipelines.catalog import PIPELINES
 
-        return super().resolve_command(ctx, ["set", *args] if args[0] in PIPELINES else args)
+        if args[0] in PIPELINES:
+            args = ["set", *args]
+        if args[0] not in self.commands:
+            raise InputError(
+                f"schedule {args[0]}: there is no such command or pipeline; there are "
+                f"{', '.join([*self.commands, *PIPELINES])}"
+            )
+        return super().resolve_command(ctx, args)
 
 
 app = typer.Typer(

@@ -364,4 +364,4 @@ def test_one_with_a_broken_change_can_be_paused_and_is_not_resumed(trireme, serv
 def test_what_is_neither_a_command_nor_a_pipeline_is_said_to_be_no_command(trireme, kubeflow):
     status, _, errors = trireme("schedule", "lst")
     assert (status, kubeflow.seen) == (2, [])
-    assert "No such command 'lst'" in errors
+    assert "schedule lst: there is no such command or pipeline; there are apply, " in errors
