@@ -1,9 +1,9 @@
 """components/tracking/registry.py with a real store: who is the champion, and how that changes."""
 
-import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor
 
+import forking
 import mlflow
 import pytest
 
@@ -57,9 +57,7 @@ def contend(uri, version):
 
 def test_of_ten_that_beat_the_same_champion_at_the_same_moment_one_takes_its_place(client, store):
     registry.promote("digits", "1", "")
-    # Each a process, forked from one that has loaded MLflow for all of them.
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["components.tracking.registry", "mlflow"])
+    context = forking.context()
     barrier = context.Barrier(len(CONTENDERS))
     with ProcessPoolExecutor(len(CONTENDERS), context, join, (barrier,)) as contenders:
         said = list(contenders.map(contend, [store] * len(CONTENDERS), CONTENDERS))

@@ -1,10 +1,10 @@
 """Tracking on PostgreSQL: through MLflow's server, and straight into the database."""
 
-import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+import forking
 import mlflow
 import numpy as np
 import pytest
@@ -89,10 +89,7 @@ def test_of_ten_that_beat_the_same_champion_at_the_same_moment_one_takes_its_pla
         client.create_model_version("contest", "s3://nowhere/model")
     registry.promote("contest", "1", "")
 
-    context = multiprocessing.get_context("forkserver")
-    # What each of them would import for itself.
-    loaded = ["mlflow.store.model_registry.sqlalchemy_store", "onnx", "pytest", "psycopg2"]
-    context.set_forkserver_preload(loaded)
+    context = forking.context()
     barrier = context.Barrier(len(CONTENDERS))
     with ProcessPoolExecutor(len(CONTENDERS), context, join, (barrier,)) as contenders:
         uris = [server.uri, database.uri] * len(CONTENDERS)

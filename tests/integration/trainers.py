@@ -1,9 +1,5 @@
-"""The reference trainers of PyTorch as processes that share what takes seconds to import.
+"""The reference trainers of PyTorch as processes that share what takes seconds to import."""
 
-They are forked from one server, in which the programs are imported and nothing has run.
-"""
-
-import multiprocessing
 import os
 import signal
 import sys
@@ -12,11 +8,10 @@ from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parents[2] / "components" / "trainers" / "pytorch"
-LIMIT = 120  # seconds that any one training may take
+import forking
 
-CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["language_model"])
+FOLDER = forking.TRAINERS
+LIMIT = 120  # seconds that any one training may take
 
 
 def run(program, environment, arguments, output):
@@ -77,7 +72,6 @@ class Training:
 
 def start(program, directory, port, world_size, *arguments, **environment):
     """Starts a training; with a world size of 0 as one process that knows of no others."""
-    os.environ["PYTHONPATH"] = str(FOLDER)  # for the server, where this starts it
     directory.mkdir(exist_ok=True)
     common = {
         "CHECKPOINT_DIR": str(directory / "checkpoints"),
@@ -85,7 +79,7 @@ def start(program, directory, port, world_size, *arguments, **environment):
         "OMP_NUM_THREADS": "1",
         **environment,
     }
-    processes = []
+    context, processes = forking.context(), []
     for rank in range(world_size or 1):
         place = {
             "RANK": str(rank),
@@ -96,7 +90,7 @@ def start(program, directory, port, world_size, *arguments, **environment):
         }
         variables = common | (place if world_size else {})
         output = str(directory / f"output-{rank}.log")
-        processes.append(CONTEXT.Process(target=run, args=(program, variables, arguments, output)))
+        processes.append(context.Process(target=run, args=(program, variables, arguments, output)))
     for process in processes:
         process.start()
     return Training(directory, processes)
