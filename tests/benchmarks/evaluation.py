@@ -1,6 +1,7 @@
 """Evaluating a classifier against a bare loop: load, predict in batches, count what is right.
 
-The reference network on 4,000 images of 28 by 28 (as MNIST's are) and on 100,000 of 8 by 8, by itself and against a champion, which is an ONNX file. The two take turns in one process;
+The reference network on 4,000 images of 28 by 28, which is the size of MNIST's, and on 100,000 of
+8 by 8, by itself and against a champion, which is an ONNX file. The two take turns in one process;
 printed are medians and their ratio. What evaluation costs besides, ROC curves above all, is the
 same for each sample whatever the network is: small images show that, larger ones what is usual.
 
