@@ -23,7 +23,7 @@ from pipelines import (
     serve_cli,
     upload_cli,
 )
-from pipelines.kubeflow_options import (
+from pipelines.target_options import (
     SERVICE_ACCOUNT,
     CaFile,
     Context,
@@ -34,7 +34,6 @@ from pipelines.kubeflow_options import (
     Target,
     TokenFile,
     check_target,
-    refuse_unless_kfp,
 )
 from pipelines.upload_cli import CacheClaim, DatasetClaim, Images, Parallelism
 
@@ -68,20 +67,6 @@ app.command()(reproduce_cli.reproduce)
 app.command()(serve_cli.serve)
 app.command()(deploy_cli.deploy)
 
-_FOR_KFP = (
-    "no_wait",
-    "dataset_claim",
-    "cache_claim",
-    "images",
-    "parallelism",
-    "endpoint",
-    "token_file",
-    "ca_file",
-    "namespace",
-    "kube_context",
-    "service_account",
-)
-"""Options of ``run`` that mean nothing on this machine."""
 
 PipelineName = Annotated[
     str | None,
@@ -143,8 +128,7 @@ def run(
         typer.echo(context.get_help() if pipeline is None else _parameters_help(pipeline))
         raise typer.Exit(0 if wants_help else InputError.exit_status)
 
-    check_target(target)
-    refuse_unless_kfp(context, target, _FOR_KFP)
+    check_target(context, target)
 
     from pipelines import catalog
     from pipelines.console import Console

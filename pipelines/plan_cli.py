@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipelines import job_cli
-from pipelines.kubeflow_options import (
+from pipelines.tables import table
+from pipelines.target_options import (
     SERVICE_ACCOUNT,
     Context,
     Namespace,
     ServiceAccount,
     Target,
     check_target,
-    refuse_unless_kfp,
 )
-from pipelines.tables import table
 from pipelines.upload_cli import CacheClaim, DatasetClaim
 
 if TYPE_CHECKING:
@@ -31,15 +30,6 @@ if TYPE_CHECKING:
     from pipelines.plan import Plan, Pods
 
 NoCheck = Annotated[bool, typer.Option("--no-check", help="Ask no cluster.")]
-
-_FOR_KFP = (
-    "no_check",
-    "dataset_claim",
-    "cache_claim",
-    "namespace",
-    "kube_context",
-    "service_account",
-)
 
 
 def plan(
@@ -61,8 +51,7 @@ def plan(
     service_account: ServiceAccount = SERVICE_ACCOUNT,
 ) -> None:
     """Show what a run would make, request and cost, and check that it can; make nothing."""
-    check_target(target)
-    refuse_unless_kfp(context, target, _FOR_KFP)
+    check_target(context, target)
 
     from components.training.cluster import preflight
     from pipelines import catalog

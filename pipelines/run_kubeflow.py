@@ -14,7 +14,7 @@ from components.signals import Interrupted, from_a_terminal, handled, interrupt
 from pipelines import upload_cli
 from pipelines.catalog import Pipeline
 from pipelines.console import Console
-from pipelines.kubeflow_options import Place
+from pipelines.target_options import Place
 from pipelines.targets.kubeflow import experiments, following, parameters, runs, uploading
 from pipelines.targets.kubeflow.connection import Connection
 from pipelines.targets.kubeflow.reading import ENDED, Run

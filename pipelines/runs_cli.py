@@ -8,7 +8,8 @@ import typer
 
 from components.errors import InputError
 from pipelines import argo_cli
-from pipelines.kubeflow_options import (
+from pipelines.tables import age, table
+from pipelines.target_options import (
     CaFile,
     Context,
     Endpoint,
@@ -17,15 +18,12 @@ from pipelines.kubeflow_options import (
     Target,
     TokenFile,
     check_target,
-    refuse_unless_kfp,
 )
-from pipelines.tables import age, table
 
 if TYPE_CHECKING:
     from components.training.lines import Lines
 
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="Its name; or with kfp its id.")]
-_FOR_KFP = ("endpoint", "token_file", "ca_file", "namespace", "kube_context")
 
 
 def list_runs(
@@ -38,7 +36,7 @@ def list_runs(
     kube_context: Context = "",
 ) -> None:
     """List the runs of pipelines, the latest first."""
-    _check(context, target)
+    check_target(context, target)
     if target == "argo":
         argo_cli.list_runs(argo_cli.connected(namespace, kube_context))
     elif target == "kfp":
@@ -76,7 +74,7 @@ def status(
     kube_context: Context = "",
 ) -> None:
     """Show a run and its steps."""
-    _check(context, target)
+    check_target(context, target)
     from pipelines.console import Console
 
     console = Console(sys.stdout)
@@ -124,7 +122,7 @@ def logs(
     kube_context: Context = "",
 ) -> None:
     """Show what the steps of a run have printed, each line with its step."""
-    _check(context, target)
+    check_target(context, target)
     from components.signals import Interrupted, from_a_terminal, handled, interrupt
     from pipelines.console import plain
     from pipelines.kfp_lines import StepLines
@@ -157,7 +155,7 @@ def cancel(
     kube_context: Context = "",
 ) -> None:
     """End a run; what it has left stays."""
-    _check(context, target)
+    check_target(context, target)
     if target == "argo":
         argo_cli.cancel(argo_cli.connected(namespace, kube_context), run)
         return
@@ -186,7 +184,7 @@ def retry(
     kube_context: Context = "",
 ) -> None:
     """Have a run that failed on a cluster tried again, from the steps on that failed."""
-    _check(context, target)
+    check_target(context, target)
     if target == "argo":
         argo_cli.retry(argo_cli.connected(namespace, kube_context), run)
         return
@@ -200,11 +198,6 @@ def retry(
     there = runs.find(connection, run)
     runs.retry(connection, there)
     typer.echo(f"{there.name} is tried again")
-
-
-def _check(context: typer.Context, target: str) -> None:
-    check_target(target)
-    refuse_unless_kfp(context, target, _FOR_KFP)
 
 
 def _logs_there(place: Place, name: str, step: str, lines: "Lines", *, follow: bool) -> None:

@@ -8,7 +8,7 @@ from typer.core import TyperGroup
 
 from components.errors import InputError
 from pipelines import argo_cli
-from pipelines.kubeflow_options import (
+from pipelines.target_options import (
     SERVICE_ACCOUNT,
     THERE,
     CaFile,
@@ -21,14 +21,11 @@ from pipelines.kubeflow_options import (
     There,
     TokenFile,
     check_target,
-    refuse_unless_kfp,
 )
 from pipelines.upload_cli import CacheClaim, DatasetClaim, Images
 
 if TYPE_CHECKING:
     from pipelines.schedule_plans import Keeper
-
-_OF_ONE_TARGET = ("endpoint", "token_file", "ca_file", "kubeflow_time_zone", "service_account")
 
 
 class _Group(TyperGroup):
@@ -243,8 +240,7 @@ def _keeper(
     service_account: str = SERVICE_ACCOUNT,
 ) -> "Keeper[Any]":
     """Returns what keeps the schedules of a target."""
-    check_target(target, THERE)
-    refuse_unless_kfp(command, target, _OF_ONE_TARGET)
+    check_target(command, target, THERE)
     if target == "argo":
         from pipelines.targets.argo.schedules import ArgoSchedules
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pipelines import argo_cli
-from pipelines.kubeflow_options import (
+from pipelines.target_options import (
     SERVICE_ACCOUNT,
     THERE,
     CaFile,
@@ -19,7 +19,6 @@ from pipelines.kubeflow_options import (
     There,
     TokenFile,
     check_target,
-    refuse_unless_kfp,
 )
 
 if TYPE_CHECKING:
@@ -61,8 +60,7 @@ def compile(
     service_account: ServiceAccount = SERVICE_ACCOUNT,
 ) -> None:
     """Write pipelines as YAML for Kubeflow Pipelines or Argo, to review, commit and upload."""
-    check_target(target, THERE)
-    refuse_unless_kfp(command, target, ("service_account",))
+    check_target(command, target, THERE)
     from pipelines import catalog
     from pipelines.targets.kubeflow import compiling
     from pipelines.targets.kubeflow.images import pinned, read
@@ -96,8 +94,7 @@ def upload(
     service_account: ServiceAccount = SERVICE_ACCOUNT,
 ) -> None:
     """Upload pipelines to Kubeflow or Argo, each if it has changed."""
-    check_target(target, THERE)
-    refuse_unless_kfp(command, target, ("endpoint", "token_file", "ca_file", "service_account"))
+    check_target(command, target, THERE)
     from pipelines import catalog
     from pipelines.console import Console
     from pipelines.targets.kubeflow import compiling, uploading

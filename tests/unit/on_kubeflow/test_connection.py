@@ -7,7 +7,7 @@ import pytest
 import yaml
 from kfp_server import PROXY, KubeflowServer
 
-from pipelines.kubeflow_options import Place
+from pipelines.target_options import Place
 from pipelines.targets.kubeflow import connection
 
 SECRET = "not-to-be-seen-anywhere"

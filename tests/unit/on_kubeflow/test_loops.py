@@ -9,7 +9,7 @@ from components.errors import StepFailed
 from pipelines import run_kubeflow
 from pipelines.catalog import Pipeline
 from pipelines.console import Console
-from pipelines.kubeflow_options import Place
+from pipelines.target_options import Place
 from pipelines.targets.kubeflow import nodes
 from pipelines.targets.steps import step_names, ways
 

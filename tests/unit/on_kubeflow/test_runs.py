@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from components.errors import InputError
 from pipelines import catalog, run_kubeflow
-from pipelines.kubeflow_options import Place
+from pipelines.target_options import Place
 from pipelines.targets.kubeflow import parameters, runs, uploading
 
 GOOD = [
@@ -197,7 +197,7 @@ def test_a_claim_that_is_mounted_may_be_used(trireme, kubeflow):
 )
 def test_options_for_kubeflow_are_refused_for_a_run_here(trireme, untracked, option):
     status, _, errors = trireme("run", "pytorch-training", *option)
-    assert (status, errors) == (2, f"error: {option[0]} goes with --target kfp\n")
+    assert (status, errors) == (2, f"error: {option[0]} goes with --target kfp or argo\n")
     assert not untracked.exists()
 
 

@@ -5,8 +5,8 @@ import yaml
 
 from components import images
 from components.errors import InputError, TriremeError
-from pipelines.kubeflow_options import Place
 from pipelines.schedules import Schedule
+from pipelines.target_options import Place
 from pipelines.targets.kubeflow.schedules import KubeflowSchedules
 
 SET = ("schedule", "pytorch-training", "--cron", "0 3 * * 1-5")

@@ -8,7 +8,7 @@ import pytest
 
 from components.errors import InputError
 from pipelines import catalog
-from pipelines.kubeflow_options import Place
+from pipelines.target_options import Place
 from pipelines.targets.kubeflow import uploading
 
 

@@ -1,4 +1,4 @@
-"""What the commands for Kubeflow Pipelines have in common: where it is, and who asks."""
+"""What the commands with ``--target`` have in common: where it is, and who asks."""
 
 import os
 import sys
@@ -71,8 +71,13 @@ Context = Annotated[
 ]
 
 
-_OF_KFP_ALONE = ("endpoint", "token_file", "ca_file", "kubeflow_time_zone")
-"""Options that mean nothing on plain Argo."""
+_GOES_WITH = {
+    **dict.fromkeys(("endpoint", "token_file", "ca_file", "kubeflow_time_zone"), ("kfp",)),
+    "service_account": ("argo",),
+    **dict.fromkeys(("namespace", "kube_context", "no_wait", "no_check"), THERE),
+    **dict.fromkeys(("dataset_claim", "cache_claim", "images", "parallelism"), THERE),
+}
+"""The targets of the options that do not mean something everywhere."""
 
 
 @dataclass(frozen=True)
@@ -106,10 +111,11 @@ class Place:
         return connection
 
 
-def check_target(target: str, known: tuple[str, ...] = TARGETS) -> None:
-    """Refuses a target that there is not.
+def check_target(context: typer.Context, target: str, known: tuple[str, ...] = TARGETS) -> None:
+    """Refuses a target that there is not, and options that would change nothing there.
 
     Args:
+        context: The command's.
         target: What was given.
         known: Those that the command has.
 
@@ -118,31 +124,12 @@ def check_target(target: str, known: tuple[str, ...] = TARGETS) -> None:
     """
     if target not in known:
         raise InputError(f"--target {target!r}: must be one of {', '.join(known)}")
-
-
-def refuse_unless_kfp(context: typer.Context, target: str, names: tuple[str, ...]) -> None:
-    """Refuses options of the command line that would change nothing where the command works.
-
-    Args:
-        context: The command's.
-        target: Where it works.
-        names: The options' names, as the function has them.
-
-    Raises:
-        InputError: One of them is given.
-    """
     for option in context.command.params:
         source = context.get_parameter_source(option.name or "")
         is_given = source is not None and source.name == "COMMANDLINE"
-        if not is_given or option.name not in names:
-            continue
-        if target == "argo" and option.name in _OF_KFP_ALONE:
-            raise InputError(f"{option.opts[0]} goes with --target kfp")
-        if target == "local":
-            where = "argo" if option.name == "service_account" else "kfp"
-            raise InputError(f"{option.opts[0]} goes with --target {where}")
-        if target == "kfp" and option.name == "service_account":
-            raise InputError(f"{option.opts[0]} goes with --target argo")
+        targets = _GOES_WITH.get(option.name or "", TARGETS)
+        if is_given and target not in targets:
+            raise InputError(f"{option.opts[0]} goes with --target {' or '.join(targets)}")
 
 
 def _say(sentence: str) -> None:
