@@ -40,14 +40,14 @@ def step(name: str, workspace: str, *, is_charged: bool = True) -> Iterator[None
             raise
 
 
-def in_a_loop(name: str, index: int) -> str:
+def in_a_loop(name: str, *turns: int) -> str:
     """Returns the name of a step that runs once for each item of a loop.
 
     Args:
         name: The component's name.
-        index: The item's number, from 0.
+        turns: The item's number, from 0; in loops in loops those of all, from the outside.
     """
-    return f"{name}-{index:03}"
+    return "-".join([name, *(f"{turn:03}" for turn in turns)])
 
 
 def without_index(name: str) -> str:

@@ -136,12 +136,12 @@ def run(
     chosen = catalog.load(pipeline)
     console = Console(sys.stdout, verbose)
     if target != "local":
-        from pipelines.targets.kubeflow import compiling
-        from pipelines.targets.kubeflow.images import pinned, read
-        from pipelines.targets.kubeflow.loops import limited
+        from pipelines.compiling import ir
+        from pipelines.compiling.images import pinned, read
+        from pipelines.compiling.loops import limited
 
         chosen = limited(pinned(chosen, read(images)), parallelism)
-        claims = compiling.mounts(dataset_claim or [], cache_claim)
+        claims = ir.mounts(dataset_claim or [], cache_claim)
         arguments = chosen.arguments(param or [], params, set(claims))
     if target == "argo":
         cluster = argo_cli.connected(namespace, kube_context, stays=not no_wait)

@@ -56,10 +56,10 @@ def plan(
     from components.training.cluster import preflight
     from pipelines import catalog
     from pipelines import plan as planning
-    from pipelines.targets.kubeflow import compiling
+    from pipelines.compiling import ir
 
     chosen = catalog.load(pipeline)
-    claims = compiling.mounts(dataset_claim or [], cache_claim)
+    claims = ir.mounts(dataset_claim or [], cache_claim)
     arguments = chosen.arguments(param or [], params, None if target == "local" else set(claims))
     cluster = None if target == "local" else _cluster_at_hand(namespace, kube_context, no_check)
     known, is_known = _prices(cluster)

@@ -4,11 +4,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pipelines.compiling import images
 from pipelines.console import Console
 from pipelines.schedule_plans import Keeper, Plan, shown
 from pipelines.schedules import Schedule
 from pipelines.tables import table
-from pipelines.targets.kubeflow import images
 
 NEXT = 5  # times that are shown
 

@@ -10,8 +10,8 @@ from typing import Any, Protocol, TypeVar
 from components.errors import InputError
 from pipelines import catalog
 from pipelines.catalog import Pipeline
+from pipelines.compiling import images, ir
 from pipelines.schedules import PINNED, Schedule
-from pipelines.targets.kubeflow import compiling, images
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def check(schedule: Schedule, pins: dict[str, str]) -> Order:
             f"{schedule.version!r} has the images that it was uploaded with"
         )
     pipeline = images.pinned(catalog.load(schedule.pipeline), pins)
-    claims = compiling.mounts(schedule.dataset_claims, schedule.cache_claim)
+    claims = ir.mounts(schedule.dataset_claims, schedule.cache_claim)
     given = pipeline.accept(schedule.params)
     arguments = pipeline.complete(given, set(claims))
     if not schedule.next_times(1):

@@ -62,18 +62,18 @@ def compile(
     """Write pipelines as YAML for Kubeflow Pipelines or Argo, to review, commit and upload."""
     check_target(command, target, THERE)
     from pipelines import catalog
-    from pipelines.targets.kubeflow import compiling
-    from pipelines.targets.kubeflow.images import pinned, read
-    from pipelines.targets.kubeflow.loops import limited
+    from pipelines.compiling import ir
+    from pipelines.compiling.images import pinned, read
+    from pipelines.compiling.loops import limited
 
-    claims, pins = compiling.mounts(dataset_claim or [], cache_claim), read(images)
+    claims, pins = ir.mounts(dataset_claim or [], cache_claim), read(images)
     named = (catalog.load(name) for name in pipelines or catalog.PIPELINES)
     chosen = [limited(pinned(pipeline, pins), parallelism) for pipeline in named]
     if target == "argo":
         argo_cli.compile(chosen, output, claims, service_account)
         return
     for pipeline in chosen:
-        typer.echo(compiling.write(pipeline, output, claims))
+        typer.echo(ir.write(pipeline, output, claims))
 
 
 def upload(
@@ -96,12 +96,13 @@ def upload(
     """Upload pipelines to Kubeflow or Argo, each if it has changed."""
     check_target(command, target, THERE)
     from pipelines import catalog
+    from pipelines.compiling import ir
+    from pipelines.compiling.images import pinned, read
+    from pipelines.compiling.loops import limited
     from pipelines.console import Console
-    from pipelines.targets.kubeflow import compiling, uploading
-    from pipelines.targets.kubeflow.images import pinned, read
-    from pipelines.targets.kubeflow.loops import limited
+    from pipelines.targets.kubeflow import uploading
 
-    claims, pins = compiling.mounts(dataset_claim or [], cache_claim), read(images)
+    claims, pins = ir.mounts(dataset_claim or [], cache_claim), read(images)
     named = (catalog.load(name) for name in pipelines or catalog.PIPELINES)
     chosen = [limited(pinned(pipeline, pins), parallelism) for pipeline in named]
     console = Console(sys.stdout)

@@ -7,9 +7,9 @@ from hera.workflows import WorkflowTemplate
 
 from components.errors import InputError
 from pipelines.catalog import Pipeline
+from pipelines.compiling import ir
 from pipelines.targets.argo.reading import read
 from pipelines.targets.argo.rendering import workflow_template
-from pipelines.targets.kubeflow import compiling
 
 
 def compiled(pipeline: Pipeline, claims: dict[str, Path], service_account: str) -> WorkflowTemplate:
@@ -17,11 +17,11 @@ def compiled(pipeline: Pipeline, claims: dict[str, Path], service_account: str) 
 
     Args:
         pipeline: The pipeline.
-        claims: What all of its pods have mounted, as ``kubeflow.compiling.mounts`` returns it.
+        claims: What all of its pods have mounted, as ``pipelines.compiling.ir.mounts`` returns it.
         service_account: The service account of its pods.
     """
     with tempfile.TemporaryDirectory(prefix="trireme-") as directory:
-        compiled = read(compiling.write(pipeline, Path(directory), claims))
+        compiled = read(ir.write(pipeline, Path(directory), claims))
         return workflow_template(compiled, service_account, is_ours=True)
 
 

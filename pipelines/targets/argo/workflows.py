@@ -13,13 +13,13 @@ from typing import Any
 from hera.workflows import WorkflowTemplate
 
 from components.errors import InputError
+from components.step import in_a_loop
 from components.training.cluster.connection import Cluster
 from components.training.cluster.refusals import NotFound
 from components.training.cluster.resources import WORKFLOWS, Resource
 from pipelines.catalog import Pipeline
 from pipelines.targets.argo.loops import ROUND
 from pipelines.targets.argo.rendering import PIPELINE, VERSION, as_given
-from pipelines.targets.kubeflow.nodes import labelled
 
 TEMPLATES = Resource("argoproj.io", "v1alpha1", "workflowtemplates")
 LIMIT = 20  # workflows that are listed
@@ -176,7 +176,7 @@ def _steps(status: dict[str, Any]) -> list[Step]:
     pods.sort(key=lambda node: str(node.get("startedAt")))
     return [
         Step(
-            labelled(node.get("templateName", ""), map(int, _TURN.findall(node["name"]))),
+            in_a_loop(node.get("templateName", ""), *map(int, _TURN.findall(node["name"]))),
             node["name"],
             _STATES.get(node.get("phase", ""), node.get("phase", "").lower()),
             _took(node),

@@ -8,8 +8,7 @@ https://github.com/argoproj/argo-workflows/blob/v3.7.0/pkg/apis/workflow/v1alpha
 """
 
 import re
-from collections.abc import Iterable
-from functools import lru_cache, reduce
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -22,16 +21,6 @@ _TURN = re.compile(r"iteration-iterations\((\d+):.*\)")
 _EXECUTOR = re.compile(r"(?P<above>.*)\.(?P<step>[^.]+)\.executor(\(\d+\))?")
 
 
-def labelled(step: str, turns: Iterable[int]) -> str:
-    """Returns the name of one turn of a step.
-
-    Args:
-        step: The step.
-        turns: The turns of the loops around it, from the outside; none if there are no loops.
-    """
-    return reduce(in_a_loop, turns, step)
-
-
 def step_of(node: str) -> str:
     """Returns the step whose work a node does, with its turn; empty for a driver's.
 
@@ -42,7 +31,7 @@ def step_of(node: str) -> str:
     if not found:
         return ""
     parts = found["above"].split(".")
-    return labelled(found["step"], [int(turn[1]) for part in parts if (turn := _turn(part))])
+    return in_a_loop(found["step"], *(int(turn[1]) for part in parts if (turn := _turn(part))))
 
 
 def by_turn(tasks: list[Any], way: list[Part]) -> dict[tuple[int, ...], Any]:

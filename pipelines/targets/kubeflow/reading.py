@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from components.step import in_a_loop
 from pipelines.targets.kubeflow import nodes
 from pipelines.targets.kubeflow.connection import Connection
 from pipelines.targets.steps import Part
@@ -106,9 +107,9 @@ def steps_of(run: Run, ways: dict[str, list[Part]]) -> list[Step]:
     details = run.source.run_details.task_details if run.source.run_details else None
     found = []
     for name, way in ways.items():
-        in_a_loop = any(part.is_loop for part in way)
-        if turns := nodes.by_turn(details or [], way) if in_a_loop else {}:
-            found += [_step(nodes.labelled(name, turn), task, name) for turn, task in turns.items()]
+        is_in_a_loop = any(part.is_loop for part in way)
+        if turns := nodes.by_turn(details or [], way) if is_in_a_loop else {}:
+            found += [_step(in_a_loop(name, *turn), task, name) for turn, task in turns.items()]
         elif name in run.steps:
             found.append(run.steps[name])
     return found

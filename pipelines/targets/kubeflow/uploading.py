@@ -11,7 +11,7 @@ from typing import Any
 from components.checkout.command import git
 from components.checkout.url import SOURCE_TREE
 from pipelines.catalog import Pipeline
-from pipelines.targets.kubeflow import compiling
+from pipelines.compiling import ir
 from pipelines.targets.kubeflow.connection import Connection
 from pipelines.targets.kubeflow.refusals import AlreadyThere, NotFound
 
@@ -43,14 +43,14 @@ def upload(connection: Connection, pipeline: Pipeline, claims: dict[str, Path]) 
     Args:
         connection: The server.
         pipeline: The pipeline.
-        claims: What all of its pods have mounted, as ``compiling.mounts`` returns it.
+        claims: What all of its pods have mounted, as ``ir.mounts`` returns it.
 
     Raises:
         Refused: The server does not take it; see ``pipelines.targets.kubeflow.refusals``.
         Unavailable: The server does not answer.
     """
     with tempfile.TemporaryDirectory(prefix="trireme-") as directory:
-        file = compiling.write(pipeline, Path(directory), claims)
+        file = ir.write(pipeline, Path(directory), claims)
         content = _content(file)
         pipeline_id = _pipeline(connection, pipeline)
         found = _find(connection, pipeline_id, content)
@@ -69,7 +69,7 @@ def preview(connection: Connection, pipeline: Pipeline, claims: dict[str, Path])
         claims: As for ``upload``.
     """
     with tempfile.TemporaryDirectory(prefix="trireme-") as directory:
-        content = _content(compiling.write(pipeline, Path(directory), claims))
+        content = _content(ir.write(pipeline, Path(directory), claims))
     pipeline_id = find_pipeline(connection, pipeline.name)
     if found := _find(connection, pipeline_id, content) if pipeline_id else None:
         return _version(connection, found, is_new=False)

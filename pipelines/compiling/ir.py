@@ -1,4 +1,4 @@
-"""Compile pipelines for Kubeflow Pipelines."""
+"""Compile pipelines to kfp's intermediate representation, the YAML of Kubeflow Pipelines."""
 
 import copy
 from pathlib import Path
