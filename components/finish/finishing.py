@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from components import secrets
-from components.errors import TriremeError, first_line
+from components.errors import StepFailed, TriremeError, first_line
 from components.finish import outcome, webhook
 from components.home import in_a_pod
 from components.tracking import journal, opening, sync
@@ -115,6 +115,12 @@ def _complete(step: str, workspace: Path, pipeline_id: str) -> None:
         run_id = opening.step_run(step, workspace, whole)
     else:
         return
-    sync.sync(workspace, step, Run(run_id, pipeline_id))
+    try:
+        sync.sync(workspace, step, Run(run_id, pipeline_id))
+    except ModuleNotFoundError as error:  # this step's image is not made for models
+        raise StepFailed(
+            f"the model of step {step} is not registered: MLflow was away, and here is no "
+            f"{error.name} to do it later; have the run tried again"
+        ) from None
     if opening.is_ours():
         opening.end_if_open(run_id, journal.end_of(workspace, step))

@@ -1,6 +1,7 @@
 """components/finish: what is left to do when a run has ended, however it did."""
 
 import json
+import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
@@ -87,14 +88,9 @@ def test_of_a_run_that_failed_it_is_said_why(tmp_path, untracked):
     assert outcome.read(tmp_path, "sweep", "1", "FAILED", "as kfp says").reason == "all failed"
 
 
-@pytest.mark.parametrize(
-    ("state", "status"),
-    # Kubeflow's words; RUNNING where the last step was skipped, and where one was killed.
-    [("COMPLETE", "FINISHED"), ("FAILED", "FAILED"), ("RUNNING", "KILLED")],
-)
-def test_on_a_cluster_the_record_is_made_whole_and_closed(
-    tmp_path, untracked, mlflow_store, monkeypatch, state, status
-):
+@pytest.fixture
+def tracked(tmp_path, untracked, mlflow_store, monkeypatch):
+    """The run of a pipeline, and of two of its steps, the second of which is this process's."""
     (tmp_path / "mlflow.db").write_bytes(mlflow_store.read_bytes())
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
     client = mlflow.MlflowClient(uri)
@@ -104,19 +100,39 @@ def test_on_a_cluster_the_record_is_made_whole_and_closed(
     group = client.create_run("0", tags=tags).info.run_id
     tags = {"mlflow.parentRunId": group}
     steps = [client.create_run("0", tags=tags).info.run_id for _ in range(2)]
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    monkeypatch.setenv("MLFLOW_RUN_ID", steps[1])
+    before = mlflow.get_tracking_uri()
+    mlflow.set_tracking_uri(uri)
+    yield client, whole, steps
+    mlflow.set_tracking_uri(before)
+
+
+def test_a_model_that_cannot_be_registered_late_is_told(tmp_path, tracked, monkeypatch, capsys):
+    _, _, steps = tracked
+    with journal.opened(tmp_path, "export"):
+        journal.log_model(tmp_path / "model.onnx", "digits", tmp_path / "sample.npz", tags={})
+    journal.run_path(tmp_path, "export").write_text(steps[0])
+    monkeypatch.setitem(sys.modules, "onnx", None)  # as where it is not installed
+    finish("COMPLETE", "", "pytorch-training", "run-1", "", tmp_path)
+    said = capsys.readouterr()
+    assert "warning: the model of step export is not registered: MLflow was away" in said.out
+    assert "Traceback" not in said.err
+
+
+@pytest.mark.parametrize(
+    ("state", "status"),
+    # Kubeflow's words; RUNNING where the last step was skipped, and where one was killed.
+    [("COMPLETE", "FINISHED"), ("FAILED", "FAILED"), ("RUNNING", "KILLED")],
+)
+def test_on_a_cluster_the_record_is_made_whole_and_closed(tmp_path, tracked, state, status):
+    client, whole, steps = tracked
     # A step that MLflow was away for.
     with journal.opened(tmp_path, "train"):
         journal.log_metrics({"loss": 0.5})
         journal.log_tags({"git.commit": "abc"})
     journal.run_path(tmp_path, "train").write_text(steps[0])
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    monkeypatch.setenv("MLFLOW_RUN_ID", steps[1])
-    before = mlflow.get_tracking_uri()
-    mlflow.set_tracking_uri(uri)
-    try:
-        finish(state, "", "pytorch-training", "run-1", "", tmp_path)
-    finally:
-        mlflow.set_tracking_uri(before)
+    finish(state, "", "pytorch-training", "run-1", "", tmp_path)
     assert client.get_run(steps[0]).data.metrics == {"loss": 0.5}
     assert client.get_run(whole).info.status == status
     assert client.get_run(whole).data.tags["git.commit"] == "abc"
