@@ -13,20 +13,33 @@ import yaml
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from components import images
+from pipelines.catalog import PIPELINES
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 OVERLAYS = ["kind", "kubeflow", "argo", "aliyun"]
 VERSIONS = ["1.30", "1.36"]  # the oldest and the newest of Kubernetes that we say works
 PARTS = ("kueue.x-k8s.io/", "scheduling.volcano.sh/", "monitoring.coreos.com/")
 """API groups of other people, which Kubernetes' own schemas do not have."""
+ARGO = "argoproj.io/"
+"""The group of the pipelines, which are golden files themselves."""
 
 pytestmark = pytest.mark.skipif(not shutil.which("kubectl"), reason="kubectl is not installed")
 
 
 @functools.cache
-def text(overlay):
+def rendered(overlay):
+    """Returns an overlay's YAML: what is Argo's, which are the pipelines, and all else."""
     command = ["kubectl", "kustomize", str(MANIFESTS / "overlays" / overlay)]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    parts = done.stdout.split("\n---\n")
+    return [
+        "\n---\n".join(part for part in parts if part.startswith(f"apiVersion: {ARGO}") == of_argo)
+        for of_argo in (True, False)
+    ]
+
+
+def text(overlay):
+    return rendered(overlay)[1]
 
 
 @functools.cache
@@ -145,6 +158,36 @@ def test_nothing_but_what_is_said_reaches_or_is_reached(overlay):
     assert blocks
     for block in blocks:  # nothing reaches what hands out a node's credentials
         assert {"169.254.0.0/16", "100.100.100.200/32"} & set(block["except"])
+
+
+def test_argo_has_every_pipeline_and_runs_none_by_itself():
+    made = list(yaml.load_all(rendered("argo")[0], yaml.CSafeLoader))
+    assert {thing["metadata"]["namespace"] for thing in made} == {"trireme"}
+    templates = {
+        thing["metadata"]["name"]: thing["spec"]["serviceAccountName"]
+        for thing in made
+        if thing["kind"] == "WorkflowTemplate"
+    }
+    assert templates == dict.fromkeys(PIPELINES, "trireme")
+    (schedule,) = [thing["spec"] for thing in made if thing["kind"] == "CronWorkflow"]
+    assert schedule["workflowSpec"]["workflowTemplateRef"]["name"] in templates
+    assert schedule["suspend"] is True
+
+
+def test_argo_makes_pods_that_pod_security_restricted_lets_in():
+    """As argo-workflows v4.1.2 workflow/controller/workflowpod.go makes them of these."""
+    (settings,) = [
+        {key: yaml.safe_load(value) for key, value in thing["data"].items()}
+        for thing in everything("argo")
+        if thing["metadata"]["name"] == "workflow-controller-configmap"
+    ]
+    pod = settings["workflowDefaults"]["spec"]["securityContext"]
+    assert pod["runAsNonRoot"] and pod["runAsUser"] > 0
+    assert pod["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in ("mainContainer", "executor"):
+        security = settings[container]["securityContext"]
+        assert security["allowPrivilegeEscalation"] is False
+        assert security["capabilities"] == {"drop": ["ALL"]}
 
 
 def test_the_account_of_the_steps_has_one_name():

@@ -51,7 +51,7 @@ def template(manifest: dict[str, Any], name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", list(PIPELINES))
 def test_golden_files(name: str, golden: Callable[[str, str], None]) -> None:
     golden(
-        f"argo-{name}.yaml",
+        f"../../manifests/pipelines/{name}.yaml",
         workflow_template(read(GOLDEN / f"{name}.yaml"), is_ours=True).to_yaml(),
     )
 

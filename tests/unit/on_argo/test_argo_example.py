@@ -1,0 +1,39 @@
+"""The example of a schedule in manifests/: what "trireme schedule --target argo" would make."""
+
+from collections.abc import Callable
+from typing import Any
+
+from components.training.cluster.refusals import NotFound
+from components.training.cluster.resources import Resource
+from components.training.manifests import to_yaml
+from images import build
+from pipelines.schedules import LATEST, Schedule
+from pipelines.targets.argo.rendering import SERVICE_ACCOUNT
+from pipelines.targets.argo.schedules import ArgoSchedules
+from pipelines.targets.argo.workflows import TEMPLATES
+
+SCHEDULE = Schedule(
+    name="nightly-retraining",
+    pipeline="retraining",
+    cron="0 3 * * *",
+    params={"code_url": build.SOURCE},
+    version=LATEST,
+    paused=True,
+)
+
+
+class Cluster:
+    """A cluster that has the pipelines, and no schedule yet."""
+
+    namespace = "trireme"
+
+    def get(self, resource: Resource, name: str, namespace: str) -> dict[str, Any]:
+        if resource == TEMPLATES:
+            return {"metadata": {"name": name}}
+        raise NotFound(name)
+
+
+def test_golden_schedule(golden: Callable[[str, str], None]) -> None:
+    keeper = ArgoSchedules(Cluster(), SERVICE_ACCOUNT)  # type: ignore[arg-type]
+    (plan,) = keeper.plan([SCHEDULE], {})
+    golden("../../manifests/pipelines/nightly-retraining.yaml", to_yaml(plan.wanted.manifest))
