@@ -46,8 +46,8 @@ ACCELERATOR := cpu
 images:  ## build all images, or IMAGES="base pytorch"; ACCELERATOR=cuda for GPUs; BUILD_OPTIONS
 	$(PYTHON) images/build.py --accelerator $(ACCELERATOR) $(IMAGES)
 
-images-test: .venv/dev.stamp  ## the images that are built: what is in them, and a run in them
-	$(BIN)/pytest -m images tests/images
+images-test: .venv/dev.stamp  ## what is in the images, or IMAGES="base pytorch", and a run in them
+	$(BIN)/pytest -m images --built="$(IMAGES)" tests/images
 
 cluster-up:  ## a cluster in Docker with all that runs need; see manifests/cluster-up.sh
 	manifests/cluster-up.sh

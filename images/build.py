@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,9 +29,13 @@ BUILDERS = ("podman", "buildah", "docker")
 SOURCE = "https://github.com/trireme/trireme"
 
 
-def builder() -> str | None:
-    """Returns the first builder that is there and, docker's server included, works."""
-    for name in BUILDERS:
+def builder(names: Sequence[str] = BUILDERS) -> str | None:
+    """Returns the first builder that is there and, docker's server included, works.
+
+    Args:
+        names: Which are tried.
+    """
+    for name in names:
         if (
             shutil.which(name)
             and not subprocess.run([name, "info"], capture_output=True).returncode
@@ -57,7 +62,7 @@ def command(program: str, name: str, accelerator: str, revision: str) -> list[st
         program: One of ``BUILDERS``.
         name: The image.
         accelerator: ``cpu`` or ``cuda``.
-        revision: The commit that it is built from.
+        revision: The commit that it is built from; nothing if that is not known.
     """
     lock = LOCKS.get(name, name)
     arguments = {
@@ -79,9 +84,14 @@ def command(program: str, name: str, accelerator: str, revision: str) -> list[st
 
 
 def revision() -> str:
-    """Returns the commit that the tree is at; ``-dirty`` at its end says that files differ."""
+    """Returns the commit that the tree is at; ``-dirty`` at its end says that files differ.
+
+    It is empty where that is not known: the tree is no git checkout, or git will not read it.
+    """
+    if not (ROOT / ".git").exists() or not shutil.which("git"):
+        return ""
     describe = ["git", "-C", str(ROOT), "describe", "--always", "--abbrev=40", "--dirty"]
-    return subprocess.run(describe, check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run(describe, capture_output=True, text=True).stdout.strip()
 
 
 def main() -> int:
@@ -93,14 +103,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(IMAGES)}")
     parser.add_argument("--accelerator", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--builder", choices=BUILDERS, help="by default the first that works")
     options = parser.parse_args()
     if unknown := set(options.names) - set(IMAGES):
         parser.error(f"no image {', '.join(sorted(unknown))}: there are {', '.join(IMAGES)}")
-    program = builder()
+    wanted = [options.builder] if options.builder else BUILDERS
+    program = builder(wanted)
     if program is None:
-        print(f"error: no builder works; install one of {', '.join(BUILDERS)}", file=sys.stderr)
+        print(f"error: no builder works; install one of {', '.join(wanted)}", file=sys.stderr)
         return 2
     commit = revision()
+    if not commit:
+        print(f"note: {ROOT} is at no commit that git knows; the images name none", file=sys.stderr)
     for name in options.names or IMAGES:
         done = subprocess.run(command(program, name, options.accelerator, commit))
         if done.returncode:

@@ -1,7 +1,9 @@
 """images/build.py: how images are built; tests/images looks at what comes of it."""
 
 import itertools
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -73,6 +75,7 @@ def test_every_image_that_a_compiled_step_names_is_built():
     [
         (["nonsense"], "/usr/bin:/bin", "no image nonsense: there are base, pytorch"),
         (["base"], "/nonexistent", "no builder works; install one of podman, buildah, docker"),
+        (["--builder", "docker"], "/nonexistent", "no builder works; install one of docker"),
     ],
 )
 def test_what_cannot_be_built_is_said_in_a_sentence(given, path, words):
@@ -83,3 +86,26 @@ def test_what_cannot_be_built_is_said_in_a_sentence(given, path, words):
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("parent", ["", "another"])
+def test_a_tree_that_is_no_checkout_is_built_all_the_same(parent, tmp_path, make_repository):
+    """Even if it lies in a checkout of something else, which has another commit."""
+    make_repository("another").commit("text")
+    tree = tmp_path / parent / "tarball"
+    for folder in ("images", "components"):
+        (tree / folder).mkdir(parents=True)
+        for file in (build.ROOT / folder).glob("*.py"):
+            shutil.copy(file, tree / folder)
+    podman = tree / "podman"
+    podman.write_text('#!/bin/sh\necho "$@"\n')
+    podman.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, str(tree / "images/build.py"), "base"],
+        env={"PATH": f"{tree}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == f"note: {tree} is at no commit that git knows; the images name none\n"
+    assert "REVISION= " in done.stdout
