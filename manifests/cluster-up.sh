@@ -1,10 +1,16 @@
 #!/bin/sh
-# A cluster in Docker with all that a pipeline needs; again, it brings an existing one up to date.
-# Each step can be given by hand. Needs docker, kind and kubectl, and the images of make images.
+# A cluster in Docker with all that a pipeline needs, and a run of the default pipeline; again, it
+# brings an existing one up to date. Each step can be given by hand. Needs docker, kind v0.30 or later,
+# kubectl and Python; CODE_URL says where the cluster finds this repository.
 set -eu
 cd "$(dirname "$0")"
 . ./versions.env
-# 1. One node. The policies of the network need kindnet of kind v0.24 or later.
+CODE_URL=${CODE_URL:-https://github.com/trireme/trireme}
+for program in docker kind kubectl python3; do
+    command -v $program >/dev/null || { echo "error: there is no $program" >&2; exit 2; }
+done
+
+# 1. One node. The policies of the network need its kindnet.
 kind get clusters | grep -qx trireme || kind create cluster --name trireme --image "$KIND_NODE"
 kubectl config use-context kind-trireme
 
@@ -22,14 +28,15 @@ kubectl get namespace argo >/dev/null 2>&1 || kubectl create namespace argo
 kubectl apply --server-side --namespace argo --filename \
     "https://github.com/argoproj/argo-workflows/releases/download/$ARGO_WORKFLOWS/install.yaml"
 
-# 4. Our images, which no registry has yet.
-kubectl kustomize overlays/kind | sed -n 's/.*image: \(ghcr.io\/trireme\/.*\)/\1/p' | sort -u |
-    while read -r image; do kind load docker-image --name trireme "$image"; done
-for name in base pytorch tensorflow; do
-    kind load docker-image --name trireme "ghcr.io/trireme/$name:0.1.0"
-done
+# 4. Our images, which no registry has yet: all that the manifests name.
+images=$(kubectl kustomize overlays/kind | sed -n 's|.*image: \(ghcr.io/trireme/.*\)|\1|p' | sort -u)
+# shellcheck disable=SC2046
+python3 ../images/build.py --builder docker $(echo "$images" | sed 's|.*/\(.*\):.*|\1|')
+for image in $images; do kind load docker-image --name trireme "$image"; done
 
 # 5. Our manifests. Secrets need their namespaces, and what is started needs the Secrets.
+kubectl wait --for condition=Established --timeout 2m \
+    crd/workflowtemplates.argoproj.io crd/cronworkflows.argoproj.io
 kubectl apply --server-side --force-conflicts --kustomize overlays/kind
 ./secrets.sh
 kubectl --namespace argo rollout restart deployment workflow-controller
@@ -38,5 +45,24 @@ kubectl --namespace argo rollout restart deployment workflow-controller
 kubectl --namespace kubeflow rollout status deployment training-operator --timeout 10m
 kubectl --namespace argo rollout status deployment workflow-controller --timeout 10m
 kubectl --namespace trireme-tracking rollout status statefulset postgresql --timeout 10m
+kubectl --namespace trireme-tracking rollout status deployment minio --timeout 10m
 kubectl --namespace trireme-tracking rollout status deployment mlflow --timeout 10m
+
+# 7. A run of the default pipeline.
+run=$(kubectl create --output name --filename - <<END
+apiVersion: argoproj.io/v1alpha1
+kind: Workflow
+metadata:
+  namespace: trireme
+  generateName: pytorch-training-
+spec:
+  workflowTemplateRef: {name: pytorch-training}
+  arguments:
+    parameters:
+    - {name: code_url, value: "$CODE_URL"}
+END
+)
+kubectl --namespace trireme wait --for condition=Completed --timeout 30m "$run"
+kubectl --namespace trireme get "$run"
 echo "MLflow: kubectl --namespace trireme-tracking port-forward service/mlflow 5000"
+[ "$(kubectl --namespace trireme get "$run" --output 'jsonpath={.status.phase}')" = Succeeded ]
