@@ -6,7 +6,7 @@ from images import build
 from tests.images.containers import Containers, engine, inspected, is_built
 
 GB = 1_000_000_000
-BUDGET = {"base": 0.4 * GB, "pytorch": 1.5 * GB, "mpi": 1.6 * GB}
+BUDGET = {"base": 0.3 * GB, "pytorch": 1.5 * GB, "mpi": 1.6 * GB}
 
 pytestmark = pytest.mark.images
 

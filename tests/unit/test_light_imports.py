@@ -1,5 +1,6 @@
 """Importing a component loads no framework: each step would pay for it at its start."""
 
+import ast
 import json
 import subprocess
 import sys
@@ -72,6 +73,29 @@ def test_no_component_loads_a_framework_or_mlflow_nor_its_work_kfp():
     assert {"components.training.local.runner", "components.tracking.sync"} <= set(names)
     face = ("components.checkout.component", "kfp")  # the first of all component.py
     assert loaded(["torch", "tensorflow", "mlflow", "kfp"], names) == [face]
+
+
+def work_of_base() -> set[str]:
+    """Returns our modules that the steps in the base image import when they run."""
+    steps = [
+        step
+        for face in (ROOT / "components").glob("*/component.py")
+        for step in ast.parse(face.read_text()).body
+        if isinstance(step, ast.FunctionDef)
+        and "base_image=BASE" in ast.unparse(step.decorator_list[0])
+    ]
+    imports = [
+        each for step in steps for each in ast.walk(step) if isinstance(each, ast.ImportFrom)
+    ]
+    names = {f"{each.module}.{alias.name}" for each in imports for alias in each.names}
+    names |= {str(each.module) for each in imports}
+    return names & set(modules_of_components())
+
+
+def test_no_step_of_the_base_image_needs_numpy_which_is_not_there():
+    names = work_of_base()
+    assert {"components.checkout.git", "components.training.launch"} <= names
+    assert loaded(["numpy"], [*sorted(names), "components.dataset.sources.builtin"]) == []
 
 
 def test_the_command_line_loads_nothing_heavy_before_it_knows_what_to_do():
