@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from components.deployment.kinds import check_kind
 from components.errors import InputError
 from components.images import PYTORCH
 from pipelines.job_cli import Context, Namespace
@@ -37,7 +38,7 @@ def deploy(
     from components.deployment import model as deployed
     from components.training.cluster.connection import PATIENCE, PATIENCE_OF_A_PERSON, Cluster
 
-    deployed.check_kind("--as", kind)
+    check_kind("--as", kind)
     if kind == "kserve" and image != PYTORCH:
         raise InputError("--image: goes with --as deployment; KServe has images of its own")
     cluster = Cluster(

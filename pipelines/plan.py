@@ -11,7 +11,7 @@ from components.cost import prices, table
 from components.cost.bill import Bill
 from components.cost.prices import Prices
 from components.dataset.volumes import CACHE
-from components.deployment import plans
+from components.deployment import looks
 from components.errors import InputError
 from components.training.cluster import preflight
 from components.training.cluster.checks import Finding, check_all
@@ -133,7 +133,7 @@ def of_pipeline(
     steps, trainings = images(pipeline.graph.pipeline_spec), pipeline.trainings(arguments)
     training_alone = of_job(render(trainings.job), known)
     Bill(arguments["budget"], known).open(training_alone.manifest)
-    deploying = plans.rights(arguments["deploy"]) if arguments.get("deploy") else []
+    deploying = looks.rights(arguments["deploy"]) if arguments.get("deploy") else []
     return replace(
         training_alone,
         steps=[(step, _image(image, arguments)) for step, image in steps],

@@ -5,7 +5,7 @@ from typing import Any
 
 from kfp import dsl
 
-from components.deployment import model
+from components.deployment.kinds import check_kind
 from components.images import of_framework
 from components.retraining.component import compare
 from components.secrets import DEFAULTS
@@ -134,7 +134,7 @@ def check(parameters: dict[str, Any], claims: Collection[str] | None = None) -> 
     of_framework(parameters["framework"], training.IMAGES)
     training.check(parameters["framework"], parameters, claims)
     if parameters["deploy"]:
-        model.check_kind("deploy", parameters["deploy"])
+        check_kind("deploy", parameters["deploy"])
         if claims is None:
             Cluster()  # refuses in a sentence where there is none
 

@@ -15,18 +15,17 @@ from components.dataset import description, mounted
 from components.dataset.component import dataset
 from components.dataset.sources import source_of
 from components.deployment.component import deploy
-from components.evaluation import evaluate as evaluation
+from components.evaluation import asked
 from components.evaluation.component import evaluate
-from components.export import export as exporting
 from components.export.component import export
 from components.finish.component import finish
 from components.images import OF_REPLICAS, PYTORCH, TENSORFLOW
-from components.tracking import pipeline_run
+from components.tracking import pipeline_run, registry
 from components.training import launch
 from components.training.component import train
 from components.training.description.job import TrainingJob
 from components.training.manifests import render
-from components.training.result import load
+from components.training.result import naming
 
 CONFIG = dsl.PipelineConfig(
     workspace=dsl.WorkspaceConfig(
@@ -326,6 +325,6 @@ def check(
     """
     check_training(framework, parameters, claims)
     secrets.check("webhook_secret", parameters["webhook_secret"])
-    evaluation.check(*(parameters[name] for name in ("min_accuracy", "gate", "evaluation")))
-    load.check(parameters.get("model_factory", ""))
-    exporting.check(parameters["model_name"])
+    asked.check(*(parameters[name] for name in ("min_accuracy", "gate", "evaluation")))
+    naming.check(parameters.get("model_factory", ""))
+    registry.check_name(parameters["model_name"])

@@ -2,16 +2,29 @@
 
 from typing import Any
 
+from components.deployment import applying
 from components.deployment.applying import REVISION, Manifest, find, named
 from components.deployment.rollout import Look, Superseded, is_ready
 from components.deployment.trouble import UNCREATED, Pod, Trouble
 from components.training.cluster.connection import Cluster
+from components.training.cluster.preflight import Right
 from components.training.cluster.resources import PODS, Resource
 
 REPLICA_SETS = Resource("apps", "v1", "replicasets")
 
 # https://kserve.github.io/website/docs/reference/crd-api#servingkserveiov1beta1
 _FAILED = ("InvalidSpec", "BlockedByFailedLoad")
+
+
+def rights(kind: str) -> list[Right]:
+    """Returns what has to be allowed to whoever deploys a model.
+
+    Args:
+        kind: ``deployment`` or ``kserve``.
+    """
+    if kind == "kserve":
+        return applying.rights(["InferenceService"], ())
+    return applying.rights(["Deployment", "Service"], (REPLICA_SETS,))
 
 
 def at_deployment(cluster: Cluster, applied: Manifest) -> Look:

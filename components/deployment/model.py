@@ -5,28 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from components.deployment import deploying, plans, registered
-from components.errors import InputError
+from components.deployment.kinds import check_kind
 from components.tracking import store
 from components.training.cluster.connection import Cluster
 
-KINDS = ("deployment", "kserve")
-"""The ways in which a cluster serves a model."""
-
 TIMEOUT = 600  # seconds
-
-
-def check_kind(field: str, kind: str) -> None:
-    """Refuses a way to deploy that there is not.
-
-    Args:
-        field: What it is given as.
-        kind: The way.
-
-    Raises:
-        InputError: One sentence that says so.
-    """
-    if kind not in KINDS:
-        raise InputError(f"{field} {kind!r}: must be {' or '.join(KINDS)}")
 
 
 def deploy(
@@ -41,7 +24,7 @@ def deploy(
 
     Args:
         model: ``MODEL``, ``MODEL@ALIAS`` or ``MODEL/VERSION``.
-        kind: One of ``KINDS``.
+        kind: One of ``kinds.KINDS``.
         image: For a Deployment: has MLflow and what the model needs.
         timeout: Seconds in which it has to come up.
         cluster: The cluster, with the namespace.

@@ -9,7 +9,6 @@ from components.deployment.asking import OpenInferencePod, ScoringPod
 from components.deployment.deploying import Plan
 from components.deployment.registered import Brought
 from components.training.cluster.connection import Cluster
-from components.training.cluster.preflight import Right
 
 # https://github.com/SeldonIO/MLServer/blob/1.7.1/runtimes/mlflow/mlserver_mlflow/metadata.py
 UNNAMED = "input-0"  # what MLServer calls an input without a name
@@ -72,17 +71,6 @@ def as_kserve(brought: Brought) -> Plan:
         dtype=pairs[0].inputs.dtype,
     )
     return Plan(model, [rendered], pairs, looks.at_inference_service, ask)
-
-
-def rights(kind: str) -> list[Right]:
-    """Returns what has to be allowed to whoever deploys a model.
-
-    Args:
-        kind: ``deployment`` or ``kserve``.
-    """
-    if kind == "kserve":
-        return applying.rights(["InferenceService"], ())
-    return applying.rights(["Deployment", "Service"], (looks.REPLICA_SETS,))
 
 
 def place(cluster: Cluster, plan: Plan) -> Place:

@@ -28,7 +28,6 @@ class Classification:
     """
 
     score = SCORE
-    figures = ("accuracy", "macro_f1", "log_loss", "roc_auc")
 
     def __init__(self, names: list[str]) -> None:
         self._names = names

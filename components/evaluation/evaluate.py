@@ -2,17 +2,17 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from components.errors import InputError, StepFailed
+from components.errors import StepFailed
 from components.evaluation import own as owning
+from components.evaluation.asked import Gate, Own
 from components.evaluation.figures import Evaluation
-from components.evaluation.gate import BETTER, Comparison, Gate, compare, judge, reached
+from components.evaluation.gate import BETTER, Comparison, compare, judge, reached
 from components.evaluation.held_out import held_out
-from components.evaluation.kinds import BY_CLASS, FIGURES, class_names, measured
-from components.evaluation.own import Own
+from components.evaluation.kinds import class_names, measured
 from components.export.onnx_file import load_onnx
 from components.tracking import journal
 from components.tracking.registry import CHAMPION, Champion
@@ -67,25 +67,6 @@ class _Evaluated(NamedTuple):
     evaluation: Evaluation
     weights: int
     scores_of: Callable[[Champion], np.ndarray]
-
-
-def check(min_accuracy: float, gate: dict[str, Any], evaluation: dict[str, Any]) -> None:
-    """Refuses a gate or an evaluation that cannot be.
-
-    Raises:
-        InputError: ``min_accuracy`` is not between 0 and 1, or one of the others no description.
-    """
-    if not 0 <= min_accuracy <= 1:
-        raise InputError(f"min_accuracy {min_accuracy}: must be between 0 and 1")
-    parsed = Gate.read("gate", gate)
-    if owning.parsed(evaluation):
-        return  # which finds whatever it finds
-    for name in (*parsed.least, *parsed.most):
-        if name not in FIGURES and not name.startswith(BY_CLASS):
-            raise InputError(
-                f"gate: there is no figure {name!r}, but {', '.join(FIGURES)}, and of each class "
-                "precision_CLASS and recall_CLASS"
-            )
 
 
 def evaluate(

@@ -1,48 +1,15 @@
 """The gate: whether a model is good enough to be exported, and better than the one in use."""
 
 from collections.abc import Mapping
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from pydantic import Field
 
+from components.evaluation.asked import Gate
 from components.evaluation.bootstrap import interval, resampled
 from components.evaluation.figures import Classes, Score, words
-from components.part import Part
 
 KNOWN = 12  # figures that are named when another is asked for
-
-Share = Annotated[float, Field(ge=0, le=1)]
-Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Bound = Annotated[float, Field(allow_inf_nan=False)]
-
-
-class Gate(Part):
-    """What a model has to reach to be exported, and to take the champion's place.
-
-    A model is better than the champion by its accuracy, 0 to 1; by the mean absolute error of a
-    regression; by a language model's loss per token, in nats; by what a program of one's own
-    leaves in ``scores.npy``.
-    """
-
-    least: dict[str, Bound] = {}
-    """Figures by name that have to be at least so much: ``{"accuracy": 0.9, "recall_7": 0.8}``."""
-
-    most: dict[str, Bound] = {}
-    """Figures by name that may be at most so much: ``{"rmse": 2.5}``."""
-
-    better_by: Amount = 0.0
-    """How much better than the champion it has to be on the same held-out samples."""
-
-    confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.95
-    """How sure that has to be: the share of bootstrap samples in which it is."""
-
-    tolerance: Amount | None = None
-    """A model with fewer weights may be worse by this much; none: it may not."""
-
-    class_loss: Share | None = None
-    """How much of its recall no class may lose against the champion; none: whatever it may be."""
-
 
 BETTER = Gate()
 

@@ -13,12 +13,6 @@ from components.training.result.trained import Answer, NotLoadable
 
 Measure = Classification | Regression | Language
 
-FIGURES = (*Classification.figures, *Regression.figures, *Language.figures)
-"""All that is found out about models of one kind or another."""
-
-BY_CLASS = ("precision_", "recall_")
-"""What the names of figures of one class begin with."""
-
 
 def measured(answer: Answer, samples: HeldOut, names: list[str]) -> Measure:
     """Asks a model about all samples and takes in its answers.

@@ -29,7 +29,6 @@ class Language:
     """
 
     score = SCORE
-    figures = ("perplexity", "loss", "bits_per_token", "token_accuracy")
 
     def __init__(self) -> None:
         self._losses: list[np.ndarray] = []

@@ -6,8 +6,8 @@ from typing import Any
 
 from components.evaluation import own as owning
 from components.evaluation import report as page
-from components.evaluation.evaluate import Verdict, check, evaluate, evaluate_with
-from components.evaluation.gate import Gate
+from components.evaluation.asked import Gate, check, parsed
+from components.evaluation.evaluate import Verdict, evaluate, evaluate_with
 from components.tracking import journal, registry
 
 
@@ -48,7 +48,7 @@ def evaluate_and_report(
         What the gate says.
     """
     check(min_accuracy, gate, evaluation)
-    own, place = owning.parsed(evaluation), Path(workspace)
+    own, place = parsed(evaluation), Path(workspace)
     champion = registry.champion_for(model_name, place, trained=bool(own))
     asked = Path(model), Path(data), Path(code)
     against = Gate.read("gate", gate), champion

@@ -20,13 +20,12 @@ import tempfile
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from components.errors import InputError, StepFailed, exit_in_words
+from components.evaluation.asked import Own
 from components.evaluation.figures import Evaluation, Score, words
-from components.part import Part
 from components.tracking import environment
 from components.training.blame import TAIL
 from components.training.result.trained import NotLoadable
@@ -37,33 +36,6 @@ SCORES = "scores.npy"
 
 FOUND = "evaluation"
 """EVALUATION_DIR in the run workspace."""
-
-
-class Own(Part):
-    """A program that evaluates a model."""
-
-    entrypoint: str
-    """The program, a .py file in the repository."""
-
-    args: list[str] = []
-    """Its arguments."""
-
-
-def parsed(options: dict[str, Any]) -> Own | None:
-    """Returns the program that a pipeline's parameter describes; None where it is empty.
-
-    Raises:
-        InputError: One sentence that says what is wrong.
-    """
-    if not options:
-        return None
-    own = Own.read("evaluation", options)
-    path = Path(own.entrypoint)
-    if path.suffix != ".py" or path.is_absolute() or ".." in path.parts:
-        raise InputError(
-            f"evaluation.entrypoint {own.entrypoint!r}: must be a .py file in the repository"
-        )
-    return own
 
 
 def run(

@@ -15,7 +15,6 @@ class Regression:
     """Takes in the answers of a model that foretells one or several numbers."""
 
     score = SCORE
-    figures = ("mean_absolute_error", "rmse", "largest_error", "r2")
 
     def __init__(self) -> None:
         self._said: list[np.ndarray] = []

@@ -1,12 +1,11 @@
 """Export a trained model to files that run without its training code, and prove them right."""
 
-import re
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from components.errors import InputError, StepFailed
+from components.errors import StepFailed
 from components.evaluation.held_out import held_out, predict
 from components.export import pytorch, tensorflow
 from components.export.agreement import TOLERANCES, differ
@@ -38,18 +37,6 @@ class Exported(NamedTuple):
     path: Path
     differences: dict[str, float]
     samples: int
-
-
-def check(name: str) -> None:
-    """Refuses a name that MLflow's model registry does not take.
-
-    Raises:
-        InputError: The name is empty or holds ``/``, ``:`` or a control character.
-    """
-    if not name.strip() or re.search(r"[/:\x00-\x1f\x7f'\"]", name):
-        raise InputError(
-            f"model_name {name!r}: must be a name, without slash, colon, quotes or line breaks"
-        )
 
 
 def export(

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from components.errors import StepFailed, TriremeError
 from components.evaluation import own as owning
+from components.evaluation.asked import parsed
 from components.evaluation.figures import Evaluation
 from components.evaluation.held_out import TEST, VALIDATION, has_samples, held_out
 from components.evaluation.kinds import class_names, measured
@@ -75,7 +76,7 @@ def _attempt(
     passthrough: dict[str, Any],
     budget: float,
 ) -> Tried:
-    own = owning.parsed(measure.evaluation)
+    own = parsed(measure.evaluation)
     trained = launch.train(
         job, own_place, passthrough, own.entrypoint if own else "", budget, is_whole_run=False
     )

@@ -7,6 +7,7 @@ champion holds a lock: a registered model called ``NAME.promotion``, which only 
 
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -26,6 +27,18 @@ BEFORE = "champion.before"
 
 POLL = 0.2  # seconds between two tries to get the lock
 STALE = 300.0  # seconds after which its holder, who needs a moment, must be dead
+
+
+def check_name(name: str) -> None:
+    """Refuses a name that MLflow's model registry does not take.
+
+    Raises:
+        InputError: The name is empty or holds ``/``, ``:`` or a control character.
+    """
+    if not name.strip() or re.search(r"[/:\x00-\x1f\x7f'\"]", name):
+        raise InputError(
+            f"model_name {name!r}: must be a name, without slash, colon, quotes or line breaks"
+        )
 
 
 class Champion(NamedTuple):

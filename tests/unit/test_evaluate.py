@@ -18,8 +18,9 @@ from torch import nn
 
 from components.errors import InputError
 from components.evaluation import outputs, plots, progress, report
+from components.evaluation.asked import check
 from components.evaluation.classification import Classification
-from components.evaluation.evaluate import Judged, Verdict, check, evaluate
+from components.evaluation.evaluate import Judged, Verdict, evaluate
 from components.evaluation.held_out import BATCH
 from components.tracking import journal
 

@@ -13,6 +13,7 @@ from components.export import export as exporting
 from components.export.export import export
 from components.export.isolated import isolated
 from components.tracking import journal
+from components.tracking.registry import check_name
 from components.trainers.pytorch import classifier
 from components.training.result.trained import TrainedModel
 
@@ -375,10 +376,10 @@ def test_the_tolerance_grows_with_the_answers(scale, difference, accepted):
 
 @pytest.mark.parametrize("name", ["classifier", "my model", "a.b-c_d", "modèle"])
 def test_names_that_the_registry_takes_are_accepted(name):
-    exporting.check(name)
+    check_name(name)
 
 
 @pytest.mark.parametrize("name", ["", "  ", "a/b", "a:b", "a\nb", "it's", 'a"b', "a\x00b"])
 def test_names_that_the_registry_does_not_take_are_refused(name):
     with pytest.raises(InputError, match="model_name"):
-        exporting.check(name)
+        check_name(name)

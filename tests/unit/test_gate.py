@@ -5,10 +5,10 @@ import pytest
 from scipy.stats import bootstrap
 
 from components.errors import InputError
+from components.evaluation.asked import Gate, check
 from components.evaluation.classification import SCORE
-from components.evaluation.evaluate import check
 from components.evaluation.figures import Classes
-from components.evaluation.gate import BETTER, Gate, compare, judge, reached
+from components.evaluation.gate import BETTER, compare, judge, reached
 
 CLASSES = Classes(["ant", "bee"], [], [], [], [], ([], [], []))
 

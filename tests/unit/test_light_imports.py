@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import components
+from pipelines.catalog import PIPELINES
 
 ROOT = Path(components.__file__).parents[1]
 
@@ -92,10 +93,11 @@ def work_of_base() -> set[str]:
     return names & set(modules_of_components())
 
 
-def test_no_step_of_the_base_image_needs_numpy_which_is_not_there():
-    names = work_of_base()
+def test_the_base_image_needs_no_numpy_for_its_steps_nor_for_pipelines():
+    names = work_of_base() | {"components.dataset.sources.builtin"}
     assert {"components.checkout.git", "components.training.launch"} <= names
-    assert loaded(["numpy"], [*sorted(names), "components.dataset.sources.builtin"]) == []
+    modules = [f"pipelines.{name.replace('-', '_')}" for name in PIPELINES]
+    assert loaded(["numpy"], [*sorted(names), *modules, "pipelines.plan"]) == []
 
 
 def test_the_command_line_loads_nothing_heavy_before_it_knows_what_to_do():

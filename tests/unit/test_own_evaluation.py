@@ -7,9 +7,8 @@ import pytest
 
 from components.errors import InputError, StepFailed
 from components.evaluation import own, report
-from components.evaluation.evaluate import check, evaluate_with
-from components.evaluation.gate import Gate
-from components.evaluation.own import Own
+from components.evaluation.asked import Gate, Own, check
+from components.evaluation.evaluate import evaluate_with
 from components.tracking.registry import Champion
 
 PROGRAM = """

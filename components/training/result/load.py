@@ -1,26 +1,11 @@
 """What a training program leaves in MODEL_DIR, and how it becomes a model again."""
 
-import re
 from pathlib import Path
 
-from components.errors import InputError
 from components.training.result import pytorch, sharded, tensorflow
 from components.training.result.trained import NotLoadable, TrainedModel
 
 SAVED_MODEL = "saved_model.pb"  # the file that makes a folder a SavedModel
-
-
-def check(factory: str) -> None:
-    """Refuses what cannot name a factory.
-
-    Args:
-        factory: As for ``load_model``.
-
-    Raises:
-        InputError: It is neither empty nor of the form ``module:callable``.
-    """
-    if factory and not re.fullmatch(r"[\w.]+:\w+", factory):
-        raise InputError(f"model_factory {factory!r}: must be module:callable, as in train:Net")
 
 
 def load_model(directory: Path, code: Path, entrypoint: str, factory: str = "") -> TrainedModel:

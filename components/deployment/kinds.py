@@ -1,0 +1,20 @@
+"""The ways in which a registered model is deployed."""
+
+from components.errors import InputError
+
+KINDS = ("deployment", "kserve")
+"""The ways in which a cluster serves a model."""
+
+
+def check_kind(field: str, kind: str) -> None:
+    """Refuses a way to deploy that there is not.
+
+    Args:
+        field: What it is given as.
+        kind: The way.
+
+    Raises:
+        InputError: One sentence that says so.
+    """
+    if kind not in KINDS:
+        raise InputError(f"{field} {kind!r}: must be {' or '.join(KINDS)}")

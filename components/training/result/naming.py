@@ -1,0 +1,18 @@
+"""How what builds a network is named."""
+
+import re
+
+from components.errors import InputError
+
+
+def check(factory: str) -> None:
+    """Refuses what cannot name a factory.
+
+    Args:
+        factory: What builds the network, as for ``load.load_model``.
+
+    Raises:
+        InputError: It is neither empty nor of the form ``module:callable``.
+    """
+    if factory and not re.fullmatch(r"[\w.]+:\w+", factory):
+        raise InputError(f"model_factory {factory!r}: must be module:callable, as in train:Net")
