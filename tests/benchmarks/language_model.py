@@ -28,6 +28,7 @@ import helpers
 import language_model
 import strategies
 import transformer
+from options import parse
 
 SIZES = ["gpt2-124m", "gpt2-350m", "gpt2-1.5b"]
 BATCH, LENGTH = (32, 1024) if torch.cuda.is_available() else (4, 64)  # samples, tokens of each
@@ -76,7 +77,7 @@ def options(size: str, micro_batch: int, is_plain: bool) -> argparse.Namespace:
     words = ["--size", size, "--bf16", "--strategy", "single", "--batch-size", str(BATCH)]
     words += ["--micro-batch", str(micro_batch), *([] if is_plain else ["--compile"])]
     sys.argv = ["language_model.py", *words]
-    return language_model.parse()
+    return parse("Train.")
 
 
 def measure(arguments: argparse.Namespace, device: torch.device, is_plain: bool) -> float:

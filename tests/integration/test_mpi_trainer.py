@@ -97,23 +97,27 @@ def test_two_processes_compute_what_one_does(folder, whole):
         assert (value - final[name]).norm() <= TOLERANCE * final[name].norm(), name
 
 
-def test_training_goes_on_after_a_kill_as_if_there_had_been_none(folder, train, whole):
-    killed = []
-
-    def kill(line):
-        """Kills the second process, once."""
-        if line.startswith("epoch 7/") and not killed:
-            killed.extend(ranks(folder / "killed" / "checkpoints", 1))
-            for pid in killed:
-                os.kill(pid, signal.SIGKILL)
-
+def test_training_that_was_killed_and_reclaimed_goes_on_as_if_it_had_not_been(folder, train, whole):
+    signals = {"epoch 7/": signal.SIGKILL, "epoch 13/": signal.SIGTERM}
     said = []
-    again = train("killed", lambda line: (said.append(line), kill(line)), retries=1)
-    assert len(killed) == 1
-    assert any(line.startswith("going on after epoch") for line in said)
+
+    def send(line):
+        """Sends each signal to the second process, once."""
+        said.append(line)
+        for start in list(signals):
+            if line.startswith(start):
+                (pid,) = ranks(folder / "stopped" / "checkpoints", 1)
+                os.kill(pid, signals.pop(start))
+
+    again = train("stopped", send, retries=2)
+    assert signals == {}
+    assert sum(line.startswith("going on after epoch") for line in said) == 2
+    stops = {line for line in said if line.startswith("stopped after step")}
+    assert len(stops) == 1, stops
+    assert any(re.search(r"Exit code: +143$", line) for line in said), said
     assert again == whole
     final = weights(folder / "whole")
-    for name, value in weights(folder / "killed").items():
+    for name, value in weights(folder / "stopped").items():
         assert torch.equal(value, final[name]), name
 
 

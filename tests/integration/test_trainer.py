@@ -1,74 +1,87 @@
-"""The reference trainer by itself, as somebody who copies it would run it."""
+"""The reference classifier of PyTorch: however it is stopped, it goes on as if it had not been."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
+import random
+import re
+import signal
 
+import numpy as np
 import pytest
 import torch
+import trainers
+from stores import free_port
 
-from components.dataset.staging import stage
-
-TRAINER = (
-    Path(__file__).resolve().parents[2] / "components" / "trainers" / "pytorch" / "classifier.py"
-)
+SAMPLES, EPOCHS = 397, 6  # 397: the last batch of an epoch has 5 samples, not 8
+ARGUMENTS = ("--epochs", str(EPOCHS), "--batch-size", "4", "--width", "4")
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def digits(tmp_path_factory):
-    return Path(stage("builtin://digits", tmp_path_factory.mktemp("digits") / "data").path)
+def folder(tmp_path_factory):
+    """A folder with a dataset, in which each training has one of its own."""
+    folder = tmp_path_factory.mktemp("classifier")
+    draw = np.random.default_rng(0)
+    x = draw.random((SAMPLES, 1, 8, 8)).astype(np.float32)
+    np.savez(folder / "train.npz", x=x, y=draw.integers(0, 10, SAMPLES))
+    return folder
 
 
 @pytest.fixture
-def start(digits, tmp_path):
-    """Starts the trainer as one process, in a folder with nothing of ours on the path."""
+def start(folder):
+    """Starts a training of two processes that can be looked up by its name."""
+    started = []
 
-    def start(name, *arguments):
-        kept = {key: value for key, value in os.environ.items() if not key.startswith("MLFLOW_")}
-        environment = kept | {
-            "DATA_DIR": str(digits),
-            "CHECKPOINT_DIR": str(tmp_path / name / "checkpoints"),
-            "MODEL_DIR": str(tmp_path / name / "model"),
-            "OMP_NUM_THREADS": "1",
-        }
-        return subprocess.Popen(
-            [sys.executable, str(TRAINER), *arguments],
-            env=environment,
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+    def start(name):
+        data = {"DATA_DIR": str(folder)}
+        training = trainers.start("classifier", folder / name, free_port(), 2, *ARGUMENTS, **data)
+        started.append(training)
+        return training
 
-    return start
+    yield start
+    for training in started:
+        training.end()
 
 
-def weights(directory):
-    return torch.load(directory / "model" / "model.pt", weights_only=True)["state_dict"]
+def figures(training):
+    """Returns what was printed of each epoch, but for how long it took."""
+    said = re.findall(r"^epoch (\d+)/\d+ (loss .*) samples/s", training.output(), re.MULTILINE)
+    return {int(epoch): text for epoch, text in said}
 
 
-def test_training_that_was_killed_ends_with_the_same_weights(start, tmp_path):
-    whole = start("whole", "--epochs", "4")
-    printed, _ = whole.communicate(timeout=120)
-    assert whole.returncode == 0, printed
+def weights(training):
+    file = training.directory / "model" / "model.pt"
+    return torch.load(file, weights_only=True)["state_dict"]
 
-    killed = start("killed", "--epochs", "4")
-    for line in killed.stdout:
-        if line.startswith("epoch 2/4"):
-            killed.kill()
-            break
-    killed.communicate()
-    assert not (tmp_path / "killed" / "model").exists()
 
-    resumed = start("killed", "--epochs", "4")
-    printed, _ = resumed.communicate(timeout=120)
-    assert resumed.returncode == 0, printed
-    assert "going on after epoch" in printed
-    assert "epoch 1/4" not in printed
+def test_training_that_was_killed_and_reclaimed_ends_as_if_it_had_not_been(start):
+    whole = start("whole")
+    assert whole.end() == [0, 0], whole.output()
+    assert list(figures(whole)) == list(range(1, EPOCHS + 1))
 
-    expected = weights(tmp_path / "whole")
-    for name, value in weights(tmp_path / "killed").items():
+    killed = start("stopped")
+    killed.reach(2)
+    killed.signal(random.randrange(2))
+    assert all(killed.end())
+    said = figures(killed)
+
+    reclaimed = start("stopped")
+    reclaimed.reach(4)
+    reclaimed.signal(1, signal.SIGTERM)
+    assert reclaimed.end() == [128 + signal.SIGTERM] * 2, reclaimed.output()
+    assert 1 not in figures(reclaimed)
+    said |= figures(reclaimed)
+    assert not (reclaimed.directory / "model").exists()
+    steps = [
+        int(*re.findall(r"stopped after step (\d+)", reclaimed.output(each))) for each in (0, 1)
+    ]
+    checkpoints = sorted((reclaimed.directory / "checkpoints").iterdir())
+    assert {f"step-{step:08}.pt" for step in steps} == {checkpoints[-1].name}
+
+    resumed = start("stopped")
+    assert resumed.end() == [0, 0], resumed.output()
+    epoch, batches = divmod(steps[0], -(-SAMPLES // 8))
+    assert f"going on after epoch {epoch} and {8 * batches} samples" in resumed.output()
+    assert said | figures(resumed) == figures(whole)
+    expected = weights(whole)
+    for name, value in weights(resumed).items():
         assert torch.equal(value, expected[name]), name

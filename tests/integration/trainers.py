@@ -1,6 +1,7 @@
 """The reference trainers of PyTorch as processes that share what takes seconds to import."""
 
 import os
+import re
 import signal
 import sys
 import time
@@ -45,9 +46,9 @@ class Training:
         return file.read_text() if file.exists() else ""
 
     def losses(self):
-        """Returns what has been printed as the loss of each step, by step."""
-        words = [line.split() for line in self.output().splitlines() if line.startswith("step ")]
-        return {int(said[1].partition("/")[0]): said[3] for said in words}
+        """Returns what has been printed as the loss of each step or epoch, by its number."""
+        said = re.findall(r"^(?:step|epoch) (\d+)/\d+ loss (\S+)", self.output(), re.MULTILINE)
+        return {int(number): loss for number, loss in said}
 
     def reach(self, step):
         """Waits until a step is done."""

@@ -1,14 +1,10 @@
 """components/trainers/pytorch: what the programs decide before and beside training."""
 
 import math
-import os
-import socket
 import sys
-import time
 
 import numpy as np
 import pytest
-import requests
 import torch
 
 pytestmark = pytest.mark.slow  # it loads PyTorch's distributed parts
@@ -19,56 +15,14 @@ SHAPE = ("--layers", "2", "--width", "32", "--heads", "4", "--vocabulary", "64")
 @pytest.fixture
 def parse(monkeypatch):
     """Parses a command line of the language model's trainer."""
-    import language_model
+    import options
 
     def parse(*arguments, world_size=1):
         monkeypatch.setenv("WORLD_SIZE", str(world_size))
         monkeypatch.setattr(sys, "argv", ["language_model.py", *arguments])
-        return language_model.parse()
+        return options.parse("Train a language model.")
 
     return parse
-
-
-@pytest.fixture
-def scraped(monkeypatch, tmp_path):
-    """Serves metrics as a trainer does; returns what Prometheus would find, by name."""
-    import helpers
-
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    monkeypatch.setenv("METRICS_PORT", str(port))
-    monkeypatch.setenv("CHECKPOINT_DIR", str(tmp_path))
-    monkeypatch.delenv("MLFLOW_RUN_ID", raising=False)
-    metrics = helpers.Metrics()
-
-    def scraped():
-        text = requests.get(f"http://127.0.0.1:{port}/metrics", timeout=10).text
-        lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
-        return {name: float(value) for name, value in lines}
-
-    return metrics, scraped
-
-
-def test_prometheus_finds_the_latest_metrics(scraped, tmp_path):
-    metrics, found = scraped
-    assert math.isnan(found()["training_checkpoint_age_seconds"])
-    metrics.log(1, loss=2.5)
-    (tmp_path / "step-00000002").mkdir()
-    (tmp_path / "step-00000004.partial").mkdir()
-    os.utime(tmp_path / "step-00000002", (0, time.time() - 100))
-    metrics.log(3, loss=1.5, tokens_per_second=1e6)
-    there = found()
-    assert (there["training_step"], there["training_loss"]) == (3, 1.5)
-    assert there["training_tokens_per_second"] == 1e6
-    assert 100 <= there["training_checkpoint_age_seconds"] < 200
-    assert 0 < there["training_seconds_total"] < 100
-
-
-def test_a_port_that_is_taken_does_not_stop_training(scraped, capsys):
-    import helpers
-
-    assert helpers.served() is None
-    assert "metrics are not served: [Errno 98]" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ PyTorchJob. It reads
     MLFLOW_TRACKING_URI, MLFLOW_RUN_ID
                     the run that rank 0 logs metrics to; none: metrics are only printed
     METRICS_PORT    where Prometheus finds those of rank 0; none: nowhere
+
+SIGTERM, as when a machine is reclaimed, makes it save a checkpoint and exit with status 143.
 """
 
 import argparse
@@ -21,10 +23,12 @@ import math
 import os
 import time
 from pathlib import Path
+from typing import Any, ClassVar
 
 import helpers
 import torch
 import torch.distributed as dist
+from metrics import Metrics
 from torch import nn
 
 
@@ -54,6 +58,100 @@ class Classifier(nn.Module):
         return self.head(self.features(images))
 
 
+def make_network(
+    arguments: argparse.Namespace, samples: helpers.Samples, device: torch.device
+) -> tuple[Classifier, dict[str, int]]:
+    """Returns the network that training starts from, and what it is made of."""
+    shape = {"channels": samples.x.shape[1], "classes": int(samples.y.max()) + 1}
+    shape["width"] = arguments.width
+    torch.manual_seed(helpers.seed())
+    network = Classifier(**shape).to(device)
+    if "WARM_START_DIR" in os.environ:
+        start = Path(os.environ["WARM_START_DIR"], "model.pt")
+        weights = torch.load(start, map_location=device, weights_only=True)["state_dict"]
+        network.load_state_dict(weights)
+    return network, shape
+
+
+def compute(
+    model: nn.Module, batch: helpers.Batch, device: torch.device
+) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """Returns the sum of the losses of this process's part of a batch, and what is counted of it.
+
+    That is the same sum, how many samples are classified right, and how many there are.
+    """
+    inputs, targets = batch.inputs.to(device), batch.targets.to(device)
+    logits = model(inputs)
+    loss = nn.functional.cross_entropy(logits, targets, reduction="sum", ignore_index=helpers.NONE)
+    hits, counted = (logits.argmax(1) == targets).sum(), (targets != helpers.NONE).sum()
+    return loss, [loss.detach(), hits, counted]
+
+
+class Course:
+    """How far training is, and what is said of each epoch when it is over.
+
+    Args:
+        arguments: Of the command line.
+        samples: How many an epoch has.
+        progress: As in the checkpoint that training goes on from.
+        metrics: Of the process that speaks for all; None in the others.
+    """
+
+    START: ClassVar = {"step": 0, "seen": 0, "sums": [0.0, 0.0, 0.0]}  # loss, hits, samples
+
+    def __init__(
+        self,
+        arguments: argparse.Namespace,
+        samples: int,
+        progress: dict[str, Any],
+        metrics: Metrics | None,
+    ) -> None:
+        self.arguments, self.samples, self.metrics = arguments, samples, metrics
+        self.progress, self.first, self.started = progress, progress["seen"], time.monotonic()
+        if metrics and self.first:
+            epoch, seen = divmod(self.first, samples)
+            print(f"going on after epoch {epoch} and {seen} samples", flush=True)
+
+    @property
+    def step(self) -> int:
+        """How many batches there have been."""
+        return self.progress["step"]
+
+    @property
+    def seen(self) -> int:
+        """How many samples there have been, in all epochs."""
+        return self.progress["seen"]
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether there are more."""
+        return self.seen < self.arguments.epochs * self.samples
+
+    def set_rate(self, optimizer: torch.optim.Optimizer) -> None:
+        """Sets the rate at which the next batch is learned from: from epoch to epoch it falls."""
+        done = self.seen // self.samples / self.arguments.epochs
+        for group in optimizer.param_groups:
+            group["lr"] = self.arguments.learning_rate * (1 + math.cos(math.pi * done)) / 2
+
+    def take(self, samples: int, counted: list[float]) -> bool:
+        """Takes in what all processes have counted of a batch; tells whether an epoch is over."""
+        sums = [sum(pair) for pair in zip(self.progress["sums"], counted, strict=True)]
+        self.progress = {"step": self.step + 1, "seen": self.seen + samples, "sums": sums}
+        epoch, left_over = divmod(self.seen, self.samples)
+        if left_over:
+            return False
+        self.progress["sums"] = self.START["sums"]
+        if self.metrics:
+            rate = (self.seen - self.first) / (time.monotonic() - self.started)
+            figures = {"loss": sums[0] / sums[2], "accuracy": sums[1] / sums[2]}
+            self.metrics.log(epoch, **figures, samples_per_second=rate)
+            said = " ".join(f"{name} {value:.7g}" for name, value in figures.items())
+            said += f" samples/s {rate:.0f}"
+            print(f"epoch {epoch}/{self.arguments.epochs} {said}", flush=True)
+        self.first, self.started = self.seen, time.monotonic()
+        return True
+
+
 def train(arguments: argparse.Namespace, device: torch.device) -> None:
     """Trains, leaving a checkpoint per epoch in CHECKPOINT_DIR and the model in MODEL_DIR."""
     rank, world_size = dist.get_rank(), dist.get_world_size()
@@ -64,60 +162,41 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
         parts=world_size,
         seed=helpers.seed(),
     )
-    shape = {"channels": samples.x.shape[1], "classes": int(samples.y.max()) + 1}
-
-    torch.manual_seed(helpers.seed())
-    network = Classifier(**shape, width=arguments.width).to(device)
-    if "WARM_START_DIR" in os.environ:
-        start = Path(os.environ["WARM_START_DIR"], "model.pt")
-        weights = torch.load(start, map_location=device, weights_only=True)["state_dict"]
-        network.load_state_dict(weights)
+    network, shape = make_network(arguments, samples, device)
     model = helpers.data_parallel(network, samples.batch(0).inputs.to(device))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=arguments.learning_rate)
-    checkpoints = helpers.Checkpoints(network, optimizer)
-    first = checkpoints.load({"epoch": 0})["epoch"]
-    metrics = helpers.Metrics() if rank == 0 else None
-    if metrics and first:
-        print(f"going on after epoch {first}", flush=True)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=arguments.learning_rate)
+    checkpoints = helpers.Checkpoints(network, optimizer, rank == 0, helpers.from_first)
+    metrics = Metrics(checkpoints.directory, helpers.FILES) if rank == 0 else None
+    reclaimed = helpers.until_sigterm(metrics)
+    course = Course(arguments, len(samples.x), checkpoints.load(Course.START), metrics)
 
-    for epoch in range(first, arguments.epochs):
-        started = time.monotonic()
-        falling = (1 + math.cos(math.pi * epoch / arguments.epochs)) / 2
-        for group in optimizer.param_groups:
-            group["lr"] = arguments.learning_rate * falling
-        total = torch.zeros(3, dtype=torch.float64, device=device)  # loss, hits, samples
-        seen = 0
-        while seen < len(samples.x):
-            batch = samples.batch(epoch * len(samples.x) + seen)
-            inputs, targets = batch.inputs.to(device), batch.targets.to(device)
-            logits = model(inputs)
-            loss = nn.functional.cross_entropy(
-                logits, targets, reduction="sum", ignore_index=helpers.NONE
-            )
-            # DistributedDataParallel takes the mean of the processes, for the sum of the batch.
-            (loss * world_size / batch.counted).backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            hits = (logits.argmax(1) == targets).sum()
-            total += torch.stack([loss.detach(), hits, (targets != helpers.NONE).sum()])
-            seen += batch.samples
-        dist.all_reduce(total)
-        checkpoints.save(epoch + 1, {"epoch": epoch + 1})
-        loss_mean, accuracy = (total[:2] / total[2]).tolist()
-        if metrics:
-            rate = total[2].item() / (time.monotonic() - started)
-            metrics.log(epoch + 1, loss=loss_mean, accuracy=accuracy, samples_per_second=rate)
-            print(
-                f"epoch {epoch + 1}/{arguments.epochs} loss {loss_mean:.4f} "
-                f"accuracy {accuracy:.4f} samples/s {rate:.0f}",
-                flush=True,
-            )
+    while course.goes_on:
+        course.set_rate(optimizer)
+        batch = samples.batch(course.seen)
+        loss, counted = compute(model, batch, device)
+        # DistributedDataParallel takes the mean of the processes, for the sum of the batch.
+        (loss * world_size / batch.counted).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        counted.append(torch.tensor(reclaimed.is_set(), device=device))
+        sums = torch.stack([value.double() for value in counted])
+        dist.all_reduce(sums)  # with which all know whether one of them is to end
+        *counts, stop = sums.tolist()
+        if stop and metrics:
+            metrics.hurry()
+        if course.take(batch.samples, counts) or stop:
+            checkpoints.save(course.step, course.progress)
+        if stop and course.goes_on:
+            break
 
     checkpoints.wait()
+    if metrics and not course.goes_on:
+        leave_model(network, shape)
     if metrics:
-        leave_model(network, shape | {"width": arguments.width})
         metrics.close()
-    dist.barrier()
+    dist.barrier()  # one that ends may be the end of all
+    if course.goes_on:
+        raise helpers.Stopped(course.step)
 
 
 def leave_model(network: Classifier, shape: dict[str, int]) -> None:

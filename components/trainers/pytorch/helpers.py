@@ -1,30 +1,24 @@
 """What training programs have in common; to be copied along with them.
 
-The process group, checkpoints that training does not wait for, and metrics that it does not wait
-for. It needs PyTorch, NumPy and, where a run is to be tracked, MLflow; where it is to be watched,
-prometheus_client.
+The process group, the samples, and checkpoints that training does not wait for. It needs PyTorch
+and NumPy.
 """
 
-import contextlib
-import json
-import math
 import os
-import queue
 import re
 import signal
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import torch.distributed as dist
+from metrics import Metrics
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -33,6 +27,7 @@ RECLAIMED = 128 + signal.SIGTERM  # exit status that the training operator takes
 
 NONE = -100  # the target that cross_entropy leaves out
 WHOLE = "step-????????"  # a checkpoint that is complete; until then it has .partial at its end
+FILES = f"{WHOLE}.pt"  # those of Checkpoints
 
 PEAKS = {
     **dict.fromkeys(("H100 PCIe", "H800 PCIe"), 756e12),
@@ -65,6 +60,17 @@ class Ended(Exception):
     def __init__(self, why: str, status: int) -> None:
         super().__init__(why)
         self.status = status
+
+
+class Stopped(Ended):
+    """Training ends early, as SIGTERM asks, and can go on from a checkpoint.
+
+    Args:
+        step: After which it was saved.
+    """
+
+    def __init__(self, step: int) -> None:
+        super().__init__(f"stopped after step {step}; training can go on from there", RECLAIMED)
 
 
 def directory(name: str) -> Path:
@@ -133,6 +139,30 @@ def leave(status: int) -> None:
     if dist.is_initialized():
         dist.destroy_process_group()
     raise SystemExit(status)
+
+
+def until_sigterm(metrics: Metrics | None) -> threading.Event:
+    """Returns what is set once this process is told to end, as when its machine is reclaimed.
+
+    Args:
+        metrics: They have little time from then on.
+    """
+    told = threading.Event()
+
+    def take(*_: object) -> None:
+        told.set()
+        if metrics:
+            metrics.hurry()
+
+    signal.signal(signal.SIGTERM, take)
+    return told
+
+
+def from_first(value: Any) -> Any:
+    """Returns to all processes of the group what the first one gives it."""
+    values = [value]
+    dist.broadcast_object_list(values)
+    return values[0]
 
 
 def data_parallel(network: nn.Module, example: torch.Tensor) -> DistributedDataParallel:
@@ -234,16 +264,26 @@ class Checkpoints:
     Args:
         model: The network, without what makes it parallel.
         optimizer: Of its parameters.
+        leads: Whether this process is the one that reads and writes them.
+        from_leader: Returns to all processes what that one gives it.
         keep: How many are kept.
     """
 
-    def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, keep: int = 2) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        leads: bool,
+        from_leader: Callable[[Any], Any],
+        keep: int = 2,
+    ) -> None:
         self.model, self.optimizer, self.keep = model, optimizer, keep
+        self.leads, self.from_leader = leads, from_leader
         self.directory = directory("CHECKPOINT_DIR")
         self.writer = ThreadPoolExecutor(1)
         self.writing: Future[None] | None = None
 
-    def load(self, progress: dict[str, int]) -> dict[str, int]:
+    def load(self, progress: dict[str, Any]) -> dict[str, Any]:
         """Goes on from the newest, if there is one.
 
         Args:
@@ -252,19 +292,19 @@ class Checkpoints:
         Returns:
             How far it is.
         """
-        newest = [max(self.directory.glob(f"{WHOLE}.pt"), default=None)]
-        dist.broadcast_object_list(newest)  # not every disk shows it at once
-        if not newest[0]:
+        newest = max(self.directory.glob(FILES), default=None) if self.leads else None
+        # One reads it for all: not every machine's disk shows it at once.
+        state = self.from_leader(torch.load(newest, "cpu", weights_only=True) if newest else None)
+        if not state:
             return progress
-        state = torch.load(newest[0], map_location="cpu", weights_only=True)
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         return state["progress"]
 
-    def save(self, step: int, progress: dict[str, int]) -> None:
+    def save(self, step: int, progress: dict[str, Any]) -> None:
         """Starts to save; waits for nothing but the save before, which is long done as a rule."""
         self.wait()
-        if dist.get_rank() == 0:
+        if self.leads:
             state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
             copied = on_cpu(state) | {"progress": progress}
             self.writing = self.writer.submit(self._write, copied, step)
@@ -276,122 +316,5 @@ class Checkpoints:
 
     def _write(self, state: dict[str, Any], step: int) -> None:
         save(state, self.directory / f"step-{step:08}.pt")
-        for old in sorted(self.directory.glob(f"{WHOLE}.pt"))[: -self.keep]:
+        for old in sorted(self.directory.glob(FILES))[: -self.keep]:
             old.unlink()
-
-
-class Served:
-    """The latest metrics, for Prometheus to fetch at http://HOST:METRICS_PORT/metrics.
-
-    Besides what is logged: the step, the seconds spent on steps so far, and how old the newest
-    checkpoint is, all with ``training_`` before their names.
-
-    Args:
-        port: The port; on this machine alone where this is no pod.
-    """
-
-    def __init__(self, port: int) -> None:
-        import prometheus_client as prometheus
-
-        registry = prometheus.CollectorRegistry()
-        self.gauge = partial(prometheus.Gauge, registry=registry)
-        self.gauges: dict[str, prometheus.Gauge] = {}
-        self.seconds = prometheus.Counter(
-            "training_seconds", "Seconds spent on steps.", registry=registry
-        )
-        age = self.gauge("training_checkpoint_age_seconds", "Since the newest checkpoint.")
-        age.set_function(self._age)
-        self.since = time.monotonic()
-        in_a_pod = "KUBERNETES_SERVICE_HOST" in os.environ
-        prometheus.start_http_server(port, "0.0.0.0" if in_a_pod else "127.0.0.1", registry)
-
-    def log(self, step: int, **values: float) -> None:
-        """Takes the values of one step."""
-        now = time.monotonic()
-        self.seconds.inc(now - self.since)
-        self.since = now
-        for name, value in {"step": step, **values}.items():
-            if name not in self.gauges:
-                known = re.sub(r"\W", "_", name)  # what Prometheus takes for a name
-                self.gauges[name] = self.gauge(f"training_{known}", name.replace("_", " "))
-            self.gauges[name].set(value)
-
-    def _age(self) -> float:
-        times = [math.nan]
-        for path in directory("CHECKPOINT_DIR").glob(f"{WHOLE}*"):
-            with contextlib.suppress(FileNotFoundError):  # removed meanwhile
-                times.append(path.stat().st_mtime if path.suffix != ".partial" else math.nan)
-        return time.time() - max(filter(math.isfinite, times), default=math.nan)
-
-
-def served() -> Served | None:
-    """Serves metrics where METRICS_PORT asks for it; that this fails does not stop training."""
-    try:
-        return Served(int(os.environ["METRICS_PORT"])) if "METRICS_PORT" in os.environ else None
-    except (ImportError, OSError, ValueError, OverflowError) as error:
-        print(f"metrics are not served: {error}", flush=True)
-        return None
-
-
-class Metrics:
-    """Sends metrics to the MLflow run of the environment, from a thread of its own.
-
-    Training never waits for the tracking server: what it does not take is kept and sent again,
-    at the end too, for ``patience`` seconds; what is still left then is written to a file.
-    Where METRICS_PORT is set, Prometheus can fetch them, too.
-    """
-
-    def __init__(self, patience: float = 120.0) -> None:
-        self.unsent = directory("CHECKPOINT_DIR") / "metrics-unsent.json"
-        self.patience = patience
-        self.pending: queue.SimpleQueue[tuple[dict[str, float], int, int] | None]
-        self.pending = queue.SimpleQueue()
-        self.thread: threading.Thread | None = None
-        if os.environ.get("MLFLOW_RUN_ID"):
-            self.thread = threading.Thread(target=self._send, daemon=True)
-            self.thread.start()
-        self.served = served()
-
-    def log(self, step: int, **values: float) -> None:
-        """Takes the values of one step; returns at once."""
-        if self.served:
-            self.served.log(step, **values)
-        if self.thread:
-            self.pending.put((values, step, int(time.time() * 1000)))
-
-    def close(self) -> None:
-        """Waits until everything is sent, or kept in the file."""
-        if self.thread:
-            self.pending.put(None)
-            self.thread.join()
-
-    def _send(self) -> None:
-        # Our own loop tries again; MLflow's retries would hold up the end of a cancelled run.
-        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
-        from mlflow import MlflowClient
-        from mlflow.entities import Metric
-
-        waiting: list[Metric] = []
-        give_up, away = None, False
-        while waiting or give_up is None:
-            if give_up is None:
-                # One batch for all that has piled up: SQLite takes 100 as fast as one.
-                records = [self.pending.get()]
-                while not self.pending.empty():
-                    records.append(self.pending.get())
-                give_up = time.monotonic() + self.patience if None in records else None
-                for values, step, at in filter(None, records):
-                    waiting += [Metric(name, value, at, step) for name, value in values.items()]
-            try:
-                MlflowClient().log_batch(os.environ["MLFLOW_RUN_ID"], metrics=waiting[:1000])
-                del waiting[:1000]
-                away = False
-            except Exception as error:
-                if not away:  # without the message, which can hold a password of the server's URL
-                    print(f"metrics wait for MLflow: {type(error).__name__}", flush=True)
-                away = True
-                if give_up and time.monotonic() > give_up:
-                    self.unsent.write_text(json.dumps([dict(metric) for metric in waiting]))
-                    print(f"metrics that MLflow never took are in {self.unsent}", flush=True)
-                    return
-                time.sleep(1)

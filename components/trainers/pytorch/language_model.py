@@ -29,24 +29,19 @@ SIGTERM, as when a machine is reclaimed, makes it save a checkpoint and exit wit
 
 import argparse
 import math
-import os
-import signal
-import threading
 import time
-from typing import Any
 
 import cost
 import helpers
+import options
 import sharded
 import strategies
 import torch
 import torch.distributed as dist
 import transformer
+from metrics import Metrics
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
-
-MAIN_AXIS = {"single": "dp", "ddp": "dp", "fsdp": "dp", "tp": "tp", "pp": "pp", "hybrid": "dp"}
-"""The strategies, and the axis of the mesh along which each has all of its processes."""
 
 
 def rate(step: int, arguments: argparse.Namespace) -> float:
@@ -69,7 +64,8 @@ class Meter:
     """Says how training goes, on the terminal and to MLflow."""
 
     def __init__(self, arguments: argparse.Namespace, device: torch.device) -> None:
-        self.arguments, self.metrics = arguments, helpers.Metrics()
+        self.arguments = arguments
+        self.metrics = Metrics(helpers.directory("CHECKPOINT_DIR"), helpers.WHOLE)
         self.peak = helpers.peak(device) * math.prod(arguments.mesh) if arguments.bf16 else 0.0
         self.started, self.tokens = time.monotonic(), 0
 
@@ -91,8 +87,6 @@ class Meter:
 
 def train(arguments: argparse.Namespace, device: torch.device) -> None:
     """Trains, leaving checkpoints in CHECKPOINT_DIR and the model in MODEL_DIR."""
-    reclaimed = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: reclaimed.set())
     mesh = init_device_mesh(device.type, arguments.mesh, mesh_dim_names=strategies.AXES)
     samples = helpers.Samples(
         helpers.directory("DATA_DIR"),
@@ -108,6 +102,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
     checkpoints = sharded.Checkpoints(model, optimizer, arguments.keep)
     progress = checkpoints.load({"step": 0, "seen": 0})
     meter = Meter(arguments, device) if dist.get_rank() == 0 else None
+    reclaimed = helpers.until_sigterm(meter.metrics if meter else None)
     if meter and progress["step"]:
         print(f"going on after step {progress['step']}", flush=True)
     while progress["step"] < arguments.steps:
@@ -124,20 +119,23 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
         shared = torch.stack([loss, torch.full_like(loss, reclaimed.is_set())])
         dist.all_reduce(shared)
         mean, stop = shared.tolist()
+        if meter and stop:
+            meter.metrics.hurry()
         if meter:
             meter.log(step, mean, torch.Size((arguments.batch_size, batch.targets.shape[1])))
         if stop or last or step % arguments.save_every == 0:
             checkpoints.save(step, progress)
         if stop and not last:
-            checkpoints.wait()
-            dist.barrier()  # one that ends may be the end of all
-            why = f"stopped after step {step}; training can go on from there"
-            raise helpers.Ended(why, helpers.RECLAIMED)
+            break
     checkpoints.wait()
-    if meter:
+    done = progress["step"] >= arguments.steps
+    if meter and done:
         leave_model(arguments, checkpoints)
+    if meter:
         meter.metrics.close()
-    dist.barrier()
+    dist.barrier()  # one that ends may be the end of all
+    if not done:
+        raise helpers.Stopped(progress["step"])
 
 
 def leave_model(arguments: argparse.Namespace, checkpoints: sharded.Checkpoints) -> None:
@@ -168,101 +166,9 @@ def check_data(samples: helpers.Samples, arguments: argparse.Namespace) -> None:
     raise helpers.Ended(why, 2)
 
 
-def complete(arguments: argparse.Namespace) -> None:
-    """Fills in what was not given.
-
-    Raises:
-        ValueError: What was given does not fit together.
-    """
-    size = transformer.SIZES[arguments.size]
-    named = {name: getattr(arguments, name) or getattr(size, name) for name in size._fields}
-    shape = arguments.shape = transformer.Shape(**named)
-    given = {axis: getattr(arguments, axis) for axis in strategies.AXES}
-    world = int(os.environ.get("WORLD_SIZE", 1))
-    if arguments.dry_run:
-        world = math.prod(count or 1 for count in given.values())
-    arguments.strategy = arguments.strategy or ("ddp" if world > 1 else "single")
-    main = MAIN_AXIS[arguments.strategy]
-    others = math.prod(count or 1 for axis, count in given.items() if axis != main)
-    given[main] = given[main] or max(1, world // others)
-    pp, dp, tp = arguments.mesh = tuple(count or 1 for count in given.values())
-    mine = arguments.batch_size // dp
-    micro = arguments.micro_batch = arguments.micro_batch or max(1, mine // pp)
-    wrong = {
-        f"--pp {pp} --dp {dp} --tp {tp} makes {pp * dp * tp} processes, and there are {world}": (
-            pp * dp * tp != world
-        ),
-        f"--strategy {arguments.strategy} has one process; {world} would train alone": (
-            arguments.strategy == "single" and world > 1
-        ),
-        f"--strategy {arguments.strategy} divides along --{main} only; hybrid along several": (
-            arguments.strategy != "hybrid" and others > 1
-        ),
-        f"--width {shape.width} has to be a multiple of twice --heads {shape.heads}": (
-            shape.width % (2 * shape.heads) != 0
-        ),
-        f"--tp {tp} has to divide {shape.heads} heads and a vocabulary of {shape.vocabulary}": (
-            shape.heads % tp != 0 or shape.vocabulary % tp != 0
-        ),
-        f"--pp {pp} has to be at most the number of layers, {shape.layers}": pp > shape.layers,
-        f"--batch-size {arguments.batch_size} has to be a multiple of {dp * micro}: --dp {dp} "
-        f"times --micro-batch {micro}": arguments.batch_size % (dp * micro) != 0,
-        f"--pp {pp} needs as many micro-batches, and a process has {mine // micro}": (
-            mine // micro < pp
-        ),
-    }
-    for sentence, holds in wrong.items():
-        if holds:
-            raise ValueError(sentence)
-
-
-def positive(text: str) -> int:
-    """Returns a number of the command line."""
-    if int(text) < 1:
-        raise ValueError
-    return int(text)
-
-
-def parse() -> argparse.Namespace:
-    """Returns the arguments; ends the program with status 2 where they do not fit together."""
-    parser = argparse.ArgumentParser(
-        description=(__doc__ or "").splitlines()[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    add = parser.add_argument
-    number: dict[str, Any] = {"type": positive, "metavar": "N"}
-    add("--strategy", choices=MAIN_AXIS, help="by default ddp, of one process single")
-    add("--dp", **number, help="processes with other samples; by default what the others leave")
-    add("--tp", **number, help="processes with parts of each matrix")
-    add("--pp", **number, help="processes with other layers")
-    add("--size", choices=transformer.SIZES, default="toy", help="of the network")
-    for name in transformer.Shape._fields:
-        add(f"--{name}", **number, help="if other than --size says")
-    add("--steps", **number, default=300, help="batches to train on")
-    add("--batch-size", **number, default=32, help="samples in a batch, of all processes")
-    add("--micro-batch", **number, help="samples at a time in a process; by default all it has")
-    add("--learning-rate", type=float, default=1e-3, metavar="X", help="the highest")
-    add("--warm-up", **number, default=20, help="steps in which it rises")
-    add("--clip", type=float, default=1.0, metavar="X", help="the largest norm of gradients")
-    add("--bf16", action="store_true", help="compute in bfloat16; weights stay in float32")
-    add("--recompute", action="store_true", help="activation checkpointing: less memory, slower")
-    add("--compile", action="store_true", help="compile each block with torch.compile")
-    add("--save-every", **number, default=100, help="steps from one checkpoint to the next")
-    add("--keep", **number, default=2, help="checkpoints that are kept")
-    add("--log-every", **number, default=10, help="steps from one line to the next")
-    add("--dry-run", action="store_true", help="say what a step costs, and do nothing")
-    add("--length", **number, default=1024, help="tokens of a sample, for --dry-run")
-    arguments = parser.parse_args()
-    try:
-        complete(arguments)
-    except ValueError as error:
-        parser.error(str(error))
-    return arguments
-
-
 def main() -> None:
     """Reads the command line and trains."""
-    arguments = parse()
+    arguments = options.parse((__doc__ or "").splitlines()[0])
     if arguments.dry_run:
         cost.say(arguments)
     else:

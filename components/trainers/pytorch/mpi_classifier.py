@@ -6,16 +6,13 @@ entrypoint of an MPIJob. It reads what classifier.py reads, but for the variable
 """
 
 import argparse
-import math
-import os
-import time
 import traceback
-from pathlib import Path
 
 import helpers
 import numpy as np
 import torch
-from classifier import Classifier, leave_model, parse
+from classifier import Course, compute, leave_model, make_network, parse
+from metrics import Metrics
 from mpi4py import MPI
 from torch import nn
 
@@ -45,62 +42,39 @@ def train(arguments: argparse.Namespace, world: MPI.Intracomm) -> None:
         parts=world.size,
         seed=helpers.seed(),
     )
-    shape = {"channels": samples.x.shape[1], "classes": int(samples.y.max()) + 1}
-
-    torch.manual_seed(helpers.seed())
-    network = Classifier(**shape, width=arguments.width).to(device)
-    if "WARM_START_DIR" in os.environ:
-        start = Path(os.environ["WARM_START_DIR"], "model.pt")
-        network.load_state_dict(torch.load(start, weights_only=True)["state_dict"])
+    network, shape = make_network(arguments, samples, device)
     optimizer = torch.optim.AdamW(network.parameters(), lr=arguments.learning_rate)
-    directory, first = helpers.directory("CHECKPOINT_DIR"), 0
-    newest = max(directory.glob(f"{helpers.WHOLE}.pt"), default=None) if leads else None
-    # One reads it for all: not every machine sees a file at once.
-    saved = world.bcast(torch.load(newest, "cpu", weights_only=True) if newest else None)
-    if saved:
-        network.load_state_dict(saved["network"])
-        optimizer.load_state_dict(saved["optimizer"])
-        first = saved["epoch"]
-    metrics = helpers.Metrics() if leads else None
-    if metrics and first:
-        print(f"going on after epoch {first}", flush=True)
+    checkpoints = helpers.Checkpoints(network, optimizer, leads, world.bcast)
+    metrics = Metrics(checkpoints.directory, helpers.FILES) if leads else None
+    reclaimed = helpers.until_sigterm(metrics)
+    course = Course(arguments, len(samples.x), checkpoints.load(Course.START), metrics)
 
-    for epoch in range(first, arguments.epochs):
-        started = time.monotonic()
-        falling = (1 + math.cos(math.pi * epoch / arguments.epochs)) / 2
-        for group in optimizer.param_groups:
-            group["lr"] = arguments.learning_rate * falling
-        total = np.zeros(3)  # loss, hits, samples
-        seen = 0
-        while seen < len(samples.x):
-            batch = samples.batch(epoch * len(samples.x) + seen)
-            inputs, targets = batch.inputs.to(device), batch.targets.to(device)
-            logits = network(inputs)
-            loss = nn.functional.cross_entropy(
-                logits, targets, reduction="sum", ignore_index=helpers.NONE
-            )
-            optimizer.zero_grad()
-            (loss / batch.counted).backward()
-            add_up(network, world)
-            optimizer.step()
-            hits, counted = (logits.argmax(1) == targets).sum(), (targets != helpers.NONE).sum()
-            total += [loss.item(), hits.item(), counted.item()]
-            seen += batch.samples
-        world.Allreduce(MPI.IN_PLACE, total)
-        if metrics:
-            state = {"network": network.state_dict(), "optimizer": optimizer.state_dict()}
-            helpers.save(state | {"epoch": epoch + 1}, directory / f"step-{epoch + 1:08}.pt")
-            for old in sorted(directory.glob(f"{helpers.WHOLE}.pt"))[:-1]:
-                old.unlink()
-            figures = {"loss": total[0] / total[2], "accuracy": total[1] / total[2]}
-            rate = total[2] / (time.monotonic() - started)
-            metrics.log(epoch + 1, **figures, samples_per_second=rate)
-            said = " ".join(f"{name} {value:.7g}" for name, value in figures.items())
-            print(f"epoch {epoch + 1}/{arguments.epochs} {said} samples/s {rate:.0f}", flush=True)
+    while course.goes_on:
+        course.set_rate(optimizer)
+        batch = samples.batch(course.seen)
+        loss, counted = compute(network, batch, device)
+        (loss / batch.counted).backward()
+        add_up(network, world)
+        optimizer.step()
+        optimizer.zero_grad()
+        sums = np.array([*map(float, counted), reclaimed.is_set()])
+        world.Allreduce(MPI.IN_PLACE, sums)  # with which all know whether one of them is to end
+        *counts, stop = sums.tolist()
+        if stop and metrics:
+            metrics.hurry()
+        if course.take(batch.samples, counts) or stop:
+            checkpoints.save(course.step, course.progress)
+        if stop and course.goes_on:
+            break
 
+    checkpoints.wait()
+    if metrics and not course.goes_on:
+        leave_model(network, shape)
     if metrics:
-        leave_model(network, shape | {"width": arguments.width})
         metrics.close()
+    world.Barrier()  # one that ends may be the end of all
+    if course.goes_on:
+        raise helpers.Stopped(course.step)
 
 
 def main() -> None:
@@ -108,6 +82,9 @@ def main() -> None:
     arguments = parse(__doc__)
     try:
         train(arguments, MPI.COMM_WORLD)
+    except helpers.Stopped as stopped:
+        print(stopped, flush=True)
+        raise SystemExit(stopped.status) from None  # as all do
     except helpers.Ended as ended:
         print(ended, flush=True)
         MPI.COMM_WORLD.Abort(ended.status)

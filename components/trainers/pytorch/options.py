@@ -1,0 +1,108 @@
+"""The command line of the language model's trainer."""
+
+import argparse
+import math
+import os
+from typing import Any
+
+import strategies
+import transformer
+
+MAIN_AXIS = {"single": "dp", "ddp": "dp", "fsdp": "dp", "tp": "tp", "pp": "pp", "hybrid": "dp"}
+"""The strategies, and the axis of the mesh along which each has all of its processes."""
+
+
+def complete(arguments: argparse.Namespace) -> None:
+    """Fills in what was not given.
+
+    Raises:
+        ValueError: What was given does not fit together.
+    """
+    size = transformer.SIZES[arguments.size]
+    named = {name: getattr(arguments, name) or getattr(size, name) for name in size._fields}
+    shape = arguments.shape = transformer.Shape(**named)
+    given = {axis: getattr(arguments, axis) for axis in strategies.AXES}
+    world = int(os.environ.get("WORLD_SIZE", 1))
+    if arguments.dry_run:
+        world = math.prod(count or 1 for count in given.values())
+    arguments.strategy = arguments.strategy or ("ddp" if world > 1 else "single")
+    main = MAIN_AXIS[arguments.strategy]
+    others = math.prod(count or 1 for axis, count in given.items() if axis != main)
+    given[main] = given[main] or max(1, world // others)
+    pp, dp, tp = arguments.mesh = tuple(count or 1 for count in given.values())
+    mine = arguments.batch_size // dp
+    micro = arguments.micro_batch = arguments.micro_batch or max(1, mine // pp)
+    wrong = {
+        f"--pp {pp} --dp {dp} --tp {tp} makes {pp * dp * tp} processes, and there are {world}": (
+            pp * dp * tp != world
+        ),
+        f"--strategy {arguments.strategy} has one process; {world} would train alone": (
+            arguments.strategy == "single" and world > 1
+        ),
+        f"--strategy {arguments.strategy} divides along --{main} only; hybrid along several": (
+            arguments.strategy != "hybrid" and others > 1
+        ),
+        f"--width {shape.width} has to be a multiple of twice --heads {shape.heads}": (
+            shape.width % (2 * shape.heads) != 0
+        ),
+        f"--tp {tp} has to divide {shape.heads} heads and a vocabulary of {shape.vocabulary}": (
+            shape.heads % tp != 0 or shape.vocabulary % tp != 0
+        ),
+        f"--pp {pp} has to be at most the number of layers, {shape.layers}": pp > shape.layers,
+        f"--batch-size {arguments.batch_size} has to be a multiple of {dp * micro}: --dp {dp} "
+        f"times --micro-batch {micro}": arguments.batch_size % (dp * micro) != 0,
+        f"--pp {pp} needs as many micro-batches, and a process has {mine // micro}": (
+            mine // micro < pp
+        ),
+    }
+    for sentence, holds in wrong.items():
+        if holds:
+            raise ValueError(sentence)
+
+
+def positive(text: str) -> int:
+    """Returns a number of the command line."""
+    if int(text) < 1:
+        raise ValueError
+    return int(text)
+
+
+def parse(description: str) -> argparse.Namespace:
+    """Returns the arguments; ends the program with status 2 where they do not fit together.
+
+    Args:
+        description: What the program does, for its help.
+    """
+    parser = argparse.ArgumentParser(
+        description=description,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = parser.add_argument
+    number: dict[str, Any] = {"type": positive, "metavar": "N"}
+    add("--strategy", choices=MAIN_AXIS, help="by default ddp, of one process single")
+    add("--dp", **number, help="processes with other samples; by default what the others leave")
+    add("--tp", **number, help="processes with parts of each matrix")
+    add("--pp", **number, help="processes with other layers")
+    add("--size", choices=transformer.SIZES, default="toy", help="of the network")
+    for name in transformer.Shape._fields:
+        add(f"--{name}", **number, help="if other than --size says")
+    add("--steps", **number, default=300, help="batches to train on")
+    add("--batch-size", **number, default=32, help="samples in a batch, of all processes")
+    add("--micro-batch", **number, help="samples at a time in a process; by default all it has")
+    add("--learning-rate", type=float, default=1e-3, metavar="X", help="the highest")
+    add("--warm-up", **number, default=20, help="steps in which it rises")
+    add("--clip", type=float, default=1.0, metavar="X", help="the largest norm of gradients")
+    add("--bf16", action="store_true", help="compute in bfloat16; weights stay in float32")
+    add("--recompute", action="store_true", help="activation checkpointing: less memory, slower")
+    add("--compile", action="store_true", help="compile each block with torch.compile")
+    add("--save-every", **number, default=100, help="steps from one checkpoint to the next")
+    add("--keep", **number, default=2, help="checkpoints that are kept")
+    add("--log-every", **number, default=10, help="steps from one line to the next")
+    add("--dry-run", action="store_true", help="say what a step costs, and do nothing")
+    add("--length", **number, default=1024, help="tokens of a sample, for --dry-run")
+    arguments = parser.parse_args()
+    try:
+        complete(arguments)
+    except ValueError as error:
+        parser.error(str(error))
+    return arguments
