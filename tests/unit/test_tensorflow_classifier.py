@@ -2,10 +2,10 @@
 
 import argparse
 import json
+import logging
 import os
 import re
 import signal
-import socket
 from pathlib import Path
 
 import mlflow
@@ -211,18 +211,12 @@ def test_data_that_is_not_there_or_has_another_form_is_refused(classifier, tmp_p
         classifier.load(tmp_path / "train.npz")
 
 
-def test_metrics_that_no_server_takes_are_kept_in_a_file(classifier, monkeypatch, tmp_path):
-    with socket.socket() as bound_but_not_listening:
-        bound_but_not_listening.bind(("127.0.0.1", 0))
-        port = bound_but_not_listening.getsockname()[1]
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{port}")
-        monkeypatch.setenv("MLFLOW_RUN_ID", "0123456789abcdef0123456789abcdef")
-        monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-        metrics = classifier.Metrics(tmp_path / "unsent.json", patience=0)
-        metrics.log(1, loss=0.5, accuracy=0.75)
-        metrics.close()
-    kept = json.loads((tmp_path / "unsent.json").read_text())
-    assert [(name, value, step) for name, value, _, step in kept] == [
-        ("loss", 0.5, 1),
-        ("accuracy", 0.75, 1),
+def test_what_is_said_of_a_lost_worker_is_without_its_batch(distribution, caplog):
+    logger = logging.getLogger("of-the-test")
+    logger.addFilter(distribution.without_batch)
+    logger.error("Worker %s failed with %r", "/task:1", "no answer. Received args: (array([1]))")
+    logger.error("Worker %s failed", "/task:2")
+    assert [record.getMessage() for record in caplog.records] == [
+        "Worker /task:1 failed with 'no answer.",
+        "Worker /task:2 failed",
     ]

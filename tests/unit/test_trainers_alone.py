@@ -13,7 +13,7 @@ TRAINERS = Path(__file__).resolve().parents[2] / "components" / "trainers"
     ("folder", "packages"),
     [
         ("pytorch", {"torch", "mpi4py", "mlflow", "prometheus_client"}),
-        ("tensorflow", {"tensorflow", "mlflow"}),
+        ("tensorflow", {"tensorflow", "mlflow", "prometheus_client"}),
     ],
 )
 def test_programs_import_nothing_that_is_not_copied_with_them(folder, packages):

@@ -11,6 +11,7 @@ MLflow. Run it as it is (``python classifier.py``) or as every replica of a TFJo
     TF_CONFIG       as the Kubeflow training operator sets it; none: one process
     MLFLOW_TRACKING_URI, MLFLOW_RUN_ID
                     the run that the chief logs metrics to; none: metrics are only printed
+    METRICS_PORT    where Prometheus finds those of the chief; none: nowhere
 
 The three folders have to be the same for all replicas, parameter servers included. The strategies:
 
@@ -41,12 +42,28 @@ from samples import batches, load
 
 # Exit statuses of 128 and more: with the restart policy ExitCode the operator starts it again.
 RECLAIMED, LOST = 128 + signal.SIGTERM, 138
-GRACE = 5.0  # seconds for metrics that are not sent yet, on a machine that is reclaimed
 
 
 def directory(name: str) -> Path:
     """Returns the folder that a variable such as DATA_DIR names; by default ``data`` here."""
     return Path(os.environ.get(name, name.split("_")[0].lower()))
+
+
+def until_sigterm(metrics: Metrics | None) -> threading.Event:
+    """Returns what is set once this process is told to end, as when its machine is reclaimed.
+
+    Args:
+        metrics: They have little time from then on.
+    """
+    told = threading.Event()
+
+    def take(*_: object) -> None:
+        told.set()
+        if metrics:
+            metrics.hurry()
+
+    signal.signal(signal.SIGTERM, take)
+    return told
 
 
 def build(shape: tuple[int, ...], classes: int, width: int) -> tf.keras.Model:
@@ -110,8 +127,7 @@ def train(
         strategy: What connects the replicas.
         metrics: Where the one that leads logs metrics; None in the others.
     """
-    reclaimed = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: reclaimed.set())
+    reclaimed = until_sigterm(metrics)
     seed = int(os.environ.get("SEED", 0))
     images, labels = load(directory("DATA_DIR") / "train.npz")
     shape = images.shape[1:], int(labels.max()) + 1, arguments.width
@@ -166,7 +182,7 @@ def train(
     if done.numpy() < arguments.epochs:
         print("stopped; training can go on from the checkpoint", flush=True)
         if metrics:
-            metrics.patience = GRACE
+            metrics.hurry()
         raise SystemExit(RECLAIMED)
     weights = network.get_weights()
     if metrics:
@@ -205,9 +221,10 @@ def main() -> None:
         if place.role != "chief":
             distribution.serve(place)
     tf.get_logger().setLevel("ERROR")  # CheckpointManager warns of its own retracing
+    tf.get_logger().addFilter(distribution.without_batch)
     metrics = None
     if place.leads:
-        metrics = Metrics(directory("CHECKPOINT_DIR") / "metrics-unsent.json")
+        metrics = Metrics(directory("CHECKPOINT_DIR"), "checkpoint")
     try:
         train(arguments, distribution.make_strategy(name, arguments), metrics)
     except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:

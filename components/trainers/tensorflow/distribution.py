@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import logging
 import os
 import threading
 from collections import deque
@@ -105,6 +106,12 @@ def give_threads(workers: int) -> None:
     """
     threads = int(os.environ.get("TF_NUM_INTEROP_THREADS") or os.cpu_count() or 1)
     os.environ["TF_NUM_INTEROP_THREADS"] = str(max(threads, workers + 1))
+
+
+def without_batch(record: logging.LogRecord) -> bool:
+    """Takes off what TensorFlow logs of a lost worker the whole batch that it was to work on."""
+    record.msg, record.args = record.getMessage().partition(" Received args: ")[0], None
+    return True
 
 
 def serve(place: Place) -> NoReturn:
