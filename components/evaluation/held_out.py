@@ -1,6 +1,5 @@
 """The held-out split of a dataset: samples that training never saw, and what is true of them."""
 
-import zipfile
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -8,13 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from components.dataset import splits
 from components.training.result.trained import Answer, NotLoadable
 
 TEST, VALIDATION = "test", "validation"
 """Splits of a dataset: what models are measured on, and what one of many is chosen by."""
-
-ARCHIVE = "{}.npz"
-FILES = ("{}/x.npy", "{}/y.npy")
 
 BATCH = 256  # samples that go through a model at a time, where they are small
 BATCH_BYTES = 1 << 26  # of inputs or outputs that a batch may have, where they are not
@@ -37,20 +34,14 @@ class HeldOut(NamedTuple):
 def held_out(data: Path, split: str = TEST) -> HeldOut:
     """Returns a held-out split of a dataset.
 
-    That for the test is in ``test.npz`` with arrays ``x`` and ``y``, or in ``test/x.npy`` and
-    ``test/y.npy``, which are not read before they are used and may be larger than the memory.
-
     Args:
-        data: The staged dataset.
+        data: The staged dataset; ``components.dataset.splits`` says in which forms it may be.
         split: Which one.
 
     Raises:
         NotLoadable: It has no held-out split in a known form.
     """
-    try:
-        inputs, labels = _arrays(data, split)
-    except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
-        raise NotLoadable(f"the held-out samples cannot be used: {error}") from None
+    inputs, labels = splits.load(data, split, NotLoadable)
     if not inputs.shape or not labels.shape or len(inputs) != len(labels) or len(labels) == 0:
         counts = [array.shape[0] if array.shape else "no" for array in (inputs, labels)]
         raise NotLoadable(f"there are {counts[0]} held-out samples and {counts[1]} labels")
@@ -59,22 +50,6 @@ def held_out(data: Path, split: str = TEST) -> HeldOut:
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise NotLoadable("the held-out labels y hold numbers that are infinite or none (NaN)")
     return HeldOut(inputs, labels)
-
-
-def has_samples(data: Path, split: str = TEST) -> bool:
-    """Tells whether a dataset seems to have a held-out split in a known form."""
-    return any((data / name.format(split)).exists() for name in (ARCHIVE, *FILES))
-
-
-def _arrays(data: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
-    archive, files = ARCHIVE.format(split), [name.format(split) for name in FILES]
-    if not has_samples(data, split):
-        raise NotLoadable(f"the dataset has no {archive}, nor {' and '.join(files)}")
-    if (data / archive).exists():
-        with np.load(data / archive, allow_pickle=False) as arrays:
-            return arrays["x"], arrays["y"]
-    inputs, labels = (np.load(data / name, mmap_mode="r", allow_pickle=False) for name in files)
-    return inputs, labels
 
 
 def asked(answer: Answer, inputs: np.ndarray) -> np.ndarray:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from components.dataset import splits
 from components.evaluation.classification import Classification
 from components.evaluation.held_out import HeldOut, asked, batches
 from components.evaluation.language import Language
@@ -81,10 +82,11 @@ def class_names(data: Path) -> list[str]:
     """Returns the names of a dataset's classes; none where it does not say.
 
     Args:
-        data: The staged dataset; ``dataset.json`` in it may hold ``{"classes": [...]}``.
+        data: The staged dataset; ``dataset.json`` in it may hold ``{"classes": [...]}``, else they
+            are those of its folders of pictures.
     """
     try:
         names = json.loads((data / "dataset.json").read_text())["classes"]
     except (OSError, ValueError, KeyError, TypeError):
-        return []
+        return splits.classes(data, "train")
     return [str(name) for name in names] if isinstance(names, list) else []

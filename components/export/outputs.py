@@ -4,9 +4,10 @@ import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from components.dataset import splits
 from components.errors import StepFailed
 from components.evaluation import report as page
-from components.evaluation.held_out import has_samples
+from components.evaluation.held_out import TEST
 from components.evaluation.own import FOUND, inputs_of
 from components.export.export import Exported, export
 from components.tracking.registry import CHALLENGER, CHAMPION
@@ -58,7 +59,7 @@ def export_and_report(
     """
     place = Path(workspace)
     inputs = inputs_of(place / FOUND)
-    if inputs is None and (place / FOUND).is_dir() and not has_samples(Path(data)):
+    if inputs is None and (place / FOUND).is_dir() and not splits.is_there(Path(data), TEST):
         raise StepFailed(
             "there is nothing to compare exported files on: the dataset has no held-out samples in "
             "a form that is known, and the program that evaluates left no inputs.npy"

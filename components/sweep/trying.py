@@ -4,11 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from components.dataset import splits
 from components.errors import StepFailed, TriremeError
 from components.evaluation import own as owning
 from components.evaluation.asked import parsed
 from components.evaluation.figures import Evaluation
-from components.evaluation.held_out import TEST, VALIDATION, has_samples, held_out
+from components.evaluation.held_out import TEST, VALIDATION, held_out
 from components.evaluation.kinds import class_names, measured
 from components.sweep.results import Tried, keep, place
 from components.sweep.sets import Trial
@@ -102,7 +103,7 @@ def _attempt(
 
 
 def _measured(model: Path, entrypoint: str, measure: Measured) -> Evaluation:
-    split = VALIDATION if has_samples(measure.data, VALIDATION) else TEST
+    split = VALIDATION if splits.is_there(measure.data, VALIDATION) else TEST
     samples, names = held_out(measure.data, split), class_names(measure.data)
     trained = load_model(model, measure.code, entrypoint, measure.factory)
     return measured(trained.answer, samples, names).evaluation()

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 pytestmark = pytest.mark.slow  # it loads PyTorch's distributed parts
 
@@ -228,9 +229,43 @@ def test_utilisation_is_logged_where_the_peak_is_known(parse, monkeypatch, capsy
     assert f"tokens_per_second 512 model_flops_utilization {used:.7g}\n" in said
 
 
-def test_data_that_are_not_there_are_a_sentence(tmp_path):
+@pytest.mark.parametrize(
+    ("x", "said"),
+    [
+        (None, r"has no train.npz, nor"),
+        ((5, 8, 8), r"x has to be .* they are \(5, 8, 8\) and \(5,\)"),
+        ((4, 1, 8, 8), r"x has to be .* they are \(4, 1, 8, 8\) and \(5,\)"),
+    ],
+)
+def test_data_that_do_not_fit_are_a_sentence(tmp_path, x, said):
+    import argparse
+
+    import helpers
+    from classifier import make_network
+
+    if x:
+        np.savez(tmp_path / "train.npz", x=np.zeros(x), y=np.zeros(5))
+    with pytest.raises(helpers.Ended, match=said) as ended:
+        samples = helpers.Samples(tmp_path, 4, 0, 1, 0)
+        make_network(argparse.Namespace(width=2), samples, torch.device("cpu"))
+    assert ended.value.status == 2
+
+
+def test_a_process_reads_the_pictures_of_its_part_alone(tmp_path):
     import helpers
 
-    with pytest.raises(helpers.Ended, match=r"there is no .*train.npz; DATA_DIR says") as ended:
-        helpers.Samples(tmp_path, 4, 0, 1, 0)
-    assert ended.value.status == 2
+    for number in range(6):
+        folder = tmp_path / "train" / "odd" if number % 2 else tmp_path / "train" / "even"
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (3, 2), 40 * number).save(folder / f"{number}.png")
+    read = []
+    parts = [helpers.Samples(tmp_path, 4, part, 2, 0) for part in (0, 1)]
+    for samples in parts:
+        pixels = samples.x.read
+        samples.x.read = lambda numbers, pixels=pixels: (read.append(numbers), pixels(numbers))[1]
+    first, second = (samples.batch(4) for samples in parts)  # two are left
+    assert [len(numbers) for numbers in read] == [2, 0]
+    assert first.inputs.shape == second.inputs.shape == (2, 1, 2, 3)
+    assert (first.inputs[:, 0, 0, 0] * 255 / 40).round().long().remainder(2).equal(first.targets)
+    assert second.targets.tolist() == [helpers.NONE] * 2
+    assert (first.samples, second.samples, first.counted) == (2, 2, 2)

@@ -12,8 +12,8 @@ TRAINERS = Path(__file__).resolve().parents[2] / "components" / "trainers"
 @pytest.mark.parametrize(
     ("folder", "packages"),
     [
-        ("pytorch", {"torch", "mpi4py", "mlflow", "prometheus_client"}),
-        ("tensorflow", {"tensorflow", "mlflow", "prometheus_client"}),
+        ("pytorch", {"torch", "mpi4py", "mlflow", "prometheus_client", "PIL"}),
+        ("tensorflow", {"tensorflow", "mlflow", "prometheus_client", "PIL"}),
     ],
 )
 def test_programs_import_nothing_that_is_not_copied_with_them(folder, packages):

@@ -4,7 +4,8 @@ An ordinary program: with helpers.py beside it, it needs PyTorch, NumPy and, to 
 MLflow. Run it as it is (``python classifier.py``), under torchrun, or as the entrypoint of a
 PyTorchJob. It reads
 
-    DATA_DIR        train.npz with arrays x (samples, channels, height, width) and y (samples)
+    DATA_DIR        train.npz with arrays x (samples, channels, height, width) and y (samples), or
+                    another form of images that splits.py knows
     CHECKPOINT_DIR  a checkpoint after every epoch; training goes on from the last one
     MODEL_DIR       the trained model, model.pt
     SEED            of weights and sample order, default 0
@@ -28,6 +29,7 @@ from typing import Any, ClassVar
 import helpers
 import torch
 import torch.distributed as dist
+from checkpoints import FILES, Checkpoints
 from metrics import Metrics
 from torch import nn
 
@@ -62,6 +64,9 @@ def make_network(
     arguments: argparse.Namespace, samples: helpers.Samples, device: torch.device
 ) -> tuple[Classifier, dict[str, int]]:
     """Returns the network that training starts from, and what it is made of."""
+    if samples.x.ndim != 4 or samples.y.shape != samples.x.shape[:1]:
+        why = "x has to be (samples, channels, height, width), and y (samples); they are "
+        raise helpers.Ended(f"{why}{samples.x.shape} and {samples.y.shape}", 2)
     shape = {"channels": samples.x.shape[1], "classes": int(samples.y.max()) + 1}
     shape["width"] = arguments.width
     torch.manual_seed(helpers.seed())
@@ -165,8 +170,8 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
     network, shape = make_network(arguments, samples, device)
     model = helpers.data_parallel(network, samples.batch(0).inputs.to(device))
     optimizer = torch.optim.AdamW(network.parameters(), lr=arguments.learning_rate)
-    checkpoints = helpers.Checkpoints(network, optimizer, rank == 0, helpers.from_first)
-    metrics = Metrics(checkpoints.directory, helpers.FILES) if rank == 0 else None
+    checkpoints = Checkpoints(network, optimizer, rank == 0, helpers.from_first)
+    metrics = Metrics(checkpoints.directory, FILES) if rank == 0 else None
     reclaimed = helpers.until_sigterm(metrics)
     course = Course(arguments, len(samples.x), checkpoints.load(Course.START), metrics)
 

@@ -1,7 +1,6 @@
 """What training programs have in common; to be copied along with them.
 
-The process group, the samples, and checkpoints that training does not wait for. It needs PyTorch
-and NumPy.
+The process group, the samples, and how a program ends. It needs PyTorch and NumPy.
 """
 
 import os
@@ -11,11 +10,11 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import splits
 import torch
 import torch.distributed as dist
 from metrics import Metrics
@@ -27,7 +26,6 @@ RECLAIMED = 128 + signal.SIGTERM  # exit status that the training operator takes
 
 NONE = -100  # the target that cross_entropy leaves out
 WHOLE = "step-????????"  # a checkpoint that is complete; until then it has .partial at its end
-FILES = f"{WHOLE}.pt"  # those of Checkpoints
 
 PEAKS = {
     **dict.fromkeys(("H100 PCIe", "H800 PCIe"), 756e12),
@@ -203,8 +201,7 @@ class Samples:
     all parts have the same size.
 
     Args:
-        data: A folder with ``train.npz``, which holds the arrays ``x`` and ``y``, or with
-            ``train/x.npy`` and ``train/y.npy``, which may be larger than the memory.
+        data: The dataset's folder; ``splits`` says in which forms.
         size: Samples in a batch, of all processes.
         part: Which part of each batch is this process's.
         parts: How many there are.
@@ -212,13 +209,7 @@ class Samples:
     """
 
     def __init__(self, data: Path, size: int, part: int, parts: int, seed: int) -> None:
-        if (data / "train").is_dir():
-            self.x, self.y = (np.load(data / "train" / f"{name}.npy", "r") for name in "xy")
-        elif (data / "train.npz").is_file():
-            with np.load(data / "train.npz") as arrays:
-                self.x, self.y = arrays["x"], arrays["y"]
-        else:
-            raise Ended(f"there is no {data / 'train.npz'}; DATA_DIR says where to look for it", 2)
+        self.x, self.y = splits.load(data, "train", lambda why: Ended(why, 2))
         self.size, self.seed = size, seed
         self.mine = slice(part * size // parts, (part + 1) * size // parts)
         self.epoch, self.order = -1, np.arange(0)
@@ -230,11 +221,12 @@ class Samples:
             self.epoch = epoch
             self.order = np.random.default_rng([self.seed, epoch]).permutation(len(self.x))
         taken = self.order[start : start + self.size]
-        inputs = np.zeros((self.size, *self.x.shape[1:]), self.x.dtype)
         targets = np.full((self.size, *self.y.shape[1:]), NONE, np.int64)
-        inputs[: len(taken)] = self.x[taken]
         targets[: len(taken)] = np.where(self.y[taken] < 0, NONE, self.y[taken])
-        both = torch.from_numpy(inputs)[self.mine], torch.from_numpy(targets)[self.mine]
+        mine = taken[self.mine]  # alone: to read what others train on would take time
+        inputs = np.zeros((self.mine.stop - self.mine.start, *self.x.shape[1:]), self.x.dtype)
+        inputs[: len(mine)] = self.x[mine]
+        both = torch.from_numpy(inputs), torch.from_numpy(targets)[self.mine]
         return Batch(*both, len(taken), max(1, int((targets != NONE).sum())))
 
 
@@ -244,77 +236,3 @@ def save(state: dict[str, Any], file: Path) -> None:
     partial = file.with_name(file.name + ".partial")
     torch.save(state, partial)
     partial.replace(file)
-
-
-def on_cpu(state: Any) -> Any:
-    """Returns a copy of a state, in lists and mappings of any depth, that is in no GPU's memory."""
-    if isinstance(state, dict):
-        return {name: on_cpu(value) for name, value in state.items()}
-    if isinstance(state, list):
-        return [on_cpu(value) for value in state]
-    return state.detach().to("cpu", copy=True) if isinstance(state, torch.Tensor) else state
-
-
-class Checkpoints:
-    """The last few states of a training, each a file ``step-00000020.pt`` of CHECKPOINT_DIR.
-
-    They hold model and optimizer, which every process has whole, so any number of processes can go
-    on. Training does not wait for the disk.
-
-    Args:
-        model: The network, without what makes it parallel.
-        optimizer: Of its parameters.
-        leads: Whether this process is the one that reads and writes them.
-        from_leader: Returns to all processes what that one gives it.
-        keep: How many are kept.
-    """
-
-    def __init__(
-        self,
-        model: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        leads: bool,
-        from_leader: Callable[[Any], Any],
-        keep: int = 2,
-    ) -> None:
-        self.model, self.optimizer, self.keep = model, optimizer, keep
-        self.leads, self.from_leader = leads, from_leader
-        self.directory = directory("CHECKPOINT_DIR")
-        self.writer = ThreadPoolExecutor(1)
-        self.writing: Future[None] | None = None
-
-    def load(self, progress: dict[str, Any]) -> dict[str, Any]:
-        """Goes on from the newest, if there is one.
-
-        Args:
-            progress: How far training is without one.
-
-        Returns:
-            How far it is.
-        """
-        newest = max(self.directory.glob(FILES), default=None) if self.leads else None
-        # One reads it for all: not every machine's disk shows it at once.
-        state = self.from_leader(torch.load(newest, "cpu", weights_only=True) if newest else None)
-        if not state:
-            return progress
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        return state["progress"]
-
-    def save(self, step: int, progress: dict[str, Any]) -> None:
-        """Starts to save; waits for nothing but the save before, which is long done as a rule."""
-        self.wait()
-        if self.leads:
-            state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
-            copied = on_cpu(state) | {"progress": progress}
-            self.writing = self.writer.submit(self._write, copied, step)
-
-    def wait(self) -> None:
-        """Waits until the last save is on the disk."""
-        if self.writing:
-            self.writing.result()
-
-    def _write(self, state: dict[str, Any], step: int) -> None:
-        save(state, self.directory / f"step-{step:08}.pt")
-        for old in sorted(self.directory.glob(FILES))[: -self.keep]:
-            old.unlink()

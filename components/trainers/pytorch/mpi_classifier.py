@@ -11,6 +11,7 @@ import traceback
 import helpers
 import numpy as np
 import torch
+from checkpoints import FILES, Checkpoints
 from classifier import Course, compute, leave_model, make_network, parse
 from metrics import Metrics
 from mpi4py import MPI
@@ -44,8 +45,8 @@ def train(arguments: argparse.Namespace, world: MPI.Intracomm) -> None:
     )
     network, shape = make_network(arguments, samples, device)
     optimizer = torch.optim.AdamW(network.parameters(), lr=arguments.learning_rate)
-    checkpoints = helpers.Checkpoints(network, optimizer, leads, world.bcast)
-    metrics = Metrics(checkpoints.directory, helpers.FILES) if leads else None
+    checkpoints = Checkpoints(network, optimizer, leads, world.bcast)
+    metrics = Metrics(checkpoints.directory, FILES) if leads else None
     reclaimed = helpers.until_sigterm(metrics)
     course = Course(arguments, len(samples.x), checkpoints.load(Course.START), metrics)
 

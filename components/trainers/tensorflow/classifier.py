@@ -3,7 +3,8 @@
 An ordinary program: with the modules beside it, it needs TensorFlow, NumPy and, to track metrics,
 MLflow. Run it as it is (``python classifier.py``) or as every replica of a TFJob. It reads
 
-    DATA_DIR        train.npz with arrays x (samples, channels, height, width) and y (samples)
+    DATA_DIR        train.npz with arrays x (samples, channels, height, width) and y (samples), or
+                    another form of images that splits.py knows
     CHECKPOINT_DIR  a checkpoint after every epoch; training goes on from the last one
     MODEL_DIR       the trained model, a SavedModel in the folder model
     SEED            of weights and sample order, default 0
@@ -129,7 +130,7 @@ def train(
     """
     reclaimed = until_sigterm(metrics)
     seed = int(os.environ.get("SEED", 0))
-    images, labels = load(directory("DATA_DIR") / "train.npz")
+    images, labels = load(directory("DATA_DIR"))
     shape = images.shape[1:], int(labels.max()) + 1, arguments.width
     size = arguments.batch_size * strategy.num_replicas_in_sync
 

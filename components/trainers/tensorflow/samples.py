@@ -2,26 +2,25 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import splits
 
 
-def load(file: Path) -> tuple[np.ndarray, np.ndarray]:
+def load(data: Path) -> tuple[Any, np.ndarray]:
     """Returns the images and labels to train on."""
-    if not file.is_file():
-        raise SystemExit(f"there is no {file}; DATA_DIR says where it is looked for")
-    with np.load(file) as arrays:
-        images, labels = arrays["x"], arrays["y"]
+    images, labels = splits.load(data, "train", SystemExit)
     if images.ndim != 4 or labels.shape != images.shape[:1]:
         raise SystemExit(
-            f"{file}: x has to be (samples, channels, height, width), and y (samples); "
+            "x has to be (samples, channels, height, width), and y (samples); "
             f"they are {images.shape} and {labels.shape}"
         )
     return images, labels
 
 
 def batches(
-    images: np.ndarray, labels: np.ndarray, size: int, seed: list[int], seen: int = 0
+    images: Any, labels: np.ndarray, size: int, seed: list[int], seen: int = 0
 ) -> Iterator[tuple[np.ndarray, ...]]:
     """Yields images, labels and the samples' weights in the loss; every sample comes once.
 
