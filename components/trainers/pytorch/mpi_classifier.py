@@ -2,7 +2,8 @@
 
 An ordinary program: with the modules beside it, it needs PyTorch, NumPy, mpi4py and, to track
 metrics, MLflow. Run it under mpirun (``mpirun -np 4 python mpi_classifier.py``), or as the
-entrypoint of an MPIJob. It reads what classifier.py reads, but for the variables of torchrun.
+entrypoint of an MPIJob. It reads what classifier.py reads, but for the variables of torchrun, and
+does at SIGTERM what that does.
 """
 
 import argparse

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-GRACE = 20.0  # seconds of the 30 that a pod has after SIGTERM; the others are for what comes next
+GRACE = 15.0  # seconds of the 30 that a pod has after SIGTERM; the others are for what comes next
 
 # https://github.com/kubernetes/kubernetes/blob/v1.31.0/pkg/kubelet/kubelet_pods.go
 HOSTS = Path("/etc/hosts")
