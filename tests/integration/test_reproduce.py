@@ -43,8 +43,8 @@ def original(tmp_path_factory, trireme_type, mlflow_store):
     stage("builtin://digits", data)
     (data / "test.npz").unlink()  # only how it is trained matters here
     program = repository / "classifier.py"
-    shutil.copy(TRAINER, program)
-    shutil.copy(TRAINER.with_name("helpers.py"), repository)
+    for module in TRAINER.parent.glob("*.py"):
+        shutil.copy(module, repository)
     git(repository, "init", "--quiet")
     git(repository, "add", ".")
     git(repository, "commit", "--quiet", "-m", "First")

@@ -1,6 +1,6 @@
 """Train an image classifier with PyTorch on any number of processes.
 
-An ordinary program: with helpers.py beside it, it needs PyTorch, NumPy and, to track metrics,
+An ordinary program: with the modules beside it, it needs PyTorch, NumPy and, to track metrics,
 MLflow. Run it as it is (``python classifier.py``), under torchrun, or as the entrypoint of a
 PyTorchJob. It reads
 
