@@ -12,8 +12,9 @@ PIPELINE := pytorch-training
 run: .venv/$(PIPELINE:-training=).stamp  ## a whole pipeline on real data; PIPELINE=tensorflow-training
 	$(BIN)/trireme run $(PIPELINE)
 
+# One process more than there are cores: tests wait for servers and pauses a third of the time.
 test: lint test-system  ## every check and test
-	$(BIN)/pytest -m 'not images' --numprocesses auto --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -m 'not images' --numprocesses $$(($$(nproc) + 1)) --dist loadfile --no-loadscope-reorder
 
 lint: .venv/dev.stamp  ## format, style and types
 	$(BIN)/ruff format --check .
