@@ -132,7 +132,7 @@ def judge(comparison: Comparison | None, gate: Gate) -> tuple[bool, str]:
         Whether it does, and why in one sentence.
     """
     if comparison is None:
-        return True, "there is no champion to be compared with"
+        return True, "it is the first, as there is no champion to be compared with"
     against = _against(comparison)
     losses = comparison.recall_gain
     worst = min(losses, key=lambda name: losses[name], default="")

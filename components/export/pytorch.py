@@ -1,6 +1,7 @@
 """Write a PyTorch network as a torch.export program and as ONNX."""
 
 import copy
+import logging
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,6 +66,8 @@ def _program(
 def _write_onnx(program: "torch.export.ExportedProgram", file: Path) -> None:
     import torch
 
+    # It warns of every package that is not there for it to do more with.
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     size = sum(value.numel() * value.element_size() for value in program.state_dict.values())
     try:
         with warnings.catch_warnings():

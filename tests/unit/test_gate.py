@@ -29,7 +29,8 @@ def samples(first, second, both, neither):
 
 
 def test_without_a_champion_the_first_model_becomes_it():
-    assert judge(None, BETTER) == (True, "there is no champion to be compared with")
+    said = "it is the first, as there is no champion to be compared with"
+    assert judge(None, BETTER) == (True, said)
 
 
 def test_the_same_model_again_does_not_become_the_champion():

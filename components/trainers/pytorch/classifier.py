@@ -33,6 +33,8 @@ from checkpoints import FILES, Checkpoints
 from metrics import Metrics
 from torch import nn
 
+ASK_EVERY = 10  # steps after which the processes tell each other whether one is to end
+
 
 class Classifier(nn.Module):
     """A small convolutional network.
@@ -132,6 +134,10 @@ class Course:
         """Whether there are more."""
         return self.seen < self.arguments.epochs * self.samples
 
+    def ends_with(self, samples: int) -> bool:
+        """Whether an epoch is over with a batch of so many samples."""
+        return (self.seen + samples) % self.samples == 0
+
     def set_rate(self, optimizer: torch.optim.Optimizer) -> None:
         """Sets the rate at which the next batch is learned from: from epoch to epoch it falls."""
         done = self.seen // self.samples / self.arguments.epochs
@@ -139,7 +145,7 @@ class Course:
             group["lr"] = self.arguments.learning_rate * (1 + math.cos(math.pi * done)) / 2
 
     def take(self, samples: int, counted: list[float]) -> bool:
-        """Takes in what all processes have counted of a batch; tells whether an epoch is over."""
+        """Takes in a batch, and what all have counted; tells whether an epoch is over."""
         sums = [sum(pair) for pair in zip(self.progress["sums"], counted, strict=True)]
         self.progress = {"step": self.step + 1, "seen": self.seen + samples, "sums": sums}
         epoch, left_over = divmod(self.seen, self.samples)
@@ -174,8 +180,9 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
     metrics = Metrics(checkpoints.directory, FILES) if rank == 0 else None
     reclaimed = helpers.until_sigterm(metrics)
     course = Course(arguments, len(samples.x), checkpoints.load(Course.START), metrics)
+    sums, stop = torch.zeros(3, dtype=torch.float64, device=device), 0.0
 
-    while course.goes_on:
+    while course.goes_on and not stop:
         course.set_rate(optimizer)
         batch = samples.batch(course.seen)
         loss, counted = compute(model, batch, device)
@@ -183,16 +190,18 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
         (loss * world_size / batch.counted).backward()
         optimizer.step()
         optimizer.zero_grad()
-        counted.append(torch.tensor(reclaimed.is_set(), device=device))
-        sums = torch.stack([value.double() for value in counted])
-        dist.all_reduce(sums)  # with which all know whether one of them is to end
-        *counts, stop = sums.tolist()
+        sums += torch.stack([value.double() for value in counted])
+        counts = [0.0, 0.0, 0.0]
+        # Now and then: each time training waits, for the others and for what a GPU still computes.
+        if course.ends_with(batch.samples) or (course.step + 1) % ASK_EVERY == 0:
+            shared = torch.cat([sums, sums.new_tensor([reclaimed.is_set()])])
+            dist.all_reduce(shared)  # with which all know whether one of them is to end
+            *counts, stop = shared.tolist()
+            sums.zero_()
         if stop and metrics:
             metrics.hurry()
         if course.take(batch.samples, counts) or stop:
             checkpoints.save(course.step, course.progress)
-        if stop and course.goes_on:
-            break
 
     checkpoints.wait()
     if metrics and not course.goes_on:
