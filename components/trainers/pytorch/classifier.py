@@ -30,7 +30,7 @@ import helpers
 import torch
 import torch.distributed as dist
 from checkpoints import FILES, Checkpoints
-from metrics import Metrics
+from metrics import Metrics, until_sigterm
 from torch import nn
 
 ASK_EVERY = 10  # steps after which the processes tell each other whether one is to end
@@ -178,7 +178,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
     optimizer = torch.optim.AdamW(network.parameters(), lr=arguments.learning_rate)
     checkpoints = Checkpoints(network, optimizer, rank == 0, helpers.from_first)
     metrics = Metrics(checkpoints.directory, FILES) if rank == 0 else None
-    reclaimed = helpers.until_sigterm(metrics)
+    reclaimed = until_sigterm(metrics)
     course = Course(arguments, len(samples.x), checkpoints.load(Course.START), metrics)
     sums, stop = torch.zeros(3, dtype=torch.float64, device=device), 0.0
 

@@ -17,7 +17,6 @@ import numpy as np
 import splits
 import torch
 import torch.distributed as dist
-from metrics import Metrics
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -137,23 +136,6 @@ def leave(status: int) -> None:
     if dist.is_initialized():
         dist.destroy_process_group()
     raise SystemExit(status)
-
-
-def until_sigterm(metrics: Metrics | None) -> threading.Event:
-    """Returns what is set once this process is told to end, as when its machine is reclaimed.
-
-    Args:
-        metrics: They have little time from then on.
-    """
-    told = threading.Event()
-
-    def take(*_: object) -> None:
-        told.set()
-        if metrics:
-            metrics.hurry()
-
-    signal.signal(signal.SIGTERM, take)
-    return told
 
 
 def from_first(value: Any) -> Any:

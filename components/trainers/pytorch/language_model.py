@@ -39,7 +39,7 @@ import strategies
 import torch
 import torch.distributed as dist
 import transformer
-from metrics import Metrics
+from metrics import Metrics, until_sigterm
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 
@@ -102,7 +102,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
     checkpoints = sharded.Checkpoints(model, optimizer, arguments.keep)
     progress = checkpoints.load({"step": 0, "seen": 0})
     meter = Meter(arguments, device) if dist.get_rank() == 0 else None
-    reclaimed = helpers.until_sigterm(meter.metrics if meter else None)
+    reclaimed = until_sigterm(meter.metrics if meter else None)
     if meter and progress["step"]:
         print(f"going on after step {progress['step']}", flush=True)
     while progress["step"] < arguments.steps:

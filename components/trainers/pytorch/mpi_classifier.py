@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from checkpoints import FILES, Checkpoints
 from classifier import Course, compute, leave_model, make_network, parse
-from metrics import Metrics
+from metrics import Metrics, until_sigterm
 from mpi4py import MPI
 from torch import nn
 
@@ -48,7 +48,7 @@ def train(arguments: argparse.Namespace, world: MPI.Intracomm) -> None:
     optimizer = torch.optim.AdamW(network.parameters(), lr=arguments.learning_rate)
     checkpoints = Checkpoints(network, optimizer, leads, world.bcast)
     metrics = Metrics(checkpoints.directory, FILES) if leads else None
-    reclaimed = helpers.until_sigterm(metrics)
+    reclaimed = until_sigterm(metrics)
     course = Course(arguments, len(samples.x), checkpoints.load(Course.START), metrics)
 
     while course.goes_on:

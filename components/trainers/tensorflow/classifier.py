@@ -30,7 +30,6 @@ import os
 import shutil
 import signal
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -38,7 +37,7 @@ from pathlib import Path
 import distribution
 import numpy as np
 import tensorflow as tf
-from metrics import Metrics
+from metrics import Metrics, until_sigterm
 from samples import batches, load
 
 # Exit statuses of 128 and more: with the restart policy ExitCode the operator starts it again.
@@ -48,23 +47,6 @@ RECLAIMED, LOST = 128 + signal.SIGTERM, 138
 def directory(name: str) -> Path:
     """Returns the folder that a variable such as DATA_DIR names; by default ``data`` here."""
     return Path(os.environ.get(name, name.split("_")[0].lower()))
-
-
-def until_sigterm(metrics: Metrics | None) -> threading.Event:
-    """Returns what is set once this process is told to end, as when its machine is reclaimed.
-
-    Args:
-        metrics: They have little time from then on.
-    """
-    told = threading.Event()
-
-    def take(*_: object) -> None:
-        told.set()
-        if metrics:
-            metrics.hurry()
-
-    signal.signal(signal.SIGTERM, take)
-    return told
 
 
 def build(shape: tuple[int, ...], classes: int, width: int) -> tf.keras.Model:

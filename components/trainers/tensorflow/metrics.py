@@ -9,6 +9,7 @@ import json
 import math
 import os
 import re
+import signal
 import threading
 import time
 from functools import partial
@@ -148,3 +149,20 @@ class Metrics:
                     print(f"metrics wait for MLflow: {type(error).__name__}", flush=True)
                 away = True
                 time.sleep(1)
+
+
+def until_sigterm(metrics: Metrics | None) -> threading.Event:
+    """Returns what is set once this process is told to end, as when its machine is reclaimed.
+
+    Args:
+        metrics: They have little time from then on.
+    """
+    told = threading.Event()
+
+    def take(*_: object) -> None:
+        told.set()
+        if metrics:
+            metrics.hurry()
+
+    signal.signal(signal.SIGTERM, take)
+    return told
