@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check
 LOCKED := -c requirements.lock
-APT := apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq
+APT := apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o DPkg::Lock::Timeout=300
 
 PIPELINE := pytorch-training
 
