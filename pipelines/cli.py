@@ -182,21 +182,29 @@ def ui(
     ] = None,
 ) -> None:
     """Open MLflow's UI on the runs recorded here."""
+    from components.deployment.serving import check_port
     from components.home import home
-    from components.tracking.store import UI_PORT, default_uri, public
+    from components.tracking.store import TRAINING, UI_PORT, default_uri, public
 
     uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(home())
     if uri.startswith(("http://", "https://")):
         typer.echo(f"The runs are at {public(uri)}")
         return
-    home().mkdir(parents=True, exist_ok=True)
     port = port or UI_PORT
-    typer.echo(f"http://127.0.0.1:{port} shows {public(uri)}; Ctrl-C ends it")
+    check_port(port)
+    home().mkdir(parents=True, exist_ok=True)
+    page = f"http://127.0.0.1:{port}/#/experiments{TRAINING}"
+    typer.echo(f"{page} shows {public(uri)}; Ctrl-C ends it")
     sys.stdout.flush()
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1"]
-    command += ["--port", str(port)]
-    # Not on the command line, which anybody can read: it may hold a password.
-    os.execve(command[0], command, os.environ | {"MLFLOW_BACKEND_STORE_URI": uri})
+    command += ["--port", str(port), "--workers", "1", "--uvicorn-opts", "--log-level=warning"]
+    environment = {
+        "MLFLOW_BACKEND_STORE_URI": uri,  # here, as it may hold a password: anybody sees arguments
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # seven processes for what we do not use
+        "MLFLOW_LOGGING_LEVEL": "WARNING",
+        "PYTHONWARNINGS": "ignore",  # of MLflow's own code
+    }
+    os.execve(command[0], command, os.environ | environment)
 
 
 def _parameters_help(name: str) -> str:

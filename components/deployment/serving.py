@@ -231,7 +231,7 @@ def _log(port: int) -> Iterator[BinaryIO]:
 
 
 def _unusable(port: int, why: str) -> InputError:
-    return InputError(f"--port {port}: {why}; name another, or none for a free one")
+    return InputError(f"--port {port}: {why}; name another")
 
 
 def _reason(response: "requests.Response") -> str:

@@ -22,6 +22,9 @@ PARAMETERS, TEXTS = "TRIREME_PARAMETERS", "TRIREME_TEXTS"
 pipeline's parameters as people fill them in on Argo, a JSON object; and the names of those that are
 texts. These are texts as they are, or where they begin with a quote JSON, as all others are."""
 
+KIND = {"mlflow.experimentKind": "custom_model_development"}
+"""The tag with which MLflow 3's UI shows an experiment's training, and not what is for prompts."""
+
 
 class Opened(NamedTuple):
     """The MLflow run of a pipeline.
@@ -208,4 +211,4 @@ def _experiment(client: Any, experiment: str, pipeline: str) -> str:
         return str(client.get_experiment(preset).experiment_id)
     name = experiment or pipeline
     existing = client.get_experiment_by_name(name)
-    return str(existing.experiment_id if existing else client.create_experiment(name))
+    return str(existing.experiment_id if existing else client.create_experiment(name, tags=KIND))

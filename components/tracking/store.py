@@ -10,6 +10,7 @@ from components.errors import InputError, first_line
 from components.home import home
 
 UI_PORT = 5000  # where "trireme ui" shows a database's runs
+TRAINING = "?workflowType=machine_learning"  # on MLflow 3's pages, which else are about prompts
 ANSWER_LIMIT = 10.0  # seconds within which a tracking server has to answer before we start
 
 
@@ -61,7 +62,7 @@ def page_of(uri: str, experiment_id: str, run_id: str) -> str:
     """
     is_server = uri.startswith(("http://", "https://"))
     server = public(uri).rstrip("/") if is_server else f"http://127.0.0.1:{UI_PORT}"
-    return f"{server}/#/experiments/{experiment_id}/runs/{run_id}"
+    return f"{server}/#/experiments/{experiment_id}/runs/{run_id}{TRAINING}"
 
 
 def public(uri: str) -> str:

@@ -274,7 +274,7 @@ def _log_model(
         lambda: mlflow.onnx.log_model(
             model,
             name="model",
-            run_id=run.step_id,
+            run_id=run.pipeline_id,  # whose page then shows the model and its version
             signature=_signature(model.graph, inputs, outputs),
             input_example=inputs,
             # Listed, because finding them out means loading the model once more.

@@ -155,7 +155,7 @@ def test_the_exported_files_answer_as_the_model_does(steps):
 def test_the_registered_model_answers_with_its_signature(trireme, parent, steps, workspace):
     (version,) = trireme.client.search_model_versions("name = 'classifier'")
     assert trireme.client.get_registered_model("classifier").aliases == {"champion": 1}
-    assert version.run_id == steps["export"].info.run_id
+    assert version.run_id == parent.info.run_id
     assert version.tags["git.commit"] == parent.data.tags["git.commit"]
     assert version.tags["dataset.fingerprint"] == parent.data.tags["dataset.fingerprint"]
     accuracy = parent.data.metrics["held_out_accuracy"]

@@ -328,7 +328,7 @@ def test_the_report_says_what_was_trained_where_and_how_it_is_made_again(
     assert "<dd>4.00 EUR up to the evaluation, of which 3.50 EUR for training</dd>" in text
     assert "<dd>200 samples/s, 50 in each process</dd>" in text
     assert 'aria-label="loss by epoch"' in text  # and no throughput beside it
-    assert 'href="https://mlflow.example.org/#/experiments/7/runs/a1b2"' in text
+    assert 'href="https://mlflow.example.org/#/experiments/7/runs/a1b2?' in text
     assert "secret" not in text
     assert "<code>trireme reproduce a1b2</code>" in text
     assert "2.0 KiB</td><td>1.5e-06" in text and "x, version 2" in text

@@ -408,7 +408,7 @@ def test_a_model_is_registered_with_its_lineage_and_answers(
     assert journal.registered(workspace) == registered
     assert len(client.search_model_versions("name = 'my relu'")) == 1
     version = client.get_model_version("my relu", "1")
-    assert version.run_id == run.step_id
+    assert version.run_id == run.pipeline_id
     assert dict(version.tags) == {
         "git.commit": "abc",
         "dataset.fingerprint": "sha256:12",
@@ -432,7 +432,7 @@ def test_a_model_is_kept_with_its_run_and_not_where_the_command_was_started(
         journal.log_model(onnx_model[0], "kept", onnx_model[1], tags={})
     sync(workspace, "export", run)
     listed = client.search_logged_models([experiment])
-    assert run.step_id in [model.source_run_id for model in listed]
+    assert run.pipeline_id in [model.source_run_id for model in listed]
     assert list((directory / "here").iterdir()) == []
 
 
