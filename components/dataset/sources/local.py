@@ -112,8 +112,8 @@ def _add_below(
 def _info(item: os.DirEntry[str], directory: str) -> os.stat_result:
     try:
         return item.stat()
-    except OSError:
-        path = f"{directory}/{item.name}"
+    except OSError as error:
+        error.filename = path = f"{directory}/{item.name}"
         if item.is_symlink() and not Path(path).exists():
             raise InputError(
                 f"dataset_uri {directory!r} could not be copied: {path!r} is a link that leads "
