@@ -4,15 +4,30 @@ import subprocess
 
 import pytest
 
+from components.training.manifests.mpijob import BEFORE_STOP
 from images import build
-from tests.images.containers import Containers, is_built
+from tests.images.containers import Containers, engine, is_built
 
 pytestmark = pytest.mark.images
 
-PROGRAM = """
+HOSTS = ["worker-0", "worker-1"]
+GATHER = """
 from mpi4py import MPI
 everybody = MPI.COMM_WORLD.gather(MPI.Get_processor_name())
 if everybody: print("hosts", *sorted(everybody))
+"""
+UNTIL_TOLD = """
+import signal, sys, time
+from mpi4py import MPI
+told = []
+signal.signal(signal.SIGTERM, lambda *_: told.append(True))
+print("ready", flush=True)
+while not MPI.COMM_WORLD.allreduce(len(told)):
+    time.sleep(0.1)
+time.sleep(2 * MPI.COMM_WORLD.rank)  # the time that a checkpoint takes
+print("saved", MPI.Get_processor_name(), len(told), flush=True)
+MPI.COMM_WORLD.Barrier()
+sys.exit(143)
 """
 
 
@@ -26,24 +41,51 @@ def containers(tmp_path):
     made.close()
 
 
-def test_mpirun_logs_in_to_workers_with_the_keys_of_the_job(containers, eventually):
+@pytest.fixture
+def workers(containers):
+    """Starts the workers; returns the names of their containers."""
     keys = containers.workspace / "keys"
     keys.mkdir()
     make = ["ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-f", str(keys / "id_rsa")]
     subprocess.run(make, check=True)
     (keys / "authorized_keys").write_bytes((keys / "id_rsa.pub").read_bytes())
     (keys / "id_rsa").chmod(0o644)  # as the operator mounts it
-    mounted = ("--volume", f"{keys}:/home/trireme/.ssh:ro")
-    hosts = [f"worker-{number}" for number in range(2)]
-    for name in hosts:
-        containers.start("mpi", "/usr/sbin/sshd", "-De", name=name, options=mounted)
-    (containers.workspace / "hostfile").write_text("".join(f"{name} slots=1\n" for name in hosts))
-    (containers.workspace / "hosts.py").write_text(PROGRAM)
-    launcher = (
+    slots = "".join(f"{name} slots=1\n" for name in HOSTS)
+    (containers.workspace / "hostfile").write_text(slots)
+    return [
+        containers.start("mpi", "/usr/sbin/sshd", "-De", name=name, options=mounted(containers))
+        for name in HOSTS
+    ]
+
+
+def mounted(containers):
+    return ("--volume", f"{containers.workspace}/keys:/home/trireme/.ssh:ro")
+
+
+def launch(containers, program):
+    """Starts the launcher; returns the name of its container."""
+    file = containers.workspace / "program.py"
+    file.write_text(program)
+    mpirun = (
         *("mpirun", "-np", "2", "--bind-to", "none", "-x", "PATH"),
         *("--hostfile", str(containers.workspace / "hostfile")),
         *("--mca", "plm_rsh_args", "-o ConnectionAttempts=10"),
-        *("python3", str(containers.workspace / "hosts.py")),
+        *("python3", str(file)),
     )
-    done = containers.run("mpi", *launcher, name="launcher", options=mounted)
-    assert "hosts worker-0 worker-1" in done.stdout, done.stderr
+    return containers.start("mpi", *mpirun, name="launcher", options=mounted(containers))
+
+
+def test_mpirun_logs_in_to_workers_with_the_keys_of_the_job(containers, workers):
+    status, said = containers.wait(launch(containers, GATHER))
+    assert status == 0 and "hosts worker-0 worker-1" in said, said
+
+
+def test_a_worker_that_has_to_go_tells_its_rank_and_waits_for_it(containers, workers, eventually):
+    launcher = launch(containers, UNTIL_TOLD)
+    assert eventually(lambda: engine("logs", launcher).stdout.count("ready") == 2)
+    done = engine("exec", workers[1], *BEFORE_STOP["preStop"]["exec"]["command"])
+    assert done.returncode == 0, done.stderr
+    engine("stop", "--time", "0", workers[1])  # as Kubernetes does when the hook has ended
+    status, said = containers.wait(launcher)
+    assert status == 143, said
+    assert "saved worker-0 0" in said and "saved worker-1 1" in said

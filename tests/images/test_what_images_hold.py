@@ -71,4 +71,4 @@ def test_the_server_answers(containers, eventually):
     def answers():
         return containers.run("mlflow", "python", "-c", ask).stdout == "b'OK'\n"
 
-    assert eventually(answers)
+    assert eventually(answers, seconds=180)

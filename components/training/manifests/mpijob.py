@@ -13,6 +13,25 @@ AS_ROOT = [
 ]
 """Without these OpenMPI refuses to run as the user that most images have."""
 
+_TELL_RANKS = """\
+exec 2>/dev/null
+ranks=
+for process in /proc/[0-9]*; do
+    parent=$(grep -s ^PPid: $process/status)
+    case $(cat /proc/${parent##*[!0-9]}/comm) in
+    orted|prted) ranks="$ranks ${process#/proc/}" ;;
+    esac
+done
+for rank in $ranks; do kill $rank; done
+for rank in $ranks; do while kill -0 $rank; do sleep 0.1; done; done
+"""
+BEFORE_STOP = {"preStop": {"exec": {"command": ["sh", "-c", _TELL_RANKS]}}}
+"""A worker's first process is an SSH server, which ends at SIGTERM and tells nobody.
+
+So the ranks, whose parent is OpenMPI's daemon, are told before it is, and have the pod's time to
+save and to end.
+"""
+
 
 def mpijob(job: TrainingJob) -> dict[str, Any]:
     """Returns the MPIJob (``kubeflow.org/v2beta1``, MPI operator v0.6 to v0.8) of a training job.
@@ -38,6 +57,7 @@ def mpijob(job: TrainingJob) -> dict[str, Any]:
     replicas["Launcher"]["template"]["spec"]["containers"][0]["env"] += [
         entry for entry in AS_ROOT if entry["name"] not in variables
     ]
+    replicas["Worker"]["template"]["spec"]["containers"][0]["lifecycle"] = BEFORE_STOP
     spec: dict[str, Any] = {
         "slotsPerWorker": job.processes_per_worker,
         "runPolicy": pod.run_policy(job),
