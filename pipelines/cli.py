@@ -130,11 +130,13 @@ def run(
 
     check_target(context, target)
 
-    from pipelines import catalog
     from pipelines.console import Console
 
-    chosen = catalog.load(pipeline)
     console = Console(sys.stdout, verbose)
+    with console.waiting(f"loading {pipeline}"):  # kfp, for the most part
+        from pipelines import catalog
+
+        chosen = catalog.load(pipeline)
     if target != "local":
         from pipelines.compiling import ir
         from pipelines.compiling.images import pinned, read

@@ -87,6 +87,19 @@ class Console:
         self._kfps = KfpLines()
 
     @contextmanager
+    def waiting(self, text: str) -> Iterator[None]:
+        """Shows on a terminal what is waited for before the first step.
+
+        Args:
+            text: What it is.
+        """
+        if not self._live:
+            yield
+            return
+        with self._rich.status(text, spinner_style="cyan"):
+            yield
+
+    @contextmanager
     def showing(self, steps: list[str]) -> Iterator[None]:
         """Shows the steps while they run.
 

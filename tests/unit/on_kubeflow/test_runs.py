@@ -384,5 +384,6 @@ def test_ctrl_c_at_a_real_terminal_asks_whether_to_cancel(kubeflow, untracked, a
         os.close(terminal)
         _, status = os.waitpid(pid, 0)
     assert os.waitstatus_to_exitcode(status) == 130, shown.decode()
+    assert b"loading pytorch-training" in shown
     assert (b"goes on; end it with: trireme cancel" in shown) == (state == "RUNNING")
     assert kubeflow.only_run()["state"] == state
