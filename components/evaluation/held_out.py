@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from components.dataset import splits
+from components.trainers.pytorch import splits
 from components.training.result.trained import Answer, NotLoadable
 
 TEST, VALIDATION = "test", "validation"
@@ -35,7 +35,7 @@ def held_out(data: Path, split: str = TEST) -> HeldOut:
     """Returns a held-out split of a dataset.
 
     Args:
-        data: The staged dataset; ``components.dataset.splits`` says in which forms it may be.
+        data: The staged dataset; ``splits`` says in which forms it may be.
         split: Which one.
 
     Raises:

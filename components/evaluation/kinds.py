@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
-from components.dataset import splits
 from components.evaluation.classification import Classification
 from components.evaluation.held_out import HeldOut, asked, batches
 from components.evaluation.language import Language
 from components.evaluation.regression import Regression
+from components.trainers.pytorch import splits
 from components.training.result.trained import Answer, NotLoadable
 
 Measure = Classification | Regression | Language

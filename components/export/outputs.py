@@ -4,13 +4,13 @@ import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from components.dataset import splits
 from components.errors import StepFailed
 from components.evaluation import report as page
 from components.evaluation.held_out import TEST
 from components.evaluation.own import FOUND, inputs_of
 from components.export.export import Exported, export
 from components.tracking.registry import CHALLENGER, CHAMPION
+from components.trainers.pytorch import splits
 
 
 class Outputs(NamedTuple):

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from components.dataset import splits
 from components.errors import StepFailed, TriremeError
 from components.evaluation import own as owning
 from components.evaluation.asked import parsed
@@ -14,6 +13,7 @@ from components.evaluation.kinds import class_names, measured
 from components.sweep.results import Tried, keep, place
 from components.sweep.sets import Trial
 from components.tracking import journal
+from components.trainers.pytorch import splits
 from components.training import launch
 from components.training.description.job import TrainingJob
 from components.training.inputs import inputs_of

@@ -11,7 +11,7 @@ from stores import free_port
 
 SAMPLES, LENGTH, TOKENS = 37, 16, 64  # 37: the last batch of an epoch has 5 samples, not 8
 STEPS, EVERY = 20, 3
-NETWORK = ("--layers", "2", "--width", "32", "--heads", "4", "--vocabulary", str(TOKENS))
+NETWORK = ("--layers", "4", "--width", "32", "--heads", "4", "--vocabulary", str(TOKENS))
 COMMON = (*NETWORK, "--batch-size", "8", "--micro-batch", "2", "--warm-up", "5", "--log-every", "1")
 TOLERANCE = 1e-5
 
@@ -106,11 +106,16 @@ def test_one_process_learns(single):
 @pytest.mark.parametrize(
     ("name", "world_size", "arguments"),
     [
+        ("ddp-2", 2, ["--strategy", "ddp"]),
         ("ddp-4", 4, ["--strategy", "ddp"]),
+        ("fsdp-2", 2, ["--strategy", "fsdp"]),
         ("fsdp-4", 4, ["--strategy", "fsdp", "--recompute"]),
         ("tp-2", 2, ["--strategy", "tp", "--micro-batch", "8"]),
-        ("pp-2", 2, ["--strategy", "pp"]),
+        ("tp-4", 4, ["--strategy", "tp", "--micro-batch", "8"]),
+        ("pp-4", 4, ["--strategy", "pp"]),
         ("dp-pp", 4, ["--strategy", "hybrid", "--pp", "2"]),
+        ("tp-pp", 4, ["--strategy", "hybrid", "--tp", "2", "--pp", "2", "--micro-batch", "4"]),
+        ("dp-tp-pp", 8, ["--strategy", "hybrid", "--dp", "2", "--tp", "2", "--pp", "2"]),
     ],
 )
 def test_every_strategy_computes_what_one_process_does(
@@ -121,25 +126,10 @@ def test_every_strategy_computes_what_one_process_does(
     assert_same(training, single)
 
 
-@pytest.mark.parametrize(
-    ("name", "world_size", "arguments"),
-    [
-        ("tp-pp", 4, ["--strategy", "hybrid", "--tp", "2", "--pp", "2", "--micro-batch", "4"]),
-        ("dp-tp-pp", 8, ["--strategy", "hybrid", "--dp", "2", "--tp", "2", "--pp", "2"]),
-    ],
-)
-def test_so_does_every_mesh(finished, name, world_size, arguments):
-    """With fewer steps, but over the end of an epoch, and as many layers as stages."""
-    deep = ["--layers", "4"]
-    training = finished(name, world_size, *arguments, *deep, steps=6)
-    assert_same(training, finished("deep", 0, *deep, steps=6))
-
-
-def test_bfloat16_learns_the_same_nearly(finished):
-    training = finished("bf16", 2, "--strategy", "fsdp", "--bf16", "--layers", "4", steps=6)
-    single = finished("deep", 0, "--layers", "4", steps=6)
+def test_bfloat16_learns_the_same_nearly(finished, single):
+    training = finished("bf16", 2, "--strategy", "fsdp", "--bf16")
     assert training.losses() != single.losses()
-    assert_same(training, single, 1e-2)
+    assert_same(training, single, 2e-2)
 
 
 def test_training_goes_on_after_a_kill_as_if_there_had_been_none(finished, start):
@@ -195,7 +185,7 @@ def test_a_checkpoint_that_was_cut_off_is_not_loaded(finished, start, folder):
     ("arguments", "said"),
     [
         (["--tp", "2"], "--pp 1 --dp 1 --tp 2 makes 2 processes, and there are 1"),
-        (["--vocabulary", "20"], "the data has a token 63, and --vocabulary is 20"),
+        (["--vocabulary", "20"], "the data has tokens from 0 to 63, and --vocabulary is 20"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_a_sentence(start, arguments, said):

@@ -27,7 +27,7 @@ def code_url(tmp_path, make_repository):
     repository = make_repository("code")
     trainer = ROOT / "components" / "trainers" / "pytorch" / "classifier.py"
     (repository.directory / "train.py").write_text(trainer.read_text())
-    for module in ("helpers.py", "checkpoints.py", "metrics.py", "splits.py"):
+    for module in ("helpers.py", "metrics.py", "splits.py"):
         shutil.copy(trainer.with_name(module), repository.directory)
     repository.commit("The trainer")
     server = tmp_path / "git"

@@ -205,20 +205,19 @@ def test_positions_turn_queries_without_changing_their_length():
     ],
 )
 def test_the_peak_of_a_gpu_is_that_of_its_data_sheet(monkeypatch, name, speed):
-    import helpers
+    import cost
 
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: name)
-    assert helpers.peak(torch.device("cuda", 0)) == speed
-    assert helpers.peak(torch.device("cpu")) == 0
+    assert cost.peak(torch.device("cuda", 0)) == speed
+    assert cost.peak(torch.device("cpu")) == 0
 
 
 def test_utilisation_is_logged_where_the_peak_is_known(parse, monkeypatch, capsys):
     import cost
-    import helpers
     import language_model
 
     monkeypatch.delenv("MLFLOW_RUN_ID", raising=False)
-    monkeypatch.setattr(helpers, "peak", lambda device: 1e12)
+    monkeypatch.setattr(cost, "peak", lambda device: 1e12)
     clock = iter([0.0, 2.0, 2.0])
     monkeypatch.setattr(language_model.time, "monotonic", lambda: next(clock))
     arguments = parse("--bf16", "--log-every", "1", "--dp", "2", world_size=2)
@@ -230,25 +229,63 @@ def test_utilisation_is_logged_where_the_peak_is_known(parse, monkeypatch, capsy
 
 
 @pytest.mark.parametrize(
-    ("x", "said"),
+    ("x", "y", "said"),
     [
-        (None, r"has no train.npz, nor"),
-        ((5, 8, 8), r"x has to be .* they are \(5, 8, 8\) and \(5,\)"),
-        ((4, 1, 8, 8), r"x has to be .* they are \(4, 1, 8, 8\) and \(5,\)"),
+        (None, None, "has no train.npz, nor"),
+        ((5, 8, 8), [0] * 5, r"they are float32 \(5, 8, 8\) and int64 \(5,\)"),
+        ((4, 1, 8, 8), [0] * 5, r"they are float32 \(4, 1, 8, 8\) and int64 \(5,\)"),
+        ((0, 1, 8, 8), [], r"they are float32 \(0, 1, 8, 8\) and float64 \(0,\)"),
+        ((2, 1, 8, 8), [0.5, 1.5], r"they are float32 \(2, 1, 8, 8\) and float64 \(2,\)"),
+        ((2, 1, 8, 8), [0, -1], "y has a class -1; they count from 0"),
     ],
 )
-def test_data_that_do_not_fit_are_a_sentence(tmp_path, x, said):
+def test_data_that_do_not_fit_are_a_sentence(tmp_path, x, y, said):
     import argparse
 
     import helpers
     from classifier import make_network
 
     if x:
-        np.savez(tmp_path / "train.npz", x=np.zeros(x), y=np.zeros(5))
+        np.savez(tmp_path / "train.npz", x=np.zeros(x, np.float32), y=np.array(y))
     with pytest.raises(helpers.Ended, match=said) as ended:
         samples = helpers.Samples(tmp_path, 4, 0, 1, 0)
         make_network(argparse.Namespace(width=2), samples, torch.device("cpu"))
     assert ended.value.status == 2
+
+
+def test_training_starts_from_a_model_of_its_own_form_alone(tmp_path, monkeypatch):
+    import helpers
+
+    monkeypatch.delenv("WARM_START_DIR", raising=False)
+    assert helpers.start_weights({"width": 3}) == {}
+    monkeypatch.setenv("WARM_START_DIR", str(tmp_path))
+    monkeypatch.setenv("MODEL_DIR", str(tmp_path))
+    with pytest.raises(helpers.Ended, match=r"cannot start from \S+/model.pt: .*No such file"):
+        helpers.start_weights({"width": 3})
+    network = torch.nn.Linear(3, 1)
+    helpers.leave_model("net:Net", {"width": 3}, network)
+    assert torch.equal(helpers.start_weights({"width": 3})["weight"], network.weight)
+    with pytest.raises(helpers.Ended, match=r"it has {.* 3}, not {.* 4}") as ended:
+        helpers.start_weights({"width": 4})
+    assert ended.value.status == 2
+    (tmp_path / "model.pt").write_bytes(b"none")
+    with pytest.raises(helpers.Ended, match="training cannot start from"):
+        helpers.start_weights({"width": 3})
+
+
+def test_what_is_random_in_a_step_depends_on_how_far_training_is(tmp_path):
+    import helpers
+
+    np.savez(tmp_path / "train.npz", x=np.arange(8), y=np.arange(8))
+    one, other = (helpers.Samples(tmp_path, 4, part, 2, 0) for part in (0, 1))
+
+    def drawn(samples, seen):
+        samples.batch(seen)
+        return torch.nn.functional.dropout(torch.ones(64)).tolist()
+
+    assert drawn(one, 4) != drawn(one, 8)
+    assert drawn(one, 4) != drawn(other, 4)
+    assert drawn(one, 4) == drawn(helpers.Samples(tmp_path, 4, 0, 2, 0), 4)
 
 
 def test_a_process_reads_the_pictures_of_its_part_alone(tmp_path):

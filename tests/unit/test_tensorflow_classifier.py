@@ -64,7 +64,7 @@ def test_the_strategy_suits_the_cluster(distribution, name, cluster, chosen):
     ],
 )
 def test_a_strategy_that_the_cluster_cannot_have_is_refused(distribution, name, cluster, said):
-    with pytest.raises(SystemExit, match=said):
+    with pytest.raises(distribution.Refused, match=said):
         distribution.choose(name, cluster)
 
 
@@ -83,21 +83,23 @@ def test_one_replica_speaks_for_all(distribution, monkeypatch, config, leads):
     assert distribution.Place.of_environment().leads == leads
 
 
-def test_an_evaluator_is_refused(classifier, monkeypatch):
+def test_an_evaluator_is_refused(classifier, monkeypatch, capsys):
     config = '{"cluster": {"worker": ["a:1"]}, "task": {"type": "evaluator", "index": 0}}'
     monkeypatch.setenv("TF_CONFIG", config)
     monkeypatch.setattr("sys.argv", ["classifier.py"])
-    with pytest.raises(SystemExit, match="no part for an evaluator"):
+    with pytest.raises(SystemExit) as ended:
         classifier.main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().out == "there is no part for an evaluator; leave that role out\n"
 
 
 @pytest.mark.parametrize(("samples", "size"), [(100, 32), (96, 32), (5, 32), (1, 1), (33, 32)])
-def test_every_sample_comes_once_an_epoch_in_another_order(classifier, samples, size):
+def test_every_sample_comes_once_an_epoch_in_another_order(distribution, samples, size):
     orders = []
     for epoch in range(2):
         counted = []
         numbers = np.arange(samples)
-        for images, labels, weights in classifier.batches(numbers, numbers, size, [0, epoch]):
+        for images, labels, weights in distribution.batches(numbers, numbers, size, [0, epoch]):
             assert len(images) == len(labels) == len(weights) == size
             assert np.array_equal(images, labels)
             assert weights.sum() == pytest.approx(1)
@@ -172,7 +174,7 @@ def test_training_stops_in_an_epoch_and_goes_on_with_the_samples_that_are_left(
     assert [metric.value for metric in logged] == pytest.approx(printed, rel=1e-6)
     assert client.get_metric_history(run, "samples_per_second")
 
-    unspoilt = classifier.batches
+    unspoilt = classifier.distribution.batches
 
     def reclaimed_in_the_second_epoch(images, labels, size, seed, seen):
         for number, batch in enumerate(unspoilt(images, labels, size, seed, seen)):
@@ -181,7 +183,7 @@ def test_training_stops_in_an_epoch_and_goes_on_with_the_samples_that_are_left(
             yield batch
 
     with monkeypatch.context() as patch:
-        patch.setattr(classifier, "batches", reclaimed_in_the_second_epoch)
+        patch.setattr(classifier.distribution, "batches", reclaimed_in_the_second_epoch)
         status, begun, said = train("stopped")
     assert status == 128 + signal.SIGTERM
     assert list(begun) == ["1"]
@@ -195,20 +197,17 @@ def test_training_stops_in_an_epoch_and_goes_on_with_the_samples_that_are_left(
     assert all(map(np.array_equal, *both))
 
 
-@pytest.mark.parametrize(
-    ("shapes", "said"),
-    [
-        ({}, r"\S+ has no train.npz, nor"),
-        ({"x": (5, 8, 8), "y": (5,)}, r"they are \(5, 8, 8\) and \(5,\)"),
-        ({"x": (5, 1, 8, 8), "y": (4,)}, r"they are \(5, 1, 8, 8\) and \(4,\)"),
-    ],
-)
-def test_data_that_is_not_there_or_has_another_form_is_refused(classifier, tmp_path, shapes, said):
-    if shapes:
-        arrays = {name: np.zeros(shape) for name, shape in shapes.items()}
-        np.savez(tmp_path / "train.npz", **arrays)
-    with pytest.raises(SystemExit, match=said):
-        classifier.load(tmp_path)
+def test_what_cannot_be_trained_on_or_with_is_a_sentence(train, tmp_path, monkeypatch):
+    status, _, said = train("refused", "--devices", "CPU:7", "--strategy", "mirrored")
+    assert (status, said) == (2, "there is no device CPU:7; there are CPU:0\n")
+    monkeypatch.setenv("WARM_START_DIR", str(tmp_path))
+    status, _, said = train("refused")
+    assert status == 2
+    assert said.startswith(f"training cannot start from {tmp_path / 'model'}: ")
+    np.savez(tmp_path / "train.npz", x=np.zeros((5, 8, 8), np.float32), y=np.zeros(5, int))
+    status, _, said = train("refused")
+    assert status == 2
+    assert said.endswith("they are float32 (5, 8, 8) and int64 (5,)\n")
 
 
 def test_what_is_said_of_a_lost_worker_is_without_its_batch(distribution, caplog):

@@ -7,18 +7,10 @@ import signal
 import socket
 import threading
 import time
-from pathlib import Path
 
 import metrics
 import pytest
 import requests
-
-TRAINERS = Path(__file__).resolve().parents[2] / "components" / "trainers"
-
-
-def test_both_folders_have_the_same():
-    pytorch, tensorflow = (TRAINERS / name / "metrics.py" for name in ("pytorch", "tensorflow"))
-    assert pytorch.read_text() == tensorflow.read_text()
 
 
 @pytest.fixture

@@ -1,8 +1,9 @@
 """Train an image classifier with PyTorch on any number of processes.
 
-An ordinary program: with the modules beside it, it needs PyTorch, NumPy and, to track metrics,
-MLflow. Run it as it is (``python classifier.py``), under torchrun, or as the entrypoint of a
-PyTorchJob. It reads
+An ordinary program, which needs PyTorch, NumPy, Pillow for pictures and MLflow to track metrics.
+Copy along: {helpers,metrics,splits}.py
+Run it as it is (``python classifier.py``), under torchrun, or as the entrypoint of a PyTorchJob. It
+reads
 
     DATA_DIR        train.npz with arrays x (samples, channels, height, width) and y (samples), or
                     another form of images that splits.py knows
@@ -21,18 +22,17 @@ SIGTERM, as when a machine is reclaimed, makes it save a checkpoint and exit wit
 
 import argparse
 import math
-import os
 import time
-from pathlib import Path
 from typing import Any, ClassVar
 
 import helpers
+import splits
 import torch
 import torch.distributed as dist
-from checkpoints import FILES, Checkpoints
 from metrics import Metrics, until_sigterm
 from torch import nn
 
+FACTORY = "classifier:Classifier"
 ASK_EVERY = 10  # steps after which the processes tell each other whether one is to end
 
 
@@ -66,16 +66,13 @@ def make_network(
     arguments: argparse.Namespace, samples: helpers.Samples, device: torch.device
 ) -> tuple[Classifier, dict[str, int]]:
     """Returns the network that training starts from, and what it is made of."""
-    if samples.x.ndim != 4 or samples.y.shape != samples.x.shape[:1]:
-        why = "x has to be (samples, channels, height, width), and y (samples); they are "
-        raise helpers.Ended(f"{why}{samples.x.shape} and {samples.y.shape}", 2)
+    if why := splits.why_not_images(samples.x, samples.y):
+        raise helpers.Ended(why, 2)
     shape = {"channels": samples.x.shape[1], "classes": int(samples.y.max()) + 1}
     shape["width"] = arguments.width
     torch.manual_seed(helpers.seed())
     network = Classifier(**shape).to(device)
-    if "WARM_START_DIR" in os.environ:
-        start = Path(os.environ["WARM_START_DIR"], "model.pt")
-        weights = torch.load(start, map_location=device, weights_only=True)["state_dict"]
+    if weights := helpers.start_weights(shape):
         network.load_state_dict(weights)
     return network, shape
 
@@ -176,8 +173,8 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
     network, shape = make_network(arguments, samples, device)
     model = helpers.data_parallel(network, samples.batch(0).inputs.to(device))
     optimizer = torch.optim.AdamW(network.parameters(), lr=arguments.learning_rate)
-    checkpoints = Checkpoints(network, optimizer, rank == 0, helpers.from_first)
-    metrics = Metrics(checkpoints.directory, FILES) if rank == 0 else None
+    checkpoints = helpers.Checkpoints(network, optimizer, rank == 0, helpers.from_first)
+    metrics = Metrics(checkpoints.directory, helpers.FILES) if rank == 0 else None
     reclaimed = until_sigterm(metrics)
     course = Course(arguments, len(samples.x), checkpoints.load(Course.START), metrics)
     sums, stop = torch.zeros(3, dtype=torch.float64, device=device), 0.0
@@ -205,7 +202,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
 
     checkpoints.wait()
     if metrics and not course.goes_on:
-        leave_model(network, shape)
+        helpers.leave_model(FACTORY, shape, network)
     if metrics:
         metrics.close()
     dist.barrier()  # one that ends may be the end of all
@@ -213,23 +210,20 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
         raise helpers.Stopped(course.step)
 
 
-def leave_model(network: Classifier, shape: dict[str, int]) -> None:
-    """Writes how to build the network again, and its weights: nothing in there is executable."""
-    result = {
-        "factory": "classifier:Classifier",
-        "arguments": shape,
-        "state_dict": {name: value.cpu() for name, value in network.state_dict().items()},
-    }
-    helpers.save(result, helpers.directory("MODEL_DIR") / "model.pt")
+def positive(text: str) -> int:
+    """Returns a number of the command line."""
+    if int(text) < 1:
+        raise ValueError
+    return int(text)
 
 
 def parse(description: str | None) -> argparse.Namespace:
     """Reads the command line of a program whose docstring this is."""
     parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
-    parser.add_argument("--epochs", type=int, default=15)
-    parser.add_argument("--batch-size", type=int, default=32, help="samples per process")
+    parser.add_argument("--epochs", type=positive, default=15)
+    parser.add_argument("--batch-size", type=positive, default=32, help="samples per process")
     parser.add_argument("--learning-rate", type=float, default=2e-3)
-    parser.add_argument("--width", type=int, default=32, help="channels of the first layer")
+    parser.add_argument("--width", type=positive, default=32, help="channels of the first layer")
     return parser.parse_args()
 
 

@@ -1,15 +1,17 @@
 """What training programs have in common; to be copied along with them.
 
-The process group, the samples, and how a program ends. It needs PyTorch and NumPy.
+The process group, the samples, what a program starts from and leaves, and how it ends. It needs
+PyTorch and NumPy.
 """
 
 import os
-import re
+import pickle
 import signal
 import sys
 import threading
 import traceback
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,25 +27,7 @@ RECLAIMED = 128 + signal.SIGTERM  # exit status that the training operator takes
 
 NONE = -100  # the target that cross_entropy leaves out
 WHOLE = "step-????????"  # a checkpoint that is complete; until then it has .partial at its end
-
-PEAKS = {
-    **dict.fromkeys(("H100 PCIe", "H800 PCIe"), 756e12),
-    **dict.fromkeys(("H100 NVL", "H200 NVL"), 835e12),
-    **dict.fromkeys(("H100", "H200", "H800", "GH200"), 989e12),
-    **dict.fromkeys(("A100", "A800"), 312e12),
-    "H20": 148e12,
-    "L40S": 362e12,
-    "L20": 119.5e12,
-    "A10": 125e12,
-}
-"""Operations per second of GPUs in bfloat16, dense, as their data sheets say."""
-
-
-def peak(device: torch.device) -> float:
-    """Returns a device's operations per second in bfloat16; 0 where they are not known."""
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else ""
-    # Whole words: the A10G of some clouds is slower than an A10.
-    return next((speed for gpu, speed in PEAKS.items() if re.search(rf"\b{gpu}\b", name)), 0.0)
+FILES = f"{WHOLE}.pt"  # such as ``Checkpoints`` writes
 
 
 class Ended(Exception):
@@ -193,11 +177,16 @@ class Samples:
     def __init__(self, data: Path, size: int, part: int, parts: int, seed: int) -> None:
         self.x, self.y = splits.load(data, "train", lambda why: Ended(why, 2))
         self.size, self.seed = size, seed
-        self.mine = slice(part * size // parts, (part + 1) * size // parts)
+        self.part, self.mine = part, slice(part * size // parts, (part + 1) * size // parts)
         self.epoch, self.order = -1, np.arange(0)
 
     def batch(self, seen: int) -> Batch:
-        """Returns the next batch, after so many samples in all epochs."""
+        """Returns the next batch, after so many samples in all epochs.
+
+        Random numbers of PyTorch start anew, so that what is random in a step, as a dropout is,
+        depends on how far training is, and is the same when it goes on from a checkpoint.
+        """
+        torch.manual_seed(int(np.random.default_rng([self.seed, seen, self.part]).integers(2**63)))
         epoch, start = divmod(seen, len(self.x))
         if epoch != self.epoch:
             self.epoch = epoch
@@ -216,5 +205,115 @@ def save(state: dict[str, Any], file: Path) -> None:
     """Writes a file that is whole whenever it is there, also after a crash."""
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_name(file.name + ".partial")
-    torch.save(state, partial)
+    with partial.open("wb") as stream:
+        torch.save(state, stream)
+        stream.flush()
+        os.fsync(stream.fileno())
     partial.replace(file)
+
+
+def leave_model(factory: str, arguments: dict[str, int], network: nn.Module) -> None:
+    """Writes model.pt: how to build a network again, and its weights; nothing in it is executable.
+
+    Args:
+        factory: ``module:class`` of the network.
+        arguments: What it is made with.
+        network: The network.
+    """
+    weights = {name: value.cpu() for name, value in network.state_dict().items()}
+    result = {"factory": factory, "arguments": arguments, "state_dict": weights}
+    save(result, directory("MODEL_DIR") / "model.pt")
+
+
+def start_weights(arguments: dict[str, int]) -> dict[str, torch.Tensor]:
+    """Returns the weights that WARM_START_DIR says to start from, as ``leave_model`` wrote them.
+
+    Args:
+        arguments: What the network is made with.
+    """
+    if "WARM_START_DIR" not in os.environ:
+        return {}
+    file = Path(os.environ["WARM_START_DIR"], "model.pt")
+    try:
+        saved = torch.load(file, "cpu", weights_only=True, mmap=True)
+        found, weights = saved["arguments"], saved["state_dict"]
+    except (OSError, RuntimeError, LookupError, TypeError, pickle.UnpicklingError) as error:
+        why = str(error).partition("\n")[0]
+        raise Ended(f"training cannot start from {file}: {why}", 2) from None
+    if found != arguments:
+        raise Ended(f"training cannot start from {file}: it has {found}, not {arguments}", 2)
+    return weights
+
+
+def on_cpu(state: Any) -> Any:
+    """Returns a copy of a state, in lists and mappings of any depth, that is in no GPU's memory."""
+    if isinstance(state, dict):
+        return {name: on_cpu(value) for name, value in state.items()}
+    if isinstance(state, list):
+        return [on_cpu(value) for value in state]
+    return state.detach().to("cpu", copy=True) if isinstance(state, torch.Tensor) else state
+
+
+class Checkpoints:
+    """The last few states of a training, each a file ``step-00000020.pt`` of CHECKPOINT_DIR.
+
+    They hold model and optimizer, which every process has whole, so any number of processes can go
+    on. Training does not wait for the disk.
+
+    Args:
+        model: The network, without what makes it parallel.
+        optimizer: Of its parameters.
+        leads: Whether this process is the one that reads and writes them.
+        from_leader: Returns to all processes what that one gives it.
+        keep: How many are kept.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        leads: bool,
+        from_leader: Callable[[Any], Any],
+        keep: int = 2,
+    ) -> None:
+        self.model, self.optimizer, self.keep = model, optimizer, keep
+        self.leads, self.from_leader = leads, from_leader
+        self.directory = directory("CHECKPOINT_DIR")
+        self.writer = ThreadPoolExecutor(1)
+        self.writing: Future[None] | None = None
+
+    def load(self, progress: dict[str, Any]) -> dict[str, Any]:
+        """Goes on from the newest, if there is one.
+
+        Args:
+            progress: How far training is without one.
+
+        Returns:
+            How far it is.
+        """
+        newest = max(self.directory.glob(FILES), default=None) if self.leads else None
+        # One reads it for all: not every machine's disk shows it at once.
+        state = self.from_leader(torch.load(newest, "cpu", weights_only=True) if newest else None)
+        if not state:
+            return progress
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        return state["progress"]
+
+    def save(self, step: int, progress: dict[str, Any]) -> None:
+        """Starts to save; waits for nothing but the save before, which is long done as a rule."""
+        self.wait()
+        if self.leads:
+            state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+            copied = on_cpu(state) | {"progress": progress}
+            self.writing = self.writer.submit(self._write, copied, step)
+
+    def wait(self) -> None:
+        """Waits until the last save is on the disk."""
+        if self.writing:
+            self.writing.result()
+
+    def _write(self, state: dict[str, Any], step: int) -> None:
+        save(state, self.directory / f"step-{step:08}.pt")
+        for old in sorted(self.directory.glob(FILES))[: -self.keep]:
+            old.unlink()

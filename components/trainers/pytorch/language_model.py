@@ -1,7 +1,8 @@
 """Train a language model with PyTorch, divided among any number of processes in any way.
 
-An ordinary program: with the modules beside it, it needs PyTorch, NumPy and, to track metrics,
-MLflow. Run it as it is (``python language_model.py``), under torchrun, or as the entrypoint of a
+An ordinary program, which needs PyTorch, NumPy and, to track metrics, MLflow.
+Copy along: {cost,helpers,metrics,options,sharded,splits,strategies,transformer}.py
+Run it as it is (``python language_model.py``), under torchrun, or as the entrypoint of a
 PyTorchJob. It reads
 
     DATA_DIR        train.npz with arrays x and y, or train/x.npy and train/y.npy: tokens and those
@@ -66,7 +67,7 @@ class Meter:
     def __init__(self, arguments: argparse.Namespace, device: torch.device) -> None:
         self.arguments = arguments
         self.metrics = Metrics(helpers.directory("CHECKPOINT_DIR"), helpers.WHOLE)
-        self.peak = helpers.peak(device) * math.prod(arguments.mesh) if arguments.bf16 else 0.0
+        self.peak = cost.peak(device) * math.prod(arguments.mesh) if arguments.bf16 else 0.0
         self.started, self.tokens = time.monotonic(), 0
 
     def log(self, step: int, loss: float, shape: torch.Size) -> None:
@@ -144,23 +145,21 @@ def leave_model(arguments: argparse.Namespace, checkpoints: sharded.Checkpoints)
         network = transformer.LanguageModel(*arguments.shape)
     network.to_empty(device="cpu")
     checkpoints.fill(network)
-    result = {
-        "factory": "transformer:LanguageModel",
-        "arguments": arguments.shape._asdict(),
-        "state_dict": network.state_dict(),
-    }
-    helpers.save(result, helpers.directory("MODEL_DIR") / "model.pt")
+    helpers.leave_model("transformer:LanguageModel", arguments.shape._asdict(), network)
 
 
 def check_data(samples: helpers.Samples, arguments: argparse.Namespace) -> None:
     """Refuses data that the network cannot be trained on."""
     x, y, tp = samples.x, samples.y, arguments.mesh[-1]
-    if x.ndim != 2 or x.shape != y.shape or not len(x):
-        why = f"x and y must be tokens, (samples, length); they are {x.shape} and {y.shape}"
+    kinds = {x.dtype.kind, y.dtype.kind} - set("iu")
+    if x.ndim != 2 or x.shape != y.shape or not x.size or kinds:
+        why = "x and y have to be whole numbers, (samples, length); they are "
+        why += f"{x.dtype} {x.shape} and {y.dtype} {y.shape}"
     elif x.shape[1] % tp:
         why = f"--tp {tp} has to divide the {x.shape[1]} tokens of a sample"
-    elif x.max() >= arguments.shape.vocabulary:
-        why = f"the data has a token {x.max()}, and --vocabulary is {arguments.shape.vocabulary}"
+    elif (most := max(x.max(), y.max())) >= arguments.shape.vocabulary or x.min() < 0:
+        why = f"the data has tokens from {x.min()} to {most}, and --vocabulary is "
+        why += str(arguments.shape.vocabulary)
     else:
         return
     raise helpers.Ended(why, 2)

@@ -1,9 +1,10 @@
 """Train the image classifier of classifier.py on any number of processes that MPI connects.
 
-An ordinary program: with the modules beside it, it needs PyTorch, NumPy, mpi4py and, to track
-metrics, MLflow. Run it under mpirun (``mpirun -np 4 python mpi_classifier.py``), or as the
-entrypoint of an MPIJob. It reads what classifier.py reads, but for the variables of torchrun, and
-does at SIGTERM what that does.
+An ordinary program, which needs mpi4py and what classifier.py needs.
+Copy along: {classifier,helpers,metrics,splits}.py
+Run it under mpirun (``mpirun -np 4 python mpi_classifier.py``), or as the entrypoint of an MPIJob.
+It reads what classifier.py reads, but for the variables of torchrun, and does at SIGTERM what that
+does.
 """
 
 import argparse
@@ -12,8 +13,7 @@ import traceback
 import helpers
 import numpy as np
 import torch
-from checkpoints import FILES, Checkpoints
-from classifier import Course, compute, leave_model, make_network, parse
+from classifier import FACTORY, Course, compute, make_network, parse
 from metrics import Metrics, until_sigterm
 from mpi4py import MPI
 from torch import nn
@@ -46,8 +46,8 @@ def train(arguments: argparse.Namespace, world: MPI.Intracomm) -> None:
     )
     network, shape = make_network(arguments, samples, device)
     optimizer = torch.optim.AdamW(network.parameters(), lr=arguments.learning_rate)
-    checkpoints = Checkpoints(network, optimizer, leads, world.bcast)
-    metrics = Metrics(checkpoints.directory, FILES) if leads else None
+    checkpoints = helpers.Checkpoints(network, optimizer, leads, world.bcast)
+    metrics = Metrics(checkpoints.directory, helpers.FILES) if leads else None
     reclaimed = until_sigterm(metrics)
     course = Course(arguments, len(samples.x), checkpoints.load(Course.START), metrics)
 
@@ -71,7 +71,7 @@ def train(arguments: argparse.Namespace, world: MPI.Intracomm) -> None:
 
     checkpoints.wait()
     if metrics and not course.goes_on:
-        leave_model(network, shape)
+        helpers.leave_model(FACTORY, shape, network)
     if metrics:
         metrics.close()
     world.Barrier()  # one that ends may be the end of all

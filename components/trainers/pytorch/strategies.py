@@ -7,9 +7,7 @@ different parts of what is left.
 
 import argparse
 import contextlib
-import os
 from collections.abc import Callable
-from pathlib import Path
 
 import helpers
 import torch
@@ -87,19 +85,18 @@ def build(arguments: argparse.Namespace, mesh: DeviceMesh, device: torch.device)
         for part in (*network.blocks.values(), network):
             fully_shard(part, mesh=dp, mp_policy=precision)
     network.to_empty(device=device)
-    set_weights(network, arguments.shape.layers)
+    set_weights(network, arguments.shape)
     if arguments.strategy == "ddp":
         return helpers.data_parallel(network, torch.zeros(1, 1, dtype=torch.int64, device=device))
     return network
 
 
-def set_weights(network: nn.Module, layers: int) -> None:
+def set_weights(network: nn.Module, shape: transformer.Shape) -> None:
     """Gives a network, or a part of one, the weights that training starts from."""
-    start, seed = os.environ.get("WARM_START_DIR"), helpers.seed()
-    given = torch.load(Path(start, "model.pt"), mmap=True)["state_dict"] if start else {}
+    given, seed = helpers.start_weights(shape._asdict()), helpers.seed()
     options = StateDictOptions(full_state_dict=True, strict=False)
     for name, value in network.named_parameters():  # one after the other: they may be large
-        found = given[name] if start else transformer.initial(name, value.shape, layers, seed)
+        found = given[name] if given else transformer.initial(name, value.shape, shape.layers, seed)
         set_model_state_dict(network, {name: found}, options=options)
 
 

@@ -1,7 +1,8 @@
 """Train an image classifier with TensorFlow on any number of processes.
 
-An ordinary program: with the modules beside it, it needs TensorFlow, NumPy and, to track metrics,
-MLflow. Run it as it is (``python classifier.py``) or as every replica of a TFJob. It reads
+An ordinary program, which needs TensorFlow, NumPy, Pillow for pictures and MLflow to track metrics.
+Copy along: {distribution,metrics,splits}.py
+Run it as it is (``python classifier.py``) or as every replica of a TFJob. It reads
 
     DATA_DIR        train.npz with arrays x (samples, channels, height, width) and y (samples), or
                     another form of images that splits.py knows
@@ -38,7 +39,6 @@ import distribution
 import numpy as np
 import tensorflow as tf
 from metrics import Metrics, until_sigterm
-from samples import batches, load
 
 # Exit statuses of 128 and more: with the restart policy ExitCode the operator starts it again.
 RECLAIMED, LOST = 128 + signal.SIGTERM, 138
@@ -112,7 +112,7 @@ def train(
     """
     reclaimed = until_sigterm(metrics)
     seed = int(os.environ.get("SEED", 0))
-    images, labels = load(directory("DATA_DIR"))
+    images, labels = distribution.load(directory("DATA_DIR"))
     shape = images.shape[1:], int(labels.max()) + 1, arguments.width
     size = arguments.batch_size * strategy.num_replicas_in_sync
 
@@ -120,8 +120,13 @@ def train(
     with strategy.scope():
         network = build(*shape)
         if "WARM_START_DIR" in os.environ:
-            start = tf.saved_model.load(Path(os.environ["WARM_START_DIR"], "model"))
-            network.set_weights([variable.numpy() for variable in start.variables])
+            start = Path(os.environ["WARM_START_DIR"], "model")
+            try:
+                given = tf.saved_model.load(start).variables
+                network.set_weights([variable.numpy() for variable in given])
+            except (OSError, ValueError) as error:
+                why = str(error).partition("\n")[0]
+                raise distribution.Refused(f"training cannot start from {start}: {why}") from None
         optimizer = tf.keras.optimizers.AdamW(arguments.learning_rate, weight_decay=0.01)
         optimizer.build(network.trainable_variables)
     step = make_step(strategy, network, optimizer)
@@ -144,7 +149,9 @@ def train(
         # By epochs and not by steps: training may go on with another number of replicas.
         decay = (1 + math.cos(math.pi * epoch / arguments.epochs)) / 2
         optimizer.learning_rate = arguments.learning_rate * decay
-        order = batches(images, labels, size, [seed, epoch], seen)  # another one every epoch
+        order = distribution.batches(
+            images, labels, size, [seed, epoch], seen
+        )  # another one every epoch
         for result in distribution.results(strategy, step, order, reclaimed):
             sums.assign_add(result[:3])
             stop = stop or result[3] > 0
@@ -186,18 +193,30 @@ def positive(text: str) -> int:
 
 
 def main() -> None:
-    """Reads the command line and trains, or serves the chief that does."""
+    """Reads the command line and takes part in training; what is asked in vain is a sentence."""
+    try:
+        take_part(parse())
+    except distribution.Refused as refused:
+        print(refused, flush=True)
+        raise SystemExit(2) from None
+
+
+def parse() -> argparse.Namespace:
+    """Reads the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--epochs", type=positive, default=15)
     parser.add_argument("--batch-size", type=positive, default=32, help="samples per replica")
     parser.add_argument("--learning-rate", type=float, default=2e-3)
     parser.add_argument("--width", type=positive, default=32, help="channels of the first layer")
     distribution.add_options(parser)
-    arguments = parser.parse_args()
+    return parser.parse_args()
 
+
+def take_part(arguments: argparse.Namespace) -> None:
+    """Trains, or serves the chief that does."""
     place = distribution.Place.of_environment()
     if place.role == "evaluator":
-        raise SystemExit("this program has no part for an evaluator; leave that role out")
+        raise distribution.Refused("there is no part for an evaluator; leave that role out")
     name = distribution.choose(arguments.strategy, place.cluster)
     if name == "parameter_server":
         distribution.give_threads(len(place.cluster["worker"]))

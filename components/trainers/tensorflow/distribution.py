@@ -1,4 +1,4 @@
-"""Who trains with whom, and on which devices; to be copied along with the program."""
+"""Who trains with whom, on which devices and which samples; to be copied with the program."""
 
 import argparse
 import json
@@ -8,9 +8,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
+import splits
 import tensorflow as tf
 
 STRATEGIES = ("parameter_server", "multi_worker", "mirrored", "single")
@@ -21,6 +23,10 @@ CROSS_DEVICE_OPS = {
     "reduction_to_one_device": tf.distribute.ReductionToOneDevice,
 }
 AHEAD = 4  # batches that are under way for each worker of a parameter server
+
+
+class Refused(Exception):
+    """What the program is asked to do cannot be done; one sentence says why."""
 
 
 @dataclass(frozen=True)
@@ -63,14 +69,14 @@ def choose(name: str | None, cluster: dict[str, list[str]]) -> str:
     workers = len(cluster.get("chief", []) + cluster.get("worker", []))
     name = name or ("parameter_server" if "ps" in cluster else "multi_worker")
     if name == "parameter_server" and not {"chief", "ps", "worker"} <= set(cluster):
-        raise SystemExit(
+        raise Refused(
             "parameter_server needs a chief, which drives the training, a ps and a worker; "
             f"TF_CONFIG has {', '.join(cluster) or 'none of them'}"
         )
     if name != "parameter_server" and "ps" in cluster:
-        raise SystemExit(f"{name} has no use for the ps in TF_CONFIG; it is for parameter_server")
+        raise Refused(f"{name} has no use for the ps in TF_CONFIG; it is for parameter_server")
     if name in ("mirrored", "single") and workers > 1:
-        raise SystemExit(f"{name}: each of the {workers} replicas in TF_CONFIG would train alone")
+        raise Refused(f"{name}: each of the {workers} replicas in TF_CONFIG would train alone")
     return "mirrored" if name == "multi_worker" and workers < 2 else name
 
 
@@ -93,6 +99,10 @@ def make_strategy(name: str, arguments: argparse.Namespace) -> tf.distribute.Str
         options = tf.distribute.experimental.CommunicationOptions(implementation=implementation)
         return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
     if name == "mirrored":
+        there = [device.name.split(":", 1)[1] for device in tf.config.list_logical_devices()]
+        for device in devices or []:
+            if device.upper().removeprefix("/").removeprefix("DEVICE:") not in there:
+                raise Refused(f"there is no device {device}; there are {', '.join(there)}")
         operations = CROSS_DEVICE_OPS[reduction]() if reduction else None
         return tf.distribute.MirroredStrategy(devices, operations)
     return tf.distribute.OneDeviceStrategy("GPU:0" if gpu else "CPU:0")
@@ -121,10 +131,41 @@ def serve(place: Place) -> NoReturn:
     raise AssertionError("a server ends by a signal only")
 
 
+def load(data: Path) -> tuple[Any, np.ndarray]:
+    """Returns the images and labels to train on."""
+    images, labels = splits.load(data, "train", Refused)
+    if why := splits.why_not_images(images, labels):
+        raise Refused(why)
+    return images, labels
+
+
+def batches(
+    images: Any, labels: np.ndarray, size: int, seed: list[int], seen: int = 0
+) -> Iterator[tuple[np.ndarray, ...]]:
+    """Yields images, labels and the samples' weights in the loss; every sample comes once.
+
+    The last batch is filled up to the same size with samples of no weight.
+
+    Args:
+        images: Of all samples.
+        labels: Of all samples.
+        size: Samples in a batch, of all replicas.
+        seed: Of the order.
+        seen: How many samples of this order have been trained on already.
+    """
+    order = np.random.default_rng(seed).permutation(len(images))
+    for start in range(seen, len(order), size):
+        taken = order[start : start + size]
+        weights = np.zeros(size, np.float32)
+        weights[: len(taken)] = 1 / len(taken)
+        index = np.resize(taken, size)
+        yield images[index], labels[index], weights
+
+
 def results(
     strategy: tf.distribute.Strategy,
     step: Callable[..., tf.Tensor],
-    batches: Iterable[tuple[np.ndarray, ...]],
+    order: Iterable[tuple[np.ndarray, ...]],
     leaving: threading.Event,
 ) -> Iterator[np.ndarray]:
     """Yields what a step returns, batch by batch, until one of the replicas is to leave.
@@ -136,7 +177,7 @@ def results(
         strategy: The strategy.
         step: Takes the arrays of a batch, and 1 where this replica is to leave, else 0; the last
             that it returns is the sum of these.
-        batches: Of an epoch.
+        order: The batches of an epoch.
         leaving: Whether this replica is to leave.
     """
     start, fetch, limit = step, np.asarray, 0
@@ -145,7 +186,7 @@ def results(
         start, fetch = lambda *batch: coordinator.schedule(step, args=batch), coordinator.fetch
         limit = AHEAD * len(Place.of_environment().cluster["worker"])
     under_way: deque[Any] = deque()
-    for batch in batches:
+    for batch in order:
         under_way.append(start(*batch, np.array(leaving.is_set(), np.float32)))
         if len(under_way) > limit:
             result = fetch(under_way.popleft())

@@ -86,6 +86,17 @@ def load(data: Path, split: str, refuse: Refuse) -> tuple[Any, np.ndarray]:
     )
 
 
+def why_not_images(x: Any, y: np.ndarray) -> str:
+    """Returns why an image classifier cannot learn from samples; nothing if it can."""
+    images = x.ndim == 4 and x.dtype == np.float32 and 0 not in x.shape
+    if not (images and y.shape == x.shape[:1] and y.dtype.kind in "iu"):
+        return (
+            "x has to be float32 (samples, channels, height, width), and y whole numbers "
+            f"(samples); they are {x.dtype} {x.shape} and {y.dtype} {y.shape}"
+        )
+    return f"y has a class {y.min()}; they count from 0" if y.min() < 0 else ""
+
+
 def is_there(data: Path, split: str) -> bool:
     """Tells whether a dataset seems to have a split in a known form."""
     files = (f"{split}.npz", f"{split}/x.npy", f"{split}/y.npy")

@@ -1,4 +1,4 @@
-"""components/dataset/splits.py: the forms of samples that programs and the evaluation read."""
+"""splits.py of the trainers: the forms of samples that programs and the evaluation read."""
 
 import gzip
 import struct
@@ -8,18 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from components.dataset import splits
 from components.evaluation.held_out import held_out
 from components.evaluation.kinds import class_names
+from components.trainers.pytorch import splits
 from components.training.result.trained import NotLoadable
-
-COMPONENTS = Path(__file__).resolve().parents[3] / "components"
-
-
-@pytest.mark.parametrize("framework", ["pytorch", "tensorflow"])
-def test_programs_and_the_evaluation_have_the_same_rules(framework):
-    copied = COMPONENTS / "trainers" / framework / "splits.py"
-    assert copied.read_text() == (COMPONENTS / "dataset" / "splits.py").read_text()
 
 
 def idx(array):
