@@ -1,6 +1,8 @@
 """The language model's trainer: however many processes train, they compute what one does."""
 
+import json
 import random
+import shutil
 import signal
 
 import numpy as np
@@ -193,3 +195,40 @@ def test_what_does_not_fit_is_refused_in_a_sentence(start, arguments, said):
     assert training.end() == [2]
     assert said in training.output()
     assert "Traceback" not in training.output()
+
+
+def test_a_run_trains_evaluates_and_exports_it(trireme, tmp_path):
+    data = tmp_path / "tokens"
+    data.mkdir()
+    make_data(data)
+    shutil.copy(data / "train.npz", data / "test.npz")
+    arguments = [
+        *COMMON,
+        "--layers",
+        "1",
+        "--strategy",
+        "fsdp",
+        "--steps",
+        "6",
+        "--save-every",
+        "4",
+    ]
+    result = trireme.call(
+        *("run", "pytorch-training", "-p", f"dataset_uri={data}", "-p", "workers=1"),
+        *("-p", "entrypoint=components/trainers/pytorch/language_model.py"),
+        *("-p", f"args={json.dumps(arguments)}", "-p", "min_accuracy=0", "-p", "model_name=tokens"),
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    (parent,) = trireme.parents()
+    steps = trireme.nested(parent)
+    assert set(steps) == {"checkout", "dataset", "train", "evaluate", "export", "finish"}
+    logged = trireme.client.get_metric_history(steps["train"].info.run_id, "loss")
+    assert [metric.step for metric in logged] == list(range(1, 7))
+    assert 1 < parent.data.metrics["held_out_perplexity"] < 1.2 * TOKENS
+    workspace = trireme.run_directory() / "workspace"
+    kept = [path.name for path in sorted((workspace / "checkpoints").iterdir())]
+    assert kept == ["step-00000004", "step-00000006"]
+    parts = (workspace / "checkpoints" / kept[1]).glob("*.distcp")
+    assert len(list(parts)) == 2  # one of each replica
+    assert (workspace / "exported" / "model.onnx").exists()
+    assert trireme.client.get_model_version("tokens", "1").status == "READY"

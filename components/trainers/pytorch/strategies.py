@@ -93,11 +93,17 @@ def build(arguments: argparse.Namespace, mesh: DeviceMesh, device: torch.device)
 
 def set_weights(network: nn.Module, shape: transformer.Shape) -> None:
     """Gives a network, or a part of one, the weights that training starts from."""
-    given, seed = helpers.start_weights(shape._asdict()), helpers.seed()
-    options = StateDictOptions(full_state_dict=True, strict=False)
-    for name, value in network.named_parameters():  # one after the other: they may be large
-        found = given[name] if given else transformer.initial(name, value.shape, shape.layers, seed)
-        set_model_state_dict(network, {name: found}, options=options)
+    given = helpers.start_weights(shape._asdict())
+    layers, seed = shape.layers, helpers.seed()
+    options = StateDictOptions(full_state_dict=True)
+    # One after the other, for they may be large; of its own module, for the network has many.
+    for prefix, module in network.named_modules():
+        for name, value in module.named_parameters(recurse=False):
+            called = f"{prefix}.{name}"
+            found = (
+                given[called] if given else transformer.initial(called, value.shape, layers, seed)
+            )
+            set_model_state_dict(module, {name: found}, options=options)
 
 
 def loss_of(logits: torch.Tensor, targets: torch.Tensor, scale: float) -> torch.Tensor:
