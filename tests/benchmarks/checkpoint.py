@@ -4,16 +4,22 @@ The state is the same, a network and its optimizer, and so is the disk. Paramete
 while they are copied, which goes on during the next forward and backward pass; what is left of it
 then is waited for, too. The first save is a figure of its own, because it gets its memory.
 
+And how many steps are lost when the language model's trainer is killed and started again.
+
     python tests/benchmarks/checkpoint.py [SAVES]
 """
 
 import os
+import random
+import re
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -21,9 +27,14 @@ from torch import nn
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "components/trainers/pytorch"))
 
 import helpers
+import language_model
 import sharded
 
 WIDTH, LAYERS, SAMPLES = 1024, 16, 512
+KILLS, EVERY = (
+    5,
+    10,
+)  # how often a training is killed, steps from one of its checkpoints to the next
 
 
 class Training:
@@ -69,6 +80,30 @@ def by_trainers(training: Training, checkpoints: sharded.Checkpoints, step: int)
     return waited
 
 
+def steps_lost(directory: Path) -> list[int]:
+    """Kills a training again and again; returns how many of its steps are to be done again."""
+    tokens = np.random.default_rng(0).integers(0, 256, (64, 129), np.uint8)
+    np.savez(directory / "train.npz", x=tokens[:, :-1], y=tokens[:, 1:])
+    command = [sys.executable, language_model.__file__, "--batch-size", "4"]
+    command += ["--steps", "100000", "--log-every", "1", "--save-every", str(EVERY)]
+    variables = {"DATA_DIR": str(directory), "CHECKPOINT_DIR": str(directory / "killed")}
+    reached, lost = 0, []
+    while len(lost) < KILLS:
+        until = reached + random.randint(EVERY, 3 * EVERY)
+        with subprocess.Popen(
+            command, env=os.environ | variables, stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout
+            for line in process.stdout:
+                if found := re.match(r"going on after step (\d+)", line):
+                    lost.append(reached - int(found[1]))
+                elif found := re.match(r"step (\d+)/", line):
+                    reached = int(found[1])
+                    if reached == until:
+                        process.kill()
+    return lost
+
+
 def main() -> None:
     """Measures and prints the figures."""
     saves = int(sys.argv[1]) if len(sys.argv) > 1 else 7
@@ -84,10 +119,12 @@ def main() -> None:
             for step in range(1, saves + 1)
         ]
         size = (directory / "state.pt").stat().st_size
+        lost = steps_lost(directory)
     ours, theirs = (statistics.median(times) for times in zip(*pairs, strict=True))
     print(f"{size / 2**20:.0f} MiB, medians of {saves} saves, seconds that training waits")
     print(f"torch.save {theirs:.3f}, asynchronous {ours:.3f}: {ours / theirs:.1%}")
     print(f"the first asynchronous one {first:.3f}: {first / theirs:.1%}")
+    print(f"killed {KILLS} times, with a checkpoint every {EVERY} steps: of steps were lost {lost}")
     dist.destroy_process_group()
 
 
