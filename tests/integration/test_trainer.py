@@ -13,6 +13,8 @@ from stores import free_port
 SAMPLES, EPOCHS = 397, 6  # 397: the last batch of an epoch has 5 samples, not 8
 ARGUMENTS = ("--epochs", str(EPOCHS), "--batch-size", "4", "--width", "4")
 
+TOLERANCE = 1e-5
+
 pytestmark = pytest.mark.slow
 
 
@@ -28,12 +30,13 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def start(folder):
-    """Starts a training of two processes that can be looked up by its name."""
+    """Starts a training, as a rule of two processes, that can be looked up by its name."""
     started = []
 
-    def start(name):
+    def start(name, *arguments, world_size=2):
         data = {"DATA_DIR": str(folder)}
-        training = trainers.start("classifier", folder / name, free_port(), 2, *ARGUMENTS, **data)
+        given = (folder / name, free_port(), world_size, *ARGUMENTS, *arguments)
+        training = trainers.start("classifier", *given, **data)
         started.append(training)
         return training
 
@@ -51,6 +54,21 @@ def figures(training):
 def weights(training):
     file = training.directory / "model" / "model.pt"
     return torch.load(file, weights_only=True)["state_dict"]
+
+
+def test_processes_compute_what_one_does(start):
+    """Over an epoch of 20 steps, the last with 17 samples in place of 20."""
+    single = start("single", "--epochs", "1", "--batch-size", "20", world_size=0)
+    assert single.end() == [0], single.output()
+    for world_size in (2, 4):
+        each = ("--epochs", "1", "--batch-size", str(20 // world_size))
+        training = start(f"of-{world_size}", *each, world_size=world_size)
+        assert set(training.end()) == {0}, training.output()
+        loss, expected = float(training.losses()[1]), float(single.losses()[1])
+        assert loss == pytest.approx(expected, rel=TOLERANCE)
+        final = weights(single)
+        for name, value in weights(training).items():
+            assert (value - final[name]).norm() <= TOLERANCE * final[name].norm(), name
 
 
 def test_training_that_was_killed_and_reclaimed_ends_as_if_it_had_not_been(start):
