@@ -2,6 +2,7 @@
 
 import math
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -271,6 +272,23 @@ def test_training_starts_from_a_model_of_its_own_form_alone(tmp_path, monkeypatc
     (tmp_path / "model.pt").write_bytes(b"none")
     with pytest.raises(helpers.Ended, match="training cannot start from"):
         helpers.start_weights({"width": 3})
+
+
+def test_a_deep_network_gets_its_weights_as_fast_as_a_flat_one(monkeypatch):
+    """What looks through the network once for each parameter takes minutes here."""
+    import strategies
+    import transformer
+
+    monkeypatch.delenv("WARM_START_DIR", raising=False)
+    shape = transformer.Shape(layers=100, width=8, heads=2, vocabulary=16)
+    network = transformer.LanguageModel(*shape)
+    started = time.monotonic()
+    strategies.set_weights(network, shape)
+    assert time.monotonic() - started < 20
+    name = "blocks.99.feed.down.weight"
+    expected = transformer.initial(name, network.get_parameter(name).shape, shape.layers, 0)
+    assert torch.equal(network.get_parameter(name), expected)
+    assert (network.norm.weight == 1).all()
 
 
 def test_what_is_random_in_a_step_depends_on_how_far_training_is(tmp_path):
