@@ -32,6 +32,7 @@ class PostgreSQL:
 
     Attributes:
         password: Its user's.
+        place: The database and its user, without the password.
         uri: The database, as MLflow wants it, with the password.
     """
 
@@ -39,9 +40,9 @@ class PostgreSQL:
         self._data, self._port = directory / "data", free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self.password = secrets.token_hex(8)
+        self.place = f"{USER}@127.0.0.1:{self._port}/postgres"
         # The driver is named, because SQLAlchemy 2.0 and 2.1 do not mean the same one.
-        self._place = f"//{USER}:{self.password}@127.0.0.1:{self._port}/postgres"
-        self.uri = f"postgresql+psycopg2:{self._place}"
+        self.uri = f"postgresql+psycopg2://{self.place}".replace("@", f":{self.password}@")
         file = directory / "password"
         file.write_text(self.password)
         if os.geteuid() == 0:  # as which it does not run
@@ -65,7 +66,7 @@ class PostgreSQL:
         limit = time.monotonic() + 60
         while True:
             with contextlib.suppress(psycopg2.OperationalError):
-                psycopg2.connect(f"postgresql:{self._place}").close()
+                psycopg2.connect(f"postgresql://{self.place}", password=self.password).close()
                 return
             assert self._process.poll() is None, "PostgreSQL did not start"
             assert time.monotonic() < limit, "PostgreSQL does not answer"

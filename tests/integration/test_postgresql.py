@@ -1,5 +1,7 @@
 """Tracking on PostgreSQL: through MLflow's server, and straight into the database."""
 
+import secrets
+import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -8,12 +10,14 @@ import forking
 import mlflow
 import numpy as np
 import pytest
+import yaml
 from onnx import TensorProto, helper, save
 from tracking_server import TrackingServer
 
 from components.errors import StepFailed, TriremeError
 from components.tracking import environment, journal, lineage, registry, sync
 from components.tracking.pipeline_run import PipelineRun
+from components.training.local.environment import expand
 
 postgresql = pytest.importorskip("postgresql", reason="needs psycopg2")
 
@@ -22,6 +26,7 @@ pytestmark = [
     pytest.mark.skipif(not postgresql.POSTGRES, reason="needs postgresql"),
 ]
 
+MANIFESTS = Path(__file__).parents[2] / "manifests/base/tracking"
 METRICS = 60
 CONTENDERS = range(2, 12)  # versions, each of them thought better than version 1
 
@@ -32,10 +37,57 @@ def database():
         yield server
 
 
+class Deployed(TrackingServer):
+    """The server with the command and the settings of manifests/, but for where things are."""
+
+    def __init__(self, database, folder):
+        super().__init__(database.uri, folder)
+        (container,) = next(
+            thing["spec"]["template"]["spec"]["containers"]
+            for thing in yaml.safe_load_all((MANIFESTS / "mlflow.yaml").read_text())
+            if thing["kind"] == "Deployment"
+        )
+        users = folder / "basic_auth.ini"
+        users.write_text(self._moved((MANIFESTS / users.name).read_text(), database))
+        password = secrets.token_hex(8)
+        given = {
+            "ARTIFACTS": str(folder / "artifacts"),
+            "PGPASSWORD": database.password,
+            "MLFLOW_AUTH_ADMIN_USERNAME": "admin",
+            "MLFLOW_AUTH_ADMIN_PASSWORD": password,
+            "MLFLOW_FLASK_SERVER_SECRET_KEY": secrets.token_hex(8),
+        }
+        written = {
+            variable["name"]: self._moved(variable["value"], database)
+            for variable in container["env"]
+            if "value" in variable
+        }
+        written["MLFLOW_AUTH_CONFIG_PATH"] = str(users)
+        self._environment |= written | given
+        _, port = self.uri.rsplit(":", 1)
+        here = {"--host=0.0.0.0": "--host=127.0.0.1", "--port=5000": f"--port={port}"}
+        assert set(here) <= set(container["args"])
+        arguments = [expand(here.get(word, word), given) for word in container["args"]]
+        self._command = [sys.executable, "-m", *container["command"], *arguments]
+        self.uri = self.uri.replace("//", f"//admin:{password}@")
+
+    def _moved(self, text, database):
+        return text.replace("mlflow@postgresql/mlflow", database.place)
+
+
 @pytest.fixture(scope="module")
 def server(database, tmp_path_factory):
     """MLflow's server on the database."""
     server = TrackingServer(database.uri, tmp_path_factory.mktemp("artifacts"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def deployed(database, tmp_path):
+    """MLflow's server as a cluster has it."""
+    server = Deployed(database, tmp_path)
     server.start()
     yield server
     server.stop()
@@ -175,6 +227,29 @@ def test_a_run_loses_nothing_while_the_database_is_away(
     assert [registry.promote(name, version) for version in ("1", "2")] == ["", "1"]
     assert registry.rollback(name) == ("2", "1")
     assert registry.champion(name) == "1"
+
+
+def test_the_server_of_a_cluster_may_be_killed_in_the_middle_of_a_run(
+    deployed, tracking, untracked, tmp_path, eventually
+):
+    client, workspace = tracking(deployed.uri), tmp_path / "workspace"
+    run = PipelineRun("a run", "", "killed", {"seed": 7}, untracked)
+    run.step_started("train", tmp_path)
+    with journal.opened(workspace, "train"):
+        for number in range(8):
+            journal.log_metrics({f"loss_{number}": number / 7})
+    run.step_ended("train", "FINISHED", workspace, {})
+    assert eventually(lambda: synced(workspace, "train") > 1)
+    deployed.stop()
+    assert synced(workspace, "train") < 8
+    deployed.start()
+    run.close("FINISHED", {})
+
+    parent = client.get_run(run.run_id)
+    nested = f"tags.mlflow.parentRunId = '{run.run_id}'"
+    (training,) = client.search_runs([parent.info.experiment_id], nested)
+    assert training.data.metrics == {f"loss_{number}": number / 7 for number in range(8)}
+    assert (training.info.status, parent.info.status) == 2 * ("FINISHED",)
 
 
 def test_a_database_that_stays_away_is_named_without_its_password(tracking, database, monkeypatch):

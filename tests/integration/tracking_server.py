@@ -22,7 +22,7 @@ class TrackingServer:
 
     def __init__(self, database: str, artifacts: Path, workers: int = 1) -> None:
         port = free_port()
-        self.uri = f"http://127.0.0.1:{port}"
+        self.uri = self._place = f"http://127.0.0.1:{port}"
         self._command = [sys.executable, "-m", "mlflow", "server", "--workers", str(workers)]
         self._command += ["--host", "127.0.0.1", "--port", str(port)]
         self._command += ["--artifacts-destination", str(artifacts)]
@@ -48,7 +48,7 @@ class TrackingServer:
         while time.monotonic() < limit:
             assert self._process.poll() is None, "the MLflow server ended"
             try:
-                urllib.request.urlopen(f"{self.uri}/health", timeout=2).close()
+                urllib.request.urlopen(f"{self._place}/health", timeout=2).close()
                 return
             except OSError:
                 time.sleep(0.1)
