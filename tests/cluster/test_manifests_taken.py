@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from player import NAMESPACES
-from shapes import SHAPES, TRAINJOBS, descriptions
+from shapes import IMAGE, SHAPES, TRAINJOBS, descriptions
 
 from components.dataset.description import Dataset
 from components.dataset.volumes import persistent
@@ -80,7 +80,9 @@ def test_jobs_of_an_ordinary_user_pass_pod_security_restricted(name, real):
     enforced = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
     real.patch(NAMESPACES, real.namespace, "", enforced)
     for user, passes in ((1000, True), (None, False)):
-        manifest = render(TrainingJob.create(**SHAPES[name], run_as_user=user))
+        # Not in an image of ours, whose user is known.
+        fields = SHAPES[name] | {"image": IMAGE, "run_as_user": user}
+        manifest = render(TrainingJob.create(**fields))
         for pod in pods_of(manifest):
             if passes:
                 try_out(real, PODS, pod)
