@@ -3,7 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check
 LOCKED := -c requirements.lock
-APT := apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o DPkg::Lock::Timeout=300
+# A new machine's own package manager may be at work for some minutes; update does not wait for it.
+APT := for try in 1 2 3 4 5 6 7 8 9 10; do apt-get update -qq && break; sleep 15; done; \
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o DPkg::Lock::Timeout=300
 
 PIPELINE := pytorch-training
 

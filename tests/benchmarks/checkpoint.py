@@ -31,10 +31,8 @@ import language_model
 import sharded
 
 WIDTH, LAYERS, SAMPLES = 1024, 16, 512
-KILLS, EVERY = (
-    5,
-    10,
-)  # how often a training is killed, steps from one of its checkpoints to the next
+KILLS = 5  # how often a training is killed
+EVERY = 10  # steps from one of its checkpoints to the next
 
 
 class Training:
@@ -98,6 +96,8 @@ def steps_lost(directory: Path) -> list[int]:
                 if found := re.match(r"going on after step (\d+)", line):
                     lost.append(reached - int(found[1]))
                 elif found := re.match(r"step (\d+)/", line):
+                    if int(found[1]) == 1 and reached:  # the first checkpoint was on its way
+                        lost.append(reached)
                     reached = int(found[1])
                     if reached == until:
                         process.kill()

@@ -155,6 +155,8 @@ def ssh_server(root: Path) -> Iterator[SshServer]:
     """Runs an sshd with a host key of its own."""
     assert SSHD
     root.mkdir(parents=True, exist_ok=True)
+    if os.geteuid() == 0:  # sshd wants it then, and its service, which would make it, does not run
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
     for name in ("host", "user"):
         subprocess.run(
             ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(root / name)], check=True

@@ -187,7 +187,7 @@ def test_a_checkpoint_that_was_cut_off_is_not_loaded(finished, start, folder):
     ("arguments", "said"),
     [
         (["--tp", "2"], "--pp 1 --dp 1 --tp 2 makes 2 processes, and there are 1"),
-        (["--vocabulary", "20"], "the data has tokens from 0 to 63, and --vocabulary is 20"),
+        (["--vocabulary", "20"], "the data has a token 63, and --vocabulary is 20"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_a_sentence(start, arguments, said):

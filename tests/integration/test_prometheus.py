@@ -16,8 +16,6 @@ MONITORING = Path(__file__).parents[2] / "manifests/parts/monitoring"
 NAMES = {"loss", "samples_per_second", "tokens_per_second", "model_flops_utilization"}
 """What the trainers log that the dashboard shows."""
 
-pytestmark = pytest.mark.skipif(not shutil.which("prometheus"), reason="needs prometheus")
-
 
 def pod(name, **labels):
     """Returns a pod as Prometheus finds it, before relabeling."""
@@ -101,6 +99,7 @@ def prometheus(tmp_path, monkeypatch, eventually):
         server.close()
 
 
+@pytest.mark.skipif(not shutil.which("prometheus"), reason="needs prometheus")
 def test_rank_0_is_asked_and_the_dashboard_shows_what_it_says(prometheus, tmp_path, eventually):
     latest = metrics.Metrics(tmp_path, "step-????????")
     said = iter(range(1, 10**6))

@@ -121,6 +121,13 @@ def test_what_needs_a_gpu_falls_back_to_the_cpu(distribution, capsys):
     assert "the CPU instead of GPU:0" in printed
 
 
+@pytest.mark.parametrize("name", ["cpu", "/CPU:0", "/job:localhost/replica:0/task:0/device:CPU:0"])
+def test_a_device_may_be_called_as_tensorflow_does(distribution, name):
+    asked = argparse.Namespace(communication="auto", cross_device_ops=None, devices=[name])
+    strategy = distribution.make_strategy("mirrored", asked)
+    assert strategy.extended.worker_devices[0].endswith("CPU:0")
+
+
 @pytest.fixture
 def train(classifier, monkeypatch, tmp_path, capsys):
     """Trains in this process, in three batches an epoch; returns status, losses and parameters."""

@@ -5,8 +5,8 @@ Copy along: {helpers,metrics,splits}.py
 Run it as it is (``python classifier.py``), under torchrun, or as the entrypoint of a PyTorchJob. It
 reads
 
-    DATA_DIR        train.npz with arrays x (samples, channels, height, width) and y (samples), or
-                    another form of images that splits.py knows
+    DATA_DIR        train.npz with arrays x, float32 (samples, channels, height, width), and y
+                    (samples), or another form of images that splits.py knows
     CHECKPOINT_DIR  a checkpoint after every epoch; training goes on from the last one
     MODEL_DIR       the trained model, model.pt
     SEED            of weights and sample order, default 0
@@ -72,8 +72,7 @@ def make_network(
     shape["width"] = arguments.width
     torch.manual_seed(helpers.seed())
     network = Classifier(**shape).to(device)
-    if weights := helpers.start_weights(shape):
-        network.load_state_dict(weights)
+    network.load_state_dict(helpers.start_weights(shape, network), strict=False)
     return network, shape
 
 

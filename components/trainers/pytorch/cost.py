@@ -1,4 +1,4 @@
-"""What training a transformer costs, computed without allocating anything."""
+"""What training a transformer costs, computed without allocating anything, and what GPUs can do."""
 
 import argparse
 import re

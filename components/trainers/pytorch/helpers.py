@@ -25,6 +25,9 @@ from torch.nn.parallel import DistributedDataParallel
 EXIT_LIMIT = 30.0  # seconds that leaving the process group may take, see leave()
 RECLAIMED = 128 + signal.SIGTERM  # exit status that the training operator takes for "try again"
 
+UNREADABLE = (RuntimeError, LookupError, TypeError, AttributeError, pickle.UnpicklingError)
+"""What reading a model raises that is none."""
+
 NONE = -100  # the target that cross_entropy leaves out
 WHOLE = "step-????????"  # a checkpoint that is complete; until then it has .partial at its end
 FILES = f"{WHOLE}.pt"  # such as ``Checkpoints`` writes
@@ -225,11 +228,13 @@ def leave_model(factory: str, arguments: dict[str, int], network: nn.Module) -> 
     save(result, directory("MODEL_DIR") / "model.pt")
 
 
-def start_weights(arguments: dict[str, int]) -> dict[str, torch.Tensor]:
+def start_weights(arguments: dict[str, int], network: nn.Module) -> dict[str, torch.Tensor]:
     """Returns the weights that WARM_START_DIR says to start from, as ``leave_model`` wrote them.
 
     Args:
         arguments: What the network is made with.
+        network: The network, or a part of it, whose parameters have to be among them; there may
+            be more.
     """
     if "WARM_START_DIR" not in os.environ:
         return {}
@@ -237,11 +242,15 @@ def start_weights(arguments: dict[str, int]) -> dict[str, torch.Tensor]:
     try:
         saved = torch.load(file, "cpu", weights_only=True, mmap=True)
         found, weights = saved["arguments"], saved["state_dict"]
-    except (OSError, RuntimeError, LookupError, TypeError, pickle.UnpicklingError) as error:
+        shapes = {name: value.shape for name, value in weights.items()}
+    except (OSError, *UNREADABLE) as error:
         why = str(error).partition("\n")[0]
         raise Ended(f"training cannot start from {file}: {why}", 2) from None
     if found != arguments:
         raise Ended(f"training cannot start from {file}: it has {found}, not {arguments}", 2)
+    for name, value in network.named_parameters():
+        if shapes.get(name) != value.shape:
+            raise Ended(f"training cannot start from {file}: its network has another {name}", 2)
     return weights
 
 

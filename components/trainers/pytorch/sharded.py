@@ -1,7 +1,7 @@
 """Checkpoints of a model whose parts are on several processes; to be copied along with programs.
 
 They are torch.distributed.checkpoint's, which takes seconds to import: a model that every process
-has whole does better with ``checkpoints.Checkpoints``.
+has whole does better with ``helpers.Checkpoints``.
 https://docs.pytorch.org/docs/stable/distributed.checkpoint.html
 """
 

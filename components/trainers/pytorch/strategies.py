@@ -93,7 +93,7 @@ def build(arguments: argparse.Namespace, mesh: DeviceMesh, device: torch.device)
 
 def set_weights(network: nn.Module, shape: transformer.Shape) -> None:
     """Gives a network, or a part of one, the weights that training starts from."""
-    given = helpers.start_weights(shape._asdict())
+    given = helpers.start_weights(shape._asdict(), network)
     layers, seed = shape.layers, helpers.seed()
     options = StateDictOptions(full_state_dict=True)
     # One after the other, for they may be large; of its own module, for the network has many.

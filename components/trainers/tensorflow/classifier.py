@@ -4,8 +4,8 @@ An ordinary program, which needs TensorFlow, NumPy, Pillow for pictures and MLfl
 Copy along: {distribution,metrics,splits}.py
 Run it as it is (``python classifier.py``) or as every replica of a TFJob. It reads
 
-    DATA_DIR        train.npz with arrays x (samples, channels, height, width) and y (samples), or
-                    another form of images that splits.py knows
+    DATA_DIR        train.npz with arrays x, float32 (samples, channels, height, width), and y
+                    (samples), or another form of images that splits.py knows
     CHECKPOINT_DIR  a checkpoint after every epoch; training goes on from the last one
     MODEL_DIR       the trained model, a SavedModel in the folder model
     SEED            of weights and sample order, default 0

@@ -101,7 +101,8 @@ def make_strategy(name: str, arguments: argparse.Namespace) -> tf.distribute.Str
     if name == "mirrored":
         there = [device.name.split(":", 1)[1] for device in tf.config.list_logical_devices()]
         for device in devices or []:
-            if device.upper().removeprefix("/").removeprefix("DEVICE:") not in there:
+            kind, _, number = device.upper().rpartition("DEVICE:")[2].strip("/").partition(":")
+            if f"{kind}:{number or 0}" not in there:
                 raise Refused(f"there is no device {device}; there are {', '.join(there)}")
         operations = CROSS_DEVICE_OPS[reduction]() if reduction else None
         return tf.distribute.MirroredStrategy(devices, operations)
