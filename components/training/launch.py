@@ -97,6 +97,9 @@ def prepare(
         raise InputError(f"seed {seed}: must be between 0 and 4294967295")
     if time_limit < 0:
         raise InputError(f"time_limit {time_limit}: must be seconds, or 0 for no limit")
+    for number, word in enumerate(args):
+        if isinstance(word, float) or type(word) is int:  # which kfp would hand on as 3.0
+            raise InputError(f'args.{number} {word}: must be a valid string, as "{word}"')
     if parameter_servers < 0:
         raise InputError(f"parameter_servers {parameter_servers}: must not be negative")
     for name in OWN:

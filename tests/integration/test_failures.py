@@ -41,6 +41,7 @@ def must_refuse(trireme, parameter, sentence):
         ("code_url=/proc", "code_url 'file:///proc' cannot be read"),
         ("code_secret=nowhere", "code_secret 'nowhere': there is no such Secret"),
         ("dataset_uri=/no/such", "dataset_uri '/no/such': there is no such file or directory"),
+        ('args=["--epochs", 3]', 'args.1 3: must be a valid string, as "3"'),
     ],
 )
 def test_what_this_machine_can_tell_is_told_before_anything_is_there(trireme, parameter, sentence):
