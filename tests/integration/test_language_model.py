@@ -131,7 +131,7 @@ def test_every_strategy_computes_what_one_process_does(
 def test_bfloat16_learns_the_same_nearly(finished, single):
     training = finished("bf16", 2, "--strategy", "fsdp", "--bf16")
     assert training.losses() != single.losses()
-    assert_same(training, single, 2e-2)
+    assert_same(training, single, 1e-2)
 
 
 def test_training_goes_on_after_a_kill_as_if_there_had_been_none(finished, start):
@@ -202,17 +202,8 @@ def test_a_run_trains_evaluates_and_exports_it(trireme, tmp_path):
     data.mkdir()
     make_data(data)
     shutil.copy(data / "train.npz", data / "test.npz")
-    arguments = [
-        *COMMON,
-        "--layers",
-        "1",
-        "--strategy",
-        "fsdp",
-        "--steps",
-        "6",
-        "--save-every",
-        "4",
-    ]
+    arguments = [*COMMON, *("--layers", "1", "--strategy", "fsdp")]
+    arguments += ["--steps", "6", "--save-every", "4"]
     result = trireme.call(
         *("run", "pytorch-training", "-p", f"dataset_uri={data}", "-p", "workers=1"),
         *("-p", "entrypoint=components/trainers/pytorch/language_model.py"),

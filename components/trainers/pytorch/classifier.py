@@ -209,20 +209,17 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
         raise helpers.Stopped(course.step)
 
 
-def positive(text: str) -> int:
-    """Returns a number of the command line."""
-    if int(text) < 1:
-        raise ValueError
-    return int(text)
-
-
 def parse(description: str | None) -> argparse.Namespace:
     """Reads the command line of a program whose docstring this is."""
     parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
-    parser.add_argument("--epochs", type=positive, default=15)
-    parser.add_argument("--batch-size", type=positive, default=32, help="samples per process")
+    parser.add_argument("--epochs", type=helpers.positive, default=15)
+    parser.add_argument(
+        "--batch-size", type=helpers.positive, default=32, help="samples per process"
+    )
     parser.add_argument("--learning-rate", type=float, default=2e-3)
-    parser.add_argument("--width", type=positive, default=32, help="channels of the first layer")
+    parser.add_argument(
+        "--width", type=helpers.positive, default=32, help="channels of the first layer"
+    )
     return parser.parse_args()
 
 

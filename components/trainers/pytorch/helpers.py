@@ -25,8 +25,11 @@ from torch.nn.parallel import DistributedDataParallel
 EXIT_LIMIT = 30.0  # seconds that leaving the process group may take, see leave()
 RECLAIMED = 128 + signal.SIGTERM  # exit status that the training operator takes for "try again"
 
-UNREADABLE = (RuntimeError, LookupError, TypeError, AttributeError, pickle.UnpicklingError)
-"""What reading a model raises that is none."""
+UNREADABLE = (
+    *(OSError, RuntimeError, LookupError, TypeError, AttributeError),
+    pickle.UnpicklingError,
+)
+"""What reading a model raises that is not there, or is none."""
 
 NONE = -100  # the target that cross_entropy leaves out
 WHOLE = "step-????????"  # a checkpoint that is complete; until then it has .partial at its end
@@ -64,6 +67,13 @@ def directory(name: str) -> Path:
         name: The variable that says where it is, such as ``DATA_DIR``; by default ``data`` here.
     """
     return Path(os.environ.get(name, name.split("_")[0].lower()))
+
+
+def positive(text: str) -> int:
+    """Returns a number of the command line."""
+    if int(text) < 1:
+        raise ValueError
+    return int(text)
 
 
 def run(train: Callable[[torch.device], None]) -> None:
@@ -243,7 +253,7 @@ def start_weights(arguments: dict[str, int], network: nn.Module) -> dict[str, to
         saved = torch.load(file, "cpu", weights_only=True, mmap=True)
         found, weights = saved["arguments"], saved["state_dict"]
         shapes = {name: value.shape for name, value in weights.items()}
-    except (OSError, *UNREADABLE) as error:
+    except UNREADABLE as error:
         why = str(error).partition("\n")[0]
         raise Ended(f"training cannot start from {file}: {why}", 2) from None
     if found != arguments:

@@ -5,6 +5,7 @@ import math
 import os
 from typing import Any
 
+import helpers
 import strategies
 import transformer
 
@@ -60,13 +61,6 @@ def complete(arguments: argparse.Namespace) -> None:
             raise ValueError(sentence)
 
 
-def positive(text: str) -> int:
-    """Returns a number of the command line."""
-    if int(text) < 1:
-        raise ValueError
-    return int(text)
-
-
 def parse(description: str) -> argparse.Namespace:
     """Returns the arguments; ends the program with status 2 where they do not fit together.
 
@@ -78,7 +72,7 @@ def parse(description: str) -> argparse.Namespace:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = parser.add_argument
-    number: dict[str, Any] = {"type": positive, "metavar": "N"}
+    number: dict[str, Any] = {"type": helpers.positive, "metavar": "N"}
     add("--strategy", choices=MAIN_AXIS, help="by default ddp, of one process single")
     add("--dp", **number, help="processes with other samples; by default what the others leave")
     add("--tp", **number, help="processes with parts of each matrix")

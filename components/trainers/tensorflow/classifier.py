@@ -149,9 +149,8 @@ def train(
         # By epochs and not by steps: training may go on with another number of replicas.
         decay = (1 + math.cos(math.pi * epoch / arguments.epochs)) / 2
         optimizer.learning_rate = arguments.learning_rate * decay
-        order = distribution.batches(
-            images, labels, size, [seed, epoch], seen
-        )  # another one every epoch
+        # Another one every epoch.
+        order = distribution.batches(images, labels, size, [seed, epoch], seen)
         for result in distribution.results(strategy, step, order, reclaimed):
             sums.assign_add(result[:3])
             stop = stop or result[3] > 0
