@@ -1,0 +1,33 @@
+"""Serves git://HOST/code to clones, as git daemon does, which the image of this pod lacks.
+
+The protocol: https://git-scm.com/docs/pack-protocol#_git_transport
+"""
+
+import socketserver
+import subprocess
+
+
+class Clone(socketserver.StreamRequestHandler):
+    """Hands a connection to git upload-pack."""
+
+    def handle(self):
+        length = int(self.connection.recv(4, 0x100), 16)  # MSG_WAITALL
+        request = self.connection.recv(length - 4, 0x100).split(b"\0")
+        if request[0] == b"git-upload-pack /code":
+            versions = {"GIT_PROTOCOL": word.decode() for word in request if b"version=" in word}
+            subprocess.run(
+                ["git", "upload-pack", "--strict", "/tmp/code"],
+                stdin=self.connection,
+                stdout=self.connection,
+                env={"PATH": "/usr/bin", "HOME": "/tmp", **versions},
+            )
+
+
+class Server(socketserver.ThreadingTCPServer):
+    """Takes several at once."""
+
+    allow_reuse_address = True
+
+
+if __name__ == "__main__":
+    Server(("", 9418), Clone).serve_forever()

@@ -1,0 +1,141 @@
+"""Whole runs of the pipelines, as they go when all is well or the program is at fault."""
+
+import json
+import re
+
+import pytest
+from engines import ENDED
+
+STEPS = ["checkout", "dataset", "train", "evaluate", "export"]
+
+
+@pytest.fixture
+def quick(place):
+    """Parameters of a run of a repository of one's own, which trains for a second."""
+    return {"code_url": place.code, "entrypoint": "digits.py", "workers": 0}
+
+
+def finished(engine, run):
+    """Checks the record of a run that has succeeded; returns it."""
+    whole, steps = engine.recorded(run)
+    assert whole.info.status == "FINISHED", whole.data.tags
+    assert {name: steps[name].info.status for name in STEPS} == dict.fromkeys(STEPS, "FINISHED")
+    assert "error" not in whole.data.tags
+    assert whole.data.metrics["held_out_accuracy"] > 0.9
+    assert whole.data.tags["model.version"]
+    return whole, steps
+
+
+@pytest.mark.parametrize("framework", ["pytorch", "tensorflow"])
+def test_the_default_pipeline(engine, framework):
+    run, output = engine.run(f"{framework}-training", model_name=f"{framework}-{engine.name}")
+    assert f"{run} FINISHED" in output
+    whole, steps = finished(engine, run)
+    assert whole.data.params["workers"]
+    logged = steps["train"].data.metrics
+    assert any("loss" in name for name in logged), logged
+    assert set(STEPS) <= set(engine.steps(run))
+    assert re.search(rf"{run} +FINISHED", engine.command("list"))
+
+
+def test_a_repository_of_ones_own(engine, quick, place):
+    run, _ = engine.run(**quick, model_name=f"own-{engine.name}")
+    whole, steps = finished(engine, run)
+    assert whole.data.tags["git.url"] == place.code
+    assert re.fullmatch("[0-9a-f]{40}", whole.data.tags["git.commit"])
+    # By MLflow's own client, in the job's pod, with credentials that no manifest shows.
+    assert "loss_of_its_own" in steps["train"].data.metrics
+    logs = engine.command("logs", run, "--step", "train")
+    assert "[master-0] it begins" in logs and "[master-0] it ends" in logs
+    assert place.password not in logs
+
+
+def test_a_gate_that_refuses_is_told(engine, quick):
+    run, output = engine.run(**quick, model_name="never", min_accuracy=0.9999)
+    refusal = r"not exported: held_out_accuracy 0\.9\d+ < 0\.9999"
+    assert re.search(refusal, output, re.IGNORECASE)
+    assert re.search(refusal, engine.command("status", run), re.IGNORECASE)
+    whole, steps = engine.recorded(run)
+    assert whole.info.status == "FINISHED"
+    assert "export" not in steps
+
+
+def test_a_program_that_fails_fails_the_run_with_its_words(engine, quick):
+    run, output = engine.run(**quick, args=["--fail"], status=1)
+    assert "replica master-0 exited with status 1" in output
+    whole, steps = engine.recorded(run)
+    assert whole.info.status == steps["train"].info.status == "FAILED"
+    assert "master-0" in whole.data.tags["error"]
+    assert "the learning rate went to seed" in engine.command("logs", run, "--step", "train")
+
+
+def test_retry_goes_on_from_the_step_that_failed(engine, quick, within):
+    run, _ = engine.run(**quick, args=["--fail-once"], model_name=f"again-{engine.name}", status=1)
+    engine.command("retry", run)
+    within(900, lambda: engine.state(run), ENDED.__contains__)
+    _, steps = finished(engine, run)
+    assert steps["checkout"].info.end_time < steps["train"].info.start_time
+
+
+def test_a_sweep_of_three_of_which_one_fails(engine, place):
+    trials = [{"--learning-rate": 0.1}, {"--learning-rate": 0.01}, {"--fail": True}]
+    run, _ = engine.run(
+        "sweep",
+        code_url=place.code,
+        entrypoint="digits.py",
+        workers=0,
+        trials=trials,
+        model_name=f"best-{engine.name}",
+    )
+    whole, steps = engine.recorded(run)
+    assert whole.info.status == "FINISHED"
+    states = [steps[f"trial-{number:03}"].info.status for number in range(3)]
+    assert states == ["FINISHED", "FINISHED", "FAILED"]
+    assert whole.data.tags["model.version"]
+    assert {f"trial-{number:03}" for number in range(3)} <= set(engine.steps(run))
+    logs = engine.command("logs", run, "--step", "trial-001")
+    assert "it ends" in logs and "trial-000" not in logs
+
+
+@pytest.mark.parametrize("when", ["at-once", "checkout", "train"])
+def test_cancel(engine, quick, within, when):
+    run = engine.begin(**quick, args=["--seconds", "600"])
+    if when != "at-once":
+        within(600, lambda: engine.pod_of(run, when))
+    if when == "train":
+        within(300, lambda: "second 3/" in engine.command("logs", run, "--step", "train"))
+    engine.command("cancel", run)
+    within(300, lambda: engine.state(run), "KILLED".__eq__)
+    within(120, lambda: engine.jobs(run), lambda jobs: not jobs)
+    if when == "train":
+        whole, steps = engine.recorded(run)
+        assert (whole.info.status, steps["train"].info.status) == ("KILLED", "KILLED")
+
+
+def test_a_schedule_trains_once_and_then_finds_nothing_to_do(engine, quick, within):
+    name = f"minutely-{engine.name}"
+    pairs = [f"{key}={value}" for key, value in (quick | {"model_name": name}).items()]
+    words = [word for pair in pairs for word in ("-p", pair)]
+    schedule = ("schedule", "set", "retraining", "--name", name, *engine.images)
+    engine.command(*schedule, "--cron", "* * * * *", *words)
+    try:
+        runs = within(1200, lambda: engine.ended_of(name), lambda ended: len(ended) > 1)
+    finally:
+        engine.command("schedule", "delete", name)
+    first, second = (engine.recorded(run) for run in runs[:2])
+    assert first[0].info.status == second[0].info.status == "FINISHED"
+    assert {"train", "export"} <= set(first[1])
+    assert "train" not in second[1]
+
+
+def test_a_schedule_that_is_changed_or_deleted_leaves_its_run_alone(engine, quick, within):
+    name = f"changing-{engine.name}"
+    parameters = quick | {"args": json.dumps(["--seconds", "60"]), "model_name": name}
+    words = [word for key, value in parameters.items() for word in ("-p", f"{key}={value}")]
+    schedule = ("schedule", "set", "pytorch-training", "--name", name, *engine.images, *words)
+    engine.command(*schedule, "--cron", "* * * * *")
+    (run,) = within(180, lambda: engine.runs_of(name))[:1]
+    engine.command(*schedule, "--cron", "0 3 * * *")
+    engine.command("schedule", "delete", name)
+    within(900, lambda: engine.state(run), ENDED.__contains__)
+    finished(engine, run)
