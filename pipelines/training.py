@@ -24,6 +24,7 @@ from components.tracking import pipeline_run, registry
 from components.training import launch
 from components.training.component import train
 from components.training.description.job import TrainingJob
+from components.training.local import installed
 from components.training.manifests import render
 from components.training.result import naming
 
@@ -305,6 +306,8 @@ def check_training(
         mounted.check_claim(described, claims)
     given: dict[str, Any] = NOT_EVERYWHERE | parameters
     job = trainings(framework, parameters).job
+    if claims is None:
+        installed.check(job)
     # What a cluster's prices are is known there.
     bill.check(given["budget"], render(job) if claims is None else None)
     pipeline_run.check(parameters["experiment"])

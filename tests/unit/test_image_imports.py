@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pytest
 
 import components
+from components import extras
 
 ROOT = Path(components.__file__).parents[1]
 OURS = ("components", "pipelines")
@@ -211,6 +212,24 @@ def test_an_image_holds_what_our_modules_import_there(image, lock):
 @pytest.mark.parametrize("image", LOCKS)
 def test_what_is_said_not_to_run_in_an_image_is_reached_there(image):
     assert NOT_THERE[image] - reached(image)[1] == set()
+
+
+def test_what_the_base_image_does_not_hold_is_brought_by_an_extra():
+    provided, there = packages_distributions(), held("base")
+    names = {
+        each.top
+        for folder in OURS
+        for file in (ROOT / folder).rglob("*.py")
+        if "trainers" not in file.parts
+        for each in imports(ast.parse(file.read_text()), folder)
+    }
+    extra = {
+        name
+        for name in names - {*OURS, *sys.stdlib_module_names}
+        if not there & {normal(one) for one in provided.get(name, [])}
+    }
+    assert {"numpy", "torch", "sklearn"} <= extra
+    assert [name for name in sorted(extra) if not extras.of(name)] == []
 
 
 def test_mlflow_without_the_rest_of_it_has_what_the_base_image_needs_and_refuses_in_its_own_words():
