@@ -31,6 +31,7 @@ TRAINING = "training.run"
 LINEAGE = (
     "git.commit",
     "git.url",
+    "trainers.version",
     "dataset.fingerprint",
     "dataset.uri",
     "image",
