@@ -22,3 +22,12 @@ def home() -> Path:
 def in_a_pod() -> bool:
     """Whether this is a step on a cluster, not of a pipeline that somebody runs in a pod."""
     return "KUBERNETES_SERVICE_HOST" in os.environ and TRACKER not in os.environ
+
+
+def mounted(directory: Path) -> list[str]:
+    """Returns the keys of the Secret or ConfigMap that a pod has in a directory.
+
+    One that is optional and not there is mounted, too: what kubelet has there for itself, a link
+    ``..data`` and what it leads to, is no key.
+    """
+    return sorted(file.name for file in directory.iterdir() if not file.name.startswith(".."))

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from components.errors import InputError
-from components.home import home
+from components.home import home, mounted
 
 MOUNTS = Path("/var/run/secrets/trireme")
 """Where pods have their Secrets, in a directory for each purpose."""
@@ -57,9 +57,9 @@ def given(name: str, purpose: str) -> str:
     """
     if name != DEFAULTS[purpose]:
         return name
-    mounted = MOUNTS / purpose
-    if mounted.is_dir():
-        return name if any(mounted.iterdir()) else ""
+    mount = MOUNTS / purpose
+    if mount.is_dir():
+        return name if mounted(mount) else ""
     variables = any(variable.startswith(f"{_prefix(name)}_") for variable in os.environ)
     return name if variables or (home() / "secrets" / name).is_dir() else ""
 
@@ -75,9 +75,9 @@ def read(name: str, purpose: str, keys: Iterable[str]) -> Secret:
     Raises:
         InputError: A file of it cannot be read.
     """
-    mounted = MOUNTS / purpose
-    if mounted.is_dir():
-        return _in(mounted, keys)
+    mount = MOUNTS / purpose
+    if mount.is_dir():
+        return _in(mount, keys)
     if not name:
         return Secret()
     variables = {key: f"{_prefix(name)}_{_prefix(key)}" for key in keys}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+from components import extras
 from components.cost.steps import counted
 from components.errors import TrackingUnavailable, TriremeError
 from components.tracking import journal, opening
@@ -30,7 +31,10 @@ def step(name: str, workspace: str, *, is_charged: bool = True) -> Iterator[None
     """
     with journal.opened(Path(workspace), name), _recorded(name, Path(workspace)), last_words():
         try:
-            with counted(Path(workspace), name) if is_charged else nullcontext():
+            with (
+                extras.explained(),
+                counted(Path(workspace), name) if is_charged else nullcontext(),
+            ):
                 yield
             journal.log_end("FINISHED")
         except Exception as error:

@@ -1,11 +1,10 @@
 #!/bin/sh
 # A cluster in Docker with all that a pipeline needs, and a run of the default pipeline; again, it
 # brings an existing one up to date. Each step can be given by hand. Needs docker, kind v0.30 or later,
-# kubectl and Python; CODE_URL says where the cluster finds this repository.
+# kubectl and Python.
 set -eu
 cd "$(dirname "$0")"
 . ./versions.env
-CODE_URL=${CODE_URL:-https://github.com/trireme/trireme}
 for program in docker kind kubectl python3; do
     command -v $program >/dev/null || { echo "error: there is no $program" >&2; exit 2; }
 done
@@ -57,9 +56,6 @@ metadata:
   generateName: pytorch-training-
 spec:
   workflowTemplateRef: {name: pytorch-training}
-  arguments:
-    parameters:
-    - {name: code_url, value: "$CODE_URL"}
 END
 )
 kubectl --namespace trireme wait --for condition=Completed --timeout 30m "$run"

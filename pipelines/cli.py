@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from components import extras
 from components.errors import InputError, TriremeError
 from pipelines import (
     argo_cli,
@@ -186,7 +187,7 @@ def ui(
     """Open MLflow's UI on the runs recorded here."""
     from components.deployment.serving import check_port
     from components.home import home
-    from components.tracking.store import TRAINING, UI_PORT, default_uri, public
+    from components.tracking.store import TRAINING, UI_PORT, default_uri, must_work, public
 
     uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(home())
     if uri.startswith(("http://", "https://")):
@@ -194,6 +195,7 @@ def ui(
         return
     port = port or UI_PORT
     check_port(port)
+    must_work(uri)
     home().mkdir(parents=True, exist_ok=True)
     page = f"http://127.0.0.1:{port}/#/experiments{TRAINING}"
     typer.echo(f"{page} shows {public(uri)}; Ctrl-C ends it")
@@ -229,7 +231,6 @@ def _description(pipeline: "Pipeline") -> str:
 def _show(result: "Result", console: "Console") -> None:
     """Prints how a run ended and where its things are."""
     from components.cost.table import in_words
-    from components.evaluation.figures import words
 
     said: dict[str, Any] = {}
     for record in (record for records in result.steps.values() for record in records):
@@ -237,6 +238,8 @@ def _show(result: "Result", console: "Console") -> None:
     facts = {}
     for name, value in said.items():
         if name.startswith("held_out_"):
+            from components.evaluation.figures import words
+
             figure = words(name.removeprefix("held_out_"))
             digits = ".4f" if figure == "accuracy" else ".4g"
             facts[figure[0].upper() + figure[1:]] = f"{value:{digits}} on held-out samples"
@@ -279,7 +282,8 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal may not have every letter
     try:
-        app()
+        with extras.explained():
+            app()
     except TriremeError as error:
         if error.detail:
             from pipelines.console import plain

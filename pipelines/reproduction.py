@@ -8,6 +8,7 @@ from typing import Any
 
 from kfp import dsl
 
+from components.checkout import builtin
 from components.dataset import staging
 from components.dataset.description import described
 from components.errors import InputError, StepFailed
@@ -67,16 +68,31 @@ def arguments(lineage: Lineage) -> dict[str, Any]:
     params = lineage.params | {
         "framework": lineage.framework,
         "experiment": lineage.experiment,
-        "code_revision": lineage.commit,
+        **_code(lineage),
     }
-    if params.get("code_url"):  # else Trireme's own repository, wherever that is here
-        params["code_url"] = lineage.code
     values = {
         name: _value(parameter, params.get(name), lineage.name)
         for name, parameter in again.parameters.items()
     }
     again.check(values, None)
     return values
+
+
+def _code(lineage: Lineage) -> dict[str, str]:
+    """Returns the parameters that give a run's code again.
+
+    Raises:
+        InputError: It is the reference trainers, and those here are others.
+    """
+    if lineage.code != builtin.URL:
+        return {"code_url": lineage.code, "code_revision": lineage.commit}
+    if lineage.commit != builtin.commit():
+        raise InputError(
+            f"{lineage.name} was trained with the trainers of Trireme {lineage.trainers}, "
+            f"{lineage.commit}, and those of Trireme {builtin.version()} here are "
+            f"{builtin.commit()}; install the release that it was trained with"
+        )
+    return {"code_url": "", "code_revision": ""}
 
 
 def check_data(values: dict[str, Any], lineage: Lineage) -> None:

@@ -44,7 +44,7 @@ def tensorflow_training(
 
     Args:
         code_url: Git repository of the training code: an https, ssh, git or file URL, or a
-            directory. Empty: Trireme's own, which holds the reference trainers.
+            directory. Empty: the reference trainers that Trireme carries.
         code_revision: Branch, tag or commit. Empty: the repository's default branch; for a
             directory, the commit checked out in it.
         code_secret: The Secret that opens a private repository, if there is one of that name:

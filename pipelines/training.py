@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from kfp import dsl, kubernetes
 
 from components import secrets
-from components.checkout import git
+from components.checkout import builtin, git
 from components.checkout.component import checkout
 from components.cost import bill, table
 from components.dataset import description, mounted
@@ -24,6 +24,7 @@ from components.tracking import pipeline_run, registry
 from components.training import launch
 from components.training.component import train
 from components.training.description.job import TrainingJob
+from components.training.local import installed
 from components.training.manifests import render
 from components.training.result import naming
 
@@ -305,6 +306,10 @@ def check_training(
         mounted.check_claim(described, claims)
     given: dict[str, Any] = NOT_EVERYWHERE | parameters
     job = trainings(framework, parameters).job
+    if not parameters["code_url"]:
+        builtin.check_program("entrypoint", job.entrypoint or "")
+    if claims is None:
+        installed.check(job)
     # What a cluster's prices are is known there.
     bill.check(given["budget"], render(job) if claims is None else None)
     pipeline_run.check(parameters["experiment"])
@@ -326,5 +331,8 @@ def check(
     check_training(framework, parameters, claims)
     secrets.check("webhook_secret", parameters["webhook_secret"])
     asked.check(*(parameters[name] for name in ("min_accuracy", "gate", "evaluation")))
+    if not parameters["code_url"]:
+        program = parameters["evaluation"].get("entrypoint", "")
+        builtin.check_program("evaluation.entrypoint", program)
     naming.check(parameters.get("model_factory", ""))
     registry.check_name(parameters["model_name"])

@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -181,3 +182,23 @@ def runs() -> Callable[[int], bool]:
 def eventually() -> Callable[..., bool]:
     """Waits until a condition holds; tells whether it did in a generous time."""
     return _eventually
+
+
+@pytest.fixture
+def mount() -> Callable[..., None]:
+    """Fills a directory with the keys of a Secret or ConfigMap as a kubelet (1.36) does.
+
+    One that is optional and not there has no keys
+    (https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/volume/util/atomic_writer.go).
+    """
+
+    def fill(directory: Path, **keys: str) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        current = Path(tempfile.mkdtemp(prefix="..2026_01_31_", dir=directory))
+        (directory / "..data_tmp").symlink_to(current.name)
+        (directory / "..data_tmp").rename(directory / "..data")
+        for key, text in keys.items():
+            (current / key).write_text(text)
+            (directory / key).symlink_to(f"..data/{key}")
+
+    return fill

@@ -14,8 +14,8 @@ def checkout(
     """Checks out a git repository at an exact commit into the run workspace.
 
     Args:
-        url: An https, ssh, git or file URL, or a directory on this machine. Empty: Trireme's own
-            repository, which holds the reference trainers.
+        url: An https, ssh, git or file URL, or a directory on this machine. Empty: the reference
+            trainers that Trireme carries.
         revision: A branch, a tag, or a full or short commit id. Empty: the default branch.
         workspace: The run workspace.
         secret: The name of the Secret that opens a private repository, with the keys username and
@@ -25,7 +25,8 @@ def checkout(
 
     Returns:
         path: Where that directory is.
-        commit: The full id of the commit that was checked out.
+        commit: The full id of the commit that was checked out; of the reference trainers, that
+            of their contents.
     """
     from pathlib import Path
 

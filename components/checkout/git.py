@@ -5,7 +5,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from components import secrets
-from components.checkout import credentials, lineage, repository, tree
+from components.checkout import builtin, credentials, lineage, repository, tree
 from components.checkout import revision as revisions
 from components.checkout import url as urls
 from components.checkout.repository import Found, Origin
@@ -19,7 +19,8 @@ class Checkout(NamedTuple):
 
     Attributes:
         path: The directory that was asked for, the repository's or one in it.
-        commit: The full id of the commit checked out.
+        commit: The full id of the commit checked out; of the reference trainers, that of their
+            contents.
     """
 
     path: str
@@ -44,6 +45,8 @@ def check(url: str, revision: str, secret: str = "", directory: str = "") -> Non
     parts = PurePosixPath(directory).parts
     if "\0" in directory or directory.startswith("/") or {"..", ".git"} & set(parts):
         raise InputError(f"code_directory {directory!r} must be a path inside the repository")
+    if not url:
+        builtin.check(revision, directory)
 
 
 def check_here(url: str, secret: str) -> None:
@@ -56,6 +59,8 @@ def check_here(url: str, secret: str) -> None:
     Raises:
         InputError: One sentence that says what is wrong.
     """
+    if not url:
+        return
     source, name = urls.source(url), secrets.given(secret, "code")
     with credentials.access(source, name) as access:
         if urls.is_local(source):
@@ -71,12 +76,14 @@ def resolve(url: str, revision: str, secret: str = "") -> str:
         secret: As for ``checkout``.
 
     Returns:
-        Its full id; the revision itself where only fetching could tell.
+        Its full id; the revision itself where only fetching could tell, or there is no URL.
 
     Raises:
         TriremeError: The repository cannot be read.
     """
     check(url, revision, secret)
+    if not url:
+        return revision
     if revisions.is_commit(revision):
         return revision.lower()
     source = urls.source(url)
@@ -94,8 +101,8 @@ def checkout(
     or not at all, and is left as it is when it holds the wanted commit already.
 
     Args:
-        url: An https, ssh, git or file URL, or a local directory. Empty: Trireme's own
-            repository, which the default trainers are in.
+        url: An https, ssh, git or file URL, or a local directory. Empty: the reference trainers
+            that this package carries.
         revision: A branch, a tag, or a full or short commit id. Empty: the remote's ``HEAD``.
         destination: The directory to make.
         secret: The name of the Secret that opens a private repository, with the keys in
@@ -110,6 +117,8 @@ def checkout(
         TriremeError: The server cannot be reached, or the destination not written.
     """
     check(url, revision, secret, directory)
+    if not url:
+        return _bring_builtin(destination)
     source = urls.source(url)
     params = {"code_url": source, "code_revision": revision or "HEAD", "code_directory": directory}
     journal.log_params({name: value for name, value in params.items() if value})
@@ -123,8 +132,19 @@ def checkout(
         path = _inside(directory, destination)
         _record(source, found, missing, destination)
     except OSError as error:
-        raise TriremeError(f"{destination} cannot be written: {error.strerror or error}") from None
+        raise _unwritable(destination, error) from None
     return Checkout(str(path), found.commit)
+
+
+def _bring_builtin(destination: Path) -> Checkout:
+    try:
+        commit = builtin.bring(destination)
+    except OSError as error:
+        raise _unwritable(destination, error) from None
+    version = builtin.version()
+    journal.log_tags({"git.commit": commit, "git.url": builtin.URL, "trainers.version": version})
+    journal.summarize(f"the trainers of Trireme {version}, {commit[:19]}")
+    return Checkout(str(destination), commit)
 
 
 def _already_there(origin: Origin, revision: str, destination: Path) -> Found | None:
@@ -164,9 +184,7 @@ def _record(source: str, found: Found, missing: list[str], destination: Path) ->
         print(f"warning: {source} is checked out {note}", file=sys.stderr)
     if urls.is_local(source):
         changes = destination.with_name(f"{destination.name}.diff")
-        dirty = lineage.write_changes(
-            urls.path(source), found.commit, changes, trusted=urls.is_our_own(source)
-        )
+        dirty = lineage.write_changes(urls.path(source), found.commit, changes)
         if dirty is not None:
             tags["git.dirty"] = str(dirty).lower()
         if dirty:
@@ -174,3 +192,7 @@ def _record(source: str, found: Found, missing: list[str], destination: Path) ->
             notes.append("without what is not committed there")
     journal.log_tags(tags)
     journal.summarize(", ".join([f"{source} at {found.commit[:12]}", *notes]))
+
+
+def _unwritable(destination: Path, error: OSError) -> TriremeError:
+    return TriremeError(f"{destination} cannot be written: {error.strerror or error}")

@@ -17,7 +17,7 @@ _DIFF = (
 )
 
 
-def write_changes(directory: Path, commit: str, file: Path, trusted: bool) -> bool | None:
+def write_changes(directory: Path, commit: str, file: Path) -> bool | None:
     """Writes how the tracked files of a working tree differ from the commit that it is at.
 
     Nothing that the repository's configuration names is run.
@@ -26,13 +26,12 @@ def write_changes(directory: Path, commit: str, file: Path, trusted: bool) -> bo
         directory: The working tree.
         commit: The commit that is wanted of it.
         file: Where the difference goes, cut after ``LIMIT`` bytes; not made where there is none.
-        trusted: Whether to read it even if it belongs to somebody else.
 
     Returns:
         Whether there is one; None where it is at another commit, has no files or is not ours.
     """
     file.unlink(missing_ok=True)
-    options = [] if trusted else ["-c", "safe.directory="]
+    options = ["-c", "safe.directory="]
     if git(*options, "rev-parse", "HEAD", at=directory).stdout.strip() != commit:
         return None
     options += _without_filters(options, directory)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from components.checkout import revision as revisions
-from components.checkout import url
 from components.checkout.command import git, must, patiently
 from components.checkout.credentials import Access
 from components.checkout.failures import is_not_there, unreadable
@@ -63,7 +62,7 @@ def tip(origin: Origin, revision: str) -> Found | None:
     """
     names = revisions.names(revision)
     asked = [pattern for name in names for pattern in (name, f"{name}^{{}}")]
-    result = patiently("ls-remote", *_trusting(origin), origin.source, *asked, access=origin.access)
+    result = patiently("ls-remote", origin.source, *asked, access=origin.access)
     if result.returncode != 0:
         raise unreadable(origin.source, result.stderr, origin.secret)
     commits = {name: commit for commit, name in map(str.split, result.stdout.splitlines())}
@@ -118,10 +117,9 @@ def _fetched(origin: Origin, name: str, repository: Path) -> bool:
 
 
 def _fetch(origin: Origin, extent: str, *names: str, at: Path) -> subprocess.CompletedProcess[str]:
-    command = (*_FETCH, *_trusting(origin))
-    result = patiently(*command, extent, origin.source, *names, at=at, access=origin.access)
+    result = patiently(*_FETCH, extent, origin.source, *names, at=at, access=origin.access)
     if "does not support shallow" in result.stderr:  # a plain web server with files
-        return patiently(*command, origin.source, *names, at=at, access=origin.access)
+        return patiently(*_FETCH, origin.source, *names, at=at, access=origin.access)
     return result
 
 
@@ -167,13 +165,3 @@ def _commit(name: str, revision: str, origin: Origin, repository: Path) -> str:
 
 def _missing(revision: str, origin: Origin) -> InputError:
     return InputError(f"code_revision {revision or 'HEAD'!r} does not exist in {origin.source}")
-
-
-def _trusting(origin: Origin) -> list[str]:
-    """Returns options that let git read Trireme's own tree whoever owns it.
-
-    Git refuses other people's directories; this one we are running code from already.
-    """
-    if not url.is_our_own(origin.source):
-        return []
-    return ["--upload-pack=git -c safe.directory=* upload-pack"]

@@ -8,9 +8,6 @@ from urllib.parse import unquote, urlsplit
 from components.errors import InputError
 from components.home import in_a_pod
 
-SOURCE_TREE = Path(__file__).resolve().parents[2]
-"""Trireme's own source tree, the default repository of a run."""
-
 _HOST = r"(?P<host>\w[\w.-]*|\[[0-9A-Fa-f:.]+\])"
 _USER = r"(\w[\w.+-]*@)"
 _PATH = r"[^\s?#\x00-\x1f\x7f]"
@@ -70,16 +67,8 @@ def source(url: str) -> str:
         url: As for ``components.checkout.git.checkout``.
 
     Raises:
-        InputError: This is a pod, and the directory is not on one of its volumes; or Trireme's
-            own repository is meant, and is not there.
+        InputError: This is a pod, and the directory is not on one of its volumes.
     """
-    if not url:
-        if not (SOURCE_TREE / ".git").exists():
-            raise InputError(
-                f"code_url is empty, which means Trireme's own repository, but {SOURCE_TREE} "
-                "is not a git checkout; give the URL of the repository to train from"
-            )
-        return SOURCE_TREE.as_uri()
     if server(url):
         return url
     directory = path(url) if is_local(url) else Path(url).expanduser().resolve()
@@ -110,11 +99,6 @@ def of_submodule(url: str, parent: str) -> str:
     if is_local(parent) and (_LOCAL.fullmatch(absolute) or absolute.startswith("/")):
         return source(absolute)
     raise InputError(f"its URL {shown(absolute)!r} is not an https, ssh or git URL")
-
-
-def is_our_own(source: str) -> bool:
-    """Whether a repository is Trireme's own source tree, which is running already."""
-    return source == SOURCE_TREE.as_uri()
 
 
 def is_local(source: str) -> bool:

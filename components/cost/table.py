@@ -6,7 +6,7 @@ Apart from what reads it, so that a step without one loads nothing for it.
 import math
 from pathlib import Path
 
-from components.home import home
+from components.home import home, mounted
 
 NAME = "prices.yaml"
 """The file, in Trireme's data directory; also the key in the ConfigMap."""
@@ -25,7 +25,7 @@ def file() -> Path | None:
     """Returns the price table; ``None`` where there is none."""
     if MOUNT.is_dir():
         # A ConfigMap that has the table under another name is no ConfigMap that is not there.
-        return MOUNT / NAME if any(MOUNT.iterdir()) else None
+        return MOUNT / NAME if mounted(MOUNT) else None
     found = home() / NAME
     return found if found.exists() else None
 

@@ -39,6 +39,7 @@ class Lineage:
         framework: What connected the replicas.
         code: URL of the repository.
         commit: The commit of it.
+        trainers: The release of Trireme whose reference trainers it is; empty for a repository.
         fingerprint: Of the dataset.
         machine: What it computed with, by name: ``Python``, ``CPU`` and all packages.
         training_id: Id of the training step's MLflow run.
@@ -51,6 +52,7 @@ class Lineage:
     framework: str
     code: str
     commit: str
+    trainers: str
     fingerprint: str
     machine: dict[str, str]
     training_id: str
@@ -91,6 +93,7 @@ def read(wanted: str) -> Lineage:
         framework=training.data.params["framework"],
         code=tags["git.url"],
         commit=tags["git.commit"],
+        trainers=tags.get("trainers.version", ""),
         fingerprint=tags["dataset.fingerprint"],
         machine=_machine(run),
         training_id=training.info.run_id,

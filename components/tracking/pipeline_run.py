@@ -17,7 +17,7 @@ from typing import Any
 from components.errors import InputError, TriremeError
 from components.tracking import opening
 from components.tracking.environment import TRACKER, announce
-from components.tracking.store import default_uri, must_answer, page_of, public, quiet, reason_of
+from components.tracking.store import default_uri, must_work, page_of, public, quiet, reason_of
 from components.tracking.sync import Run, hurry, log, patiently, sync
 
 
@@ -47,14 +47,14 @@ class PipelineRun:
 
     Raises:
         InputError: MLFLOW_TRACKING_URI names a server that does not answer.
+        ModuleNotFoundError: It names a database, and what reads it is not installed.
     """
 
     def __init__(
         self, name: str, experiment: str, pipeline: str, params: dict[str, Any], home: Path
     ) -> None:
         self.uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(home)
-        if self.is_on_a_server:
-            must_answer(self.uri)
+        must_work(self.uri)
         self.run_id = os.environ.get("MLFLOW_RUN_ID", "")
         # What MLflow is told below is for this process; and the pipeline's run is not a step's.
         own = ("MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID")

@@ -4,6 +4,7 @@ import logging
 import os
 import urllib.error
 import urllib.request
+from importlib.util import find_spec
 from pathlib import Path
 
 from components.errors import InputError, first_line
@@ -22,11 +23,11 @@ def use() -> str:
 
     Raises:
         InputError: It is a server that does not answer, or there is none here.
+        ModuleNotFoundError: It is a database, and what reads it is not installed.
     """
     uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(home())
-    if uri.startswith(("http://", "https://")):
-        must_answer(uri)
-    elif uri == default_uri(home()) and not (home() / "mlflow.db").exists():
+    must_work(uri)
+    if uri == default_uri(home()) and not (home() / "mlflow.db").exists():
         raise InputError(
             f"nothing has run here yet: there is no {home() / 'mlflow.db'}; run a pipeline, or set "
             "MLFLOW_TRACKING_URI to a server"
@@ -83,12 +84,17 @@ def reason_of(error: Exception) -> str:
     return first_line(error).replace(uri, public(uri))
 
 
-def must_answer(uri: str) -> None:
-    """Refuses a tracking server that is not there, sooner than MLflow would.
+def must_work(uri: str) -> None:
+    """Refuses a store that is not there or cannot be read, sooner and clearer than MLflow would.
 
     Raises:
-        InputError: It does not answer.
+        InputError: It is a server, and does not answer.
+        ModuleNotFoundError: It is a database, and what reads it is not installed.
     """
+    if not uri.startswith(("http://", "https://")):
+        if find_spec("sqlalchemy") is None:
+            raise ModuleNotFoundError(name="sqlalchemy")
+        return
     try:
         urllib.request.urlopen(f"{public(uri).rstrip('/')}/health", timeout=ANSWER_LIMIT).close()
     except urllib.error.HTTPError:

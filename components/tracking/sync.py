@@ -3,6 +3,7 @@
 import json
 import posixpath
 import re
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ TRAINING = "training.run"
 LINEAGE = (
     "git.commit",
     "git.url",
+    "trainers.version",
     "dataset.fingerprint",
     "dataset.uri",
     "image",
@@ -107,13 +109,16 @@ def _is_away(error: Exception) -> bool:
     """Tells 5xx and no answer at all, which are worth another try, from a refusal."""
     from mlflow.exceptions import MlflowException
     from requests import HTTPError, RequestException
-    from sqlalchemy.exc import OperationalError  # where not even taking a call back succeeds
 
     if isinstance(error, MlflowException):
         return bool(error.get_http_status_code() >= 500)
     if isinstance(error, HTTPError) and error.response is not None:
         return bool(error.response.status_code >= 500)
-    return isinstance(error, OperationalError | RequestException | ConnectionError | TimeoutError)
+    # A database as the store, where not even taking a call back succeeds; not every image has it.
+    database = sys.modules.get("sqlalchemy.exc")
+    if database and isinstance(error, database.OperationalError):
+        return True
+    return isinstance(error, RequestException | ConnectionError | TimeoutError)
 
 
 def sync(workspace: Path, step: str, run: Run) -> None:

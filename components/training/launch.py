@@ -30,7 +30,7 @@ OWN = (
 """Fields of the description that a pipeline fills in itself."""
 
 REFERENCE = "components/trainers/{}/classifier.py"
-"""The program that learns to classify, by framework, in Trireme's own repository."""
+"""The program that learns to classify, by framework, among the trainers that Trireme carries."""
 
 SUMMARY = 200  # characters of the program's last line that stand for what it did
 

@@ -63,9 +63,8 @@ def test_the_api_server_takes_every_pipeline(argo, name):
 
 def test_a_run_is_started_listed_shown_and_stopped(argo, command):
     assert "uploaded" in command("upload", "pytorch-training")
-    told = command(
-        "run", "pytorch-training", "--no-wait", "-p", "code_revision={{x", "-p", "seed=3"
-    )
+    texts = ("-p", "code_url=https://example.org/code", "-p", "code_revision={{x")
+    told = command("run", "pytorch-training", "--no-wait", *texts, "-p", "seed=3")
     assert "is there already, unchanged" in told
     listed = command("list").splitlines()
     name, state = listed[1].split()[:2]

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import mlflow
@@ -10,7 +9,8 @@ import numpy as np
 import pytest
 import yaml
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+from components.checkout import builtin
+
 EPOCHS = 15
 PRICES = "{currency: EUR, cpu_hour: 3600, gib_hour: 0, gpu_hour: 0}"
 
@@ -69,10 +69,10 @@ def test_a_reader_of_a_pipe_sees_the_epochs_and_the_summary(finished, workspace)
 
 
 def test_the_commit_is_recorded(parent, steps, workspace):
-    head = ["git", "-C", str(REPOSITORY), "rev-parse", "HEAD"]
-    commit = subprocess.run(head, check=True, capture_output=True, text=True).stdout.strip()
-    assert parent.data.tags["git.commit"] == commit
-    assert steps["checkout"].data.tags["git.commit"] == commit
+    for run in (parent, steps["checkout"]):
+        assert run.data.tags["git.commit"] == builtin.commit()
+        assert run.data.tags["git.url"] == "builtin://trainers"
+        assert run.data.tags["trainers.version"] == builtin.version()
     assert (workspace / "code" / "components" / "trainers" / "pytorch" / "classifier.py").exists()
 
 

@@ -1,6 +1,5 @@
 """components/checkout/git.py, with real repositories."""
 
-import os
 import socket
 import subprocess
 import tempfile
@@ -8,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from components.checkout import command, git, lineage, url
+from components.checkout import command, git, lineage
 from components.checkout.git import checkout
 from components.errors import InputError, TriremeError
 from components.tracking import journal
@@ -203,20 +202,6 @@ def test_a_repository_of_the_callers_environment_does_not_stand_in(
     monkeypatch.undo()
     assert other.git("rev-parse", "HEAD") == theirs
     assert other.git("status", "--porcelain") == ""
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
-def test_our_own_source_tree_is_read_whoever_owns_it(repository, destination, monkeypatch):
-    for path in [repository.directory, *repository.directory.rglob("*")]:
-        os.chown(path, 12345, 12345)
-    monkeypatch.setattr(url, "SOURCE_TREE", repository.directory)
-    assert checkout("", "", destination).commit == repository.second
-
-
-def test_an_empty_url_without_a_source_checkout_is_refused(destination, tmp_path, monkeypatch):
-    monkeypatch.setattr(url, "SOURCE_TREE", tmp_path)
-    with pytest.raises(InputError, match="code_url is empty"):
-        checkout("", "", destination)
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,12 @@ import shutil
 import mlflow
 import pytest
 
+from components.checkout import builtin
 from components.errors import InputError
 from components.tracking import journal, lineage, machine, registry, store
 from components.tracking.pipeline_run import PipelineRun
 from components.tracking.sync import PARAMETER_LIMIT
+from components.training import launch
 from pipelines import reproduction
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -125,10 +127,13 @@ def test_its_parameters_have_their_types_again_and_its_commit(whole, make_reposi
     assert values["processes_per_worker"] == 1
 
 
-def test_the_own_repository_is_that_of_whoever_reproduces(whole):
-    given = _given(whole) | {"code_url": ""}
-    values = reproduction.arguments(dataclasses.replace(whole, params=given))
-    assert values["code_url"] == ""
+def test_the_trainers_that_trireme_carries_have_to_be_the_same(whole):
+    given = _given(whole) | {"code_url": "", "entrypoint": launch.REFERENCE.format("pytorch")}
+    run = dataclasses.replace(whole, params=given, code=builtin.URL, trainers="0.0.9")
+    values = reproduction.arguments(dataclasses.replace(run, commit=builtin.commit()))
+    assert (values["code_url"], values["code_revision"]) == ("", "")
+    with pytest.raises(InputError, match=r"was trained with the trainers of Trireme 0\.0\.9, "):
+        reproduction.arguments(run)
 
 
 @pytest.mark.parametrize("name", ["args", "entrypoint"])

@@ -38,9 +38,8 @@ def test_variables_win(kept, monkeypatch):
     assert found == {"username": "ada", "password": "correct horse", "ssh-privatekey": "key"}
 
 
-def test_in_a_pod_it_is_what_is_mounted_for_the_purpose(kept, tmp_path):
-    (tmp_path / "mounts" / "dataset").mkdir(parents=True)
-    (tmp_path / "mounts" / "dataset" / "password").write_text("mounted")
+def test_in_a_pod_it_is_what_is_mounted_for_the_purpose(kept, mount, tmp_path):
+    mount(tmp_path / "mounts" / "dataset", password="mounted")
     assert secrets.read("team", "dataset", KEYS) == {"password": "mounted"}
     assert secrets.read("team", "code", KEYS)["password"] == "hunter2"
 
@@ -65,16 +64,16 @@ def test_a_file_that_is_no_text_is_said(here):
         secrets.read("team", "code", KEYS)
 
 
-def test_the_default_secret_need_not_be_there(here, monkeypatch, tmp_path):
+def test_the_default_secret_need_not_be_there(here, mount, monkeypatch, tmp_path):
     name = secrets.DEFAULTS["code"]
     assert secrets.given(name, "code") == ""
     assert secrets.given("team", "code") == "team"
     monkeypatch.setenv("TRIREME_CODE_PASSWORD", "hunter2")
     assert secrets.given(name, "code") == name
     assert secrets.read(name, "code", KEYS) == {"password": "hunter2"}
-    (tmp_path / "mounts" / "code").mkdir(parents=True)  # what a pod has of one that is not there
+    mount(tmp_path / "mounts" / "code")  # what a pod has of one that is not there
     assert secrets.given(name, "code") == ""
-    (tmp_path / "mounts" / "code" / "password").touch()
+    mount(tmp_path / "mounts" / "code", password="")
     assert secrets.given(name, "code") == name
 
 

@@ -94,7 +94,7 @@ class Code(Part):
     """A git repository that every pod checks out before it starts."""
 
     url: str
-    """An https, ssh or git URL."""
+    """An https, ssh or git URL; empty: the reference trainers that Trireme carries."""
 
     revision: str = ""
     """Branch, tag or commit; empty: the default branch."""

@@ -215,7 +215,7 @@ def _init_containers(job: TrainingJob) -> list[dict[str, Any]]:
     """Returns the containers that fetch code and data before the program starts."""
     containers = []
     if job.code:
-        if not _REMOTE.match(job.code.url):
+        if job.code.url and not _REMOTE.match(job.code.url):
             raise InputError(
                 f"code.url {job.code.url!r}: on a cluster it must be an https, ssh or git URL"
             )

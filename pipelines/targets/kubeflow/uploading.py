@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from components.checkout.command import git
-from components.checkout.url import SOURCE_TREE
 from pipelines.catalog import Pipeline
 from pipelines.compiling import ir
 from pipelines.targets.kubeflow.connection import Connection
 from pipelines.targets.kubeflow.refusals import AlreadyThere, NotFound
+
+SOURCE_TREE = Path(__file__).resolve().parents[3]
+"""Where Trireme's own source is, or the packages that it is installed among."""
 
 OF_THE_COMMIT, OF_THE_CONTENT = 8, 12  # letters of each id in the name of a version
 

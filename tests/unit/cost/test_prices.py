@@ -47,18 +47,15 @@ def test_there_need_not_be_a_table(no_prices):
     assert prices.read() is None
 
 
-def test_in_a_pod_it_is_what_is_mounted(priced, monkeypatch):
-    table.MOUNT.mkdir()
+def test_in_a_pod_it_is_what_is_mounted(priced, mount):
+    mount(table.MOUNT)
     assert prices.read() is None  # the ConfigMap is not there
-    (table.MOUNT / "prices.yaml").write_text(
-        "{currency: USD, cpu_hour: 1, gib_hour: 0, gpu_hour: 0}"
-    )
+    mount(table.MOUNT, **{table.NAME: "{currency: USD, cpu_hour: 1, gib_hour: 0, gpu_hour: 0}"})
     assert prices.read().currency == "USD"
 
 
-def test_a_config_map_with_another_key_is_not_taken_for_none(priced):
-    table.MOUNT.mkdir()
-    (table.MOUNT / "prices").touch()
+def test_a_config_map_with_another_key_is_not_taken_for_none(priced, mount):
+    mount(table.MOUNT, prices="")
     with pytest.raises(InputError, match=r"prices\.yaml: cannot be read: No such file"):
         prices.read()
 

@@ -6,7 +6,6 @@ from typing import Any
 from components.training.cluster.refusals import NotFound
 from components.training.cluster.resources import Resource
 from components.training.manifests import to_yaml
-from images import build
 from pipelines.schedules import LATEST, Schedule
 from pipelines.targets.argo.rendering import SERVICE_ACCOUNT
 from pipelines.targets.argo.schedules import ArgoSchedules
@@ -16,7 +15,6 @@ SCHEDULE = Schedule(
     name="nightly-retraining",
     pipeline="retraining",
     cron="0 3 * * *",
-    params={"code_url": build.SOURCE},
     version=LATEST,
     paused=True,
 )

@@ -1,0 +1,84 @@
+"""The reference trainers that this package carries: the code of a run that names no repository."""
+
+import hashlib
+import importlib.metadata
+import shutil
+from pathlib import Path, PurePosixPath
+
+from components.errors import InputError
+from components.workspace import written_whole
+
+URL = "builtin://trainers"
+"""What is recorded as the place where the code is from."""
+
+TRAINERS = Path(__file__).resolve().parents[1] / "trainers"
+PLACE = PurePosixPath("components/trainers")
+"""Where they are in CODE_DIR, as in Trireme's own repository."""
+
+
+def check(revision: str, directory: str) -> None:
+    """Refuses what only a repository has.
+
+    Raises:
+        InputError: One sentence that says what is wrong.
+    """
+    for name, value in (("code_revision", revision), ("code_directory", directory)):
+        if value:
+            raise InputError(
+                f"{name} {value!r} is given without code_url; say which repository it is of"
+            )
+
+
+def check_program(field: str, program: str) -> None:
+    """Refuses a program that is none of them, before a run starts.
+
+    Args:
+        field: What names the program.
+        program: Its path in CODE_DIR; empty for none.
+
+    Raises:
+        InputError: One sentence that says what is wrong.
+    """
+    if program and program not in _files(TRAINERS):
+        raise InputError(
+            f"{field} {program!r} is not among the trainers that Trireme carries, which are in "
+            f"{PLACE}; give the repository that it is in as code_url"
+        )
+
+
+def bring(destination: Path) -> str:
+    """Makes a directory the code of a run; returns the id of its contents.
+
+    Args:
+        destination: The directory to make, which is left as it is if it holds them already.
+    """
+    wanted = commit()
+    if _commit(destination / PLACE) != wanted:
+        with written_whole(destination) as partial:
+            for name, file in _files(TRAINERS).items():
+                (partial / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, partial / name)
+    return wanted
+
+
+def commit() -> str:
+    """Returns the id of the trainers' contents, which is recorded as the commit."""
+    return _commit(TRAINERS)
+
+
+def version() -> str:
+    """Returns the release of Trireme that they are of."""
+    return importlib.metadata.version("trireme")
+
+
+def _commit(folder: Path) -> str:
+    hashed = hashlib.sha256()
+    for name, file in _files(folder).items():
+        hashed.update(f"{name} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
+    return f"sha256:{hashed.hexdigest()}"
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    """Returns the files by their paths in CODE_DIR, in order."""
+    files = (file for file in folder.rglob("*") if file.is_file() and file.suffix != ".pyc")
+    return dict(sorted((str(PLACE / file.relative_to(folder)), file) for file in files))

@@ -1,0 +1,55 @@
+"""What this installation lacks, and the extra of the package that brings it."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, requires
+
+from components.errors import InputError
+
+BROUGHT_BY = {
+    "PIL": "pillow",
+    "flask": "mlflow",
+    "h5py": "tensorflow",
+    "pandas": "mlflow",
+    "psycopg2": "psycopg2-binary",
+    "scipy": "scikit-learn",
+    "sklearn": "scikit-learn",
+    "sqlalchemy": "mlflow",
+}
+"""Distributions by modules that come with them and are called otherwise."""
+
+_REQUIREMENT = re.compile(r"([\w.-]+).*;.*\bextra == ['\"]([\w-]+)['\"]")
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Says in one sentence that a module is missing that an extra of this package brings.
+
+    Raises:
+        InputError: In place of a ModuleNotFoundError for such a module.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        module = (error.name or "").partition(".")[0]
+        extra = of(module)
+        if not extra:
+            raise
+        raise InputError(f"{module} is not installed: pip install 'trireme[{extra}]'") from error
+
+
+def of(module: str) -> str:
+    """Returns the extra that brings a module; empty for any other module."""
+    wanted = _normal(BROUGHT_BY.get(module, module))
+    try:
+        required = requires("trireme") or []
+    except PackageNotFoundError:  # run from its source, without an installation
+        return ""
+    found = (_REQUIREMENT.match(one) for one in required)
+    extras = [one[2] for one in found if one and _normal(one[1]) == wanted]
+    return extras[0] if extras else ""
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -1,0 +1,80 @@
+"""What an extra would bring and is not installed: one sentence, whatever the command."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import components
+from components import extras
+from components.errors import InputError
+
+# The command line where some packages are not installed.
+WITHOUT = """
+import sys
+from importlib.machinery import PathFinder
+
+class Seen:
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] not in hidden:
+            return PathFinder.find_spec(name, path, target)
+    find_distributions = PathFinder.find_distributions
+    invalidate_caches = PathFinder.invalidate_caches
+
+hidden, sys.argv = sys.argv[1].split(","), ["trireme", *sys.argv[2:]]
+sys.meta_path[sys.meta_path.index(PathFinder)] = Seen
+
+from pipelines import cli
+cli.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("hidden", "command", "said"),
+    [
+        ("numpy", "deploy classifier", "numpy is not installed: pip install 'trireme[models]'"),
+        ("sqlalchemy", "serve classifier", "sqlalchemy is not installed: pip install"),
+        ("sqlalchemy", "ui", "sqlalchemy is not installed: pip install 'trireme[models]'"),
+        ("sqlalchemy", "run pytorch-training", "sqlalchemy is not installed: pip install"),
+        ("torch", "run pytorch-training", "install it with: pip install 'trireme[pytorch]'"),
+    ],
+)
+def test_a_command_says_what_to_install(untracked, hidden, command, said):
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, hidden, *command.split()],
+        cwd=Path(components.__file__).parents[1],
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "extra"),
+    [
+        ("onnxruntime", "models"),
+        ("sklearn", "models"),
+        ("torch", "pytorch"),
+        ("tensorflow", "tensorflow"),
+        ("mpi4py", "mpi"),
+        ("psycopg2", "server"),
+        ("typer", ""),
+        ("churn", ""),
+    ],
+)
+def test_the_extra_that_brings_a_module_is_known(module, extra):
+    assert extras.of(module) == extra
+
+
+def test_it_is_named_where_a_part_of_it_is_missing():
+    with pytest.raises(InputError, match="sklearn is not installed"), extras.explained():
+        raise ModuleNotFoundError(name="sklearn.metrics")
+
+
+def test_what_no_extra_brings_is_an_error_as_any_other():
+    with pytest.raises(ModuleNotFoundError), extras.explained():
+        raise ModuleNotFoundError(name="churn.features")
