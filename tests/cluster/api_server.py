@@ -215,6 +215,10 @@ class ApiServer:
             if options.get("propagationPolicy") == "Foreground":
                 going = {"deletionTimestamp": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}
                 self._store("MODIFIED", key, _merged(thing, {"metadata": going}))
+                if place["plural"] == "trainjobs":
+                    # The garbage collector deletes the JobSet, and Trainer 2.3 makes it again as
+                    # long as there is the TrainJob, which waits for it to be gone.
+                    return self._objects[key]
             for other, owned in list(self._objects.items()):
                 owners = owned["metadata"].get("ownerReferences", [])
                 if options.get("propagationPolicy") == "Orphan":

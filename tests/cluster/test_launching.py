@@ -1,7 +1,9 @@
 """A job's whole life, on the stand-in and on a real API server."""
 
+from threading import Thread
+
 import pytest
-from player import ROLES, manifests
+from player import ROLES, Player, manifests
 
 from components.errors import InputError, JobFailed
 from components.training.blame import Cancelled, TimeLimitReached
@@ -193,6 +195,33 @@ def test_a_failed_job_is_replaced(launched, player, manifest):
         player.exit(pod, 0)
     player.condition(job, "Complete" if job["kind"] == "TrainJob" else "Succeeded")
     assert again.end().error is None
+
+
+def test_a_train_job_is_made_when_no_pod_of_an_earlier_one_is_left(
+    server, standing_in, container_logs, launched, eventually
+):
+    """The pods of a TrainJob belong to a batch Job, and outlive it by the time they get to end."""
+    manifest = manifests()["TrainJob"]
+    player = Player(standing_in, container_logs)
+    earlier = submission.submit(standing_in, manifest)
+    pod = player.pod(earlier | {"metadata": earlier["metadata"] | {"uid": "a Job's"}}, "node")
+    gone = Thread(target=jobs.delete, args=(standing_in, "digits"))
+    gone.start()
+    assert eventually(lambda: not exists(standing_in, earlier))
+    run = launched(manifest)
+
+    def looks():
+        return sum("jobset-name%3Ddigits" in path for _, path in server.requests)
+
+    before = looks()
+    assert eventually(lambda: looks() > before + 5)
+    assert gone.is_alive() and not exists(standing_in, earlier)
+    player.remove(pod)
+    gone.join(20)
+    assert not gone.is_alive()
+    run.says("starting: 0 of 2")
+    player.condition(player.wait_for(manifest), "Complete")
+    assert run.end().error is None
 
 
 @pytest.mark.parametrize("state", ["Running", "Succeeded"])
