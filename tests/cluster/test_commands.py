@@ -180,7 +180,8 @@ def test_events_are_listed_once_for_all_pods(server, container_logs, pytorch):
     pods = [player.get(player.pod(job, role)) for role in ("master", "worker")]
     player.event(pods[1], "FailedMount", "no such claim")
     server.requests.clear()
-    why = reasons.why_not_running(cluster, job, zip(("a", "b"), pods, strict=True))
+    waiting = dict(zip(("a", "b"), pods, strict=True))
+    why = reasons.why_not_running(cluster, job, waiting, lacking=False).words
     assert why == "b: FailedMount: no such claim"
     assert len(server.requests) == 1
 

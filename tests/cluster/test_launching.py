@@ -7,7 +7,7 @@ from player import ROLES, Player, manifests
 
 from components.errors import InputError, JobFailed
 from components.training.blame import Cancelled, TimeLimitReached
-from components.training.cluster import following, jobs, submission
+from components.training.cluster import following, jobs, reasons, submission
 from components.training.cluster.refusals import Invalid, NotFound
 from components.training.cluster.resources import PODS, kind_of, resource_of
 
@@ -313,6 +313,43 @@ def test_why_pods_do_not_run_is_said(launched, player, pytorch):
     jobs.delete(player.cluster, "digits")
     run.end()
     assert "running: 2 of 2 replicas run" in run.states
+
+
+def test_a_reason_is_said_as_long_as_it_holds(launched, player, pytorch, monkeypatch):
+    run = launched(pytorch)
+    job = player.wait_for(pytorch)
+    player.condition(job, "Created")
+    # As training operator 1.9 records it, of every pod that is not scheduled at once.
+    unschedulable = "Error pod digits-master-0 condition message: 0/1 nodes are available"
+    player.event(job, "Unschedulable", unschedulable)
+    run.says("starting: 0 of 2 replicas run; Unschedulable: Error pod")
+    room = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "full"}
+    master, worker = player.pod(job, "master"), player.pod(job, "worker")
+    player.set(master, conditions=[room])
+    run.says("starting: 0 of 2 replicas run; master-0: Unschedulable: full")
+    monkeypatch.setattr(following, "REASON_EVERY", 1000.0)  # one more look at most
+    player.set(master, conditions=[])
+    player.run(master)
+    run.says("starting: 1 of 2 replicas run")
+    assert [state for state in run.states if "1 of 2" in state] == ["starting: 1 of 2 replicas run"]
+    player.run(worker)
+    run.says("running: 2 of 2 replicas run")
+    player.condition(job, "Succeeded")
+    assert run.end().error is None
+
+
+def test_an_event_of_the_job_that_another_followed_is_over(cluster, player, pytorch):
+    job = submission.submit(cluster, pytorch)
+    player.condition(job, "Created")
+    job = player.wait_for(pytorch)
+
+    def why():
+        return reasons.why_not_running(cluster, job, {}, lacking=True).words
+
+    player.event(job, "FailedCreatePod", "exceeded quota: gpus")
+    assert why() == "FailedCreatePod: exceeded quota: gpus"
+    player.event(job, "SuccessfulCreatePod", "Created pod: digits-master-0", kind="Normal")
+    assert why() == ""
 
 
 def test_why_a_replica_that_has_run_does_not_is_said(launched, player, pytorch):

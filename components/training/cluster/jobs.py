@@ -334,6 +334,7 @@ def _row(job: dict[str, Any], own_pods: list[dict[str, Any]]) -> Row:
 def _replica_row(job: dict[str, Any], pod: dict[str, Any]) -> ReplicaRow:
     container = pods.main_container(pod, kind_of(job).container)
     failure = pods.failure(pod, container)
+    is_well = pods.is_running(pod, container)  # what it waited for or ended with is over
     state = str(pod.get("status", {}).get("phase", "Pending")).lower()
     if "deletionTimestamp" in pod["metadata"]:
         state = "ending"
@@ -343,7 +344,7 @@ def _replica_row(job: dict[str, Any], pod: dict[str, Any]) -> ReplicaRow:
         node=pod["spec"].get("nodeName", ""),
         state=state,
         restarts=pods.restarts(pod, container),
-        reason=pods.waiting_reason(pod) or (failure.words if failure else ""),
+        reason="" if is_well else pods.waiting_reason(pod) or (failure.words if failure else ""),
     )
 
 
