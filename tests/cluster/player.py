@@ -164,6 +164,12 @@ class Player:
         last = {"terminated": ended}
         self._container(pod, "Running", state, restartCount=count, lastState=last)
 
+    def end(self, pod):
+        """Has a pod on a node deleted, which gets 30 seconds to end."""
+        options = {"gracePeriodSeconds": 30}
+        path = PODS.path(self.cluster.namespace, pod)
+        self.cluster.request("DELETE", PODS, path, body=options)
+
     def remove(self, pod):
         """Has a pod gone, at once."""
         self.logs.end(pod)

@@ -254,6 +254,13 @@ class Following:
             limit = spec.get("runPolicy", spec).get("activeDeadlineSeconds")
             words = f"the job ran into its time limit of {limit} s"
             return TimeLimitReached(words, first.last_lines() if first else "")
+        removed, stuck = self._replicas.removed, self._replicas.stuck
+        if removed:
+            words = f"replica {removed.name} was removed: its pod was deleted while it ran"
+            return JobFailed(words, removed.last_lines_of_removed())
+        if culprit and stuck and culprit.last_failure.words.startswith(pods.NOT_STARTED):
+            # Training operator 1.9 has workers wait for the master, in an init container.
+            return JobFailed(f"replica {stuck.name} did not start: {stuck.stuck}")
         if culprit:
             words, detail = culprit.last_failure.words, culprit.last_lines()
             if culprit.lost_a_peer:
