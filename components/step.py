@@ -10,6 +10,7 @@ from pathlib import Path
 from components import extras
 from components.cost.steps import counted
 from components.errors import TrackingUnavailable, TriremeError
+from components.say import say
 from components.tracking import journal, opening
 from components.tracking.environment import TRACKER
 
@@ -77,7 +78,7 @@ def last_words() -> Iterator[None]:
 
 
 def _say_last_words(error: TriremeError) -> None:
-    print(error.shown(), file=sys.stderr)
+    say(error.shown())
     if os.access(TERMINATION_LOG, os.W_OK):
         TERMINATION_LOG.write_text(str(error))
 
@@ -115,4 +116,4 @@ def _bring_to_mlflow(name: str, workspace: Path, status: str) -> None:
             opening.end(os.environ["MLFLOW_RUN_ID"], status)
     except TrackingUnavailable as error:
         # The step's work is done, and its records stay in the workspace.
-        print(f"warning: {error}", file=sys.stderr)
+        say(f"warning: {error}")

@@ -11,6 +11,7 @@ import typer
 
 from components import extras
 from components.errors import InputError, TriremeError
+from components.say import say
 from pipelines import (
     argo_cli,
     dataset_cli,
@@ -288,8 +289,8 @@ def main() -> None:
         if error.detail:
             from pipelines.console import plain
 
-            print(plain(error.detail), file=sys.stderr)
-        print(f"error: {error}", file=sys.stderr)
+            say(plain(error.detail))
+        say(f"error: {error}")
         sys.exit(error.exit_status)
 
 

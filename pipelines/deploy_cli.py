@@ -1,6 +1,5 @@
 """The command line of deploying: ``trireme deploy``."""
 
-import sys
 from typing import Annotated
 
 import typer
@@ -8,6 +7,7 @@ import typer
 from components.deployment.kinds import check_kind
 from components.errors import InputError
 from components.images import PYTORCH
+from components.say import say
 from pipelines.job_cli import Context, Namespace
 
 TIMEOUT = 600  # seconds, as in components.deployment.model, which takes long to load
@@ -46,11 +46,7 @@ def deploy(
         context=context or None,
         patience=PATIENCE,
         patience_at_first=PATIENCE_OF_A_PERSON,
-        on_wait=_show,
+        on_wait=say,
     )
-    done, place = deployed.deploy(model, kind, image, timeout, cluster, _show)
+    done, place = deployed.deploy(model, kind, image, timeout, cluster, say)
     typer.echo(f"{done}\nin the cluster: {place.url}\nfrom here: {place.command}")
-
-
-def _show(sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)

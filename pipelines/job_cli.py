@@ -3,7 +3,6 @@
 import json
 import secrets
 import shlex
-import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from components.errors import InputError, JobFailed, TriremeError
+from components.say import say
 from pipelines.tables import age, table
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def submit(
         typer.echo(f"note: {note}", err=True)
     if wait:
         limits = Limits(job.queued_limit, job.starting_limit)
-        launcher.launch(manifest, cluster, limits=limits, on_line=_lines(), on_state=_show_state)
+        launcher.launch(manifest, cluster, limits=limits, on_line=_lines(), on_state=say)
         return
     submission.submit(cluster, manifest)
     typer.echo(
@@ -402,7 +402,7 @@ def connect(namespace: str, context: str, stays: bool = False) -> "Cluster":
         context=context or None,
         patience=PATIENCE if stays else PATIENCE_OF_A_PERSON,
         patience_at_first=PATIENCE_OF_A_PERSON,
-        on_wait=_show_state,
+        on_wait=say,
     )
 
 
@@ -411,7 +411,3 @@ def _lines(needs_reader: bool = False) -> "Lines":
     from pipelines.console import plain
 
     return Lines(plain, needs_reader=needs_reader)
-
-
-def _show_state(sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from components.errors import StepFailed
+from components.say import say
 
 if TYPE_CHECKING:
     from components.tracking.lineage import Lineage
@@ -40,7 +41,7 @@ def reproduce(
     reproduction.check_data(arguments, lineage)
     _warn(lineages.changed(lineage))
     if arguments["parameter_servers"]:
-        print(f"warning: {ASYNCHRONOUS}", file=sys.stderr)
+        say(f"warning: {ASYNCHRONOUS}")
     console = Console(sys.stdout, verbose)
     result = local.run(reproduction.pipeline(lineage), arguments, console)
     facts = {"Run": str(result.directory), "MLflow": result.mlflow_page}
@@ -60,9 +61,9 @@ def reproduce(
 def _warn(changes: list[str]) -> None:
     """Names what may keep the last bits from being the same."""
     for change in changes[:SHOWN]:
-        print(f"warning: {change}", file=sys.stderr)
+        say(f"warning: {change}")
     if len(changes) > SHOWN:
-        print(f"warning: and {len(changes) - SHOWN} more such differences", file=sys.stderr)
+        say(f"warning: and {len(changes) - SHOWN} more such differences")
 
 
 def _compared(result: "Result", lineage: "Lineage") -> str:

@@ -1,13 +1,13 @@
 """What the commands with ``--target`` have in common: where it is, and who asks."""
 
 import os
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from components.errors import InputError
+from components.say import say
 
 if TYPE_CHECKING:
     from pipelines.targets.kubeflow.connection import Connection
@@ -104,7 +104,7 @@ class Place:
                 ca_file=self.ca_file,
                 context=self.context,
             ),
-            on_wait=_say,
+            on_wait=say,
         )
         if stays:
             connection.patience = PATIENCE  # it has answered; from now on it may be away
@@ -130,7 +130,3 @@ def check_target(context: typer.Context, target: str, known: tuple[str, ...] = T
         targets = _GOES_WITH.get(option.name or "", TARGETS)
         if is_given and target not in targets:
             raise InputError(f"{option.opts[0]} goes with --target {' or '.join(targets)}")
-
-
-def _say(sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)

@@ -2,13 +2,13 @@
 
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 from components.checkout.credentials import Access
 from components.checkout.failures import is_fault, reason
 from components.errors import InputError, TriremeError
+from components.say import say
 
 TIME_LIMIT = 3600  # seconds that one git command may take; one that stalls ends long before
 PAUSES = (1.0, 2.0, 4.0, 8.0)  # seconds between attempts
@@ -91,7 +91,7 @@ def patiently(
         result = git(*arguments, at=at, access=access)
         if result.returncode == 0 or not is_fault(result.stderr):
             return result
-        print(f"warning: {reason(result.stderr)}; trying again in {pause:g} s", file=sys.stderr)
+        say(f"warning: {reason(result.stderr)}; trying again in {pause:g} s")
         time.sleep(pause)
     return git(*arguments, at=at, access=access)
 

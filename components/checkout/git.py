@@ -1,6 +1,5 @@
 """Check out a git repository at an exact commit."""
 
-import sys
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -10,6 +9,7 @@ from components.checkout import revision as revisions
 from components.checkout import url as urls
 from components.checkout.repository import Found, Origin
 from components.errors import InputError, TriremeError
+from components.say import say
 from components.tracking import journal
 from components.workspace import written_whole
 
@@ -181,7 +181,7 @@ def _record(source: str, found: Found, missing: list[str], destination: Path) ->
         tags["git.branch"] = found.branch
     notes = [f"without {what}" for what in missing]
     for note in notes:
-        print(f"warning: {source} is checked out {note}", file=sys.stderr)
+        say(f"warning: {source} is checked out {note}")
     if urls.is_local(source):
         changes = destination.with_name(f"{destination.name}.diff")
         dirty = lineage.write_changes(urls.path(source), found.commit, changes)

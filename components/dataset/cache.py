@@ -14,7 +14,6 @@ stands for a URI with its options, but for its secret. What a killed process lea
 
 import hashlib
 import shutil
-import sys
 from pathlib import Path
 
 from components.dataset.copying import Copy, Known
@@ -30,6 +29,7 @@ from components.dataset.shelf import Shelf, Staged
 from components.dataset.sources import Source, SourceFailed, source_of
 from components.dataset.uri import local
 from components.errors import InputError
+from components.say import say
 
 
 def bring(dataset: Dataset, cache: Path) -> Staged:
@@ -52,7 +52,7 @@ def bring(dataset: Dataset, cache: Path) -> Staged:
         if found := shelf.staged(entries):
             return found
         shelf.make()
-        with locked(shelf.lock, lambda: _say("waiting for another run that copies this dataset")):
+        with locked(shelf.lock, lambda: say("waiting for another run that copies this dataset")):
             try:
                 return shelf.staged(entries) or _copied(dataset, source, entries, shelf)
             except OSError as error:
@@ -129,7 +129,3 @@ def _refuse_other_than(dataset: Dataset, shelf: Shelf) -> None:
         raise InputError(
             f"dataset_uri {dataset.uri!r}: its SHA-256 is {found}, not {dataset.sha256}"
         )
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -55,12 +55,8 @@ class Progress:
             f"{in_words(self._bytes)} of {in_words(self._size)}, {self._done:,} of "
             f"{self._files:,} files, {in_words(int(rate))}/s{left}"
         )
-        print(
-            f"\r\x1b[K{line}" if self._terminal else line,
-            end="" if self._terminal else "\n",
-            file=sys.stderr,
-            flush=True,
-        )
+        sys.stderr.write(f"\r\x1b[K{line}" if self._terminal else f"{line}\n")
+        sys.stderr.flush()
 
 
 def in_words(size: float) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from components.errors import TrackingUnavailable
+from components.say import say
 from components.tracking import journal, machine
 from components.tracking.environment import TRACKER
 from components.tracking.sync import log, patiently
@@ -101,7 +102,7 @@ def open_step(step: str, workspace: Path) -> None:
         whole = pipeline_run(workspace)
         run_id = step_run(step, workspace, whole)
     except TrackingUnavailable as error:
-        print(f"warning: {error}", file=sys.stderr)
+        say(f"warning: {error}")
         return
     os.environ |= {"MLFLOW_EXPERIMENT_ID": whole.experiment_id, "MLFLOW_RUN_ID": run_id}
 

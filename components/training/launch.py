@@ -2,6 +2,7 @@
 
 import contextlib
 import shutil
+import sys
 import time
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
@@ -10,6 +11,7 @@ from components.cost import prices
 from components.cost.bill import Bill
 from components.errors import InputError, JobFailed
 from components.home import in_a_pod
+from components.say import say
 from components.tracking import journal
 from components.training.description.job import TrainingJob
 from components.training.description.reading import merged
@@ -261,7 +263,7 @@ def _train_there(
         cluster,
         limits=Limits(job.queued_limit, job.starting_limit),
         on_line=lines,
-        on_state=print,
+        on_state=lambda sentence: say(sentence, sys.stdout),
     )
 
 

@@ -8,7 +8,7 @@ import time
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
@@ -212,9 +212,20 @@ class ApiServer:
             uid = (options.get("preconditions") or {}).get("uid", thing["metadata"]["uid"])
             if uid != thing["metadata"]["uid"]:
                 raise Answer(409, "the UID in the precondition does not match", "Conflict")
+            if place["plural"] == "pods" and options.get("gracePeriodSeconds"):
+                # As a pod on a node goes: it is over when the kubelet has said so.
+                grace = options["gracePeriodSeconds"]
+                at = self.logs.now() + timedelta(seconds=grace)
+                going = {"deletionTimestamp": f"{at:%Y-%m-%dT%H:%M:%SZ}"}
+                going["deletionGracePeriodSeconds"] = grace
+                return self._store("MODIFIED", key, _merged(thing, {"metadata": going}))
             if options.get("propagationPolicy") == "Foreground":
                 going = {"deletionTimestamp": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}
                 self._store("MODIFIED", key, _merged(thing, {"metadata": going}))
+                if place["plural"] == "trainjobs":
+                    # The garbage collector deletes the JobSet, and Trainer 2.3 makes it again as
+                    # long as there is the TrainJob, which waits for it to be gone.
+                    return self._objects[key]
             for other, owned in list(self._objects.items()):
                 owners = owned["metadata"].get("ownerReferences", [])
                 if options.get("propagationPolicy") == "Orphan":

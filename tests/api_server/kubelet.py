@@ -23,6 +23,7 @@ class Logs:
         self._ended = set()
         self._drops = 0
         self._deaf = False
+        self._lost = {}
         self._clock = datetime(2026, 1, 1, tzinfo=UTC)
 
     def now(self):
@@ -53,6 +54,13 @@ class Logs:
             self._ended.add(pod)
             self.changed.notify_all()
 
+    def lose(self, pod, times=1):
+        """Has a pod's container gone from the runtime the next times that its log is asked for.
+
+        Kubelet 1.36 has begun its answer by then, with 200, and says so in it.
+        """
+        self._lost[pod] = times
+
     def restart(self, pod):
         """Has the container end, if it has not, and start anew."""
         with self.changed:
@@ -81,6 +89,10 @@ class Logs:
             raise LookupError("previous terminated container not found")
         at = 0
         yield b""
+        if self._lost.get(pod):
+            self._lost[pod] -= 1
+            yield f"unable to retrieve container logs for containerd://{'0' * 64}".encode()
+            return
         while True:
             with self.changed:
                 fresh = starts[number][at:]

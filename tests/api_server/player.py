@@ -42,6 +42,14 @@ class Player:
     def condition(self, job, kind, *, status="True", reason="", message=""):
         """Adds a condition to a job, or changes it."""
         jobs, metadata = resource_of(kind_of(job)), job["metadata"]
+        if (job["kind"], kind) == ("TrainJob", "Running"):
+            # Trainer 2.3 has no such condition, only these counts of the JobSet's Jobs.
+            self.now()
+            counts = {"ready": 1, "succeeded": 0, "failed": 0, "active": 1, "suspended": 0}
+            counts |= {} if status == "True" else {"ready": 0, "active": 0, "succeeded": 1}
+            body = {"status": {"jobsStatus": [{"name": "node"} | counts]}}
+            path = jobs.path(metadata["namespace"], metadata["name"], "status")
+            return self.cluster.request("PATCH", jobs, path, body=body)
         now = self.cluster.get(jobs, metadata["name"], metadata["namespace"])
         conditions = [
             condition
@@ -155,6 +163,12 @@ class Player:
         count = status["restartCount"] + 1
         last = {"terminated": ended}
         self._container(pod, "Running", state, restartCount=count, lastState=last)
+
+    def end(self, pod):
+        """Has a pod on a node deleted, which gets 30 seconds to end."""
+        options = {"gracePeriodSeconds": 30}
+        path = PODS.path(self.cluster.namespace, pod)
+        self.cluster.request("DELETE", PODS, path, body=options)
 
     def remove(self, pod):
         """Has a pod gone, at once."""

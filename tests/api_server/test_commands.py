@@ -154,6 +154,14 @@ def test_logs_can_be_followed_to_the_end(cluster, talkative, pytorch):
     assert lines == [("master-0", "hello"), ("master-0", "goodbye")]
 
 
+def test_a_train_job_of_which_some_nodes_run_is_running(cluster, player):
+    job = submission.submit(cluster, manifests()["TrainJob"])
+    pods = [player.pod(job, "node", index) for index in range(2)]
+    assert [row.state for row in jobs.list_jobs(cluster)] == ["created"]
+    player.run(pods[1])
+    assert [(row.state, row.running) for row in jobs.list_jobs(cluster)] == [("running", 1)]
+
+
 def test_replicas_are_known_before_they_have_pods(cluster, submitted, manifest):
     submitted(manifest)
     first, second = ROLES[manifest["kind"]]
@@ -180,7 +188,8 @@ def test_events_are_listed_once_for_all_pods(server, container_logs, pytorch):
     pods = [player.get(player.pod(job, role)) for role in ("master", "worker")]
     player.event(pods[1], "FailedMount", "no such claim")
     server.requests.clear()
-    why = reasons.why_not_running(cluster, job, zip(("a", "b"), pods, strict=True))
+    waiting = dict(zip(("a", "b"), pods, strict=True))
+    why = reasons.why_not_running(cluster, job, waiting, lacking=False).words
     assert why == "b: FailedMount: no such claim"
     assert len(server.requests) == 1
 

@@ -1,11 +1,13 @@
 """A job's whole life, on the stand-in and on a real API server."""
 
+from threading import Thread
+
 import pytest
-from player import ROLES, manifests
+from player import ROLES, Player, manifests
 
 from components.errors import InputError, JobFailed
 from components.training.blame import Cancelled, TimeLimitReached
-from components.training.cluster import following, jobs, submission
+from components.training.cluster import following, jobs, reasons, submission
 from components.training.cluster.refusals import Invalid, NotFound
 from components.training.cluster.resources import PODS, kind_of, resource_of
 
@@ -195,6 +197,33 @@ def test_a_failed_job_is_replaced(launched, player, manifest):
     assert again.end().error is None
 
 
+def test_a_train_job_is_made_when_no_pod_of_an_earlier_one_is_left(
+    server, standing_in, container_logs, launched, eventually
+):
+    """The pods of a TrainJob belong to a batch Job, and outlive it by the time they get to end."""
+    manifest = manifests()["TrainJob"]
+    player = Player(standing_in, container_logs)
+    earlier = submission.submit(standing_in, manifest)
+    pod = player.pod(earlier | {"metadata": earlier["metadata"] | {"uid": "a Job's"}}, "node")
+    gone = Thread(target=jobs.delete, args=(standing_in, "digits"))
+    gone.start()
+    assert eventually(lambda: not exists(standing_in, earlier))
+    run = launched(manifest)
+
+    def looks():
+        return sum("jobset-name%3Ddigits" in path for _, path in server.requests)
+
+    before = looks()
+    assert eventually(lambda: looks() > before + 5)
+    assert gone.is_alive() and not exists(standing_in, earlier)
+    player.remove(pod)
+    gone.join(20)
+    assert not gone.is_alive()
+    run.says("starting: 0 of 2")
+    player.condition(player.wait_for(manifest), "Complete")
+    assert run.end().error is None
+
+
 @pytest.mark.parametrize("state", ["Running", "Succeeded"])
 def test_another_job_of_the_name_is_left_alone(cluster, launched, player, pytorch, state):
     there = submission.submit(cluster, pytorch)
@@ -284,6 +313,43 @@ def test_why_pods_do_not_run_is_said(launched, player, pytorch):
     jobs.delete(player.cluster, "digits")
     run.end()
     assert "running: 2 of 2 replicas run" in run.states
+
+
+def test_a_reason_is_said_as_long_as_it_holds(launched, player, pytorch, monkeypatch):
+    run = launched(pytorch)
+    job = player.wait_for(pytorch)
+    player.condition(job, "Created")
+    # As training operator 1.9 records it, of every pod that is not scheduled at once.
+    unschedulable = "Error pod digits-master-0 condition message: 0/1 nodes are available"
+    player.event(job, "Unschedulable", unschedulable)
+    run.says("starting: 0 of 2 replicas run; Unschedulable: Error pod")
+    room = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "full"}
+    master, worker = player.pod(job, "master"), player.pod(job, "worker")
+    player.set(master, conditions=[room])
+    run.says("starting: 0 of 2 replicas run; master-0: Unschedulable: full")
+    monkeypatch.setattr(following, "REASON_EVERY", 1000.0)  # one more look at most
+    player.set(master, conditions=[])
+    player.run(master)
+    run.says("starting: 1 of 2 replicas run")
+    assert [state for state in run.states if "1 of 2" in state] == ["starting: 1 of 2 replicas run"]
+    player.run(worker)
+    run.says("running: 2 of 2 replicas run")
+    player.condition(job, "Succeeded")
+    assert run.end().error is None
+
+
+def test_an_event_of_the_job_that_another_followed_is_over(cluster, player, pytorch):
+    job = submission.submit(cluster, pytorch)
+    player.condition(job, "Created")
+    job = player.wait_for(pytorch)
+
+    def why():
+        return reasons.why_not_running(cluster, job, {}, lacking=True).words
+
+    player.event(job, "FailedCreatePod", "exceeded quota: gpus")
+    assert why() == "FailedCreatePod: exceeded quota: gpus"
+    player.event(job, "SuccessfulCreatePod", "Created pod: digits-master-0", kind="Normal")
+    assert why() == ""
 
 
 def test_why_a_replica_that_has_run_does_not_is_said(launched, player, pytorch):

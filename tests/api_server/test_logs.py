@@ -8,6 +8,7 @@ from player import ROLES
 
 from components.training.blame import TAIL
 from components.training.cluster import following, logs
+from components.training.cluster.log_position import is_of_the_kubelet
 
 
 @pytest.fixture(autouse=True)
@@ -179,6 +180,39 @@ def test_what_is_not_read_is_said(up, talkative, pytorch, monkeypatch):
     said = "(the rest of the log is not read: "
     assert of(run, "master-0") == [f"{said}nothing more came)"]
     assert of(run, "worker-0") == [f"{said}its pod outlives the job)"]
+
+
+def test_what_the_kubelet_says_of_a_log_is_not_the_replicas(up, talkative, pytorch, eventually):
+    run, job, (master, worker) = up(pytorch)
+    talkative.logs.write(master, "before")
+    talkative.logs.write(worker, "ValueError: the cause")
+    assert eventually(lambda: len(run.lines) == 2)
+    talkative.logs.lose(master, times=2)
+    talkative.logs.lose(worker, times=100)
+    talkative.logs.drop()
+    talkative.logs.write(master, "unable to retrieve container logs for me", "after")
+    assert eventually(lambda: "after" in of(run, "master-0"))
+    talkative.exit(worker, 3)
+    talkative.condition(job, "Failed")
+    talkative.exit(master, 143)
+    assert run.end().error.detail == "[worker-0] ValueError: the cause"
+    expected = ["before", "unable to retrieve container logs for me", "after"]
+    assert of(run, "master-0") == expected
+    assert of(run, "worker-0") == ["ValueError: the cause"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        f"unable to retrieve container logs for containerd://{'0' * 64}",
+        'failed to try resolving symlinks in path "/var/log/pods/a/b/0.log": lstat: no such file',
+        'failed to open log file "/var/log/pods/a/b/0.log": no such file or directory',
+        'failed to watch directory "/var/log/pods/a/b": too many open files',
+    ],
+)
+def test_words_of_the_kubelet_are_known_by_having_no_time(said):
+    assert is_of_the_kubelet(said.encode())
+    assert not is_of_the_kubelet(f"2026-01-01T00:00:00.000000000Z {said}".encode())
 
 
 def test_whoever_comes_later_hears_it_all(up, launched, talkative, pytorch, eventually):

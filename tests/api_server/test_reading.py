@@ -37,6 +37,23 @@ def test_the_order_of_conditions_does_not_matter(conditions, state):
         assert status_of(job(*order)).state == state
 
 
+@pytest.mark.parametrize(
+    ("counts", "conditions", "state"),
+    [
+        ({"active": 1, "ready": 0}, [], "created"),
+        ({"active": 1, "ready": 1}, [], "running"),
+        ({"active": 1, "ready": 1}, [("Suspended", "False")], "running"),
+        ({"active": 0, "ready": 1, "succeeded": 1}, [("Complete", "True")], "succeeded"),
+        ({"active": 1, "ready": 1}, [("Failed", "True")], "failed"),
+    ],
+)
+def test_a_train_job_runs_by_the_counts_of_its_jobs(counts, conditions, state):
+    """As Trainer 2.3 tells it: it has the conditions Suspended, Complete and Failed only."""
+    given = job(*conditions) | {"kind": "TrainJob", "spec": {}}
+    given["status"]["jobsStatus"] = [{"name": "node"} | counts]
+    assert status_of(given).state == state
+
+
 def test_a_job_that_is_being_deleted_has_ended_if_it_has():
     going = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
     assert status_of(job(("Running", "True"), **going)).state == "deleting"

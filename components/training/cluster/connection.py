@@ -180,10 +180,10 @@ class Cluster:
         patience: float | None = None,
         dependents: str = "Foreground",
     ) -> None:
-        """Asks for an object to be deleted, after all that belongs to it.
+        """Asks for an object to be deleted with all that belongs to it.
 
-        The object stays until its dependents are gone: as long as it can be seen, something of
-        it may run, and no other can take its name.
+        Unless told otherwise the object stays until its dependents are gone: as long as it can be
+        seen, something of it may run, and no other can take its name.
 
         Args:
             resource: What it is.
@@ -191,7 +191,8 @@ class Cluster:
             namespace: Its namespace.
             uid: Its uid: another object that has taken the name meanwhile stays.
             patience: Seconds to try for, where not the cluster's own.
-            dependents: ``Orphan`` to leave alone what belongs to it.
+            dependents: ``Background`` for it to go before what belongs to it, ``Orphan`` to leave
+                that alone.
         """
         self.request(
             "DELETE",

@@ -79,6 +79,7 @@ class Following:
         self._seen: queue.SimpleQueue[tuple[Resource, Change] | BaseException] = queue.SimpleQueue()
         self._phase, self._since = "", time.monotonic()
         self._queued_for, self._reason = "", ""
+        self._waiting: set[str] = set()  # the replicas that the reason is about
         self._next_look = time.monotonic() + REASON_EVERY  # at first there is nothing odd in it
         self._all_started = False
         self._said = ""
@@ -169,8 +170,10 @@ class Following:
         self._look_for_reason(replicas)
         phase = self._phase_now(status)
         running = sum(replica.is_running for replica in replicas)
-        if running >= expected > 0:
-            self._reason = ""
+        if running >= expected > 0 or self._waiting & {
+            replica.name for replica in replicas if replica.is_running
+        }:
+            self._reason = ""  # it is over; the next look finds that of another replica
         self._say(self._sentence(phase, status, f"{running} of {expected} replicas run"))
         self._check_limit(phase)
 
@@ -190,17 +193,19 @@ class Following:
         if time.monotonic() < self._next_look:
             return
         self._next_look = time.monotonic() + REASON_EVERY
-        idle = [
-            (replica.name, replica.pod)
+        idle = {
+            replica.name: replica.pod
             for replica in replicas
             if not replica.is_running and not replica.is_over
-        ]
+        }
         self._queued_for = ""
         if not replicas:
             self._queued_for = reasons.why_queued(self._cluster, self.job)
-        self._reason = self._queued_for
-        if idle or not (self._queued_for or self._all_started):
-            self._reason = reasons.why_not_running(self._cluster, self.job, idle)
+        self._reason, self._waiting = self._queued_for, set()
+        lacking = len(replicas) < (expected_replicas(self.job) or 1)
+        if idle or (lacking and not (self._queued_for or self._all_started)):
+            found = reasons.why_not_running(self._cluster, self.job, idle, lacking=lacking)
+            self._reason, self._waiting = found.words, found.replicas
 
     def _phase_now(self, status: Status) -> str:
         phase = "starting"
@@ -249,6 +254,13 @@ class Following:
             limit = spec.get("runPolicy", spec).get("activeDeadlineSeconds")
             words = f"the job ran into its time limit of {limit} s"
             return TimeLimitReached(words, first.last_lines() if first else "")
+        removed, stuck = self._replicas.removed, self._replicas.stuck
+        if removed:
+            words = f"replica {removed.name} was removed: its pod was deleted while it ran"
+            return JobFailed(words, removed.last_lines_of_removed())
+        if culprit and stuck and culprit.last_failure.words.startswith(pods.NOT_STARTED):
+            # Training operator 1.9 has workers wait for the master, in an init container.
+            return JobFailed(f"replica {stuck.name} did not start: {stuck.stuck}")
         if culprit:
             words, detail = culprit.last_failure.words, culprit.last_lines()
             if culprit.lost_a_peer:

@@ -16,6 +16,7 @@ from components.training.cluster.replicas import Replicas
 from components.training.cluster.resources import PODS, kind_of, pods_of, resource_of
 from components.training.cluster.status import (
     CANCELLED,
+    State,
     expected_replicas,
     is_train_job,
     replica_names,
@@ -318,13 +319,16 @@ def _those_of(job: dict[str, Any], all_pods: list[dict[str, Any]]) -> list[dict[
 def _row(job: dict[str, Any], own_pods: list[dict[str, Any]]) -> Row:
     metadata, now = job["metadata"], status_of(job)
     rows = [_replica_row(job, pod) for pod in own_pods]
+    running, state = sum(row.state == "running" for row in rows), now.state
+    if state is State.CREATED and is_train_job(job) and running:
+        state = State.RUNNING  # which a TrainJob does not say of itself before all its nodes run
     waiting = [f"{row.name}: {row.reason}" for row in rows if row.state == "pending" and row.reason]
     age = datetime.now(UTC) - pods.moment(metadata["creationTimestamp"])
     return Row(
         name=metadata["name"],
         kind=job["kind"],
-        state=str(now.state),
-        running=sum(row.state == "running" for row in rows),
+        state=str(state),
+        running=running,
         replicas=expected_replicas(job) or len(rows),
         age=age.total_seconds(),
         reason=now.message if now.state.ended or not waiting else waiting[0],
@@ -334,6 +338,7 @@ def _row(job: dict[str, Any], own_pods: list[dict[str, Any]]) -> Row:
 def _replica_row(job: dict[str, Any], pod: dict[str, Any]) -> ReplicaRow:
     container = pods.main_container(pod, kind_of(job).container)
     failure = pods.failure(pod, container)
+    is_well = pods.is_running(pod, container)  # what it waited for or ended with is over
     state = str(pod.get("status", {}).get("phase", "Pending")).lower()
     if "deletionTimestamp" in pod["metadata"]:
         state = "ending"
@@ -343,7 +348,7 @@ def _replica_row(job: dict[str, Any], pod: dict[str, Any]) -> ReplicaRow:
         node=pod["spec"].get("nodeName", ""),
         state=state,
         restarts=pods.restarts(pod, container),
-        reason=pods.waiting_reason(pod) or (failure.words if failure else ""),
+        reason="" if is_well else pods.waiting_reason(pod) or (failure.words if failure else ""),
     )
 
 

@@ -8,6 +8,16 @@ from typing import NamedTuple
 # The kubelet writes it before every line, to the nanosecond and always in the same time zone.
 _STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d) ")
 
+# What a kubelet says in a log that it fails to read: its answer has begun, there is no other place
+# (Kubernetes 1.36: GetContainerLogs in pkg/kubelet/kuberuntime, ReadLogs in cri-client/pkg/logs).
+_OF_THE_KUBELET = re.compile(
+    rb"unable to retrieve container logs for \S+://|"
+    rb"failed to (try resolving symlinks in path|(open|read) log file|tail -?\d+ lines of log file|"
+    rb"(re)?seek -?\d+ in log file|reset seek in log file|create fsnotify watcher|watch directory|"
+    rb"watch file|get parse function)|"
+    rb"rpc error: code = |container status is nil|context cancelled$"
+)
+
 
 class Stamp(NamedTuple):
     """When a line was printed; later ones compare as greater.
@@ -40,6 +50,15 @@ def split(raw: bytes, before: Stamp | None) -> tuple[Stamp | None, bytes]:
         return before, raw
     fraction = (match[2] or b"").ljust(9, b"0")
     return Stamp(match[1].decode(), fraction.decode(), match[3].decode()), raw[match.end() :]
+
+
+def is_of_the_kubelet(raw: bytes) -> bool:
+    """Tells whether a line is the kubelet's, which has no time, and not the program's.
+
+    Args:
+        raw: The line, as it came.
+    """
+    return bool(_OF_THE_KUBELET.match(raw))
 
 
 class Position:

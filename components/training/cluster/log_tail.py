@@ -3,6 +3,7 @@
 from typing import Any
 
 from components.training.cluster.connection import Cluster
+from components.training.cluster.log_position import is_of_the_kubelet, split
 from components.training.cluster.resources import PODS
 from components.training.cluster.streams import Stop, lines
 
@@ -25,11 +26,16 @@ def log_tail(
         Refused: There is no such log, or it may not be read.
         Unavailable: The API server does not answer.
     """
-    query = [("container", container), ("tailLines", str(count))]
+    # With times, which the program's lines have and the kubelet's own have not.
+    query = [("container", container), ("tailLines", str(count)), ("timestamps", "true")]
     if previous:
         query.append(("previous", "true"))
     path = PODS.path(pod["metadata"]["namespace"], pod["metadata"]["name"], "log")
     stop = Stop()
     response = cluster.stream(PODS, path, query, stop, SILENCE)
     with stop.reading(response):
-        return [line.decode(errors="replace").rstrip("\r") for line in lines(response)]
+        return [
+            split(raw, None)[1].decode(errors="replace").rstrip("\r")
+            for raw in lines(response)
+            if not is_of_the_kubelet(raw)
+        ]

@@ -12,7 +12,12 @@ from urllib3.exceptions import HTTPError
 from components.errors import TriremeError
 from components.training.cluster import pods
 from components.training.cluster.connection import FIRST_PAUSE, LONGEST_PAUSE, Cluster, Query
-from components.training.cluster.log_position import Position, Stamp, split
+from components.training.cluster.log_position import (
+    Position,
+    Stamp,
+    is_of_the_kubelet,
+    split,
+)
 from components.training.cluster.refusals import Invalid, NotFound, Unavailable
 from components.training.cluster.resources import PODS
 from components.training.cluster.streams import Stop, lines, shut
@@ -220,7 +225,11 @@ class PodLog(threading.Thread):
         previous: bool = False,
         follow: bool = False,
     ) -> None:
-        """Passes on the new lines of one answer."""
+        """Passes on the new lines of one answer.
+
+        Raises:
+            Invalid: There is no such log, or the kubelet cannot read it.
+        """
         query: Query = [("container", self._container), ("timestamps", "true")]
         if follow:
             query.append(("follow", "true"))
@@ -239,6 +248,8 @@ class PodLog(threading.Thread):
                 if self._has_restarted():
                     return
             for raw in lines(response, LINE_LIMIT):
+                if is_of_the_kubelet(raw):
+                    raise Invalid(raw.decode(errors="replace"))
                 self._quiet_since = math.inf  # however long the listener takes
                 stamp, line = split(raw, stamp)
                 if stamp is None or is_new(stamp):

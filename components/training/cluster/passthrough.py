@@ -1,12 +1,12 @@
 """Hand what is set on a pipeline's task on to the pods of the job that the task launches."""
 
 import re
-import sys
 from pathlib import PurePosixPath
 from typing import Any
 
 from components.dataset.volumes import SHARED
 from components.errors import InputError
+from components.say import say
 from components.training.kinds import KINDS
 
 IDLE = ("PS", "Launcher")
@@ -71,10 +71,9 @@ def _without_logins(variables: list[dict[str, Any]]) -> list[dict[str, Any]]:
     kept = [each for each in variables if not _LOGIN.search(each.get("value") or "")]
     left_out = [each["name"] for each in variables if each not in kept]
     if left_out:
-        print(
+        say(
             f"warning: {', '.join(left_out)} of the task is not handed on to the job's pods, for "
-            "its value holds a login; give the job that from a Secret, as secret_env",
-            file=sys.stderr,
+            "its value holds a login; give the job that from a Secret, as secret_env"
         )
     return kept
 

@@ -10,6 +10,9 @@ from components.training.kinds import KINDS
 TIME_LIMIT = "ran into its pod's time limit (DeadlineExceeded)"
 """How a pod failed that had run as long as it may."""
 
+NOT_STARTED = "was not started"
+"""How a pod failed whose container had to wait for another one that failed."""
+
 _TYPE = ("training.kubeflow.org/replica-type", "training.kubeflow.org/job-role")
 _INDEX = "training.kubeflow.org/replica-index"
 _JOBSET_TYPE = "jobset.sigs.k8s.io/replicatedjob-name"
@@ -27,7 +30,7 @@ class Failure:
     Attributes:
         at: When.
         words: A verb phrase, as in ``exited with status 1``.
-        stopped: Somebody was ending the pod when it did.
+        stopped: Somebody was ending the pod when it did, and not because it had.
     """
 
     at: datetime
@@ -134,7 +137,7 @@ def spans(pod: dict[str, Any], container: str) -> dict[int, Span]:
 def failure(pod: dict[str, Any], container: str) -> Failure | None:
     """Returns how the pod failed last; ``None`` if it did not."""
     status = pod.get("status", {})
-    stopped = "deletionTimestamp" in pod["metadata"]
+    asked = removal(pod)
     ended = _failed_container(pod, container)
     taken = _taken_away(pod)
     if taken:
@@ -142,10 +145,24 @@ def failure(pod: dict[str, Any], container: str) -> Failure | None:
         return Failure(at, taken, stopped=False)
     if ended:
         at = moment(ended["finishedAt"]) if ended.get("finishedAt") else _changed(pod)
-        return Failure(at, ended["words"], stopped)
+        return Failure(at, ended["words"], stopped=asked is not None and asked <= at)
     if status.get("phase") == "Failed":
-        return Failure(_changed(pod), "failed for a reason that its pod does not tell", stopped)
+        words = "failed for a reason that its pod does not tell"
+        return Failure(_changed(pod), words, stopped=asked is not None)
     return None
+
+
+def removal(pod: dict[str, Any]) -> datetime | None:
+    """Returns when it was asked for the pod to be deleted while it ran; ``None``: it was not.
+
+    The API server gives a pod that is over no time to end (pkg/registry/core/pod/strategy.go in
+    Kubernetes 1.36), and counts that time into ``deletionTimestamp``.
+    """
+    metadata = pod["metadata"]
+    grace = metadata.get("deletionGracePeriodSeconds")
+    if "deletionTimestamp" not in metadata or not grace:
+        return None
+    return moment(metadata["deletionTimestamp"]) - timedelta(seconds=grace)
 
 
 def waiting_reason(pod: dict[str, Any]) -> str:
@@ -174,7 +191,7 @@ def _failed_container(pod: dict[str, Any], container: str) -> dict[str, Any]:
     for status in pod.get("status", {}).get("initContainerStatuses") or []:
         ended = status.get("state", {}).get("terminated", {})
         if ended.get("exitCode") and is_over(pod):
-            words = f"was not started: its init container {status['name']} "
+            words = f"{NOT_STARTED}: its init container {status['name']} "
             return ended | {"words": words + exit_words(ended, pod, status["name"])}
     main = container_status(pod, container)
     for state in ("state", "lastState"):

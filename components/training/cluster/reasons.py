@@ -1,8 +1,8 @@
 """Why nothing of a job runs: what its pods, its queue and the Events say."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from components.training.cluster import pods
 from components.training.cluster.connection import Cluster
@@ -42,35 +42,54 @@ def why_queued(cluster: Cluster, job: dict[str, Any]) -> str:
     return ""
 
 
+class Reason(NamedTuple):
+    """Why pods of a job do not run.
+
+    Attributes:
+        words: The reason, in the cluster's words; empty where nothing says one.
+        replicas: The replicas that it is about: it is over when they run.
+    """
+
+    words: str
+    replicas: set[str]
+
+
 def why_not_running(
-    cluster: Cluster, job: dict[str, Any], pods_by_replica: Iterable[tuple[str, dict[str, Any]]]
-) -> str:
+    cluster: Cluster,
+    job: dict[str, Any],
+    pods_by_replica: Mapping[str, dict[str, Any]],
+    *,
+    lacking: bool,
+) -> Reason:
     """Says why pods of a job do not run.
 
     Args:
         cluster: The cluster.
         job: The job.
-        pods_by_replica: Its pods that do not run, with their replicas' names.
-
-    Returns:
-        The reason, in the cluster's words; empty where nothing says one.
+        pods_by_replica: Its pods that do not run, by their replicas' names.
+        lacking: Some of its pods have not been made.
     """
-    waiting = list(pods_by_replica)
-    for name, pod in waiting:
+    for name, pod in pods_by_replica.items():
         reason = pods.waiting_reason(pod)
         if reason:
-            return f"{name}: {reason}"
-    said = events(cluster, job, *(pod for _, pod in waiting))
-    for name, pod in waiting:
-        for event in _about(pod, said)[-1:]:
-            if event["type"] == "Warning":
-                return f"{name}: {event['reason']}: {event['message']}"
-    for event in reversed(_about(job, said)):
-        if event["type"] == "Warning":
-            return f"{event['reason']}: {event['message']}"
-    if status_of(job).state is State.CREATED and not job.get("status"):
-        return "its operator has not taken it up yet; if that stays so, is it running?"
-    return ""
+            return Reason(f"{name}: {reason}", {name})
+    said = events(cluster, job, *pods_by_replica.values())
+    for name, pod in pods_by_replica.items():
+        event = _present(_about(pod, said))
+        if event:
+            return Reason(f"{name}: {event}", {name})
+    if not lacking:
+        return Reason("", set())  # what the Events of the job say is how its pods were made
+    event = _present(_about(job, said))
+    if not event and status_of(job).state is State.CREATED and not job.get("status"):
+        event = "its operator has not taken it up yet; if that stays so, is it running?"
+    return Reason(event, set())
+
+
+def _present(said: list[Event]) -> str:
+    """Returns what is wrong by the latest of the Events about a thing: earlier ones are over."""
+    latest = said[-1] if said else {"type": "Normal"}
+    return f"{latest['reason']}: {latest['message']}" if latest["type"] == "Warning" else ""
 
 
 def events(cluster: Cluster, job: dict[str, Any], *its_pods: dict[str, Any]) -> list[Event]:

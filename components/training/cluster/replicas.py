@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from components.training.blame import KEPT, dragged_down, last_lines
@@ -15,6 +15,8 @@ from components.training.cluster.logs import PodLog
 from components.training.cluster.pods import Failure, Span
 from components.training.cluster.streams import Stop
 
+UNSAID = timedelta(minutes=1)  # after which one fails that does not say that it lost a peer
+
 
 class Replica:
     """One replica, through all its pods.
@@ -22,11 +24,15 @@ class Replica:
     Attributes:
         name: Type and index, as in ``worker-0``.
         failures: How it failed, by pod and number of restarts before.
+        removals: When somebody had a pod of it deleted that ran, by pod.
+        stuck: Why it has not started, in the cluster's words; empty where nothing holds it up.
     """
 
     def __init__(self, name: str, container: str) -> None:
         self.name = name
         self.failures: dict[tuple[str, int], Failure] = {}
+        self.removals: dict[str, datetime] = {}
+        self.stuck = ""
         self._spans: dict[tuple[str, int], Span] = {}
         self._pod: dict[str, Any] = {}
         self._gone = False
@@ -44,6 +50,12 @@ class Replica:
         failure = pods.failure(pod, container)
         if failure:
             self.failures[uid, pods.restarts(pod, container)] = failure
+        asked = pods.removal(pod)
+        if asked:
+            self.removals.setdefault(uid, asked)
+        elif not gone:  # of one that goes the kubelet no longer says what it waited for
+            started = pods.has_started(pod, container)
+            self.stuck = "" if started else pods.waiting_reason(pod) or self.stuck
 
     @property
     def has_started(self) -> bool:
@@ -103,6 +115,28 @@ class Replica:
         """Returns the last lines of its pod that failed last, or of its present one."""
         return last_lines(self.name, self._lines())
 
+    def last_lines_of_removed(self) -> str:
+        """Returns the last lines of its pod that was deleted first."""
+        return last_lines(
+            self.name, self._lines_of(min(self.removals, key=self.removals.__getitem__))
+        )
+
+    def removed_before(self, other: "Replica") -> datetime | None:
+        """Returns when a pod of it was deleted that another replica failed for; ``None``: none was.
+
+        The operator makes a new pod of one that was deleted, and deletes the others' when one
+        has failed: what tells is what came first.
+
+        Args:
+            other: The replica that failed first.
+        """
+        failure, began = other.last_failure, other.began
+        if failure.stopped:
+            return min(self.removals.values(), default=None)
+        if not (other.lost_a_peer or other is self):
+            began = max(began, failure.at - UNSAID)
+        return min((at for at in self.removals.values() if began <= at < failure.at), default=None)
+
     def blame(self) -> tuple[bool, bool, bool, datetime]:
         """Returns what the failed replicas are ordered by: the cause comes first."""
         failure = self.last_failure
@@ -118,12 +152,22 @@ class Replica:
         """How it failed last."""
         return self.failures[self._last_start()]
 
+    @property
+    def began(self) -> datetime:
+        """When the start of it began that failed last, as far as that is known."""
+        span = self._spans.get(self._last_start())
+        return span.started if span else self.last_failure.at - UNSAID
+
     def _last_start(self) -> tuple[str, int]:
         """Returns the start of it that failed last; of two in one second, the one seen later."""
         return max(reversed(self.failures), key=lambda start: self.failures[start].at)
 
     def _lines(self) -> list[str]:
-        uid = self._last_start()[0] if self.failures else self._pod["metadata"]["uid"]
+        return self._lines_of(
+            self._last_start()[0] if self.failures else self._pod["metadata"]["uid"]
+        )
+
+    def _lines_of(self, uid: str) -> list[str]:
         with self._lock:
             return [line for of, line in self._tail if of == uid]
 
@@ -215,6 +259,22 @@ class Replicas:
         """The one that failed first by its own fault; ``None`` where none has failed."""
         failed = [replica for replica in self._by_name.values() if replica.failures]
         return min(failed, key=Replica.blame, default=None)
+
+    @property
+    def removed(self) -> Replica | None:
+        """The one whose pod somebody deleted, for which the others failed; ``None``: none was."""
+        culprit = self.culprit
+        times = {
+            name: at
+            for name, replica in self._by_name.items()
+            if culprit and (at := replica.removed_before(culprit))
+        }
+        return self._by_name[min(times, key=times.__getitem__)] if times else None
+
+    @property
+    def stuck(self) -> Replica | None:
+        """One that could not start; ``None`` where there is none."""
+        return next((replica for replica in self if replica.stuck), None)
 
     def _unread(self) -> list[PodLog]:
         return [log for log in self._logs.values() if log.is_alive()]

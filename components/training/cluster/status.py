@@ -118,4 +118,13 @@ def _from_conditions(job: dict[str, Any]) -> Status:
     for name, state in _CONDITIONS:
         if name in true:
             return Status(state, true[name].get("reason", ""), true[name].get("message", ""))
-    return Status(State.CREATED)
+    return Status(State.RUNNING if _is_ready(job) else State.CREATED)
+
+
+def _is_ready(job: dict[str, Any]) -> bool:
+    """Tells whether all nodes of a TrainJob run, of which it has no condition.
+
+    https://github.com/kubeflow/trainer/blob/v2.3.0/pkg/apis/trainer/v1alpha1/trainjob_types.go
+    """
+    jobs = job.get("status", {}).get("jobsStatus") or []
+    return any(each.get("ready") and each.get("active") for each in jobs)

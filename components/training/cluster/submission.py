@@ -11,8 +11,8 @@ from components.errors import InputError, TriremeError
 from components.training.cluster import preflight
 from components.training.cluster.connection import Cluster
 from components.training.cluster.refusals import AlreadyThere, Forbidden, KindMissing, NotFound
-from components.training.cluster.resources import kind_of, resource_of
-from components.training.cluster.status import State, status_of
+from components.training.cluster.resources import JOB_SETS, PODS, kind_of, pods_of, resource_of
+from components.training.cluster.status import State, is_train_job, status_of
 from components.training.kinds import KINDS
 
 SPEC_HASH = "trireme.dev/spec-hash"
@@ -49,8 +49,7 @@ def submit(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, Any]:
     if there is not None and _is_usable(there, body):
         return there
     _check_name(cluster, body)
-    if there is not None:
-        _remove(cluster, there)
+    _make_room(cluster, body, there)
     jobs, namespace = resource_of(kind_of(body)), metadata["namespace"]
     preflight.check(cluster, body, namespace)
     try:
@@ -92,11 +91,9 @@ def make_way(cluster: Cluster, manifest: dict[str, Any]) -> bool:
         InputError: As for ``submit``.
     """
     there = find(cluster, manifest)
-    if there is None:
-        return False
-    if _is_usable(there, manifest):
+    if there is not None and _is_usable(there, manifest):
         return True
-    _remove(cluster, there)
+    _make_room(cluster, manifest, there)
     return False
 
 
@@ -112,9 +109,7 @@ def is_same(job: dict[str, Any], manifest: dict[str, Any]) -> bool:
 
 
 def wait_until_gone(cluster: Cluster, job: dict[str, Any]) -> None:
-    """Waits until a job that is being deleted no longer exists.
-
-    Nor do its pods then, if it was ``delete`` that deleted it.
+    """Waits until a job that is being deleted no longer exists, nor any of its pods.
 
     Args:
         cluster: The cluster.
@@ -123,20 +118,34 @@ def wait_until_gone(cluster: Cluster, job: dict[str, Any]) -> None:
     Raises:
         TriremeError: It does not go away, or the API server does not answer.
     """
-    metadata, jobs = job["metadata"], resource_of(kind_of(job))
+    metadata = job["metadata"]
     limit = time.monotonic() + GOING
     while time.monotonic() < limit:
-        try:
-            there = cluster.get(jobs, metadata["name"], metadata["namespace"])
-        except NotFound:
-            return
-        if there["metadata"]["uid"] != metadata["uid"]:
+        there = find(cluster, job)
+        if there and there["metadata"]["uid"] != metadata.get("uid"):
+            return  # the name is another job's, which waited for this one's pods
+        if not there and not _is_left(cluster, job):
             return
         time.sleep(POLL)
     raise TriremeError(
         f"{job['kind']} {metadata['name']} is being deleted but does not go away; "
         "one of its pods may be on a node that does not answer"
     )
+
+
+def _is_left(cluster: Cluster, job: dict[str, Any]) -> bool:
+    """Tells whether something is left of a job that does not exist; see ``delete``.
+
+    It can be so of a TrainJob only: the others go when all of theirs has gone.
+    """
+    if not is_train_job(job):
+        return False
+    metadata = job["metadata"]
+    namespace = metadata.get("namespace", cluster.namespace)
+    with suppress(NotFound, KindMissing, Forbidden):
+        cluster.get(JOB_SETS, metadata["name"], namespace)
+        return True
+    return bool(cluster.list(PODS, namespace, labelSelector=pods_of(job)).get("items"))
 
 
 def _check_name(cluster: Cluster, body: dict[str, Any]) -> None:
@@ -187,14 +196,22 @@ def _is_run(value: Any) -> bool:
     return isinstance(value, dict) and value.get("name") == "MLFLOW_RUN_ID"
 
 
-def _remove(cluster: Cluster, there: dict[str, Any]) -> None:
-    if status_of(there).state is not State.DELETING:
+def _make_room(cluster: Cluster, manifest: dict[str, Any], there: dict[str, Any] | None) -> None:
+    """Removes a job that another one is to replace, and waits for what is left of earlier ones."""
+    # A TrainJob that somebody deletes in the foreground may take for ever.
+    if there and (is_train_job(there) or status_of(there).state is not State.DELETING):
         delete(cluster, there)
-    wait_until_gone(cluster, there)
+    if there or _is_left(cluster, manifest):
+        wait_until_gone(cluster, there or manifest)
 
 
 def delete(cluster: Cluster, job: dict[str, Any], patience: float | None = None) -> None:
     """Deletes a job with all its pods; one that is gone already is fine.
+
+    A job stays until its pods are gone, but for a TrainJob: Trainer 2.3 makes the JobSet of one
+    that is being deleted anew, as its reconciler does not look whether it is
+    (https://github.com/kubeflow/trainer/blob/v2.3.0/pkg/controller/trainjob_controller.go), so
+    that one goes first, and what belongs to it afterwards.
 
     Args:
         cluster: The cluster.
@@ -210,4 +227,5 @@ def delete(cluster: Cluster, job: dict[str, Any], patience: float | None = None)
             metadata["namespace"],
             metadata["uid"],
             patience,
+            dependents="Background" if is_train_job(job) else "Foreground",
         )

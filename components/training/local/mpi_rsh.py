@@ -26,7 +26,7 @@ def main() -> int:
     host, command = arguments[0], " ".join(arguments[1:])
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         if not _connected(connection, "\0" + os.environ[PREFIX] + host):
-            print(f"{host}: this worker does not run", file=sys.stderr)
+            sys.stderr.write(f"{host}: this worker does not run\n")
             return 255
         socket.send_fds(connection, [command.encode()], [0, 1, 2])
         answer = connection.recv(1)

@@ -62,7 +62,7 @@ def _become(command: list[str]) -> None:
     try:
         os.execvp(command[0], command)
     except OSError as error:
-        print(f"{command[0]}: {error.strerror}", file=sys.stderr, flush=True)
+        sys.stderr.write(f"{command[0]}: {error.strerror}\n")
         os._exit(127)
 
 

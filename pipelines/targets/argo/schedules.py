@@ -6,12 +6,12 @@ WorkflowTemplate.
 """
 
 import json
-import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from components.errors import InputError
+from components.say import say
 from components.training.cluster.connection import Cluster
 from components.training.cluster.refusals import AlreadyThere, NotFound
 from components.training.cluster.resources import Resource
@@ -96,7 +96,7 @@ class ArgoSchedules:
             try:
                 ours.append(cron_workflows.read(manifest))
             except InputError as error:
-                print(f"warning: {error}", file=sys.stderr)
+                say(f"warning: {error}")
         return sorted(filter(None, ours), key=lambda each: each.schedule.name)
 
     def find(self, name: str) -> list[CronWorkflow]:

@@ -1,0 +1,108 @@
+"""Which replica a failure is blamed on, where pods go that somebody deletes, or never come."""
+
+import pytest
+
+from components.training.cluster import following
+from components.training.cluster.resources import PODS
+
+PEER = "RuntimeError: Connection closed by peer [10.0.0.1]:23456"
+
+
+@pytest.fixture
+def cluster(standing_in):
+    """A real API server deletes pods that are on no node at once."""
+    return standing_in
+
+
+@pytest.fixture(autouse=True)
+def quick_to_settle(monkeypatch):
+    monkeypatch.setattr(following, "DRAIN", 1.0)
+
+
+@pytest.fixture
+def up(launched, player, pytorch):
+    """Launches a job and brings its pods up; returns the run, the job and the pods."""
+    run = launched(pytorch)
+    job = player.wait_for(pytorch)
+    pods = [player.pod(job, "master"), player.pod(job, "worker")]
+    for pod in pods:
+        player.run(pod)
+    run.says("running: 2 of 2 replicas run")
+    return run, job, pods
+
+
+def said(run, eventually, line):
+    assert eventually(lambda: line in [text for _, text in run.lines])
+
+
+@pytest.mark.parametrize("peer", [PEER, "ValueError: the other one is gone"])
+def test_a_replica_whose_pod_was_deleted_is_the_cause(up, player, eventually, peer):
+    run, job, (master, worker) = up
+    player.logs.write(worker, "step 7")
+    player.end(worker)
+    player.exit(worker, 143)
+    player.remove(worker)
+    player.run(player.pod(job, "worker"))  # the operator makes it anew, whatever the policy
+    player.logs.write(master, peer)
+    said(run, eventually, peer)
+    said(run, eventually, "step 7")
+    player.exit(master, 1)
+    player.condition(job, "Failed")
+    error = run.end().error
+    assert str(error) == "replica worker-0 was removed: its pod was deleted while it ran"
+    assert error.detail == "[worker-0] step 7"
+
+
+def test_a_pod_that_is_deleted_because_another_failed_is_not(up, player):
+    run, job, (master, worker) = up
+    player.exit(worker, 3)
+    player.end(master)
+    player.exit(master, 143)
+    player.condition(job, "Failed")
+    assert str(run.end().error) == "replica worker-0 exited with status 3"
+
+
+def test_a_pod_that_was_deleted_long_before_is_not(up, player, pytorch):
+    run, job, (master, worker) = up
+    player.end(worker)
+    player.exit(worker, 143)
+    player.remove(worker)
+    player.run(player.pod(job, "worker"))
+    for _ in range(10):
+        player.now()
+    player.exit(master, 2)
+    player.condition(job, "Failed")
+    assert str(run.end().error) == "replica master-0 exited with status 2"
+
+
+def test_a_failed_pod_that_is_deleted_afterwards_stays_the_cause(up, player, cluster):
+    run, job, (master, worker) = up
+    player.exit(worker, 3)
+    player.exit(master, 1)
+    # As the API server deletes a pod that is over: with no time to end.
+    going = {"deletionTimestamp": player.now(), "deletionGracePeriodSeconds": 0}
+    cluster.patch(PODS, worker, "team", {"metadata": going})
+    player.remove(worker)
+    player.condition(job, "Failed")
+    assert str(run.end().error) == "replica worker-0 exited with status 3"
+
+
+def test_a_replica_whose_image_cannot_be_pulled_is_the_cause_and_not_who_waited_for_it(
+    launched, player, pytorch
+):
+    run = launched(pytorch)
+    job = player.wait_for(pytorch)
+    master, worker = player.pod(job, "master"), player.pod(job, "worker")
+    waiting = {"reason": "ErrImagePull", "message": "no such image"}
+    player._container(master, "Pending", {"waiting": waiting})
+    run.says("master-0: ErrImagePull: no such image")
+    # It has tried for minutes to look the master up.
+    ended = {"terminated": {"exitCode": 1, "reason": "Error", "finishedAt": player.now()}}
+    init = [{"name": "init-pytorch", "state": ended}]
+    player.set(worker, phase="Failed", initContainerStatuses=init)
+    player.end(master)
+    gone = {"exitCode": 137, "reason": "ContainerStatusUnknown", "finishedAt": player.now()}
+    player._container(master, "Failed", {"terminated": gone})
+    player.condition(job, "Failed")
+    said = "replica master-0 did not start: ErrImagePull: no such image"
+    assert str(run.end().error) == said
