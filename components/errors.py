@@ -65,6 +65,10 @@ class TrackingUnavailable(TriremeError):
     """The MLflow tracking server does not answer."""
 
 
+class TrackingRefused(TrackingUnavailable):
+    """The MLflow tracking server does not let us in."""
+
+
 def first_line(error: BaseException) -> str:
     """Returns the first line of what an error says, or its type where it says nothing."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from components.errors import TrackingUnavailable
 from components.tracking import journal, machine
 from components.tracking.environment import TRACKER
+from components.tracking.store import reason_of
 from components.tracking.sync import log, patiently
 
 PIPELINE, RUN = "TRIREME_PIPELINE", "TRIREME_RUN"
@@ -90,18 +91,20 @@ def is_ours() -> bool:
 def open_step(step: str, workspace: Path) -> None:
     """Opens the run of this step, and that of its pipeline, and puts them into the environment.
 
-    A step that is started again goes on with its run. Where MLflow is away, the step's records
-    stay in the workspace, and the last step brings them.
+    A step that is started again goes on with its run. Where MLflow is away, or refuses, the step's
+    records stay in the workspace, and the last step brings them.
 
     Args:
         step: The step's name.
         workspace: The run workspace.
     """
+    from mlflow.exceptions import MlflowException
+
     try:
         whole = pipeline_run(workspace)
         run_id = step_run(step, workspace, whole)
-    except TrackingUnavailable as error:
-        print(f"warning: {error}", file=sys.stderr)
+    except (TrackingUnavailable, MlflowException) as error:
+        print(f"warning: this step is not in MLflow: {reason_of(error)}", file=sys.stderr)
         return
     os.environ |= {"MLFLOW_EXPERIMENT_ID": whole.experiment_id, "MLFLOW_RUN_ID": run_id}
 

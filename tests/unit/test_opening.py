@@ -102,3 +102,20 @@ def test_what_mlflow_was_away_for_is_recorded_in_the_end(argo, tmp_path, monkeyp
     assert whole.info.status == "FAILED"
     assert whole.data.tags["git.commit"] == "abc"
     assert (steps["checkout"].info.status, steps["finish"].info.status) == ("FINISHED", "FINISHED")
+
+
+def test_a_server_that_lets_nobody_in_is_one_warning_and_no_wait(
+    argo, tmp_path, monkeypatch, capsys
+):
+    from mlflow.exceptions import MlflowException
+    from mlflow.protos.databricks_pb2 import UNAUTHENTICATED
+
+    def refuse(*_, **__):
+        raise MlflowException("You are not authenticated", error_code=UNAUTHENTICATED)
+
+    monkeypatch.setattr(mlflow.MlflowClient, "get_experiment_by_name", refuse)
+    run_step("checkout", tmp_path)
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "warning: this step is not in MLflow: the MLflow tracking server does not" in said
+    assert "(401)" in said and "trireme-mlflow" in said
