@@ -40,6 +40,12 @@ class JobFailed(TriremeError):
     replica_seconds: Mapping[str, float] = MappingProxyType({})
 
 
+class Cancelled(JobFailed):
+    """The job was stopped before its end by a person or a signal."""
+
+    exit_status = 143
+
+
 class StepFailed(TriremeError):
     """A step did what was asked and the result is not acceptable."""
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from components.cost.steps import counted
-from components.errors import TrackingUnavailable, TriremeError
+from components.errors import Cancelled, TrackingUnavailable, TriremeError
 from components.tracking import journal, opening
 from components.tracking.environment import TRACKER
 
@@ -36,7 +36,7 @@ def step(name: str, workspace: str, *, is_charged: bool = True) -> Iterator[None
         except Exception as error:
             if isinstance(error, TriremeError):
                 journal.log_error(error)
-            journal.log_end("FAILED")
+            journal.log_end("KILLED" if isinstance(error, Cancelled) else "FAILED")
             raise
 
 
@@ -92,13 +92,11 @@ def _recorded(name: str, workspace: Path) -> Iterator[None]:
     if is_told:
         # For the last step, should this one be killed.
         journal.run_path(workspace, name).write_text(os.environ["MLFLOW_RUN_ID"])
-    status = "FAILED"
     try:
         yield
-        status = "FINISHED"
     finally:
         if is_told:
-            _bring_to_mlflow(name, workspace, status if ours else "")
+            _bring_to_mlflow(name, workspace, journal.end_of(workspace, name) if ours else "")
 
 
 def _bring_to_mlflow(name: str, workspace: Path, status: str) -> None:

@@ -3,8 +3,8 @@
 import pytest
 from player import ROLES, manifests
 
-from components.errors import InputError, JobFailed
-from components.training.blame import Cancelled, TimeLimitReached
+from components.errors import Cancelled, InputError, JobFailed
+from components.training.blame import TimeLimitReached
 from components.training.cluster import following, jobs, submission
 from components.training.cluster.refusals import Invalid, NotFound
 from components.training.cluster.resources import PODS, kind_of, resource_of

@@ -6,7 +6,7 @@ import socket
 import mlflow
 import pytest
 
-from components.errors import StepFailed
+from components.errors import Cancelled, StepFailed
 from components.finish.finishing import finish
 from components.step import step
 from components.tracking import journal, sync
@@ -119,3 +119,15 @@ def test_a_server_that_lets_nobody_in_is_one_warning_and_no_wait(
     assert said.count("\n") == 1
     assert "warning: this step is not in MLflow: the MLflow tracking server does not" in said
     assert "(401)" in said and "trireme-mlflow" in said
+
+
+def test_a_step_that_was_told_to_end_is_killed_in_mlflow_and_not_failed(argo, tmp_path):
+    def be_cancelled():
+        raise Cancelled("the job was cancelled")
+
+    with pytest.raises(SystemExit) as ended:
+        run_step("train", tmp_path, be_cancelled)
+    assert ended.value.code == 143
+    _, steps = runs(argo)
+    assert steps["train"].info.status == "KILLED"
+    assert journal.end_of(tmp_path, "train") == "KILLED"
