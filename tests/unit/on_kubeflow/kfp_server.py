@@ -72,6 +72,7 @@ class KubeflowServer:
         slow_to_end: Whether a run that is terminated takes long enough for its history to say so.
         on_look: Called once, when somebody looks at a run next.
         seen: Method and path of each request, and its headers.
+        destroyed: Ids of the runs whose Workflows were deleted with a recurring run.
         most_active: How many recurring runs have been enabled at once.
     """
 
@@ -87,6 +88,7 @@ class KubeflowServer:
     experiments: dict[str, dict[str, Any]] = field(default_factory=dict)
     runs: dict[str, dict[str, Any]] = field(default_factory=dict)
     recurring: dict[str, dict[str, Any]] = field(default_factory=dict)
+    destroyed: list[str] = field(default_factory=list)
     most_active: int = 0
     clock: int = 1_800_000_000
 
@@ -318,6 +320,12 @@ class KubeflowServer:
         _know(query, "propagation_policy")
         self._get(self.recurring, id, "Job")
         del self.recurring[id]
+        if query.get("propagation_policy") != "ORPHAN":
+            # As 2.17: a ScheduledWorkflow is the owner of its runs' Workflows (resource_manager.go,
+            # CreateRun), and Kubernetes deletes those in the background.
+            self.destroyed += [
+                run_id for run_id, run in self.runs.items() if run.get("recurring_run_id") == id
+            ]
         return {}
 
     def _switch(self, recurring: dict[str, Any], is_on: bool) -> None:

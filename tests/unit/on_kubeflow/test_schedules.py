@@ -222,6 +222,20 @@ def test_show_and_delete(trireme, server):
         assert "there is no schedule 'nightly'" in errors
 
 
+@pytest.mark.parametrize("change", ["another cron", "delete"])
+def test_runs_under_way_outlive_a_schedule_that_is_changed_or_deleted(trireme, server, change):
+    apply(server)
+    run = {"recurring_run_id": only(server)["recurring_run_id"], "state": "RUNNING"}
+    server.runs["under-way"] = run
+    if change == "delete":
+        assert trireme("schedule", "delete", "nightly")[0] == 0
+        assert server.recurring == {}
+    else:
+        apply(server, cron="0 4 * * *")
+        assert only(server)["recurring_run_id"] != run["recurring_run_id"]
+    assert server.destroyed == []
+
+
 def test_what_trireme_did_not_make_is_left_alone(trireme, server):
     apply(server)
     only(server)["description"] = "mine"
