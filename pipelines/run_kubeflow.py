@@ -52,6 +52,8 @@ def run(
     started = runs.start(connection, version, name, experiment, arguments)
     console.print(f"{name} started", "bold")
     console.facts({"Id": started.id, "Page": started.page})
+    if note := runs.record_of(started):
+        console.print(f"note: {note}")
     if not wait:
         console.facts({"Status": f"trireme status {started.id} --target kfp"})
         return 0

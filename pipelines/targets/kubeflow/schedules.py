@@ -145,6 +145,7 @@ def _create(connection: Connection, plan: Plan) -> Recurring:
         schedule = wanted.schedule.model_copy(update={"version": version.name})
         wanted = Trigger(schedule, wanted.cron, version.pipeline_id, version.id)
     body = wanted.body(
+        order.experiment,
         experiments.ensure(connection, order.experiment),
         enabled=plan.runs and not plan.found,
         in_the_end=plan.runs,
