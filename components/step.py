@@ -32,6 +32,7 @@ def step(name: str, workspace: str, *, is_charged: bool = True) -> Iterator[None
         try:
             with counted(Path(workspace), name) if is_charged else nullcontext():
                 yield
+            _leave(journal.summary_of(Path(workspace), name))
             journal.log_end("FINISHED")
         except Exception as error:
             if isinstance(error, TriremeError):
@@ -74,8 +75,13 @@ def last_words() -> Iterator[None]:
 
 def _say_last_words(error: TriremeError) -> None:
     print(error.shown(), file=sys.stderr)
+    _leave(str(error))
+
+
+def _leave(text: str) -> None:
+    """Leaves a text as the last words of this step's container."""
     if os.access(TERMINATION_LOG, os.W_OK):
-        TERMINATION_LOG.write_text(str(error))
+        TERMINATION_LOG.write_text(text)
 
 
 @contextmanager

@@ -225,6 +225,17 @@ def log_end(status: str) -> None:
     _append({"end": status})
 
 
+def summary_of(workspace: Path, step: str) -> str:
+    """Returns a step's result in a few words; empty where it has said none.
+
+    Args:
+        workspace: The run workspace.
+        step: The step's name.
+    """
+    said = (r["summary"] for r in reversed(read(workspace, step)) if "summary" in r)
+    return next(said, "")
+
+
 def end_of(workspace: Path, step: str) -> str:
     """Returns how a step that has begun has ended: FINISHED, FAILED, or KILLED.
 

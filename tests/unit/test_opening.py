@@ -131,3 +131,14 @@ def test_a_step_that_was_told_to_end_is_killed_in_mlflow_and_not_failed(argo, tm
     _, steps = runs(argo)
     assert steps["train"].info.status == "KILLED"
     assert journal.end_of(tmp_path, "train") == "KILLED"
+
+
+def test_a_step_leaves_its_result_as_the_last_words_of_its_container(
+    tmp_path, untracked, monkeypatch
+):
+    log = tmp_path / "termination-log"
+    log.touch()
+    monkeypatch.setattr("components.step.TERMINATION_LOG", log)
+    with step("evaluate", str(tmp_path)):
+        journal.summarize("not exported: too bad")
+    assert log.read_text() == "not exported: too bad"

@@ -238,3 +238,25 @@ def test_a_run_that_has_ended_is_not_followed(trireme, pods, kubeflow, run):
     pods.pods.append(a_pod(run, "flow.root.train.executor", at=1))
     pods.logs["flow-root-train-executor"] = ["here"]
     assert trireme("logs", "-f", run["run_id"], *THERE)[1] == "[train] here\n"
+
+
+REFUSED = "not exported: held-out accuracy 0.9800 is below min_accuracy 0.9999; it is the first"
+
+
+def test_status_and_run_say_that_the_gate_has_refused_the_model(trireme, kubeflow, pods, run):
+    pod = a_pod(run, "flow.root.evaluate.executor", 1)
+    pod["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = REFUSED
+    pods.pods[:] = [pod]
+    run["run_details"] = {
+        "task_details": [{"display_name": "evaluate", "state": "SUCCEEDED", "run_id": "r"}]
+    }
+    status, output, _ = trireme("status", run["run_id"], *THERE)
+    assert (status, REFUSED in output) == (0, True)
+    kubeflow.states = [("SUCCEEDED", {"evaluate": "SUCCEEDED"})]
+
+    def its_pods():
+        pod["metadata"]["labels"]["pipeline/runid"] = list(kubeflow.runs)[-1]
+
+    kubeflow.on_look = its_pods
+    status, output, _ = trireme("run", "pytorch-training", *THERE)
+    assert (status, f"evaluate: {REFUSED}" in output) == (0, True)
