@@ -195,12 +195,14 @@ def retry(
         raise InputError(
             "retry goes with --target kfp or argo; here 'trireme run' runs it from its start"
         )
-    from pipelines.targets.kubeflow import runs
+    from pipelines.targets.kubeflow import retrying, runs
 
     connection = Place(endpoint, token_file, ca_file, namespace, kube_context).connect()
     there = runs.find(connection, run)
-    runs.retry(connection, there)
+    note = retrying.retry(connection, kube_context, there)
     typer.echo(f"{there.name} is tried again")
+    if note:
+        typer.echo(f"note: {note}", err=True)
 
 
 def _logs_there(place: Place, name: str, step: str, lines: "Lines", *, follow: bool) -> None:

@@ -169,6 +169,22 @@ def end_if_open(run_id: str, status: str) -> None:
         end(run_id, status)
 
 
+def forget_error(run_id: str) -> None:
+    """Takes away what an attempt has left that has failed, as another has succeeded.
+
+    Args:
+        run_id: Id of the run.
+
+    Raises:
+        TrackingUnavailable: MLflow is away.
+    """
+    from mlflow import MlflowClient
+
+    client = MlflowClient()
+    if "error" in patiently(lambda: client.get_run(run_id)).data.tags:
+        patiently(lambda: client.delete_tag(run_id, "error"))
+
+
 def pipeline_run(workspace: Path) -> Opened:
     """Returns the run of the pipeline, which the first step opens.
 

@@ -86,6 +86,7 @@ def test_the_first_step_opens_the_pipelines_run_and_each_its_own(argo, tmp_path)
     assert set(steps) == {"checkout", "train", "finish"}
     assert {run.info.status for run in steps.values()} == {"FINISHED"}
     assert steps["train"].data.metrics == {"loss": 0.5}
+    assert "error" not in {**steps["train"].data.tags, **whole.data.tags}
 
 
 def test_what_mlflow_was_away_for_is_recorded_in_the_end(argo, tmp_path, monkeypatch):

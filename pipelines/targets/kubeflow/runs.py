@@ -147,11 +147,23 @@ def retry(connection: Connection, run: Run) -> None:
     Raises:
         InputError: It has not ended, or there is nothing to try again.
     """
+    check_retry(run)
+    _change(connection, run, "retry", lambda state: state not in ENDED)
+
+
+def check_retry(run: Run) -> None:
+    """Refuses to try a run again that has not failed.
+
+    Args:
+        run: The run.
+
+    Raises:
+        InputError: It has not.
+    """
     if run.state not in ("FAILED", "KILLED"):
         raise InputError(
             f"run {run.name}: only one that has failed can be tried again; it is {run.state}"
         )
-    _change(connection, run, "retry", lambda state: state not in ENDED)
 
 
 def all_steps(connection: Connection, run: Run) -> dict[str, list[Part]]:
