@@ -40,6 +40,12 @@ class JobFailed(TriremeError):
     replica_seconds: Mapping[str, float] = MappingProxyType({})
 
 
+class Cancelled(JobFailed):
+    """The job was stopped before its end by a person or a signal."""
+
+    exit_status = 143
+
+
 class StepFailed(TriremeError):
     """A step did what was asked and the result is not acceptable."""
 
@@ -63,6 +69,10 @@ def exit_in_words(status: int) -> str:
 
 class TrackingUnavailable(TriremeError):
     """The MLflow tracking server does not answer."""
+
+
+class TrackingRefused(TrackingUnavailable):
+    """The MLflow tracking server does not let us in."""
 
 
 def first_line(error: BaseException) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from components import extras
 from components.cost.steps import counted
-from components.errors import TrackingUnavailable, TriremeError
+from components.errors import Cancelled, TrackingUnavailable, TriremeError
 from components.say import say
 from components.tracking import journal, opening
 from components.tracking.environment import TRACKER
@@ -37,11 +37,12 @@ def step(name: str, workspace: str, *, is_charged: bool = True) -> Iterator[None
                 counted(Path(workspace), name) if is_charged else nullcontext(),
             ):
                 yield
+            _leave(journal.summary_of(Path(workspace), name))
             journal.log_end("FINISHED")
         except Exception as error:
             if isinstance(error, TriremeError):
                 journal.log_error(error)
-            journal.log_end("FAILED")
+            journal.log_end("KILLED" if isinstance(error, Cancelled) else "FAILED")
             raise
 
 
@@ -79,8 +80,13 @@ def last_words() -> Iterator[None]:
 
 def _say_last_words(error: TriremeError) -> None:
     say(error.shown())
+    _leave(str(error))
+
+
+def _leave(text: str) -> None:
+    """Leaves a text as the last words of this step's container."""
     if os.access(TERMINATION_LOG, os.W_OK):
-        TERMINATION_LOG.write_text(str(error))
+        TERMINATION_LOG.write_text(text)
 
 
 @contextmanager
@@ -97,13 +103,11 @@ def _recorded(name: str, workspace: Path) -> Iterator[None]:
     if is_told:
         # For the last step, should this one be killed.
         journal.run_path(workspace, name).write_text(os.environ["MLFLOW_RUN_ID"])
-    status = "FAILED"
     try:
         yield
-        status = "FINISHED"
     finally:
         if is_told:
-            _bring_to_mlflow(name, workspace, status if ours else "")
+            _bring_to_mlflow(name, workspace, journal.end_of(workspace, name) if ours else "")
 
 
 def _bring_to_mlflow(name: str, workspace: Path, status: str) -> None:

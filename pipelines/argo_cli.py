@@ -96,6 +96,9 @@ def run(
         time.sleep(PAUSE)
         workflow = workflows.find(cluster, workflow.name)
     console.print(f"{workflow.name} {workflow.state}", "bold")
+    for step in workflow.steps:
+        if step.result:
+            console.print(f"{step.name}: {step.result}")
     if workflow.state != "FINISHED":
         raise TriremeError(_why(workflow))
     return 0
@@ -118,8 +121,8 @@ def status(cluster: "Cluster", name: str, console: "Console") -> None:
     console.print(f"{there.name}: {there.state}, {there.seconds:.0f} s", "bold")
     if there.message:
         console.print(there.message)
-    rows = [[step.name, step.state, f"{step.seconds:.0f}"] for step in there.steps]
-    table(["STEP", "STATE", "SECONDS"], rows)
+    rows = [[step.name, step.state, f"{step.seconds:.0f}", step.result] for step in there.steps]
+    table(["STEP", "STATE", "SECONDS", "RESULT"], rows)
 
 
 def logs(cluster: "Cluster", name: str, step: str, lines: "Lines", *, follow: bool) -> None:

@@ -13,6 +13,7 @@ from components.cost.prices import Prices
 from components.dataset.volumes import CACHE
 from components.deployment import looks
 from components.errors import InputError
+from components.tracking.environment import SECRET
 from components.training.cluster import preflight
 from components.training.cluster.checks import Finding, check_all
 from components.training.cluster.connection import Cluster
@@ -25,6 +26,12 @@ from components.training.manifests.roles import requests, roles
 from pipelines import training
 from pipelines.catalog import Pipeline
 from pipelines.targets.steps import images
+
+RECORDED = (
+    f"by Kubeflow's MLflow plugin where it is on; else with MLFLOW_TRACKING_URI of the Secret "
+    f"{SECRET}; without both nothing is recorded"
+)
+"""How a run on Kubeflow Pipelines comes into MLflow."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +155,15 @@ def of_pipeline(
         ],
         rights=list(dict.fromkeys([*training_alone.rights, (PODS, "", "get"), *deploying])),
     )
+
+
+def on_kubeflow(plan: Plan) -> Plan:
+    """Returns a plan with what Kubeflow Pipelines needs besides.
+
+    Args:
+        plan: The plan of a pipeline.
+    """
+    return replace(plan, needed=[Needed("Secret", SECRET, optional=True), *plan.needed])
 
 
 def of_job(manifest: dict[str, Any], known: Prices | None) -> Plan:

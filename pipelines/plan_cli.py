@@ -81,6 +81,8 @@ def plan(
         planned = argo_planning.on_argo(planned, service_account)
         if cluster:
             also = [argo_planning.check(cluster, compiled(chosen, claims, service_account))]
+    else:
+        planned = planning.on_kubeflow(planned)
     typer.echo(f"{pipeline} on {'Argo' if target == 'argo' else 'Kubeflow'}\n")
     table(["STEP", "IMAGE"], map(list, planned.steps))
     typer.echo()
@@ -90,6 +92,7 @@ def plan(
             **_cost(planned),
             "Workspace": f"a ReadWriteMany claim of {planned.workspace} for each run",
             **_needs(planned),
+            **({"MLflow": planning.RECORDED} if target == "kfp" else {}),
             "Rights": f"of the run's service account: {preflight.in_words(planned.rights)}",
         }
     )

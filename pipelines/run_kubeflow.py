@@ -15,10 +15,13 @@ from pipelines import upload_cli
 from pipelines.catalog import Pipeline
 from pipelines.console import Console
 from pipelines.target_options import Place
-from pipelines.targets.kubeflow import experiments, following, parameters, runs, uploading
+from pipelines.targets.kubeflow import experiments, following, parameters, results, runs, uploading
 from pipelines.targets.kubeflow.connection import Connection
 from pipelines.targets.kubeflow.reading import ENDED, Run
 from pipelines.targets.steps import Part, ways
+
+NOT_EXPORTED = "not exported"
+"""What the result of a step begins with that keeps a model from being exported."""
 
 
 def run(
@@ -52,13 +55,18 @@ def run(
     started = runs.start(connection, version, name, experiment, arguments)
     console.print(f"{name} started", "bold")
     console.facts({"Id": started.id, "Page": started.page})
+    if note := runs.record_of(started):
+        console.print(f"note: {note}")
     if not wait:
         console.facts({"Status": f"trireme status {started.id} --target kfp"})
         return 0
-    return _stay(connection, started, ways(pipeline.graph.pipeline_spec), console)
+    steps = ways(pipeline.graph.pipeline_spec)
+    return _stay(connection, started, steps, console, place.context)
 
 
-def _stay(connection: Connection, run: Run, steps: dict[str, list[Part]], console: Console) -> int:
+def _stay(
+    connection: Connection, run: Run, steps: dict[str, list[Part]], console: Console, context: str
+) -> int:
     """Follows a run until it ends, or until a person has had enough."""
     stopped_by = 0
     while True:
@@ -83,6 +91,9 @@ def _stay(connection: Connection, run: Run, steps: dict[str, list[Part]], consol
     console.print()
     console.print(f"{run.name} {run.state}", "bold")
     console.facts({"Id": run.id, "Page": run.page})
+    for name, said in results.results(connection, context, run, list(steps)).items():
+        if said.startswith(NOT_EXPORTED):
+            console.print(f"{name}: {said}")
     error = following.error_of(run, steps)
     if stopped_by and run.state == "KILLED":
         return stopped_by

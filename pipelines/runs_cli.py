@@ -81,24 +81,27 @@ def status(
     if target == "argo":
         argo_cli.status(argo_cli.connected(namespace, kube_context), run, console)
         return
-    head = ["STEP", "STATE", "SECONDS"]
+    head = ["STEP", "STATE", "SECONDS", "RESULT"]
     if target == "kfp":
-        from pipelines.targets.kubeflow import reading, runs
+        from pipelines.targets.kubeflow import reading, results, runs
 
         connection = Place(endpoint, token_file, ca_file, namespace, kube_context).connect()
         there = runs.find(connection, run)
         console.print(f"{there.name}: {there.state}, {there.seconds:.0f} s", "bold")
         if there.error:
             console.print(there.error)
-        steps = reading.steps_of(there, runs.all_steps(connection, there))
-        rows = [[step.name, step.state, f"{step.seconds:.0f}"] for step in steps]
+        ways = runs.all_steps(connection, there)
+        said = results.results(connection, kube_context, there, list(ways))
+        rows = [
+            [step.name, step.state, f"{step.seconds:.0f}", said.get(step.name, "")]
+            for step in reading.steps_of(there, ways)
+        ]
         facts = {"Id": there.id, "Page": there.page}
     else:
         from pipelines.targets import local_runs
 
         here = local_runs.find(run)
         console.print(f"{here.name}: {here.state}, {here.seconds:.0f} s", "bold")
-        head.append("RESULT")
         rows = [
             [name, ended["state"], f"{ended['seconds']:.0f}", ended.get("result", "")]
             for name, ended in here.steps.items()
@@ -192,12 +195,14 @@ def retry(
         raise InputError(
             "retry goes with --target kfp or argo; here 'trireme run' runs it from its start"
         )
-    from pipelines.targets.kubeflow import runs
+    from pipelines.targets.kubeflow import retrying, runs
 
     connection = Place(endpoint, token_file, ca_file, namespace, kube_context).connect()
     there = runs.find(connection, run)
-    runs.retry(connection, there)
+    note = retrying.retry(connection, kube_context, there)
     typer.echo(f"{there.name} is tried again")
+    if note:
+        typer.echo(f"note: {note}", err=True)
 
 
 def _logs_there(place: Place, name: str, step: str, lines: "Lines", *, follow: bool) -> None:

@@ -226,7 +226,7 @@ def delete(
     namespace: Namespace = "",
     context: Context = "",
 ) -> None:
-    """Remove a schedule; runs that it has started stay."""
+    """Remove a schedule; runs that it has started go on."""
     keeper = _keeper(command, target, Place(endpoint, token_file, ca_file, namespace, context))
     keeper.delete(name)
     typer.echo(f"{name} deleted")

@@ -103,7 +103,7 @@ class Keeper(Protocol[P]):
         """Has a schedule run again."""
 
     def delete(self, name: str) -> None:
-        """Removes a schedule; its runs stay."""
+        """Removes a schedule; its runs go on."""
 
 
 def check(schedule: Schedule, pins: dict[str, str]) -> Order:

@@ -20,7 +20,8 @@ from components.evaluation.component import evaluate
 from components.export.component import export
 from components.finish.component import finish
 from components.images import OF_REPLICAS, PYTORCH, TENSORFLOW
-from components.tracking import pipeline_run, registry
+from components.tracking import on_kubeflow, pipeline_run, registry
+from components.tracking.environment import SECRET
 from components.training import launch
 from components.training.component import train
 from components.training.description.job import TrainingJob
@@ -236,7 +237,7 @@ def _deploy_promoted(
 
 
 def set_up(*steps: dsl.PipelineTask) -> None:
-    """Has steps run in every run, and see the price table.
+    """Has steps run in every run, and see the price table and what leads to MLflow.
 
     Args:
         steps: The steps.
@@ -246,6 +247,9 @@ def set_up(*steps: dsl.PipelineTask) -> None:
         step.set_caching_options(enable_caching=False)
         kubernetes.use_config_map_as_volume(
             step, config_map_name=table.CONFIG_MAP, mount_path=str(table.MOUNT), optional=True
+        )
+        kubernetes.use_secret_as_volume(
+            step, secret_name=SECRET, mount_path=str(on_kubeflow.MOUNT), optional=True
         )
 
 

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from components.deployment.registered import Registered
 from components.errors import InputError
+from components.tracking.environment import SECRET
 from components.tracking.store import public
 
 PORT = 8080
@@ -16,9 +17,6 @@ FILES = PurePosixPath("/model")
 
 MODEL = "trireme/model"
 """The annotation that names the version that an object serves."""
-
-CREDENTIALS = "trireme-mlflow"
-"""The Secret with MLFLOW_TRACKING_USERNAME and the like, where a server or a store wants them."""
 
 RESOURCES = {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"memory": "1Gi"}}
 
@@ -177,7 +175,7 @@ def _download(model: Registered, tracking_uri: str, image: str) -> dict[str, Any
         ["mlflow", "artifacts", "download", "-u", model.uri, "-d", str(FILES)],
         # The kubelet tries again as well, and tells why it has to.
         {"MLFLOW_TRACKING_URI": tracking_uri, "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2"},
-    ) | {"envFrom": [{"secretRef": {"name": CREDENTIALS, "optional": True}}]}
+    ) | {"envFrom": [{"secretRef": {"name": SECRET, "optional": True}}]}
 
 
 def _server(example: str, image: str) -> dict[str, Any]:

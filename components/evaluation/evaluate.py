@@ -175,7 +175,7 @@ def _judged(
     except NotLoadable as error:
         verdict = Verdict(False, 0.0, f"not evaluated: {error}")
         journal.log_tags({"gate": verdict.reason})
-        journal.summarize(verdict.reason)
+        journal.summarize(f"not exported: {verdict.reason}")
         return Judged(verdict, None, None)
     evaluation = evaluated.evaluation
     passed, reason = reached(evaluation.by_name, gate, min_accuracy)
@@ -226,4 +226,5 @@ def _record(evaluation: Evaluation, comparison: Comparison | None, verdict: Verd
     journal.log_headline({f"held_out_{name}": value})
     journal.log_metrics(figures)
     journal.log_tags({"gate": verdict.reason, "champion": verdict.against})
-    journal.summarize(f"{verdict.reason}; {verdict.against}")
+    said = verdict.reason if verdict.passed else f"not exported: {verdict.reason}"
+    journal.summarize(f"{said}; {verdict.against}")

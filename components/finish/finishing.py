@@ -101,6 +101,8 @@ def _close_record(workspace: Path, status: str) -> None:
     for step in journal.steps(workspace):
         if step != OWN:
             _complete(step, workspace, own.pipeline_id)
+    if status == "FINISHED":
+        opening.forget_error(own.pipeline_id)  # of a first attempt
     if own.pipeline_id != own.step_id:
         opening.end(own.pipeline_id, status)
 
@@ -122,5 +124,7 @@ def _complete(step: str, workspace: Path, pipeline_id: str) -> None:
             f"the model of step {step} is not registered: MLflow was away, and here is no "
             f"{error.name} to do it later; have the run tried again"
         ) from None
+    if (status := journal.end_of(workspace, step)) == "FINISHED":
+        opening.forget_error(run_id)
     if opening.is_ours():
-        opening.end_if_open(run_id, journal.end_of(workspace, step))
+        opening.end_if_open(run_id, status)

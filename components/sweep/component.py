@@ -126,6 +126,7 @@ def trial(
                 time_limit=time_limit,
                 more=job,
                 tracking=environment.variables(),
+                credentials=environment.credentials(),
                 **(common | one.parameters),
             ),
             Measured(Path(data), Path(code), model_factory, evaluation),

@@ -18,6 +18,29 @@ TRACKER = "TRIREME_TRACKER"
 
 VARIABLES = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID")
 
+SECRET = "trireme-mlflow"
+"""The Secret of a namespace with MLFLOW_TRACKING_URI and what else leads to the server."""
+
+CREDENTIALS = (
+    "MLFLOW_TRACKING_USERNAME",
+    "MLFLOW_TRACKING_PASSWORD",
+    "MLFLOW_TRACKING_TOKEN",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "MLFLOW_S3_ENDPOINT_URL",
+)
+"""Keys of it that a training program needs, too, where the server or its store asks for them."""
+
+PLUGIN, PLUGINS_SECRET = "KFP_MLFLOW_CONFIG", "kfp-mlflow-credentials"
+"""What Kubeflow Pipelines' MLflow plugin says of itself to a step, and its Secret:
+https://github.com/kubeflow/pipelines/blob/2.17.0/backend/src/common/plugins/mlflow/config.go"""
+
+_PLUGINS_KEYS = {
+    "usernameKey": "MLFLOW_TRACKING_USERNAME",
+    "passwordKey": "MLFLOW_TRACKING_PASSWORD",
+    "tokenKey": "MLFLOW_TRACKING_TOKEN",
+}
+
 _WHOLE = "pipeline_run"
 
 WAIT = 180.0  # seconds to wait for the file
@@ -37,6 +60,25 @@ def variables() -> dict[str, str]:
     if TRACKER in os.environ:
         return {name: value for name, value in _announced().items() if name in VARIABLES}
     return _public({name: os.environ[name] for name in VARIABLES if name in os.environ})
+
+
+def credentials() -> dict[str, str]:
+    """Returns where a training job's pods find what this step has from a Secret, by variable.
+
+    Each is the name of the Secret and its key, as in ``trireme-mlflow/MLFLOW_TRACKING_PASSWORD``;
+    none where nothing is tracked, or somebody else keeps this step's record.
+    """
+    if TRACKER in os.environ or "MLFLOW_TRACKING_URI" not in os.environ:
+        return {}
+    if PLUGIN in os.environ:
+        keys = json.loads(os.environ[PLUGIN]).get("credentialSecretRef") or {}
+        return {
+            variable: f"{PLUGINS_SECRET}/{keys[name]}"
+            for name, variable in _PLUGINS_KEYS.items()
+            if keys.get(name) and variable in os.environ
+        }
+    wanted = [name for name in ("MLFLOW_TRACKING_URI", *CREDENTIALS) if name not in variables()]
+    return {name: f"{SECRET}/{name}" for name in wanted if name in os.environ}
 
 
 def pipeline_run() -> str:

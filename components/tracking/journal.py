@@ -17,7 +17,7 @@ Each line is an object with one key:
     {"model": {...}}                      a model to log and register, see ``log_model``
     {"summary": text}                     the step's result in a few words, for a person
     {"error": {...}}                      what went wrong, see ``log_error``
-    {"end": status}                       FINISHED or FAILED: the step has ended by itself
+    {"end": status}                       FINISHED or FAILED, KILLED where it was told to end
 """
 
 import json
@@ -217,12 +217,23 @@ def log_error(error: TriremeError, is_fatal: bool = True) -> None:
 
 
 def log_end(status: str) -> None:
-    """Records that the step has ended by itself, and was not killed.
+    """Records how the step has ended, before it could be killed.
 
     Args:
-        status: FINISHED or FAILED.
+        status: FINISHED, FAILED, or KILLED where it was told to end.
     """
     _append({"end": status})
+
+
+def summary_of(workspace: Path, step: str) -> str:
+    """Returns a step's result in a few words; empty where it has said none.
+
+    Args:
+        workspace: The run workspace.
+        step: The step's name.
+    """
+    said = (r["summary"] for r in reversed(read(workspace, step)) if "summary" in r)
+    return next(said, "")
 
 
 def end_of(workspace: Path, step: str) -> str:

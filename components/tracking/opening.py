@@ -1,8 +1,8 @@
 """Open the MLflow runs of a pipeline and its steps, where nobody else has opened them.
 
-``trireme run`` opens them here, and Kubeflow Pipelines' MLflow plugin there. On plain Argo nobody
-does: the first step opens that of the pipeline, whose id is in the run workspace from then on, and
-each step its own.
+``trireme run`` opens them here, and Kubeflow Pipelines' MLflow plugin there. On plain Argo, and
+where that plugin is off, nobody does: the first step opens that of the pipeline, whose id is in the
+run workspace from then on, and each step its own.
 """
 
 import json
@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 from components.errors import TrackingUnavailable
 from components.say import say
-from components.tracking import journal, machine
+from components.tracking import journal, machine, on_kubeflow
 from components.tracking.environment import TRACKER
+from components.tracking.store import reason_of
 from components.tracking.sync import log, patiently
 
 PIPELINE, RUN = "TRIREME_PIPELINE", "TRIREME_RUN"
@@ -22,6 +23,9 @@ PARAMETERS, TEXTS = "TRIREME_PARAMETERS", "TRIREME_TEXTS"
 """Variables of a step that opens its run itself: names of the pipeline and of the run; the
 pipeline's parameters as people fill them in on Argo, a JSON object; and the names of those that are
 texts. These are texts as they are, or where they begin with a quote JSON, as all others are."""
+
+OF_NO_NAME = "pipeline"
+"""The pipeline of a run that does not say which it is."""
 
 KIND = {"mlflow.experimentKind": "custom_model_development"}
 """The tag with which MLflow 3's UI shows an experiment's training, and not what is for prompts."""
@@ -84,6 +88,8 @@ def describe(run_id: str, pipeline: str, params: dict[str, Any]) -> None:
 
 def is_ours() -> bool:
     """Tells whether this step has to see to its MLflow run itself."""
+    if on_kubeflow.join():
+        os.environ[PIPELINE] = ""  # who opens the run asks for it
     given = {"MLFLOW_TRACKING_URI", PIPELINE} <= os.environ.keys()
     return given and TRACKER not in os.environ
 
@@ -91,18 +97,20 @@ def is_ours() -> bool:
 def open_step(step: str, workspace: Path) -> None:
     """Opens the run of this step, and that of its pipeline, and puts them into the environment.
 
-    A step that is started again goes on with its run. Where MLflow is away, the step's records
-    stay in the workspace, and the last step brings them.
+    A step that is started again goes on with its run. Where MLflow is away, or refuses, the step's
+    records stay in the workspace, and the last step brings them.
 
     Args:
         step: The step's name.
         workspace: The run workspace.
     """
+    from mlflow.exceptions import MlflowException
+
     try:
         whole = pipeline_run(workspace)
         run_id = step_run(step, workspace, whole)
-    except TrackingUnavailable as error:
-        say(f"warning: {error}")
+    except (TrackingUnavailable, MlflowException) as error:
+        say(f"warning: this step is not in MLflow: {reason_of(error)}")
         return
     os.environ |= {"MLFLOW_EXPERIMENT_ID": whole.experiment_id, "MLFLOW_RUN_ID": run_id}
 
@@ -162,6 +170,22 @@ def end_if_open(run_id: str, status: str) -> None:
         end(run_id, status)
 
 
+def forget_error(run_id: str) -> None:
+    """Takes away what an attempt has left that has failed, as another has succeeded.
+
+    Args:
+        run_id: Id of the run.
+
+    Raises:
+        TrackingUnavailable: MLflow is away.
+    """
+    from mlflow import MlflowClient
+
+    client = MlflowClient()
+    if "error" in patiently(lambda: client.get_run(run_id)).data.tags:
+        patiently(lambda: client.delete_tag(run_id, "error"))
+
+
 def pipeline_run(workspace: Path) -> Opened:
     """Returns the run of the pipeline, which the first step opens.
 
@@ -174,10 +198,11 @@ def pipeline_run(workspace: Path) -> Opened:
     file = workspace / "mlflow-run.json"
     if file.exists():
         return Opened(**json.loads(file.read_text()))
-    params = _parameters()
-    name = os.environ.get(RUN) or workspace.name
-    experiment = str(params.get("experiment", ""))
-    opened = open_pipeline(os.environ[PIPELINE], experiment, name, params)
+    pipeline, name, params = os.environ[PIPELINE], os.environ.get(RUN, ""), _parameters()
+    if not pipeline:
+        pipeline, name, params = on_kubeflow.told(OF_NO_NAME)
+    experiment = str(params.get("experiment") or "")
+    opened = open_pipeline(pipeline, experiment, name or workspace.name, params)
     try:
         with file.open("x") as new:
             new.write(json.dumps(opened._asdict()))

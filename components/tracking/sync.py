@@ -11,8 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from components.errors import StepFailed, TrackingUnavailable
+from components.errors import StepFailed, TrackingRefused, TrackingUnavailable
 from components.tracking import journal
+from components.tracking.environment import SECRET
 from components.tracking.store import reason_of
 
 if TYPE_CHECKING:
@@ -88,13 +89,19 @@ def patiently(call: Callable[[], Any]) -> Any:
 
     Raises:
         TrackingUnavailable: The server did not answer in this time.
-        mlflow.exceptions.MlflowException: It answered, and refused.
+        TrackingRefused: It does not accept these credentials, if any.
+        mlflow.exceptions.MlflowException: It answered, and refused something else.
     """
     started, pause = time.monotonic(), 0.5
     while True:
         try:
             return call()
         except Exception as error:
+            if (status := _status(error)) in (401, 403):
+                raise TrackingRefused(
+                    f"the MLflow tracking server does not allow this ({status}); are its user and "
+                    f"password, or token, in the Secret {SECRET} or the environment?"
+                ) from None
             if not _is_away(error):
                 raise
             if time.monotonic() + pause > started + _patience:
@@ -105,15 +112,24 @@ def patiently(call: Callable[[], Any]) -> Any:
         pause = min(2 * pause, 10.0)
 
 
-def _is_away(error: Exception) -> bool:
-    """Tells 5xx and no answer at all, which are worth another try, from a refusal."""
+def _status(error: Exception) -> int:
+    """Returns the status of the server's answer; 0 where it is not that."""
     from mlflow.exceptions import MlflowException
-    from requests import HTTPError, RequestException
+    from requests import HTTPError
 
     if isinstance(error, MlflowException):
-        return bool(error.get_http_status_code() >= 500)
+        return int(error.get_http_status_code())
     if isinstance(error, HTTPError) and error.response is not None:
-        return bool(error.response.status_code >= 500)
+        return int(error.response.status_code)
+    return 0
+
+
+def _is_away(error: Exception) -> bool:
+    """Tells 5xx and no answer at all, which are worth another try, from a refusal."""
+    from requests import RequestException
+
+    if status := _status(error):
+        return status >= 500
     # A database as the store, where not even taking a call back succeeds; not every image has it.
     database = sys.modules.get("sqlalchemy.exc")
     if database and isinstance(error, database.OperationalError):

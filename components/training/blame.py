@@ -19,12 +19,6 @@ _PEER_LOST = re.compile(
 _TORCHRUN = re.compile(r"E\d{4} .* torch/distributed/elastic/")
 
 
-class Cancelled(JobFailed):
-    """The job was stopped before its end by a person or a signal."""
-
-    exit_status = 143
-
-
 class TimeLimitReached(JobFailed):
     """The job had run as long as it may."""
 

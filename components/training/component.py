@@ -91,6 +91,7 @@ def train(
             time_limit=time_limit,
             more=job,
             tracking=environment.variables(),
+            credentials=environment.credentials(),
             start=start,
         )
         later = evaluation.get("entrypoint", "")

@@ -3,7 +3,7 @@
 import hashlib
 import json
 
-from components.tracking.environment import VARIABLES
+from components.tracking.environment import CREDENTIALS, VARIABLES
 from components.training.description.job import TrainingJob
 
 TAG = "training.inputs"
@@ -17,6 +17,7 @@ OF_THE_RUN = {
     "data_dir",
     "checkpoint_dir",
     "model_dir",
+    "secret_env",
     "time_limit",
     "queued_limit",
     "starting_limit",
@@ -31,8 +32,10 @@ def inputs_of(job: TrainingJob) -> str:
         job: The job.
     """
     fields = job.model_dump(mode="json", exclude=OF_THE_RUN, exclude_defaults=True)
-    ours = (*VARIABLES, WARM_START)
+    ours = (*VARIABLES, *CREDENTIALS, WARM_START)
     fields["env"] = {name: value for name, value in job.env.items() if name not in ours}
+    secret = {name: place for name, place in job.secret_env.items() if name not in ours}
+    fields |= {"secret_env": secret} if secret else {}
     return short(json.dumps(fields, sort_keys=True))
 
 

@@ -67,6 +67,7 @@ def prepare(
     more: dict[str, Any],
     images: dict[str, str] | None = None,
     tracking: dict[str, str] | None = None,
+    credentials: dict[str, str] | None = None,
     start: str = "",
 ) -> TrainingJob:
     """Describes the training job of a run.
@@ -90,6 +91,7 @@ def prepare(
         more: Further fields of the description; none of ``OWN``.
         images: What is pulled for Trireme's own images, by their names; none: themselves.
         tracking: Variables that lead the program to its MLflow run.
+        credentials: Where its variables for MLflow are that are secret, as ``secret_env``.
         start: What it may start from: what an earlier training left in MODEL_DIR; empty for none.
 
     Raises:
@@ -126,6 +128,12 @@ def prepare(
     }
     if parameter_servers:
         fields["replicas"] = {"chief": {}, "ps": {"count": parameter_servers}}
+    said = more.get("env")
+    fields["secret_env"] = {
+        name: place
+        for name, place in (credentials or {}).items()
+        if not (isinstance(said, dict) and name in said)
+    }
     both = merged(fields, more)
     replicas = both.get("replicas")
     worker = replicas.get("worker") if isinstance(replicas, dict) else None

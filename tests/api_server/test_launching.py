@@ -5,8 +5,8 @@ from threading import Thread
 import pytest
 from player import ROLES, Player, manifests
 
-from components.errors import InputError, JobFailed
-from components.training.blame import Cancelled, TimeLimitReached
+from components.errors import Cancelled, InputError, JobFailed
+from components.training.blame import TimeLimitReached
 from components.training.cluster import following, jobs, reasons, submission
 from components.training.cluster.refusals import Invalid, NotFound
 from components.training.cluster.resources import PODS, kind_of, resource_of

@@ -6,7 +6,7 @@ import socket
 import mlflow
 import pytest
 
-from components.errors import StepFailed
+from components.errors import Cancelled, StepFailed
 from components.finish.finishing import finish
 from components.step import step
 from components.tracking import journal, sync
@@ -86,6 +86,7 @@ def test_the_first_step_opens_the_pipelines_run_and_each_its_own(argo, tmp_path)
     assert set(steps) == {"checkout", "train", "finish"}
     assert {run.info.status for run in steps.values()} == {"FINISHED"}
     assert steps["train"].data.metrics == {"loss": 0.5}
+    assert "error" not in {**steps["train"].data.tags, **whole.data.tags}
 
 
 def test_what_mlflow_was_away_for_is_recorded_in_the_end(argo, tmp_path, monkeypatch):
@@ -102,3 +103,43 @@ def test_what_mlflow_was_away_for_is_recorded_in_the_end(argo, tmp_path, monkeyp
     assert whole.info.status == "FAILED"
     assert whole.data.tags["git.commit"] == "abc"
     assert (steps["checkout"].info.status, steps["finish"].info.status) == ("FINISHED", "FINISHED")
+
+
+def test_a_server_that_lets_nobody_in_is_one_warning_and_no_wait(
+    argo, tmp_path, monkeypatch, capsys
+):
+    from mlflow.exceptions import MlflowException
+    from mlflow.protos.databricks_pb2 import UNAUTHENTICATED
+
+    def refuse(*_, **__):
+        raise MlflowException("You are not authenticated", error_code=UNAUTHENTICATED)
+
+    monkeypatch.setattr(mlflow.MlflowClient, "get_experiment_by_name", refuse)
+    run_step("checkout", tmp_path)
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "warning: this step is not in MLflow: the MLflow tracking server does not" in said
+    assert "(401)" in said and "trireme-mlflow" in said
+
+
+def test_a_step_that_was_told_to_end_is_killed_in_mlflow_and_not_failed(argo, tmp_path):
+    def be_cancelled():
+        raise Cancelled("the job was cancelled")
+
+    with pytest.raises(SystemExit) as ended:
+        run_step("train", tmp_path, be_cancelled)
+    assert ended.value.code == 143
+    _, steps = runs(argo)
+    assert steps["train"].info.status == "KILLED"
+    assert journal.end_of(tmp_path, "train") == "KILLED"
+
+
+def test_a_step_leaves_its_result_as_the_last_words_of_its_container(
+    tmp_path, untracked, monkeypatch
+):
+    log = tmp_path / "termination-log"
+    log.touch()
+    monkeypatch.setattr("components.step.TERMINATION_LOG", log)
+    with step("evaluate", str(tmp_path)):
+        journal.summarize("not exported: too bad")
+    assert log.read_text() == "not exported: too bad"

@@ -7,6 +7,7 @@ import signal
 import socket
 import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import metrics
 import pytest
@@ -114,3 +115,33 @@ def test_they_are_kept_in_the_time_that_is_left_after_sigterm(no_server, tmp_pat
     assert kept(tmp_path) == [("loss", 0.5, 1)]
     unsent.thread.join(60)
     assert not unsent.thread.is_alive()
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_a_server_that_refuses_them_is_not_waited_for(
+    no_server, tmp_path, monkeypatch, capsys, status
+):
+    asked = []
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_POST(self):
+            asked.append(self.path)
+            self.send_error(status)
+
+        def log_message(self, *_):
+            return
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        # Others in this process may have set another one, which wins over the variable.
+        monkeypatch.setattr("mlflow.tracking._tracking_service.utils._tracking_uri", None)
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.server_port}")
+        unsent = metrics.Metrics(tmp_path, "checkpoint", patience=math.inf)
+        unsent.log(1, loss=0.5)
+        unsent.close()  # would wait for ever
+        server.shutdown()
+        thread.join()
+    assert kept(tmp_path) == [("loss", 0.5, 1)]
+    assert len(asked) == 1
+    assert capsys.readouterr().out.count(f"MLflow refuses metrics ({status})") == 1

@@ -18,6 +18,8 @@ from typing import Any
 
 GRACE = 15.0  # seconds of the 30 that a pod has after SIGTERM; the others are for what comes next
 
+REFUSED = (400, 401, 403, 404)  # what a server answers that will not take them later, either
+
 # https://github.com/kubernetes/kubernetes/blob/v1.31.0/pkg/kubelet/kubelet_pods.go
 HOSTS = Path("/etc/hosts")
 IN_A_POD = "# Kubernetes-managed hosts file"  # at its start; a variable would not pass through SSH
@@ -86,7 +88,8 @@ class Metrics:
     """Sends metrics to the MLflow run of the environment, from a thread of its own.
 
     Training never waits for the tracking server: what it does not take is kept and sent again,
-    at the end too, for ``patience`` seconds; what is still left then is written to a file.
+    at the end too, for ``patience`` seconds; what is still left then is written to a file. One that
+    refuses them is not asked again.
     Where METRICS_PORT is set, Prometheus can fetch them, too.
 
     Args:
@@ -99,7 +102,7 @@ class Metrics:
         self.unsent = checkpoints / "metrics-unsent.json"
         self.patience, self.limit = patience, math.inf
         self.waiting: list[dict[str, Any]] = []
-        self.closed = threading.Event()
+        self.closed, self.refused = threading.Event(), False
         self.thread = threading.Thread(target=self._send, daemon=True)
         if os.environ.get("MLFLOW_RUN_ID"):
             self.thread.start()
@@ -123,7 +126,7 @@ class Metrics:
         give_up = time.monotonic() + self.patience
         while self.thread.is_alive() and time.monotonic() < min(give_up, self.limit):
             self.thread.join(0.1)  # no longer: SIGTERM may leave less time meanwhile
-        if self.thread.is_alive() and self.waiting:
+        if (self.thread.is_alive() or self.refused) and self.waiting:
             self.unsent.parent.mkdir(parents=True, exist_ok=True)
             self.unsent.write_text(json.dumps(self.waiting))
             self.waiting.clear()  # with which the thread ends
@@ -145,6 +148,11 @@ class Metrics:
                 del self.waiting[: len(batch)]
                 away = False
             except Exception as error:
+                status = getattr(error, "get_http_status_code", lambda: 0)()
+                if status in REFUSED:
+                    print(f"MLflow refuses metrics ({status}); none are sent to it", flush=True)
+                    self.refused = True
+                    return
                 if not away:  # without the message, which can hold a password of the server's URL
                     print(f"metrics wait for MLflow: {type(error).__name__}", flush=True)
                 away = True

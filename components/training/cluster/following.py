@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from components.errors import JobFailed
-from components.training.blame import Cancelled, TimeLimitReached
+from components.errors import Cancelled, JobFailed
+from components.training.blame import TimeLimitReached
 from components.training.cluster import pods, reasons
 from components.training.cluster.connection import Cluster
 from components.training.cluster.replicas import Replica, Replicas

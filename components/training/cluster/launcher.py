@@ -5,9 +5,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from components.errors import TriremeError
+from components.errors import Cancelled, TriremeError
 from components.signals import TOLD_TO_END, handled
-from components.training.blame import Cancelled
 from components.training.cluster import submission
 from components.training.cluster.connection import Cluster
 from components.training.cluster.following import Following, Limits

@@ -234,7 +234,8 @@ class Tracking(Part):
     """Where the program finds MLflow."""
 
     uri: TrackingUri
-    """MLflow's tracking URI, without a password: MLFLOW_TRACKING_PASSWORD goes in secret_env."""
+    """MLflow's tracking URI, without a password: that is MLFLOW_TRACKING_PASSWORD in the Secret
+    trireme-mlflow, if there is one, or in secret_env."""
 
     experiment: str | None = None
     """Name of the experiment."""

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from components.errors import JobFailed
+from components.errors import Cancelled, JobFailed
 from components.signals import from_a_terminal, handled
-from components.training.blame import Cancelled, TimeLimitReached, last_lines
+from components.training.blame import TimeLimitReached, last_lines
 from components.training.kinds import MPIJOB, PYTORCHJOB
 from components.training.local import cause, environment, mpi, policy
 from components.training.local.isolation import Isolated

@@ -6,6 +6,7 @@ from typing import Any
 from components import secrets
 from components.errors import InputError
 from components.images import BASE, USER
+from components.tracking.environment import CREDENTIALS, SECRET
 from components.training.description.fields import Replica
 from components.training.description.job import TrainingJob
 from components.training.description.rules import GPU, MANAGED_BY
@@ -128,6 +129,9 @@ def environment(job: TrainingJob) -> list[dict[str, Any]]:
     entries = {name: {"name": name, "value": literal(value)} for name, value in values.items()}
     # A name that is there twice would be refused.
     entries |= {name: _from_secret(name, key) for name, key in job.secret_env.items()}
+    if job.tracking:
+        for name in CREDENTIALS:
+            entries.setdefault(name, _from_secret(name, f"{SECRET}/{name}", optional=True))
     return list(entries.values())
 
 
@@ -277,6 +281,7 @@ def _gang(job: TrainingJob) -> dict[str, Any]:
     return policy
 
 
-def _from_secret(name: str, key: str) -> dict[str, Any]:
+def _from_secret(name: str, key: str, *, optional: bool = False) -> dict[str, Any]:
     secret, _, entry = key.partition("/")
-    return {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": entry}}}
+    source = {"name": secret, "key": entry} | ({"optional": True} if optional else {})
+    return {"name": name, "valueFrom": {"secretKeyRef": source}}

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 from hera.workflows import WorkflowTemplate
 
+from components.tracking.environment import SECRET
 from components.training.cluster.checks import Finding, Verdict
 from components.training.cluster.connection import Cluster
 from components.training.cluster.refusals import Refused
 from components.training.cluster.resources import WORKFLOWS, Resource
 from components.training.manifests.references import Needed
 from pipelines.plan import Plan
-from pipelines.targets.argo import tracking
 from pipelines.targets.argo.workflows import TEMPLATES
 
 TASK_RESULTS = Resource("argoproj.io", "v1alpha1", "workflowtaskresults")
@@ -29,7 +29,7 @@ def on_argo(plan: Plan, service_account: str) -> Plan:
         plan,
         needed=[
             Needed("ServiceAccount", service_account),
-            Needed("Secret", tracking.SECRET, optional=True),
+            Needed("Secret", SECRET, optional=True),
             *plan.needed,
         ],
         rights=[

@@ -14,6 +14,8 @@ from hera.workflows.service import WorkflowsService
 
 from components.errors import InputError, TriremeError
 from components.training.cluster.connection import Cluster
+from components.training.cluster.resources import WORKFLOWS
+from pipelines.targets import workspaces
 from pipelines.targets.argo import workflows
 
 PATIENCE = 30.0  # seconds for an answer
@@ -40,13 +42,15 @@ def retry(cluster: Cluster, name: str) -> None:
         name: Its name.
 
     Raises:
-        InputError: There is none, it has not failed, or there is no server that could be asked.
+        InputError: There is none, it has not failed, its workspace is gone, or there is no server
+            that could be asked.
         TriremeError: The server does not do it.
     """
     state = workflows.find(cluster, name).state
     if state not in _FAILED:
         raise InputError(f"run {name}: only one that has failed can be tried again; it is {state}")
     address = _address(name, cluster.namespace)
+    workspaces.check(cluster, cluster.get(WORKFLOWS, name, cluster.namespace), name)
     try:
         _ask(address, name, cluster.namespace)
     except (Unauthorized, Forbidden) as error:

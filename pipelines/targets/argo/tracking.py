@@ -8,11 +8,9 @@ from typing import Any
 
 from hera.workflows import models
 
+from components.tracking.environment import SECRET
 from components.tracking.opening import PARAMETERS, PIPELINE, RUN, TEXTS
 from pipelines.targets.argo.expressions import Value, member, native, to_json
-
-SECRET = "trireme-mlflow"
-"""Holds MLFLOW_TRACKING_URI and what else leads to the server; there need not be one."""
 
 
 def add(

@@ -19,6 +19,7 @@ from components.training.cluster.refusals import NotFound
 from components.training.cluster.resources import WORKFLOWS, Resource
 from pipelines.catalog import Pipeline
 from pipelines.targets.argo.loops import ROUND
+from pipelines.targets.argo.outputs import EXECUTOR_OUTPUT
 from pipelines.targets.argo.rendering import PIPELINE, VERSION, as_given
 
 TEMPLATES = Resource("argoproj.io", "v1alpha1", "workflowtemplates")
@@ -41,6 +42,7 @@ class Step:
         state: How it is.
         seconds: How long it has taken.
         message: What Argo says of it.
+        result: Where it has decided that nothing is exported, that and why.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Step:
     state: str
     seconds: float
     message: str
+    result: str = ""
 
 
 @dataclass(frozen=True)
@@ -181,9 +184,20 @@ def _steps(status: dict[str, Any]) -> list[Step]:
             _STATES.get(node.get("phase", ""), node.get("phase", "").lower()),
             _took(node),
             node.get("message", ""),
+            _result(node),
         )
         for node in pods
     ]
+
+
+def _result(node: dict[str, Any]) -> str:
+    """Returns what the gate has refused, as ``components.evaluation.component`` returns it."""
+    for output in (node.get("outputs") or {}).get("parameters") or []:
+        if output["name"] == EXECUTOR_OUTPUT:
+            values = json.loads(output.get("value") or "{}").get("parameterValues", {})
+            if values.get("passed") is False and values.get("reason"):
+                return f"not exported: {values['reason']}"
+    return ""
 
 
 def _took(timed: dict[str, Any]) -> float:

@@ -27,6 +27,15 @@ def name_of(pipeline: str, arguments: dict[str, Any]) -> str:
     return name
 
 
+def for_mlflow(name: str) -> dict[str, Any]:
+    """Returns what Kubeflow Pipelines' MLflow plugin is told, which else has one for all runs.
+
+    Args:
+        name: The experiment's name.
+    """
+    return {"plugins_input": {"mlflow": {"experiment_name": name}}}
+
+
 def ensure(connection: Connection, name: str) -> str:
     """Returns the id of an experiment, which is made if it is not there.
 

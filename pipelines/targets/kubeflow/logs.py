@@ -35,13 +35,13 @@ def logs(cluster: Cluster, run: Run, steps: list[str], step: str, on_line: OnLin
         Refused: The API server does not show them to this user.
     """
     pod_logs.check(step, steps)
-    pods = _pods(cluster, run, steps)
-    if not pods:
+    found = pods(cluster, run, steps)
+    if not found:
         raise InputError(
             f"run {run.name} has no pods in namespace {cluster.namespace}: either no step has "
             f"started, or they are gone; what is left of them is at {run.page}"
         )
-    wanted = [(name, pod) for name, pod in pods if pod_logs.is_of(name, step)]
+    wanted = [(name, pod) for name, pod in found if pod_logs.is_of(name, step)]
     pod_logs.read(cluster, wanted, on_line)
 
 
@@ -76,18 +76,24 @@ def follow(
     def look() -> tuple[bool, list[tuple[str, dict[str, Any]]]]:
         has_ended = runs.get(connection, run.id).state in ENDED
         return has_ended, [
-            each for each in _pods(cluster, run, steps) if pod_logs.is_of(each[0], step)
+            each for each in pods(cluster, run, steps) if pod_logs.is_of(each[0], step)
         ]
 
     pod_logs.follow(cluster, look, on_line)
 
 
-def _pods(cluster: Cluster, run: Run, steps: list[str]) -> list[tuple[str, dict[str, Any]]]:
-    """Returns the pods that do a step's work, with its name and turn, the oldest first."""
+def pods(cluster: Cluster, run: Run, steps: list[str]) -> list[tuple[str, dict[str, Any]]]:
+    """Returns the pods that do a step's work, with its name and turn, the oldest first.
+
+    Args:
+        cluster: As for ``logs``.
+        run: The run.
+        steps: As for ``logs``.
+    """
     listing = cluster.list(PODS, cluster.namespace, labelSelector=f"{RUN}={run.id}")
-    pods = sorted(listing["items"], key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
+    found = sorted(listing["items"], key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
     named = [
         (nodes.step_of((pod["metadata"].get("annotations") or {}).get(NODE, "")), pod)
-        for pod in pods
+        for pod in found
     ]
     return [(name, pod) for name, pod in named if without_index(name) in steps]

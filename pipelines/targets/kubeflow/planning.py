@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
 from components.errors import InputError
+from components.tracking.environment import SECRET
 from pipelines import schedule_plans
 from pipelines.schedules import LATEST, PINNED, Schedule
 from pipelines.targets.kubeflow import (
@@ -15,6 +16,11 @@ from pipelines.targets.kubeflow import (
 )
 from pipelines.targets.kubeflow.connection import Connection
 from pipelines.targets.kubeflow.recurring import Recurring, Trigger
+
+WITHOUT_THE_PLUGIN = (
+    f"Kubeflow's MLflow plugin does not record its runs, which would lose their parameters; the "
+    f"Secret {SECRET} does, and the plugin with version {LATEST}"
+)
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,7 @@ def plan(connection: Connection, order: Order) -> Plan:
         wanted,
         found,
         _fitting(wanted, found),
+        notes=[] if wanted.is_for_the_plugin else [WITHOUT_THE_PLUGIN],
     )
 
 

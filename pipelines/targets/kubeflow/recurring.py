@@ -11,7 +11,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from components.errors import InputError
-from pipelines.schedules import Schedule
+from pipelines.schedules import LATEST, Schedule
+from pipelines.targets.kubeflow import experiments
 from pipelines.targets.kubeflow.connection import Connection
 
 DESCRIPTION_LIMIT = 255  # letters that Kubeflow Pipelines keeps
@@ -57,11 +58,23 @@ class Trigger:
             "concurrency": schedule.concurrency,
         } | {f"params.{name}": value for name, value in sorted(schedule.params.items())}
 
-    def body(self, experiment_id: str, *, enabled: bool, in_the_end: bool) -> dict[str, Any]:
+    @property
+    def is_for_the_plugin(self) -> bool:
+        """Whether Kubeflow Pipelines' MLflow plugin can record its runs.
+
+        2.17 makes a recurring run that says anything to a plugin without its parameters, if it has
+        a version of its own (CreateJob in backend/src/apiserver/resource/resource_manager.go).
+        """
+        return not (self.schedule.version != LATEST and self.schedule.params)
+
+    def body(
+        self, experiment: str, experiment_id: str, *, enabled: bool, in_the_end: bool
+    ) -> dict[str, Any]:
         """Returns the recurring run to be made.
 
         Args:
-            experiment_id: What its runs belong to.
+            experiment: Name of the experiment that its runs belong to.
+            experiment_id: Its id.
             enabled: Whether it runs from the beginning.
             in_the_end: Whether it is to run when all is done.
         """
@@ -73,7 +86,7 @@ class Trigger:
         reference = {"pipeline_id": self.pipeline_id}
         if self.version_id:
             reference["pipeline_version_id"] = self.version_id
-        return {
+        body = {
             "display_name": schedule.name,
             "description": description(schedule, paused=not in_the_end),
             "pipeline_version_reference": reference,
@@ -84,6 +97,7 @@ class Trigger:
             "no_catchup": not schedule.catch_up,
             "experiment_id": experiment_id,
         }
+        return body | (experiments.for_mlflow(experiment) if self.is_for_the_plugin else {})
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from google.protobuf import json_format
 from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec
 
 from components.errors import InputError
+from components.tracking.environment import SECRET
 from pipelines.targets.kubeflow import experiments, reading
 from pipelines.targets.kubeflow.connection import Connection
 from pipelines.targets.kubeflow.reading import ENDED, Run
@@ -47,13 +48,30 @@ def start(
             "pipeline_version_id": version.id,
         },
         "runtime_config": {"parameters": parameters},
-    }
+    } | experiments.for_mlflow(experiment)
     made = connection.ask(
         "runs.run_service_create_run",
         run=body,
         happened=lambda: next(iter(_named(connection, name)), None),
     )
     return reading.run(connection, made)
+
+
+def record_of(run: Run) -> str:
+    """Says who records a new run in MLflow, where that is not Kubeflow Pipelines' plugin.
+
+    Args:
+        run: The run, as the server has made it.
+    """
+    said = (run.source.plugins_output or {}).get("mlflow")
+    if said is None:
+        return (
+            "Kubeflow's MLflow plugin is off: the run is recorded if its namespace has a Secret "
+            f"{SECRET} with MLFLOW_TRACKING_URI, and otherwise not"
+        )
+    if said.state == "PLUGIN_FAILED":
+        return f"Kubeflow's MLflow plugin does not record the run: {said.state_message}"
+    return ""
 
 
 def get(connection: Connection, run_id: str) -> Run:
@@ -129,11 +147,23 @@ def retry(connection: Connection, run: Run) -> None:
     Raises:
         InputError: It has not ended, or there is nothing to try again.
     """
+    check_retry(run)
+    _change(connection, run, "retry", lambda state: state not in ENDED)
+
+
+def check_retry(run: Run) -> None:
+    """Refuses to try a run again that has not failed.
+
+    Args:
+        run: The run.
+
+    Raises:
+        InputError: It has not.
+    """
     if run.state not in ("FAILED", "KILLED"):
         raise InputError(
             f"run {run.name}: only one that has failed can be tried again; it is {run.state}"
         )
-    _change(connection, run, "retry", lambda state: state not in ENDED)
 
 
 def all_steps(connection: Connection, run: Run) -> dict[str, list[Part]]:

@@ -3,14 +3,16 @@
 A recurring run cannot be changed, only paused, resumed and deleted, so one that differs is
 replaced: the new one is made at rest, the old one paused, the new one resumed, the old one deleted.
 At no moment do both run, though a time that comes while they change places may be run by either, or
-by one after the other. As long as there are two, the change was broken off: applying the schedule
-again, the same or another, ends with one.
+by one after the other. Runs that the old one has started go on. As long as there are two, the
+change was broken off: applying the schedule again, the same or another, ends with one.
 """
 
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
 from typing import Any
+
+import kfp_server_api
 
 from components.errors import InputError
 from pipelines import cron
@@ -143,6 +145,7 @@ def _create(connection: Connection, plan: Plan) -> Recurring:
         schedule = wanted.schedule.model_copy(update={"version": version.name})
         wanted = Trigger(schedule, wanted.cron, version.pipeline_id, version.id)
     body = wanted.body(
+        order.experiment,
         experiments.ensure(connection, order.experiment),
         enabled=plan.runs and not plan.found,
         in_the_end=plan.runs,
@@ -166,5 +169,10 @@ def _enable(connection: Connection, found: Recurring, enabled: bool) -> None:
 
 
 def _delete(connection: Connection, found: Recurring) -> None:
+    """Deletes a recurring run alone: it owns the Workflows of its runs, which would go with it."""
     with suppress(NotFound):  # by somebody else, or by a request whose answer was lost
-        connection.ask(f"{SERVICE}delete_recurring_run", recurring_run_id=found.id)
+        connection.ask(
+            f"{SERVICE}delete_recurring_run",
+            recurring_run_id=found.id,
+            propagation_policy=kfp_server_api.V2beta1DeletePropagationPolicy.ORPHAN,
+        )

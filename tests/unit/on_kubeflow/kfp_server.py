@@ -72,6 +72,9 @@ class KubeflowServer:
         slow_to_end: Whether a run that is terminated takes long enough for its history to say so.
         on_look: Called once, when somebody looks at a run next.
         seen: Method and path of each request, and its headers.
+        without_parameters: Names of recurring runs whose runs would get no parameters.
+        mlflow: What the MLflow plugin has to say of a new run; None: it is off.
+        destroyed: Ids of the runs whose Workflows were deleted with a recurring run.
         most_active: How many recurring runs have been enabled at once.
     """
 
@@ -87,6 +90,9 @@ class KubeflowServer:
     experiments: dict[str, dict[str, Any]] = field(default_factory=dict)
     runs: dict[str, dict[str, Any]] = field(default_factory=dict)
     recurring: dict[str, dict[str, Any]] = field(default_factory=dict)
+    without_parameters: list[str] = field(default_factory=list)
+    mlflow: dict[str, str] | None = field(default_factory=lambda: {"state": "PLUGIN_SUCCEEDED"})
+    destroyed: list[str] = field(default_factory=list)
     most_active: int = 0
     clock: int = 1_800_000_000
 
@@ -218,6 +224,7 @@ class KubeflowServer:
             "created_at": self.now(),
             "finished_at": NEVER,
             "runtime_config": {"parameters": kept},
+            "plugins_output": {"mlflow": self.mlflow} if self.mlflow else {},
             "left": list(self.states),
         }
         self.runs[run_id] = run
@@ -289,6 +296,10 @@ class KubeflowServer:
             version = max(mine, key=lambda each: each["created_at"])
         parameters = _as_kept((body.get("runtime_config") or {}).get("parameters", {}))
         _check_parameters(version["pipeline_spec"], parameters)
+        if reference.get("pipeline_version_id") and body.get("plugins_input"):
+            # As 2.17 (CreateJob in resource_manager.go): its runs are made without them. The
+            # server itself goes on showing them.
+            self.without_parameters.append(body["display_name"])
         made = self._keep(
             self.recurring,
             "recurring_run_id",
@@ -318,6 +329,12 @@ class KubeflowServer:
         _know(query, "propagation_policy")
         self._get(self.recurring, id, "Job")
         del self.recurring[id]
+        if query.get("propagation_policy") != "ORPHAN":
+            # As 2.17: a ScheduledWorkflow is the owner of its runs' Workflows (resource_manager.go,
+            # CreateRun), and Kubernetes deletes those in the background.
+            self.destroyed += [
+                run_id for run_id, run in self.runs.items() if run.get("recurring_run_id") == id
+            ]
         return {}
 
     def _switch(self, recurring: dict[str, Any], is_on: bool) -> None:

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 THERE = ("--target", "kfp")
+NOT_THERE = {"kind": "Status", "reason": "NotFound", "code": 404, "details": {"name": "x"}}
 
 
 class ApiServer(BaseHTTPRequestHandler):
@@ -19,10 +20,38 @@ class ApiServer(BaseHTTPRequestHandler):
 
     pods: list[dict]
     logs: dict[str, list[str]]
+    workflows: list[dict]
+    claims: list[str]
+    asked: list[tuple[str, dict]]
+
+    def do_DELETE(self):
+        self._take()
+
+    def do_PATCH(self):
+        self._take()
+
+    def _take(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.asked.append((f"{self.command} {self.path}", json.loads(body)))
+        self._answer(200, "{}")
+
+    def _answer(self, status, answer):
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(answer.encode())))
+        self.end_headers()
+        self.wfile.write(answer.encode())
 
     def do_GET(self):
         url = urlsplit(self.path)
         query = {key: values[0] for key, values in parse_qs(url.query).items()}
+        if url.path.endswith("/workflows"):
+            self._answer(200, json.dumps({"items": self.workflows}))
+            return
+        if "/persistentvolumeclaims/" in url.path:
+            is_there = url.path.rpartition("/")[2] in self.claims
+            self._answer(200 if is_there else 404, json.dumps(NOT_THERE))
+            return
         before, _, after = url.path.rpartition("/pods")
         namespace, name = before.rpartition("/")[2], after.split("/")
         mine = [pod for pod in self.pods if pod["metadata"]["namespace"] == namespace]
@@ -33,11 +62,7 @@ class ApiServer(BaseHTTPRequestHandler):
             stamped = [(f"2026-01-01T00:00:{n:02d}", line) for n, line in lines]
             new = [each for each in stamped if each[0] >= query.get("sinceTime", "").rstrip("Z")]
             answer = "".join(f"{stamp}.5Z {line}\n" for stamp, line in new)
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(answer.encode())))
-        self.end_headers()
-        self.wfile.write(answer.encode())
+        self._answer(200, answer)
 
     def _chosen(self, pods, query):
         for key, value in (query[each].split("=") for each in query if each.endswith("Selector")):
@@ -79,7 +104,7 @@ def pods(tmp_path, kubeflow, monkeypatch):
     """An API server that the KUBECONFIG leads to; returns its pods and their logs."""
 
     class Handler(ApiServer):
-        pods, logs = [], {}
+        pods, logs, workflows, claims, asked = [], {}, [], [], []
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
@@ -238,3 +263,77 @@ def test_a_run_that_has_ended_is_not_followed(trireme, pods, kubeflow, run):
     pods.pods.append(a_pod(run, "flow.root.train.executor", at=1))
     pods.logs["flow-root-train-executor"] = ["here"]
     assert trireme("logs", "-f", run["run_id"], *THERE)[1] == "[train] here\n"
+
+
+REFUSED = "not exported: held-out accuracy 0.9800 is below min_accuracy 0.9999; it is the first"
+
+
+def test_status_and_run_say_that_the_gate_has_refused_the_model(trireme, kubeflow, pods, run):
+    pod = a_pod(run, "flow.root.evaluate.executor", 1)
+    pod["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = REFUSED
+    pods.pods[:] = [pod]
+    run["run_details"] = {
+        "task_details": [{"display_name": "evaluate", "state": "SUCCEEDED", "run_id": "r"}]
+    }
+    status, output, _ = trireme("status", run["run_id"], *THERE)
+    assert (status, REFUSED in output) == (0, True)
+    kubeflow.states = [("SUCCEEDED", {"evaluate": "SUCCEEDED"})]
+
+    def its_pods():
+        pod["metadata"]["labels"]["pipeline/runid"] = list(kubeflow.runs)[-1]
+
+    kubeflow.on_look = its_pods
+    status, output, _ = trireme("run", "pytorch-training", *THERE)
+    assert (status, f"evaluate: {REFUSED}" in output) == (0, True)
+
+
+@pytest.fixture
+def failed(pods, kubeflow, run):
+    """A run that has failed, with its Workflow as Kubeflow Pipelines 2.17 leaves it."""
+    run["state"] = "FAILED"
+    names = {
+        "a": "flow.root.steps",
+        "b": "flow.root.steps.train",
+        "c": "flow.root.steps.onExit",
+        "d": "flow.root.steps.onExit.finish",
+    }
+    nodes = {key: {"id": key, "name": name, "children": []} for key, name in names.items()}
+    nodes["a"]["children"] = ["b", "c"]
+    nodes["c"]["children"] = ["d"]
+    spec = {"volumeClaimTemplates": [{"metadata": {"name": "kfp-workspace"}}]}
+    pods.workflows[:] = [{"metadata": {"name": "flow"}, "spec": spec, "status": {"nodes": nodes}}]
+    pods.claims[:] = ["flow-kfp-workspace"]
+    pods.pods[:] = [a_pod(run, names["b"], 1), a_pod(run, names["d"], 2)]
+    for pod in pods.pods:
+        pod["metadata"]["labels"]["workflows.argoproj.io/workflow"] = "flow"
+    return run
+
+
+def test_the_last_step_of_a_run_that_is_tried_again_runs_again(trireme, pods, failed):
+    status, output, errors = trireme("retry", failed["run_id"], *THERE)
+    assert (status, output, errors) == (0, f"{failed['display_name']} is tried again\n", "")
+    assert failed["state"] == "PENDING"
+    (deleted, _), (patched, body) = pods.asked
+    assert deleted.startswith(
+        "DELETE /api/v1/namespaces/kubeflow/pods/flow-root-steps-on-xit-finish"
+    )
+    assert patched.endswith("/workflows/flow")
+    assert body["status"]["nodes"] == {"a": {"children": ["b"]}, "c": None, "d": None}
+
+
+@pytest.mark.parametrize("gone", ["claims", "workflows"])
+def test_a_run_whose_workspace_is_gone_is_not_tried_again(trireme, pods, failed, gone):
+    getattr(pods, gone).clear()
+    status, _, errors = trireme("retry", failed["run_id"], *THERE)
+    assert (status, errors.count("\n"), failed["state"]) == (2, 1, "FAILED")
+    assert "cannot be tried again" in errors and "run the pipeline anew" in errors
+    assert pods.asked == []
+
+
+def test_without_a_cluster_to_ask_the_run_is_tried_again_and_a_note_says_what_is_not(
+    trireme, failed, monkeypatch
+):
+    monkeypatch.delenv("KUBECONFIG")
+    status, _, errors = trireme("retry", failed["run_id"], *THERE)
+    assert (status, failed["state"]) == (0, "PENDING")
+    assert "note: its last step, which tells the webhook, does not run again" in errors

@@ -50,6 +50,33 @@ def test_a_run_is_followed_to_its_end_in_the_words_of_a_run_here(trireme, kubefl
     assert not untracked.exists()
 
 
+@pytest.mark.parametrize(
+    ("given", "name"), [((), "pytorch-training"), (("-p", "experiment=ours"), "ours")]
+)
+def test_kubeflows_mlflow_plugin_is_told_the_experiment(trireme, kubeflow, given, name):
+    kubeflow.states = GOOD
+    status, output, _ = trireme(*RUN, *given)
+    assert kubeflow.only_run()["plugins_input"] == {"mlflow": {"experiment_name": name}}
+    assert (status, "note:" in output) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("mlflow", "said"),
+    [
+        (None, "plugin is off: the run is recorded if its namespace has a Secret trireme-mlflow"),
+        (
+            {"state": "PLUGIN_FAILED", "state_message": "no such host"},
+            "note: Kubeflow's MLflow plugin does not record the run: no such host",
+        ),
+    ],
+)
+def test_a_run_that_the_plugin_does_not_record_is_told_of(trireme, kubeflow, mlflow, said):
+    kubeflow.states, kubeflow.mlflow = GOOD, mlflow
+    status, output, _ = trireme(*RUN)
+    assert status == 0
+    assert said in output
+
+
 def test_what_is_run_is_the_version_that_was_uploaded(trireme, kubeflow):
     kubeflow.states = GOOD
     trireme("upload", "pytorch-training")

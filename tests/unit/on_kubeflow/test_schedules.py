@@ -72,6 +72,7 @@ def test_a_schedule_is_made_of_the_version_that_is_compiled(trireme, kubeflow, u
         f"version {version['name']}"
     )
     said = output.splitlines()
+    assert said.pop(1).startswith("  note: Kubeflow's MLflow plugin does not record its runs")
     assert said[:2] == ["pytorch-training is to be created", "  next in Asia/Shanghai:"]
     assert len([line for line in said if line.endswith("03:00:00+08:00")]) == 5
     assert said[7] == "pytorch-training created"
@@ -220,6 +221,43 @@ def test_show_and_delete(trireme, server):
         status, _, errors = trireme("schedule", command, "nightly")
         assert (status, errors.count("\n")) == (2, 1)
         assert "there is no schedule 'nightly'" in errors
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_told"),
+    [
+        ({"params": {"workers": 2, "experiment": "ours"}}, True),  # of the latest version
+        ({"version": "pinned", "params": {"workers": 2}}, False),
+        ({"version": "pinned"}, True),
+    ],
+)
+def test_parameters_of_a_schedule_arrive_and_the_plugin_is_told_what_it_can_be(
+    server, fields, is_told
+):
+    plan = apply(server, **fields)
+    name = fields.get("params", {}).get("experiment", "pytorch-training")
+    told = {"mlflow": {"experiment_name": name}} if is_told else None
+    assert only(server).get("plugins_input") == told
+    if "params" in fields:
+        assert server.without_parameters == []
+    assert ["plugin does not record its runs" in note for note in plan.notes] == (
+        [] if is_told else [True]
+    )
+    assert apply(server, **fields).verb == "unchanged"
+
+
+@pytest.mark.parametrize("change", ["another cron", "delete"])
+def test_runs_under_way_outlive_a_schedule_that_is_changed_or_deleted(trireme, server, change):
+    apply(server)
+    run = {"recurring_run_id": only(server)["recurring_run_id"], "state": "RUNNING"}
+    server.runs["under-way"] = run
+    if change == "delete":
+        assert trireme("schedule", "delete", "nightly")[0] == 0
+        assert server.recurring == {}
+    else:
+        apply(server, cron="0 4 * * *")
+        assert only(server)["recurring_run_id"] != run["recurring_run_id"]
+    assert server.destroyed == []
 
 
 def test_what_trireme_did_not_make_is_left_alone(trireme, server):

@@ -1,0 +1,89 @@
+"""A step on Kubeflow Pipelines where its MLflow plugin is off: it records by a Secret, as on Argo.
+
+The Secret ``trireme-mlflow`` is mounted into every step, if it is there. What run it is of, the
+first step reads in its Workflow, as the compiler of Kubeflow Pipelines 2.17 writes it:
+https://github.com/kubeflow/pipelines/tree/2.17.0/backend/src/v2/compiler/argocompiler
+"""
+
+import json
+import os
+from typing import Any, NamedTuple
+
+from components.errors import TriremeError, first_line
+from components.secrets import MOUNTS
+from components.tracking.environment import PLUGIN, TRACKER
+
+MOUNT = MOUNTS / "mlflow"
+"""Where steps have the Secret."""
+
+_RUN_NAME = "pipelines.kubeflow.org/run_name"
+
+
+class Told(NamedTuple):
+    """What a Workflow says of its run.
+
+    Attributes:
+        pipeline: The pipeline's name.
+        run: The run's name.
+        parameters: The pipeline's parameters.
+    """
+
+    pipeline: str
+    run: str
+    parameters: dict[str, Any]
+
+
+def join() -> bool:
+    """Puts what the Secret holds into the environment; returns whether there is anything to do.
+
+    There is not where somebody else sees to this step's record, as the plugin does.
+    """
+    if not (MOUNT / "MLFLOW_TRACKING_URI").is_file():
+        return False
+    if {TRACKER, PLUGIN, "MLFLOW_RUN_ID", "MLFLOW_TRACKING_URI"} & os.environ.keys():
+        return False
+    for file in MOUNT.iterdir():
+        if file.is_file():
+            os.environ.setdefault(file.name, file.read_text().strip())
+    return True
+
+
+def told(pipeline: str) -> Told:
+    """Returns what this pod's Workflow says of the run; little, where it may not be read.
+
+    Args:
+        pipeline: The pipeline's name, where it does not say.
+    """
+    from components.training.cluster.connection import Cluster
+    from components.training.cluster.owner import owners
+    from components.training.cluster.resources import WORKFLOWS
+
+    try:
+        cluster = Cluster()
+        (owner,) = owners(cluster)
+        workflow = cluster.get(WORKFLOWS, owner["name"], cluster.namespace)
+    except TriremeError as error:
+        print(f"warning: MLflow is not told the run's parameters: {first_line(error)}", flush=True)
+        return Told(pipeline, "", {})
+    return read(workflow, pipeline)
+
+
+def read(workflow: dict[str, Any], pipeline: str = "") -> Told:
+    """Returns what a Workflow says of its run.
+
+    Args:
+        workflow: The Workflow, as the API server has it.
+        pipeline: As for ``told``.
+    """
+    metadata = workflow["metadata"]
+    parameters: dict[str, Any] = {}
+    for template in workflow["spec"].get("templates", []):
+        args = template.get("container", {}).get("args", [])
+        if "--pipeline_name" in args[:-1]:
+            pipeline = args[args.index("--pipeline_name") + 1]
+        for task in template.get("dag", {}).get("tasks", []):
+            for given in task.get("arguments", {}).get("parameters", []):
+                if given["name"] == "runtime-config":
+                    parameters = json.loads(given["value"]).get("parameterValues", {})
+    name = (metadata.get("annotations") or {}).get(_RUN_NAME) or metadata["name"]
+    return Told(pipeline, name, parameters)

@@ -1,0 +1,78 @@
+"""Try a run on Kubeflow Pipelines again, its last step included.
+
+2.17 keeps each node of a Workflow that has succeeded (GenerateRetryExecution in
+backend/src/common/util/workflow.go), but for the exit handler of the Workflow itself. What a
+pipeline ends with is a hook of a task, though, so it would be taken for done: no webhook, no
+clean-up, and the record as the first attempt has left it. Its nodes are taken out of the Workflow
+once it runs again.
+"""
+
+from typing import Any
+
+from components.errors import InputError, TriremeError, first_line
+from components.training.cluster.connection import PATIENCE_OF_A_PERSON, Cluster
+from components.training.cluster.resources import PODS, WORKFLOWS
+from pipelines.targets import workspaces
+from pipelines.targets.kubeflow import runs
+from pipelines.targets.kubeflow.connection import Connection
+from pipelines.targets.kubeflow.logs import RUN
+from pipelines.targets.kubeflow.reading import Run
+from pipelines.targets.pod_logs import NODE
+
+HOOK = ".onExit"
+"""What the names of an exit handler's nodes have after that of its task."""
+
+
+def retry(connection: Connection, context: str, run: Run) -> str:
+    """Has a run tried again; returns what a person should know of it, if there is anything.
+
+    Args:
+        connection: The server.
+        context: A context of the KUBECONFIG; empty for its current.
+        run: The run.
+
+    Raises:
+        InputError: It has not failed, or what its steps have left is gone.
+    """
+    runs.check_retry(run)
+    try:
+        namespace = connection.namespace or "kubeflow"
+        cluster = Cluster(namespace, context=context or None, patience=PATIENCE_OF_A_PERSON)
+        found = cluster.list(WORKFLOWS, namespace, labelSelector=f"{RUN}={run.id}")["items"]
+    except TriremeError as error:
+        runs.retry(connection, run)
+        return f"its last step, which tells the webhook, does not run again: {first_line(error)}"
+    if not found:
+        raise InputError(
+            f"run {run.name}: cannot be tried again, for its Workflow is gone from namespace "
+            f"{namespace}, and its workspace with it; run the pipeline anew"
+        )
+    workflow = found[0]
+    workspaces.check(cluster, workflow, run.name)
+    nodes = workflow["status"].get("nodes") or {}
+    runs.retry(connection, run)
+    try:
+        if not nodes:  # Argo keeps those of a large workflow elsewhere
+            raise TriremeError("the Workflow is too large to be changed")
+        _forget_hooks(cluster, workflow["metadata"]["name"], nodes)
+    except TriremeError as error:
+        return f"its last step, which tells the webhook, does not run again: {first_line(error)}"
+    return ""
+
+
+def _forget_hooks(cluster: Cluster, workflow: str, nodes: dict[str, Any]) -> None:
+    """Takes the nodes of exit handlers out of a Workflow, and their pods, whose names recur."""
+    selector = f"workflows.argoproj.io/workflow={workflow}"
+    for pod in cluster.list(PODS, cluster.namespace, labelSelector=selector)["items"]:
+        metadata = pod["metadata"]
+        if HOOK in (metadata.get("annotations") or {}).get(NODE, ""):
+            cluster.delete(PODS, metadata["name"], cluster.namespace, metadata["uid"])
+    gone = {key for key, node in nodes.items() if HOOK in node["name"]}
+    changed: dict[str, Any] = dict.fromkeys(gone)
+    for key, node in nodes.items():
+        for field in ("children", "outboundNodes"):
+            before = node.get(field) or []
+            if key not in gone and not gone.isdisjoint(before):
+                kept = [each for each in before if each not in gone]
+                changed.setdefault(key, {})[field] = kept
+    cluster.patch(WORKFLOWS, workflow, cluster.namespace, {"status": {"nodes": changed}})

@@ -1,0 +1,36 @@
+"""The run workspace of a workflow that is to be tried again."""
+
+from typing import Any
+
+from components.errors import InputError
+from components.training.cluster.connection import Cluster
+from components.training.cluster.refusals import Forbidden, NotFound
+from components.training.cluster.resources import Resource
+
+CLAIMS = Resource("", "v1", "persistentvolumeclaims")
+
+
+def check(cluster: Cluster, workflow: dict[str, Any], run: str) -> None:
+    """Refuses a run whose steps would look for what earlier ones have left, and not find it.
+
+    Args:
+        cluster: Where it is.
+        workflow: Its Workflow.
+        run: What it is called.
+
+    Raises:
+        InputError: A claim of its is gone.
+    """
+    stored = (workflow.get("status") or {}).get("storedWorkflowTemplateSpec") or {}
+    templates = workflow["spec"].get("volumeClaimTemplates") or stored.get("volumeClaimTemplates")
+    for template in templates or []:
+        name = f"{workflow['metadata']['name']}-{template['metadata']['name']}"
+        try:
+            cluster.get(CLAIMS, name, cluster.namespace)
+        except NotFound:
+            raise InputError(
+                f"run {run}: cannot be tried again, for its workspace, the claim {name}, is gone; "
+                "run the pipeline anew"
+            ) from None
+        except Forbidden:  # who may not look finds out from the steps
+            return
