@@ -11,6 +11,7 @@ from components.cost.bill import Bill
 from components.errors import InputError, JobFailed
 from components.home import in_a_pod
 from components.tracking import journal
+from components.training.description import names
 from components.training.description.job import TrainingJob
 from components.training.description.reading import merged
 from components.training.inputs import TAG, WARM_START, inputs_of
@@ -66,6 +67,7 @@ def prepare(
     images: dict[str, str] | None = None,
     tracking: dict[str, str] | None = None,
     start: str = "",
+    trial: int | None = None,
 ) -> TrainingJob:
     """Describes the training job of a run.
 
@@ -89,6 +91,7 @@ def prepare(
         images: What is pulled for Trireme's own images, by their names; none: themselves.
         tracking: Variables that lead the program to its MLflow run.
         start: What it may start from: what an earlier training left in MODEL_DIR; empty for none.
+        trial: Which of the run's trainings it is, from 0; None where there is one.
 
     Raises:
         InputError: A field is wrong.
@@ -106,7 +109,7 @@ def prepare(
         if name in more:
             raise InputError(f"job.{name}: the pipeline sees to this itself")
     fields: dict[str, Any] = {
-        "name": f"train-{run}" if run else "train",
+        "name": names.of_run(run, trial),
         "framework": framework,
         "image": image,
         "images": {name: pulled for name, pulled in (images or {}).items() if name != pulled},
