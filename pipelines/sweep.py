@@ -126,7 +126,7 @@ def sweep(
                 workspace=workspace,
             )
             tried.set_container_image(planned.outputs["image"])
-        chosen = steps.choose(outcomes=dsl.Collected(tried.output), workspace=workspace)
+        chosen = steps.choose(tried=dsl.Collected(tried.output), workspace=workspace)
         given["entrypoint"] = chosen.outputs["entrypoint"]
         training.evaluate_and_export(
             planned.outputs["image"], given, prepared, chosen.outputs["model"]

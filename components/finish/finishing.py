@@ -90,8 +90,9 @@ def _stop_jobs(run: str) -> None:
     """Deletes the run's training jobs that still run: their step was killed, or timed out."""
     from components.training.cluster import jobs
     from components.training.cluster.connection import Cluster
+    from components.training.description import names
 
-    for name in jobs.delete_running(Cluster(), f"train-{run}"):
+    for name in jobs.delete_running(Cluster(), names.of_run(run)):
         print(f"deleted the training job {name}, which was still there", flush=True)
 
 

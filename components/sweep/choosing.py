@@ -37,6 +37,8 @@ def choose(workspace: Path) -> Chosen:
         StepFailed: All trials have failed.
     """
     tried = results(workspace)
+    for one in sorted(tried, key=lambda one: one.number):
+        print(one.words, flush=True)
     failed = [one for one in tried if one.failed]
     best = tried[0]
     if best.failed:

@@ -91,7 +91,7 @@ def trial(
         task_config: What is set on this task, which the job's pods get.
 
     Returns:
-        What came of it.
+        Its name; what came of it is in the run workspace.
     """
     from dataclasses import asdict
     from pathlib import Path
@@ -111,12 +111,14 @@ def trial(
         "processes_per_worker": processes_per_worker,
         "seed": seed,
     }
-    with step(in_a_loop("trial", one.number), workspace):
-        return attempt(
+    name = in_a_loop("trial", one.number)
+    with step(name, workspace):
+        attempt(
             one,
             lambda place: launch.prepare(
                 place,
-                run=f"{run}-{place.name}",
+                run=run,
+                trial=one.number,
                 framework=framework,
                 code=code,
                 data=data,
@@ -133,15 +135,17 @@ def trial(
             Path(workspace),
             asdict(task_config),
             budget,
-        ).words
+        )
+        return name
 
 
 @dsl.component(base_image=BASE, install_kfp_package=False)
-def choose(outcomes: list, workspace: str) -> NamedTuple("Outputs", model=str, entrypoint=str):
+def choose(tried: list, workspace: str) -> NamedTuple("Outputs", model=str, entrypoint=str):
     """Takes the best model of a sweep for the model of the run.
 
     Args:
-        outcomes: What came of every training.
+        tried: The names of the trainings; what came of them is in the run workspace, because all
+            of it may be more than an argument holds.
         workspace: The run workspace.
 
     Returns:
@@ -154,5 +158,4 @@ def choose(outcomes: list, workspace: str) -> NamedTuple("Outputs", model=str, e
     from components.sweep.choosing import choose
 
     with step("choose", workspace):
-        print("\n".join(outcomes), flush=True)
         return choose(Path(workspace))

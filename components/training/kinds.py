@@ -15,6 +15,8 @@ class Kind:
         replicas: The field of ``spec`` that maps roles to replica specs; empty for a TrainJob,
             whose runtime defines them.
         container: The name of the container that the operator injects the rendezvous into.
+        longest_end: The longest of what its operator puts after a job's name to name services and
+            pods, of which Kubernetes takes 63 characters as a DNS label and a label's value.
         job_label: The label of a job's pods that holds the job's name.
     """
 
@@ -24,6 +26,7 @@ class Kind:
     plural: str
     replicas: str
     container: str
+    longest_end: str
     job_label: str = "training.kubeflow.org/job-name"
 
     @property
@@ -34,19 +37,22 @@ class Kind:
 
 # https://github.com/kubeflow/training-operator/tree/v1.9.0/pkg/apis/kubeflow.org/v1
 PYTORCHJOB = Kind(
-    "PyTorchJob", "kubeflow.org", "v1", "pytorchjobs", "pytorchReplicaSpecs", "pytorch"
+    *("PyTorchJob", "kubeflow.org", "v1", "pytorchjobs", "pytorchReplicaSpecs", "pytorch"),
+    longest_end="-worker-999",
 )
-TFJOB = Kind("TFJob", "kubeflow.org", "v1", "tfjobs", "tfReplicaSpecs", "tensorflow")
+TFJOB = Kind(
+    *("TFJob", "kubeflow.org", "v1", "tfjobs", "tfReplicaSpecs", "tensorflow"),
+    longest_end="-evaluator-0",
+)
 # https://github.com/kubeflow/mpi-operator/tree/v0.8.0/pkg/apis/kubeflow/v2beta1
-MPIJOB = Kind("MPIJob", "kubeflow.org", "v2beta1", "mpijobs", "mpiReplicaSpecs", "mpi")
+MPIJOB = Kind(
+    *("MPIJob", "kubeflow.org", "v2beta1", "mpijobs", "mpiReplicaSpecs", "mpi"),
+    longest_end="-launcher-xxxxx",  # the launcher is a batch/v1 Job
+)
 # https://github.com/kubeflow/trainer/tree/v2.3.0/pkg/apis/trainer/v1alpha1
 TRAINJOB = Kind(
-    "TrainJob",
-    "trainer.kubeflow.org",
-    "v1alpha1",
-    "trainjobs",
-    "",
-    "node",
+    *("TrainJob", "trainer.kubeflow.org", "v1alpha1", "trainjobs", "", "node"),
+    longest_end="-launcher-0-0-xxxxx",  # of a JobSet: two indices and a generated end
     job_label="jobset.sigs.k8s.io/jobset-name",
 )
 

@@ -13,6 +13,7 @@ from components.errors import InputError, JobFailed
 from components.home import in_a_pod
 from components.say import say
 from components.tracking import journal
+from components.training.description import names
 from components.training.description.job import TrainingJob
 from components.training.description.reading import merged
 from components.training.inputs import TAG, WARM_START, inputs_of
@@ -69,6 +70,7 @@ def prepare(
     tracking: dict[str, str] | None = None,
     credentials: dict[str, str] | None = None,
     start: str = "",
+    trial: int | None = None,
 ) -> TrainingJob:
     """Describes the training job of a run.
 
@@ -93,6 +95,7 @@ def prepare(
         tracking: Variables that lead the program to its MLflow run.
         credentials: Where its variables for MLflow are that are secret, as ``secret_env``.
         start: What it may start from: what an earlier training left in MODEL_DIR; empty for none.
+        trial: Which of the run's trainings it is, from 0; None where there is one.
 
     Raises:
         InputError: A field is wrong.
@@ -110,7 +113,7 @@ def prepare(
         if name in more:
             raise InputError(f"job.{name}: the pipeline sees to this itself")
     fields: dict[str, Any] = {
-        "name": f"train-{run}" if run else "train",
+        "name": names.of_run(run, trial),
         "framework": framework,
         "image": image,
         "images": {name: pulled for name, pulled in (images or {}).items() if name != pulled},

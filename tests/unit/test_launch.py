@@ -11,6 +11,7 @@ from components.images import OF_REPLICAS, PYTORCH
 from components.tracking import environment
 from components.tracking.environment import TRACKER
 from components.training import launch
+from components.training.kinds import KINDS
 from components.training.local import runner
 from components.training.manifests import render, to_yaml
 
@@ -57,6 +58,15 @@ def test_what_a_run_pulls_for_its_images_is_told_the_job():
     assert job.images == {PYTORCH: "registry.example.org/torch"}
     assert {replica.image for replica in job.roles.values()} == {"registry.example.org/torch"}
     assert prepare(images=OF_REPLICAS).images == {}
+
+
+@pytest.mark.parametrize("run", ["7", "0b9e1b0c-7c0d-4e0a-9f5e-3d6f2a1b4c5d", 90 * "x"])
+def test_a_job_s_name_is_made_from_the_run_s_id_and_leaves_room_for_those_of_its_pods(run):
+    whole, trial = prepare(run=run).name, prepare(run=run, trial=999).name
+    assert trial == f"{whole}-999"  # by which the last step finds it
+    assert whole not in (prepare(run=f"{run[:-1]}z").name, "train")
+    for kind in KINDS.values():
+        assert len(trial + kind.longest_end) <= 63
 
 
 def test_a_run_that_has_no_id_yet_can_be_checked():

@@ -76,13 +76,14 @@ def good(number, score):
     return Tried(number, {"--a": number}, headline=f"{score} right", score=score, params=params)
 
 
-def test_the_best_takes_the_place_of_the_run_s_own_model(tried):
+def test_the_best_takes_the_place_of_the_run_s_own_model(tried, capsys):
     workspace = tried(good(0, 0.5), Tried(1, {}, failed="too wide"), good(2, 0.75), good(3, 0.75))
     assert [one.number for one in results(workspace)] == [2, 3, 0, 1]
     for _ in range(2):  # a step that is tried again finds what it has done
         with journal.opened(workspace, "choose"):
             assert choose(workspace).model == str(workspace / "model")
         assert (workspace / "model" / "best").read_text() == "2"
+    assert "--a 0: 0.5 right\n: failed: too wide\n--a 2: 0.75 right\n" in capsys.readouterr().out
     said = [record for record in journal.read(workspace, "choose") if "summary" in record]
     assert said[0]["summary"] == "the best of 4, 1 of which failed: trial-002 --a 2: 0.75 right"
 

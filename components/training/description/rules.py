@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
+from components.training.description import names
+
 if TYPE_CHECKING:
     from components.training.description.job import TrainingJob
 
@@ -26,8 +28,6 @@ SINGLE = ("master", "chief", "evaluator", "launcher")
 ASIDE = ("ps", "evaluator")
 """Roles without which the others can end: a job never succeeds with them."""
 
-NAME_LIMIT = 63 - len("-launcher-0-0-xxxxx")
-"""Characters of a name: the names of pods, what a JobSet appends included, are DNS labels."""
 
 ANNOTATIONS_LIMIT = 250_000
 """Bytes; the API server stops at 262144, and the operators add some of their own."""
@@ -110,9 +110,9 @@ def check(job: "TrainingJob") -> None:
 
 
 def _name(job: "TrainingJob") -> None:
-    if len(job.name) > NAME_LIMIT or not _NAME.fullmatch(job.name):
+    if len(job.name) > names.LIMIT or not _NAME.fullmatch(job.name):
         raise ValueError(
-            f"name {job.name!r}: must be at most {NAME_LIMIT} lower-case letters, digits and "
+            f"name {job.name!r}: must be at most {names.LIMIT} lower-case letters, digits and "
             "dashes, starting with a letter and ending with none of the dashes, because the names "
             "of the job's pods are made from it"
         )
@@ -230,8 +230,8 @@ def _devices(job: "TrainingJob") -> None:
 
 def _variables(job: "TrainingJob") -> None:
     directories = {name.upper(): name for name in DIRECTORIES}
-    for field, names in {"env": job.env, "secret_env": job.secret_env}.items():
-        for name in names:
+    for field, variables in {"env": job.env, "secret_env": job.secret_env}.items():
+        for name in variables:
             if name in directories:
                 raise ValueError(f"{field}.{name}: give {directories[name]} instead")
             if re.fullmatch(INJECTED[job.framework], name):

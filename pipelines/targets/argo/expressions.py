@@ -17,6 +17,9 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEYWORDS = (
     *("in", "not", "and", "or", "matches", "contains", "startsWith", "endsWith"),
     *("let", "if", "else", "true", "false", "nil"),
+    # No words of the language; but before 3.7.16 and 4.0.7 Argo waits for what they would be,
+    # wherever they are in an expression.
+    *("item", "retries"),
 )
 _TO_JSON = r" | toJson() | replace('{' + '{', '{\\u007b') | replace('$', '\\u0024')"
 

@@ -21,6 +21,20 @@ from pipelines.targets.argo.templates import Task
 ROUND = "round"
 """The task in a loop that there is one of for each item."""
 
+_ITEM = """fromJSON('"' + item.value + '"')"""
+"""The JSON of an item: of a text Argo hands on what is between the quotes of its own JSON.
+
+The member is not called ``item``: in an expression with that word anywhere Argo 3.7.4 to 3.7.15
+and 4.0.0 to 4.0.6 wait for an item, and there is none yet where ``withParam`` is made.
+"""
+
+_NO_PAIRS = r"replace('\\\\', '\\u005c')"
+"""Writes a backslash in JSON so that none comes before another escape.
+
+In an item Argo writes ``<`` for what looks like its escape, ``\\u003c``, even where the backslash
+is itself escaped.
+"""
+
 
 def template(
     task: Task,
@@ -54,7 +68,8 @@ def template(
     if "raw" in source:
         items = json.loads(source["raw"])
         call["withItems"] = [
-            {"index": index, "item": encoded(_as(each, kind))} for index, each in enumerate(items)
+            {"index": index, "value": encoded(_as(each, kind)).replace(r"\\", r"\u005c")}
+            for index, each in enumerate(items)
         ]
     else:
         key = source.get("inputParameter") or source["inputArtifact"]
@@ -62,7 +77,7 @@ def template(
             values[key] = given[key]
             arguments.pop(key, None)
         call["withParam"] = _items(parameter(inputs.get(key, key)).native, kind, is_artifact)
-    arguments[inputs[item]] = encoded_in("item.item")
+    arguments[inputs[item]] = encoded_in(_ITEM)
     parameters = [models.Parameter(name=name, value=value.tag) for name, value in arguments.items()]
     of_round = f"{directory}/{{{{item.index}}}}"
     parameters.append(models.Parameter(name=DIRECTORY, value=of_round))
@@ -94,8 +109,9 @@ def _items(items: str, kind: str | None, is_artifact: bool) -> str:
         item = f"[{item}]"
     elif kind == "STRING":
         item = as_text(item)
-    pair = f"({{index: #, item: {to_json(item)} }})"
-    each = f"let items = {items}; {to_json(f'map(0..len(items) - 1, {pair})')}"
+    pair = f"({{index: #, value: {to_json(item)} }})"
+    every = to_json(f"map(0..len(items) - 1, {pair})")
+    each = f"let items = {items}; {every} | {_NO_PAIRS}"
     return f"{{{{={each}}}}}"
 
 

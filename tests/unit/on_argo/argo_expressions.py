@@ -60,6 +60,11 @@ def used(expression: str) -> set[str]:
     }
 
 
+def words(expression: str) -> set[str]:
+    """Returns all words of an expression, those of the language and keys of maps among them."""
+    return {text for kind, text in Parser(expression).tokens if kind == "name"}
+
+
 class Parser:
     """Makes functions of an expression's text."""
 

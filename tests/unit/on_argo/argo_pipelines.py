@@ -187,7 +187,7 @@ def inner(workspace: str, text: str = "by default") -> str:
 
 @dsl.pipeline(name="loops", pipeline_config=WITH_WORKSPACE)
 def loops(
-    names: list = ["a", "{{b}}", "c 'd'"],  # noqa: B006
+    names: list = ["a", "{{b}}", "c 'd'", '{"e": "<\\u003c"}'],  # noqa: B006
 ) -> None:
     """Loops over constants, parameters and outputs, in each other, and what comes together."""
     with dsl.ParallelFor(names, parallelism=2) as name:
@@ -201,7 +201,9 @@ def loops(
         models=dsl.Collected(made.outputs["made"]),
         texts=dsl.Collected(made.outputs["Output"]),
     )
-    with dsl.ParallelFor([{"who": "p", "text": "{{1}}"}, {"who": "q", "text": "2"}]) as pair:
+    with dsl.ParallelFor(
+        [{"who": "p", "text": "{{1}}"}, {"who": "q", "text": '"<\\u003c"'}]
+    ) as pair:
         say(who=pair.who, workspace=HERE, text=pair.text)
 
 

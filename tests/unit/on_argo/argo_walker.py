@@ -19,10 +19,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from argo_expressions import SPRIG, ExpressionError, evaluate, used
+from argo_expressions import SPRIG, ExpressionError, evaluate, to_json, used, words
 
 WORKSPACE, OUTPUTS = "/kfp-workspace", "/kfp/outputs"
 GO_ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
+
+
+LATE = ("item", "retries")
+"""What Argo 3.7.15 and 4.0.6 wait for wherever an expression has the word; later ones do not."""
 
 
 class WorkflowError(Exception):
@@ -139,14 +143,13 @@ class Walker:
         name = f"{within}.{task['name']}"
         if "withItems" not in task and "withParam" not in task:
             return self.execute(task["template"], arguments_of(task.get("arguments", {})), name)
-        items = task["withItems"] if "withItems" in task else json.loads(task["withParam"])
+        items = members(task["withParam"] if "withParam" in task else to_json(task["withItems"]))
         if not items:
             return Node("Skipped")
         rounds = []
-        for index, item in enumerate(items):
-            of_item = {f"item.{key}": text_of(value) for key, value in item.items()}
-            of_item["item"] = json.dumps(item)
-            one = replaced(task, names | of_item, strict=("",))
+        for index, item in enumerate(items.values()):
+            of_item = {f"item.{key}": text_of(value) for key, value in members(item).items()}
+            one = replaced(task, names | of_item | {"item": item}, strict=("",))
             rounds.append(
                 self.execute(one["template"], arguments_of(one["arguments"]), f"{name}({index})")
             )
@@ -224,6 +227,8 @@ def put_in(tag: str, names: dict[str, str], strict: Iterable[str] | None) -> str
         return f"{{{{{tag}}}}}"
     expression = json.loads(f'"{tag[1:]}"')
     known = nested(names)
+    if strict is None and any(word in words(expression) and word not in known for word in LATE):
+        return f"{{{{{tag}}}}}"
     unknown = used(expression) - known.keys() - {"let", "items", "true", "false", "nil"}
     try:
         value = evaluate(expression, known)
@@ -338,5 +343,25 @@ def is_true(text: str) -> bool:
     return text == "true"
 
 
-def text_of(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+def members(text: str) -> dict[str, str]:
+    """Returns the members of a list or an object, as JSON that is written as there."""
+    decode = json.JSONDecoder().raw_decode
+    content = json.loads(text)
+    made: dict[str, str] = {}
+    position = 1
+    for key in content if isinstance(content, dict) else range(len(content)):
+        if isinstance(content, dict):
+            position = text.index(":", decode(text, position)[1]) + 1
+        end = decode(text, position)[1]
+        made[str(key)] = text[position:end]
+        position = end + 1  # as nothing is between them but a comma
+    return made
+
+
+def text_of(item: str) -> str:
+    """Returns JSON as an item's ``String`` of v4.1.2 does: of a text, what is between its quotes.
+
+    https://github.com/argoproj/argo-workflows/blob/v4.1.2/pkg/apis/workflow/v1alpha1/item.go
+    """
+    text = item[1:-1] if item.startswith('"') else item
+    return text.replace("\\u003c", "<").replace("\\u003e", ">").replace("\\u0026", "&")
