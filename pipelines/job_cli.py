@@ -35,12 +35,12 @@ Namespace = Annotated[
     str, typer.Option("--namespace", "-n", help="Default: the one that KUBECONFIG names.")
 ]
 Context = Annotated[str, typer.Option(help="A context of the KUBECONFIG; default: its current.")]
-DEFAULT_OPERATOR = "training-operator"
 Operator = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help="training-operator: PyTorchJob, TFJob, MPIJob. trainer: TrainJob (Kubeflow Trainer).",
+        help="training-operator: PyTorchJob, TFJob, MPIJob. trainer: TrainJob (Kubeflow Trainer). "
+        "auto: the first that the cluster has. Default: the job's own, or auto.",
     ),
 ]
 
@@ -78,7 +78,7 @@ def submit(
     starting_limit: Annotated[
         int | None, typer.Option(help="With --wait: seconds its pods may take to start.")
     ] = None,
-    operator: Operator = DEFAULT_OPERATOR,
+    operator: Operator = "",
     namespace: Namespace = "",
     context: Context = "",
 ) -> None:
@@ -90,7 +90,7 @@ def submit(
     if local:
         _refuse(limits_given, "goes with --wait on a cluster, not with --local")
         _refuse_a_place(namespace, context)
-        _refuse({"--operator": operator != DEFAULT_OPERATOR}, "is for a cluster, not for --local")
+        _refuse({"--operator": operator}, "is for a cluster, not for --local")
     else:
         _refuse({"--isolated": isolated}, "goes with --local")
         if not wait:
@@ -108,6 +108,7 @@ def submit(
         env=_variables(env or []),
         queued_limit=queued_limit,
         starting_limit=starting_limit,
+        operator=operator,
     )
     if local:
         _run_here(job, isolated, dry_run)
@@ -115,10 +116,11 @@ def submit(
 
     from components.training.cluster import launcher, preflight, submission
     from components.training.cluster.following import Limits
+    from components.training.cluster.operators import operator_of
     from components.training.manifests import render, to_yaml
 
-    manifest = render(_at_one_commit(job), operator)
     cluster = connect(namespace, context, stays=wait)
+    manifest = render(_at_one_commit(job), operator_of(cluster, job))
     if dry_run:
         preflight.check(cluster, manifest, cluster.namespace)
         typer.echo(to_yaml(manifest), nl=False)
@@ -137,11 +139,13 @@ def submit(
 
 
 @app.command()
-def render(file: File = None, operator: Operator = DEFAULT_OPERATOR) -> None:
-    """Show the manifest of a job, for kubectl or a repository."""
+def render(file: File = None, operator: Operator = "") -> None:
+    """Show the manifest of a job, for kubectl or a repository; no cluster is asked."""
     from components.training import manifests
 
-    typer.echo(manifests.to_yaml(manifests.render(described(file), operator)), nl=False)
+    job = described(file, operator=operator)
+    manifest = manifests.render(job, manifests.without_a_cluster(job))
+    typer.echo(manifests.to_yaml(manifest), nl=False)
 
 
 @app.command()

@@ -1,6 +1,6 @@
 """What a run would make: its pods, what they request and cost, and what has to be there."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
@@ -17,10 +17,12 @@ from components.tracking.environment import SECRET
 from components.training.cluster import preflight
 from components.training.cluster.checks import Finding, check_all
 from components.training.cluster.connection import Cluster
+from components.training.cluster.operators import operator_of
 from components.training.cluster.preflight import Right
 from components.training.cluster.refusals import NotFound
 from components.training.cluster.resources import CONFIG_MAPS, PODS
-from components.training.manifests import render
+from components.training.description.job import TrainingJob
+from components.training.manifests import render, without_a_cluster
 from components.training.manifests.references import Needed, references
 from components.training.manifests.roles import requests, roles
 from pipelines import training
@@ -125,6 +127,7 @@ def of_pipeline(
     arguments: dict[str, Any],
     claims: Mapping[str, Path],
     known: Prices | None,
+    operator: Callable[[TrainingJob], str] = lambda job: "training-operator",
 ) -> Plan:
     """Plans a run of a pipeline.
 
@@ -133,12 +136,13 @@ def of_pipeline(
         arguments: A value for every parameter.
         claims: The claims that all pods have mounted, and where.
         known: The price table, if there is one.
+        operator: Tells what the job's manifest is made for; on this machine it is always the same.
 
     Raises:
         InputError: The budget is no limit for the training job.
     """
     steps, trainings = images(pipeline.graph.pipeline_spec), pipeline.trainings(arguments)
-    training_alone = of_job(render(trainings.job), known)
+    training_alone = of_job(render(trainings.job, operator(trainings.job)), known)
     Bill(arguments["budget"], known).open(training_alone.manifest)
     deploying = looks.rights(arguments["deploy"]) if arguments.get("deploy") else []
     return replace(
@@ -174,6 +178,11 @@ def of_job(manifest: dict[str, Any], known: Prices | None) -> Plan:
         known: The price table, if there is one.
     """
     return Plan([], manifest, 1, 1, "", references(manifest), preflight.rights(manifest), known)
+
+
+def operator_at(cluster: Cluster | None, job: TrainingJob) -> str:
+    """Returns the operator that a job is planned for, where a cluster can be asked or not."""
+    return operator_of(cluster, job) if cluster else without_a_cluster(job)
 
 
 def prices_of(cluster: Cluster) -> Prices | None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -65,14 +66,16 @@ def plan(
     known, is_known = _prices(cluster)
     if target != "local" and not is_known:
         arguments["budget"] = 0.0  # what it is enough for is not to be told without prices
-    planned = planning.of_pipeline(chosen, arguments, claims, known)
     if target == "local":
+        planned = planning.of_pipeline(chosen, arguments, claims, known)
         from pipelines.targets.kfp_local import AT_ONCE
 
         typer.echo(f"{pipeline} on this machine\n")
         _show_job(replace(planned, at_once=min(planned.at_once, AT_ONCE)))
         _facts(_cost(planned))
         return
+    operator = partial(planning.operator_at, cluster)
+    planned = planning.of_pipeline(chosen, arguments, claims, known, operator)
     also: list[Finding] = []
     if target == "argo":
         from pipelines.targets.argo import planning as argo_planning
@@ -101,7 +104,7 @@ def plan(
 
 def plan_job(
     file: job_cli.File = None,
-    operator: job_cli.Operator = job_cli.DEFAULT_OPERATOR,
+    operator: job_cli.Operator = "",
     no_check: NoCheck = False,
     namespace: job_cli.Namespace = "",
     context: job_cli.Context = "",
@@ -111,10 +114,10 @@ def plan_job(
     from components.training.manifests import render
     from pipelines import plan as planning
 
-    job = job_cli.described(file)
+    job = job_cli.described(file, operator=operator)
     cluster = _cluster_at_hand(namespace, context, no_check)
     known, _ = _prices(cluster)
-    planned = planning.of_job(render(job, operator), known)
+    planned = planning.of_job(render(job, planning.operator_at(cluster, job)), known)
     for note in job.notes:
         typer.echo(f"note: {note}", err=True)
     _show_job(planned)

@@ -316,6 +316,8 @@ def check_training(
         installed.check(job)
     # What a cluster's prices are is known there.
     bill.check(given["budget"], render(job) if claims is None else None)
+    if claims is not None and job.operator == "trainer":
+        render(job, "trainer")  # says what a TrainJob has nothing for
     pipeline_run.check(parameters["experiment"])
 
 

@@ -191,6 +191,8 @@ def of_volumes(spec: dict[str, Any]) -> list[str]:
 def trainjob(manifest: dict[str, Any]) -> list[str]:
     """trainer v2.3.0 pkg/apis/trainer/v1alpha1/trainjob_types.go and the plugins' Validate."""
     spec, name = manifest["spec"], manifest["metadata"]["name"]
+    if "runtime" in manifest:
+        return trainingruntime(manifest["runtime"], manifest)
     trainer = spec["trainer"]
     wrong = []
     if not DNS_1035.fullmatch(f"{name}-launcher-0-0-xxxxx"):
@@ -224,3 +226,45 @@ def trainjob(manifest: dict[str, Any]) -> list[str]:
                     wrong.append("a container that the runtime does not have, or its env")
                 wrong += of_container(container)
     return wrong + of_container(trainer)
+
+
+def trainingruntime(runtime: dict[str, Any], job: dict[str, Any]) -> list[str]:
+    """What Trainer v2.3.0, JobSet v0.12.0 and Kubernetes demand of a runtime and its JobSet.
+
+    trainer pkg/runtime/framework/plugins/mpi/mpi.go and pkg/webhooks/trainingruntime_webhook.go;
+    jobset pkg/webhooks/jobset_webhook.go; Kubernetes' pkg/apis/batch/validation/validation.go.
+    """
+    name, spec = job["metadata"]["name"], runtime["spec"]
+    jobset = spec["template"]["spec"]
+    wrong = []
+    if job["spec"]["runtimeRef"] != {"kind": runtime["kind"], "name": runtime["metadata"]["name"]}:
+        wrong.append("runtimeRef")
+    names = [each["name"] for each in jobset["replicatedJobs"]]
+    if len(set(names)) < len(names):
+        wrong.append("a replicated job twice")
+    if not set(jobset["successPolicy"]["targetReplicatedJobs"]) <= set(names):
+        wrong.append("successPolicy of a replicated job that there is not")
+    if "mpi" in spec.get("mlPolicy", {}) and names != ["node", "launcher"]:
+        wrong.append("keys and hostfile are for a node and a launcher")
+    for place, each in enumerate(jobset["replicatedJobs"]):
+        before = set(names[:place])
+        if not {other["name"] for other in each.get("dependsOn", [])} <= before:
+            wrong.append(f"{each['name']} depends on what comes later")
+        inner = each["template"]["spec"]
+        if not DNS_1035.fullmatch(f"{name}-{each['name']}-{each['replicas'] - 1}-0-xxxxx"):
+            wrong.append(f"pod name of {each['name']}")
+        pod = inner["template"]["spec"]
+        if pod["restartPolicy"] not in ("Never", "OnFailure"):
+            wrong.append("restartPolicy of a Job")
+        if "podFailurePolicy" in inner and pod["restartPolicy"] != "Never":
+            wrong.append("podFailurePolicy goes with restartPolicy Never")
+        if not 0 <= inner["backoffLimit"] < 2**31:
+            wrong.append("backoffLimit")
+        if [container["name"] for container in pod["containers"]] != ["node"]:
+            wrong.append("keys and hostfile are for a container named node")
+        wrong += of_container(pod["containers"][0]) + of_volumes(pod)
+        if "mpi" in spec.get("mlPolicy", {}):
+            mounts = {mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]}
+            if mounts & {"/etc/mpi", spec["mlPolicy"]["mpi"]["sshAuthMountPath"]}:
+                wrong.append("a place that Trainer mounts itself")
+    return wrong

@@ -151,8 +151,17 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 """For the training operator and the MPI operator, by the name of the golden file."""
 
+_WITHOUT_GANG = EVERYTHING["scheduling"] | {"gang": False}
+
 TRAINJOBS: dict[str, dict[str, Any]] = {
-    "trainjob-pytorch": {
+    f"trainjob-{name}": fields
+    for name, fields in SHAPES.items()
+    if name in ("pytorch", "pytorch-processes", "elastic", "custom", "tensorflow-ps", "mpi")
+} | {
+    "trainjob-everything": EVERYTHING | {"scheduling": _WITHOUT_GANG},
+    "trainjob-mpi-foreign": SHAPES["mpi"] | {"image": IMAGE},
+    "trainjob-runtime-pytorch": {
+        "runtime": "torch-distributed",
         "image": IMAGE,
         "entrypoint": "train.py",
         "args": ["--name", "a $(b) $$c"],
@@ -170,7 +179,8 @@ TRAINJOBS: dict[str, dict[str, Any]] = {
         "image_pull_secrets": ["registry"],
         "run_as_user": 1000,
     },
-    "trainjob-mpi": {
+    "trainjob-runtime-mpi": {
+        "runtime": "deepspeed-distributed",
         "framework": "mpi",
         "image": IMAGE,
         "entrypoint": "train.py",
@@ -263,8 +273,10 @@ _OF_RUN_POLICY = st.fixed_dictionaries(
 def descriptions(draw: st.DrawFn, operator: str) -> dict[str, Any]:
     """Makes descriptions with anything in them; most of them are right."""
     fields = draw(_MORE) | draw(_PROGRAMS)
-    if operator == "trainer":
-        return fields | {"framework": draw(st.sampled_from(["pytorch", "mpi"]))}
+    if operator == "trainer" and draw(st.booleans()):
+        framework = draw(st.sampled_from(["pytorch", "mpi"]))
+        runtime = {"pytorch": "torch-distributed", "mpi": "deepspeed-distributed"}[framework]
+        return fields | {"framework": framework, "runtime": runtime}
     framework = draw(st.sampled_from(list(ROLES)))
     fields |= draw(_OF_RUN_POLICY) | {"framework": framework}
     roles = [role for role in ROLES[framework] if role != "worker"]

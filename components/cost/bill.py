@@ -45,7 +45,7 @@ class Bill:
         self._roles = {role.name.lower(): role for role in roles(manifest)}
         if not self._budget:
             return
-        policy = manifest["spec"]["runPolicy"]
+        policy = manifest["spec"].get("runPolicy", manifest["spec"])
         seconds = seconds_for(self._budget, self._prices, manifest)
         if seconds < policy.get("activeDeadlineSeconds", math.inf):
             self._limit = seconds

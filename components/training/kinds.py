@@ -56,4 +56,21 @@ TRAINJOB = Kind(
     job_label="jobset.sigs.k8s.io/jobset-name",
 )
 
+OF_FRAMEWORK = {
+    "pytorch": PYTORCHJOB,
+    "custom": PYTORCHJOB,
+    "tensorflow": TFJOB,
+    "mpi": MPIJOB,
+}
+"""What a job becomes, by its framework, where the cluster has that kind; else a TrainJob."""
+
+ROLE = "trireme.dev/role"
+"""The label of a TrainJob's pods with the role that we gave them."""
+
+REPLICAS = "trireme.dev/replicas"
+"""The annotation of a TrainJob that tells how many replicas of each role its runtime makes."""
+
+LEAST = "trireme.dev/least-replicas"
+"""The annotation of an elastic TrainJob that tells how many replicas it needs."""
+
 KINDS = {kind.name: kind for kind in (PYTORCHJOB, TFJOB, MPIJOB, TRAINJOB)}

@@ -253,13 +253,14 @@ def _train_there(
     from components.training.cluster import launcher, submission
     from components.training.cluster.connection import Cluster
     from components.training.cluster.following import Limits
+    from components.training.cluster.operators import operator_of
     from components.training.cluster.owner import owners
     from components.training.cluster.passthrough import hand_on
 
     for file in logs.glob("*.log"):
         file.unlink()  # of an earlier attempt, whose lines come again
     cluster = Cluster()
-    manifest = render(job)
+    manifest = render(job, operator_of(cluster, job))
     hand_on(manifest, passthrough)
     bill.open(manifest)
     manifest["metadata"]["ownerReferences"] = owners(cluster)

@@ -14,6 +14,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from kubelet import Logs, serve_chunks
 
+from components.training.kinds import KINDS
+
 JOBS = {
     "pytorchjobs": "PyTorchJob",
     "tfjobs": "TFJob",
@@ -21,6 +23,7 @@ JOBS = {
     "trainjobs": "TrainJob",
 }
 PLURALS = JOBS | {
+    "trainingruntimes": "TrainingRuntime",
     "pods": "Pod",
     "events": "Event",
     "secrets": "Secret",
@@ -36,6 +39,7 @@ _PATH = re.compile(
     r"/(?:api|apis/(?P<group>[^/]+))/(?P<version>[^/]+)(?:/namespaces/(?P<namespace>[^/]+))?"
     r"/(?P<plural>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<sub>[^/]+))?"
 )
+_GROUP = re.compile(r"/apis/(?P<group>[^/]+)/(?P<version>[^/]+)")
 SUBRESOURCES = ("status", "log")
 _VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"}
 
@@ -163,6 +167,13 @@ class ApiServer:
                 raise Answer(409, message, "AlreadyExists", what)
             if not body.get("spec") and place["plural"] in ("pods", *JOBS):
                 raise Answer(422, f"{body['kind']} is invalid: spec: Required value", "Invalid")
+            runtime = body.get("spec", {}).get("runtimeRef", {})
+            if runtime.get("kind") == "TrainingRuntime" and not self.is_there(
+                {"plural": "trainingruntimes", "namespace": place["namespace"]} | runtime
+            ):  # Trainer v2.3.0 pkg/runtime/core/trainingruntime.go, ValidateObjects
+                webhook = 'admission webhook "validator.trainjob.trainer.kubeflow.org"'
+                why = "specified trainingRuntime must be created before the TrainJob is created"
+                raise Answer(403, f"{webhook} denied the request: spec.runtimeRef: {why}")
             if dry:
                 return body
             metadata |= {
@@ -338,6 +349,14 @@ class _Handler(BaseHTTPRequestHandler):
         place = match and match.groupdict(default="")
         if place and rules is not None and place["plural"] != "selfsubjectaccessreviews":
             self._authorize(place, query, rules)
+        if group := _GROUP.fullmatch(path):
+            served = [
+                {"name": kind.plural, "kind": kind.name, "namespaced": True}
+                for kind in KINDS.values()
+                if (kind.group, kind.version) == group.groups() and kind.plural in api.plurals
+            ]
+            if served:
+                return {"kind": "APIResourceList", "resources": served}
         known = {*api.plurals, "selfsubjectaccessreviews"}
         if not place or place["plural"] not in known:
             self._send_text(404, "404 page not found\n")

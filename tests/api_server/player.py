@@ -77,6 +77,11 @@ class Player:
         if kind.replicas:
             labels["training.kubeflow.org/replica-type"] = role
             labels["training.kubeflow.org/replica-index"] = str(index)
+        elif job["spec"]["runtimeRef"].get("kind") == "TrainingRuntime":  # ours
+            labels["jobset.sigs.k8s.io/replicatedjob-name"] = role
+            labels["jobset.sigs.k8s.io/job-index"] = str(index)
+            labels["batch.kubernetes.io/job-completion-index"] = "0"
+            labels["trireme.dev/role"] = role
         else:
             labels["jobset.sigs.k8s.io/replicatedjob-name"] = role
             labels["batch.kubernetes.io/job-completion-index"] = str(index)

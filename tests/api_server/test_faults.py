@@ -180,7 +180,7 @@ def test_a_kind_that_is_not_installed_is_named(launched, server, pytorch):
     assert type(error) is KindMissing
     assert str(error) == (
         "the cluster has no PyTorchJob (kubeflow.org/v1): "
-        "install the Kubeflow training operator v1.9"
+        "install Kubeflow Trainer v2.2 or newer, or the Kubeflow training operator v1.9"
     )
 
 

@@ -12,13 +12,23 @@ from components.dataset.description import Dataset
 from components.dataset.volumes import persistent
 from components.errors import InputError
 from components.training.cluster.refusals import Forbidden
-from components.training.cluster.resources import PODS, Resource, kind_of, resource_of
+from components.training.cluster.resources import (
+    PODS,
+    TRAINING_RUNTIMES,
+    Resource,
+    kind_of,
+    resource_of,
+)
 from components.training.description.job import TrainingJob
-from components.training.manifests import render
+from components.training.kinds import KINDS
+from components.training.manifests import objects, render
 
 pytestmark = pytest.mark.cluster
 
 VOLUMES = Resource("", "v1", "persistentvolumes")
+PLACES = {kind.name: resource_of(kind) for kind in KINDS.values()} | {
+    "TrainingRuntime": TRAINING_RUNTIMES
+}
 CLAIMS = Resource("", "v1", "persistentvolumeclaims")
 OPERATOR = dict.fromkeys(SHAPES, "training-operator") | dict.fromkeys(TRAINJOBS, "trainer")
 
@@ -31,7 +41,11 @@ def try_out(cluster, resource, body):
 def pods_of(manifest):
     """Returns the pods that an operator would make, one for each role."""
     spec = manifest["spec"]
-    if manifest["kind"] == "TrainJob":
+    trainer = {}
+    if "runtime" in manifest:
+        jobs = manifest["runtime"]["spec"]["template"]["spec"]["replicatedJobs"]
+        roles = {job["name"]: job["template"]["spec"] for job in jobs}
+    elif manifest["kind"] == "TrainJob":
         (patch,) = spec["runtimePatches"]
         jobs = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
         roles = {job["name"]: job["template"]["spec"] for job in jobs}
@@ -39,7 +53,6 @@ def pods_of(manifest):
         trainer["resources"] = spec["trainer"]["resourcesPerNode"]
     else:
         roles = spec[kind_of(manifest).replicas]
-        trainer = {}
     for role, of_role in roles.items():
         pod = copy.deepcopy(of_role["template"])
         pod["metadata"]["name"] = f"{manifest['metadata']['name']}-{role.lower()}-0"
@@ -53,8 +66,9 @@ def pods_of(manifest):
 @pytest.mark.parametrize("name", OPERATOR)
 def test_the_api_server_takes_every_shape_and_keeps_all_of_it(name, real):
     manifest = render(TrainingJob.create(**(SHAPES | TRAINJOBS)[name]), OPERATOR[name])
-    taken = try_out(real, resource_of(kind_of(manifest)), manifest)
-    assert missing(manifest["spec"], taken["spec"]) == []
+    for body in objects(manifest):
+        taken = try_out(real, PLACES[body["kind"]], body)
+        assert missing(body["spec"], taken["spec"]) == []
     for pod in pods_of(manifest):
         try_out(real, PODS, pod)
 
@@ -120,7 +134,8 @@ def test_the_api_server_takes_whatever_is_not_refused(operator, real):
             manifest = render(TrainingJob.create(**data.draw(descriptions(operator))), operator)
         except InputError:
             assume(False)
-        try_out(real, resource_of(kind_of(manifest)), manifest)
+        for body in objects(manifest):
+            try_out(real, PLACES[body["kind"]], body)
         for pod in pods_of(manifest):
             try_out(real, PODS, pod)
 

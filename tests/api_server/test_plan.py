@@ -308,11 +308,15 @@ def test_a_job_without_a_pipeline_is_planned_too(server, trireme, untracked, tmp
     done = trireme("job", "plan", "job.yaml", "--operator", "trainer", "--no-check")
     assert done.status == 0
     image = "ghcr.io/trireme/pytorch:0.1.0-cuda"
-    assert ["node", "2", image, "2", "4Gi", "1", "nvidia.com/gpu", "8.00", "EUR"] in words(done)
+    for role in ("master", "worker"):
+        assert [role, "1", image, "2", "4Gi", "1", "nvidia.com/gpu", "4.00", "EUR"] in words(done)
     assert "8.00 EUR an hour of training, at most 4.00 EUR in its time limit of 1,800 s\n" in (
         done.output
     )
-    assert "yours: create, get, list, watch, delete trainjobs.trainer.kubeflow.org; " in done.output
+    assert (
+        "yours: create, get, list, watch, delete trainjobs.trainer.kubeflow.org; "
+        "create, patch, delete trainingruntimes.trainer.kubeflow.org; " in done.output
+    )
     assert done.output.endswith("\nnot checked on a cluster\n")
     assert server.requests == []
     checked = trireme("job", "plan", "job.yaml")

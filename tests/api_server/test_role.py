@@ -17,6 +17,8 @@ from components.training.cluster import following, jobs, owner, preflight
 from components.training.cluster.connection import Cluster
 from components.training.cluster.refusals import Forbidden
 from components.training.cluster.resources import PODS, Resource
+from components.training.description.job import TrainingJob
+from components.training.manifests import render
 
 FILE = Path(__file__).parents[2] / "manifests/base/rights/roles.yaml"
 ROLE, BINDING = yaml.safe_load_all(FILE.read_text())
@@ -72,7 +74,7 @@ def live(launched, player, manifest):
     """Has a job run until it has succeeded."""
     run = launched(manifest)
     job = player.wait_for(manifest)
-    first, second = ROLES[job["kind"]]
+    first, second = ("master", "worker") if "runtime" in manifest else ROLES[job["kind"]]
     pods = [player.pod(job, first, 0), player.pod(job, second, 0 if first != second else 1)]
     for pod in pods:
         player.run(pod)
@@ -83,6 +85,12 @@ def live(launched, player, manifest):
     player.condition(job, "Running", status="False")
     player.condition(job, "Complete" if job["kind"] == "TrainJob" else "Succeeded")
     assert run.end().error is None
+
+
+def of_trainer():
+    """Returns a TrainJob with a runtime of its own."""
+    job = TrainingJob.create(name="digits", entrypoint="train.py", workers=1)
+    return render(job, "trainer")
 
 
 def wait_and_go(launched, player, cluster, manifest, words):
@@ -104,9 +112,12 @@ def test_the_role_allows_what_is_done_and_nothing_else(
     """A whole life of each kind, what makes a job wait, and the end of a run."""
     if request.node.callspec.params["admin"] == "real":
         pytest.skip("a real API server keeps no list of what was done")
-    for manifest in manifests().values():
+    for manifest in [*manifests().values(), of_trainer()]:
         live(launched, player, manifest)
         assert jobs.delete(cluster, manifest["metadata"]["name"]) is None
+    server = request.getfixturevalue("server")
+    server.fail("POST", "/trainjobs$", code=422)  # its runtime goes again
+    assert launched(of_trainer()).end().error
     gang, lonely = manifests()["PyTorchJob"], manifests()["PyTorchJob"]
     wait_and_go(launched, player, cluster, lonely, "its operator has not taken it up yet")
     wait_and_go(launched, player, cluster, queued, "Kueue is not installed")
@@ -116,7 +127,7 @@ def test_the_role_allows_what_is_done_and_nothing_else(
     admin.create(PODS, step, admin.namespace)
     monkeypatch.setenv("POD_NAME", "step")
     assert owner.owners(cluster)
-    assert request.getfixturevalue("server").used == granted(ROLE["rules"])
+    assert server.used == granted(ROLE["rules"])
 
 
 def test_what_the_role_does_not_allow_is_refused(cluster):

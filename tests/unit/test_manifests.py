@@ -1,5 +1,6 @@
 """components/training/manifests: what an operator is given for a training job."""
 
+import copy
 import json
 from string import Template
 
@@ -21,6 +22,7 @@ from components.training.manifests.roles import roles
 
 OPERATOR = dict.fromkeys(SHAPES, "training-operator") | dict.fromkeys(TRAINJOBS, "trainer")
 DOLLARS = st.text(st.sampled_from("$(){}AZ_.-1 "))
+PATCHED = {"image": IMAGE, "entrypoint": "train.py", "runtime": "torch-distributed"}
 PYTORCH = {"image": IMAGE, "entrypoint": "train.py"}
 COPIES = {f"{images.PYTORCH}-cuda": "example.org/cuda"}
 MPI = PYTORCH | {"framework": "mpi"}
@@ -58,6 +60,9 @@ def test_a_manifest_reads_back_as_it_was():
     manifest = shape("pytorch-everything")
     text = to_yaml(manifest)
     assert yaml.safe_load(text) == manifest
+    job = shape("trainjob-everything")
+    runtime = job.pop("runtime")
+    assert list(yaml.safe_load_all(to_yaml(job | {"runtime": runtime}))) == [runtime, job]
     assert "&" not in text.replace("&&", "")
 
 
@@ -76,6 +81,12 @@ def as_typed(manifest):
         replicas = through("dict(str, KubeflowOrgV1ReplicaSpec)", spec["mpiReplicaSpecs"])
         policy = through("KubeflowOrgV1RunPolicy", spec["runPolicy"])
         return typed | {"spec": spec | {"mpiReplicaSpecs": replicas, "runPolicy": policy}}
+    if "runtime" in manifest:
+        runtime = copy.deepcopy(manifest["runtime"])
+        runtime["metadata"] = through("V1ObjectMeta", runtime["metadata"])
+        for each in runtime["spec"]["template"]["spec"]["replicatedJobs"]:
+            each["template"] = through("V1JobTemplateSpec", each["template"])
+        return typed | {"runtime": runtime}
     trainer = dict(spec["trainer"])
     trainer["env"] = through("list[V1EnvVar]", trainer["env"])
     trainer["resourcesPerNode"] = through("V1ResourceRequirements", trainer["resourcesPerNode"])
@@ -159,7 +170,7 @@ def test_what_is_given_reaches_the_program_untouched(fields, role, before, text)
 @given(text=TEXT | DOLLARS)
 def test_what_is_given_reaches_the_program_of_a_trainjob_untouched(text):
     path = "/code $(A) $$"
-    trainer = rendered("trainer", **PYTORCH, args=[text], code_dir=path)["spec"]["trainer"]
+    trainer = rendered("trainer", **PATCHED, args=[text], code_dir=path)["spec"]["trainer"]
     words = [expand(word, {"A": "wrong", "X": "wrong"}) for word in trainer["command"]]
     assert words == ["sh", "-c", 'cd "$0" && exec "$@"', path, "torchrun", "train.py"]
     (word,) = [expand(word, {"A": "wrong"}) for word in trainer["args"]]
@@ -416,18 +427,18 @@ def test_an_unknown_operator_is_refused():
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"framework": "tensorflow"}, "framework tensorflow: Trainer has no runtime for it"),
-        ({"framework": "custom"}, "framework custom: Trainer has no runtime for it"),
-        ({"elastic": {"min": 1, "max": 2}}, "elastic: a TrainJob cannot say this, only its"),
-        ({"replicas": {"master": {"cpu": "1"}}}, "replicas: a TrainJob cannot say this"),
-        ({"retries": 1}, "retries: a TrainJob cannot say this"),
-        ({"retries": 0}, "retries: a TrainJob cannot say this"),
-        ({"time_to_live": 0}, "time_to_live: a TrainJob cannot say this"),
-        ({"clean_up": "All"}, "clean_up: a TrainJob cannot say this"),
-        ({"code": {"url": "https://example.org/a.git"}}, "code: a TrainJob cannot say this"),
-        ({"dataset": "builtin://digits"}, "dataset: a TrainJob cannot say this"),
-        ({"scheduling": {"spot": "gke"}}, "scheduling.spot: a TrainJob cannot say this"),
-        ({"scheduling": {"gang": True}}, "scheduling.gang: a TrainJob cannot say this"),
+        ({"framework": "tensorflow"}, "runtime 'torch-distributed': is for pytorch and mpi jobs"),
+        ({"framework": "custom"}, "runtime 'torch-distributed': is for pytorch and mpi jobs"),
+        ({"elastic": {"min": 1, "max": 2}}, "elastic: runtime 'torch-distributed' would have to"),
+        ({"replicas": {"master": {"cpu": "1"}}}, "replicas: runtime 'torch-distributed' would"),
+        ({"retries": 1}, "retries: runtime 'torch-distributed' would have to say this"),
+        ({"retries": 0}, "retries: runtime 'torch-distributed' would have to say this"),
+        ({"time_to_live": 0}, "time_to_live: runtime 'torch-distributed' would have to say"),
+        ({"clean_up": "All"}, "clean_up: runtime 'torch-distributed' would have to say this"),
+        ({"code": {"url": "https://example.org/a.git"}}, "code: runtime 'torch-distributed' "),
+        ({"dataset": "builtin://digits"}, "dataset: runtime 'torch-distributed' would have to"),
+        ({"scheduling": {"spot": "gke"}}, "scheduling.spot: runtime 'torch-distributed' would"),
+        ({"scheduling": {"gang": True}}, "scheduling.gang: runtime 'torch-distributed' would"),
         ({"args": 129 * ["a"]}, "args: 129 are more than the 128 that a TrainJob takes"),
         (
             {"env": {f"A{n}": "" for n in range(128)}},
@@ -436,10 +447,130 @@ def test_an_unknown_operator_is_refused():
         ({"image": 501 * "a"}, "image: 501 characters are more than the 500"),
     ],
 )
-def test_what_a_trainjob_cannot_say_is_refused(changes, said):
+def test_what_a_patch_of_a_runtime_cannot_say_is_refused(changes, said):
+    with pytest.raises(InputError) as caught:
+        rendered("trainer", **PATCHED | changes)
+    assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"scheduling": {"gang": True}}, "scheduling.gang: a TrainJob of ours has none"),
+        ({"clean_up": "None"}, "clean_up None: the pods of a TrainJob that still run are removed"),
+        (
+            {"replicas": {"worker": {"count": 1, "restart_policy": "Always"}}},
+            "restart_policy Always of the worker: a TrainJob's replicas take Never, OnFailure or",
+        ),
+        (
+            {"name": 44 * "a", "framework": "tensorflow", "replicas": {"evaluator": {}}},
+            f"name '{44 * 'a'}': must be 1 characters shorter",
+        ),
+    ],
+)
+def test_what_trainer_has_nothing_for_is_refused(changes, said):
     with pytest.raises(InputError) as caught:
         rendered("trainer", **PYTORCH | changes)
     assert str(caught.value).startswith(said)
+
+
+def of_runtime(manifest):
+    """Returns the Jobs of a TrainJob's runtime by role."""
+    jobset = manifest["runtime"]["spec"]["template"]["spec"]
+    return {
+        each["template"]["spec"]["template"]["metadata"]["labels"]["trireme.dev/role"]: each
+        for each in jobset["replicatedJobs"]
+    }
+
+
+def on_jobset(manifest, role, index):
+    """Returns the environment of a pod, with the labels that JobSet v0.12 gives it."""
+    jobs = of_runtime(manifest)
+    before = [each["replicas"] for each in jobs.values()][: list(jobs).index(role)]
+    labels = {"job-index": index, "job-global-index": sum(before) + index}
+    found = {}
+    for entry in jobs[role]["template"]["spec"]["template"]["spec"]["containers"][0]["env"]:
+        if "valueFrom" in entry:
+            path = entry["valueFrom"]["fieldRef"]["fieldPath"]
+            found[entry["name"]] = str(
+                labels[path.split("'")[1].removeprefix("jobset.sigs.k8s.io/")]
+            )
+        else:
+            found[entry["name"]] = expand(entry["value"], found)
+    return found
+
+
+@pytest.mark.parametrize(("role", "index", "rank"), [("master", 0, 0), ("worker", 1, 2)])
+def test_a_trainjob_sets_for_pytorch_what_the_training_operator_does(role, index, rank):
+    found = on_jobset(shape("trainjob-pytorch"), role, index)
+    assert (
+        found.items()
+        >= {
+            "MASTER_ADDR": "train-master-0-0.train",
+            "MASTER_PORT": "23456",
+            "WORLD_SIZE": "3",
+            "RANK": str(rank),
+            "PET_NODE_RANK": str(rank),
+            "PET_NNODES": "3",
+            "PET_NPROC_PER_NODE": "1",
+            "LOCAL_RANK": "0",
+        }.items()
+    )
+    processes = on_jobset(shape("trainjob-pytorch-processes"), role, index)
+    assert (processes["WORLD_SIZE"], "LOCAL_RANK" in processes) == ("6", False)
+
+
+@pytest.mark.parametrize(("role", "index"), [("chief", 0), ("ps", 1), ("worker", 3)])
+def test_a_trainjob_sets_tf_config(role, index):
+    config = json.loads(on_jobset(shape("trainjob-tensorflow-ps"), role, index)["TF_CONFIG"])
+    assert config["task"] == {"type": role, "index": index}
+    assert config["environment"] == "cloud"
+    assert list(config["cluster"]) == ["chief", "evaluator", "ps", "worker"]
+    # JobSet: <set>-<replicated job>-<job>-<pod>.<set>
+    assert config["cluster"]["ps"] == [f"train-ps-{n}-0.train:2222" for n in range(2)]
+
+
+def test_a_tensorflow_replica_alone_has_no_tf_config():
+    manifest = rendered("trainer", **PYTORCH, framework="tensorflow")
+    assert "TF_CONFIG" not in on_jobset(manifest, "worker", 0)
+
+
+def test_a_rank_reaches_a_command_of_the_user_s_own_in_a_trainjob():
+    """Kubernetes expands a variable in a command from the container's env alone."""
+    spec = of_runtime(shape("trainjob-custom"))["worker"]["template"]["spec"]["template"]["spec"]
+    assert spec["containers"][0]["command"] == ["/bin/train", "--peers=$(WORLD_SIZE)", "$(RANK)"]
+    found = on_jobset(shape("trainjob-custom"), "worker", 2)
+    assert (found["RANK"], found["WORLD_SIZE"]) == ("3", "4")
+
+
+@pytest.mark.parametrize(
+    ("fields", "restart", "backoff"),
+    [
+        ({}, "Never", 0),
+        ({"retries": 2}, "OnFailure", 3),  # Kubernetes fails such a Job at the third restart
+        ({"restart_policy": "OnFailure"}, "OnFailure", 2**31 - 1),
+        ({"restart_policy": "ExitCode", "retries": 2}, "Never", 2),
+        ({"scheduling": {"spot": "gke"}}, "Never", 2**31 - 1),
+    ],
+)
+def test_how_often_a_trainjob_starts_a_replica_again(fields, restart, backoff):
+    job = of_runtime(rendered("trainer", **PYTORCH | fields))["master"]["template"]["spec"]
+    assert (job["template"]["spec"]["restartPolicy"], job["backoffLimit"]) == (restart, backoff)
+    by_status = "ExitCode" in str(fields) or "spot" in str(fields)
+    assert ("podFailurePolicy" in job) is by_status
+
+
+def test_the_keys_of_an_mpi_trainjob_are_where_ssh_looks_and_takes_them():
+    ours, foreign = shape("trainjob-mpi"), shape("trainjob-mpi-foreign")
+    paths = [m["runtime"]["spec"]["mlPolicy"]["mpi"]["sshAuthMountPath"] for m in (ours, foreign)]
+    assert paths == [images.MPI_KEYS, "/etc/mpi-keys"]
+    for role, before in (("worker", "/usr/sbin/sshd"), ("launcher", "mpirun")):
+        commands = [
+            of_runtime(m)[role]["template"]["spec"]["template"]["spec"]["containers"][0]["command"]
+            for m in (ours, foreign)
+        ]
+        assert commands[0][0] == before
+        assert commands[1][:2] == ["sh", "-c"] and commands[1][3] == before
 
 
 @pytest.mark.parametrize(

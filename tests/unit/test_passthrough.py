@@ -6,6 +6,7 @@ from components.errors import InputError
 from components.training.cluster.passthrough import hand_on
 from components.training.description.job import TrainingJob
 from components.training.manifests import render
+from components.training.manifests.roles import roles
 
 TASK = {
     "volumes": [{"name": "kfp-workspace", "persistentVolumeClaim": {"claimName": "run-1"}}],
@@ -80,6 +81,41 @@ def test_replicas_that_do_not_compute_keep_their_own_resources(pods):
     made = pods(TASK, framework="tensorflow", replicas={"chief": {}, "ps": {}}, workers=1)
     assert "nvidia.com/gpu" not in made["PS"]["containers"][0]["resources"]["limits"]
     assert "nvidia.com/gpu" in made["Worker"]["containers"][0]["resources"]["limits"]
+
+
+def test_the_pods_of_a_trainjob_get_all_that_too():
+    job = TrainingJob.create(
+        entrypoint="train.py", framework="tensorflow", replicas={"chief": {}, "ps": {}}, workers=1
+    )
+    manifest = render(job, "trainer")
+    hand_on(manifest, TASK)
+    found = {role.name: role.pod for role in roles(manifest)}
+    assert found.keys() == {"chief", "ps", "worker"}
+    for role, pod in found.items():
+        assert TASK["volumes"][0] in pod["volumes"]
+        (container,) = pod["containers"]
+        assert TASK["volume_mounts"][0] in container["volumeMounts"]
+        assert {"name": "TEAM", "value": "a"} in container["env"]
+        assert pod["nodeSelector"] == TASK["node_selector"]
+        computes = "nvidia.com/gpu" in container["resources"]["limits"]
+        assert computes is (role != "ps")
+
+
+@pytest.mark.parametrize("framework", ["pytorch", "mpi"])
+def test_a_trainjob_that_patches_a_runtime_gets_all_that_too(framework):
+    job = TrainingJob.create(entrypoint="train.py", framework=framework, runtime="theirs")
+    manifest = render(job, "trainer")
+    hand_on(manifest, TASK)
+    trainer, (patch,) = manifest["spec"]["trainer"], manifest["spec"]["runtimePatches"]
+    assert {"name": "TEAM", "value": "a"} in trainer["env"]
+    assert trainer["resourcesPerNode"]["limits"]["nvidia.com/gpu"] == "2"
+    for each in patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]:
+        pod = each["template"]["spec"]["template"]["spec"]
+        assert pod["volumes"].count(TASK["volumes"][0]) == 1
+        assert pod["nodeSelector"] == TASK["node_selector"]
+        (container,) = pod["containers"]
+        assert TASK["volume_mounts"][0] in container["volumeMounts"]
+        assert not {"env", "resources"} & set(container)  # no fields of a patch
 
 
 def test_pods_without_the_workspace_are_refused(pods):

@@ -17,6 +17,7 @@ from components.training.cluster.resources import PODS, Resource, kind_of, pods_
 from components.training.cluster.status import State, Status, expected_replicas, status_of
 from components.training.cluster.streams import Stop
 from components.training.cluster.watching import Change, changes
+from components.training.kinds import LEAST
 
 TICK = 1.0  # seconds between two looks at the clock
 REASON_EVERY = 5.0  # seconds between two questions why nothing runs
@@ -186,8 +187,9 @@ class Following:
 
     def _needed(self, expected: int) -> int:
         """Returns how many replicas have to run for the job to: fewer where it is elastic."""
-        elastic: int | None = self.job["spec"].get("elasticPolicy", {}).get("minReplicas")
-        return expected if elastic is None else min(elastic, expected)
+        told = self._metadata.get("annotations", {}).get(LEAST)  # of a TrainJob
+        least = self.job["spec"].get("elasticPolicy", {}).get("minReplicas", told)
+        return expected if least is None else min(int(least), expected)
 
     def _look_for_reason(self, replicas: list[Replica]) -> None:
         if time.monotonic() < self._next_look:

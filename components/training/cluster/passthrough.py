@@ -1,15 +1,17 @@
 """Hand what is set on a pipeline's task on to the pods of the job that the task launches."""
 
 import re
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
 from components.dataset.volumes import SHARED
 from components.errors import InputError
 from components.say import say
-from components.training.kinds import KINDS
+from components.training.kinds import TRAINJOB
+from components.training.manifests.roles import roles
 
-IDLE = ("PS", "Launcher")
+IDLE = ("ps", "launcher")
 """Roles that do not compute: what the task asks for is not meant for them."""
 
 _LOGIN = re.compile(r"\w://[^/\s?#]*@")
@@ -22,7 +24,7 @@ def hand_on(manifest: dict[str, Any], task: dict[str, Any]) -> None:
     warning names it: the manifest is there for many to see.
 
     Args:
-        manifest: A PyTorchJob, TFJob or MPIJob, which is changed.
+        manifest: The job, which is changed.
         task: The fields of kfp's ``dsl.TaskConfig``: resources, volumes, volume_mounts, env,
             tolerations, node_selector, affinity.
 
@@ -34,22 +36,43 @@ def hand_on(manifest: dict[str, Any], task: dict[str, Any]) -> None:
             "the training job's pods need the run workspace, and the task has no volume"
         )
     variables = _without_logins(task.get("env") or [])
-    kind = KINDS[manifest["kind"]]
-    for role, spec in manifest["spec"][kind.replicas].items():
-        pod = spec["template"]["spec"]
+    if manifest["kind"] == TRAINJOB.name and "runtime" not in manifest:
+        _to_nodes(manifest["spec"]["trainer"], task.get("resources"), variables)
+    for role, pod in _pods(manifest):
         container = pod["containers"][0]
-        if task.get("resources") and role not in IDLE:
+        if task.get("resources") and role not in IDLE and "resources" in container:
             container["resources"] = _both(container["resources"], task["resources"])
         pod["volumes"] = [*pod.get("volumes", []), *task["volumes"]]
         container["volumeMounts"] = [
             *container.get("volumeMounts", []),
             *map(_shared_to_be_read, task.get("volume_mounts") or []),
         ]
-        container["env"] = _without_doubles(container["env"], variables)
+        if "env" in container:
+            container["env"] = _without_doubles(container["env"], variables)
         pod["tolerations"] = [*pod.get("tolerations", []), *(task.get("tolerations") or [])]
         pod["nodeSelector"] = pod.get("nodeSelector", {}) | (task.get("node_selector") or {})
         if task.get("affinity"):
             pod["affinity"] = pod.get("affinity", {}) | task["affinity"]
+
+
+def _pods(manifest: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Returns what the manifest says of the pods, with their role, each once."""
+    if manifest["kind"] != TRAINJOB.name or "runtime" in manifest:
+        yield from ((role.name.lower(), role.pod) for role in roles(manifest))
+        return
+    (patch,) = manifest["spec"]["runtimePatches"]
+    # The same for all jobs of the runtime.
+    job, *_ = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+    yield job["name"], job["template"]["spec"]["template"]["spec"]
+
+
+def _to_nodes(
+    trainer: dict[str, Any], resources: dict[str, Any] | None, variables: list[dict[str, Any]]
+) -> None:
+    """Adds to what a TrainJob itself says of its nodes, where a cluster's runtime is patched."""
+    if resources:
+        trainer["resourcesPerNode"] = _both(trainer["resourcesPerNode"], resources)
+    trainer["env"] = _without_doubles(trainer["env"], variables)
 
 
 def _shared_to_be_read(mount: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from components.errors import exit_in_words
-from components.training.kinds import KINDS
+from components.training.kinds import KINDS, ROLE
 
 TIME_LIMIT = "ran into its pod's time limit (DeadlineExceeded)"
 """How a pod failed that had run as long as it may."""
@@ -16,6 +16,7 @@ NOT_STARTED = "was not started"
 _TYPE = ("training.kubeflow.org/replica-type", "training.kubeflow.org/job-role")
 _INDEX = "training.kubeflow.org/replica-index"
 _JOBSET_TYPE = "jobset.sigs.k8s.io/replicatedjob-name"
+_JOB_INDEX = "jobset.sigs.k8s.io/job-index"
 _JOBSET_INDEX = "batch.kubernetes.io/job-completion-index"
 
 _SKEW = timedelta(seconds=2)  # that the clocks of two API servers may differ by
@@ -72,9 +73,12 @@ def replica_name(pod: dict[str, Any]) -> str:
     """Returns type and index of the replica that a pod is, as in ``worker-0``.
 
     The labels are those of training operator v1.9 and MPI operator v0.8 (its launcher, the pod
-    of a batch Job, has no index), and of JobSet for a TrainJob.
+    of a batch Job, has no index), and of JobSet for a TrainJob; where its runtime is ours each
+    replica is a Job.
     """
     labels = pod["metadata"].get("labels", {})
+    if ROLE in labels:
+        return f"{labels[ROLE]}-{labels.get(_JOB_INDEX, '0')}"
     for label in _TYPE:
         if label in labels:
             return f"{labels[label].lower()}-{labels.get(_INDEX, '0')}"

@@ -9,14 +9,17 @@ from components.training.cluster.refusals import AlreadyThere, Forbidden
 from components.training.cluster.resources import (
     ACCESS_REVIEWS,
     PODS,
+    TRAINING_RUNTIMES,
     Resource,
     kind_of,
     resource_of,
 )
+from components.training.manifests import objects
 
 Right = tuple[Resource, str, str]  # resource, subresource, verb
 
 _WITH_JOBS = ("create", "get", "list", "watch", "delete")
+_WITH_RUNTIMES = ("create", "patch", "delete")
 _WITH_PODS = ("list", "watch")
 
 
@@ -47,6 +50,7 @@ def rights(manifest: dict[str, Any]) -> list[Right]:
     jobs = resource_of(kind_of(manifest))
     return [
         *((jobs, "", verb) for verb in _WITH_JOBS),
+        *((TRAINING_RUNTIMES, "", verb) for verb in _WITH_RUNTIMES if "runtime" in manifest),
         *((PODS, "", verb) for verb in _WITH_PODS),
         (PODS, "log", "get"),
     ]
@@ -63,6 +67,9 @@ def in_words(needed: Iterable[Right]) -> str:
 def try_out(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> None:
     """Has the API server say whether it would take a job; nothing is created.
 
+    Of a TrainJob with a runtime of its own it is asked for that, which says all of it: Trainer
+    refuses a TrainJob whose runtime is not there.
+
     Args:
         cluster: The cluster.
         manifest: The job.
@@ -71,8 +78,10 @@ def try_out(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> None:
     Raises:
         Refused: It would not; see ``check``.
     """
+    first, *_ = objects(manifest)
+    resource = TRAINING_RUNTIMES if "runtime" in manifest else resource_of(kind_of(manifest))
     with suppress(AlreadyThere):
-        cluster.create(resource_of(kind_of(manifest)), manifest, namespace, dryRun="All")
+        cluster.create(resource, first, namespace, dryRun="All")
 
 
 def check_rights(cluster: Cluster, namespace: str, needed: Iterable[Right]) -> None:

@@ -14,10 +14,10 @@ from components.training.kinds import KINDS
 _UNTYPED = "failed to create typed patch object"
 _DENIED = re.compile(r"\bdenied (the )?request\b")
 _OPERATORS = {
-    "PyTorchJob": "the Kubeflow training operator v1.9",
-    "TFJob": "the Kubeflow training operator v1.9",
-    "MPIJob": "the Kubeflow MPI operator v0.8",
-    "TrainJob": "Kubeflow Trainer v2",
+    "PyTorchJob": "Kubeflow Trainer v2.2 or newer, or the Kubeflow training operator v1.9",
+    "TFJob": "Kubeflow Trainer v2.2 or newer, or the Kubeflow training operator v1.9",
+    "MPIJob": "Kubeflow Trainer v2.2 or newer, or the Kubeflow MPI operator v0.8",
+    "TrainJob": "Kubeflow Trainer v2.2 or newer",
 }
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from components.training.kinds import KINDS, Kind
+from components.training.kinds import KINDS, TRAINJOB, Kind
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class Resource:
 
 
 PODS = Resource("", "v1", "pods")
+TRAINING_RUNTIMES = Resource(TRAINJOB.group, TRAINJOB.version, "trainingruntimes")
 CONFIG_MAPS = Resource("", "v1", "configmaps")
 EVENTS = Resource("", "v1", "events")
 JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets")

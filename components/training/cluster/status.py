@@ -1,10 +1,12 @@
 """What state a training job is in, read from its conditions."""
 
+import json
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from components.training.cluster.resources import kind_of
+from components.training.kinds import REPLICAS
 
 CANCELLED = "trireme.dev/cancelled"
 """The annotation of a job that a person has cancelled."""
@@ -89,7 +91,7 @@ def is_train_job(job: dict[str, Any]) -> bool:
 def expected_replicas(job: dict[str, Any]) -> int:
     """Returns how many replicas a job is to have; 0 where only the cluster's runtime knows."""
     if is_train_job(job):
-        return int(job["spec"].get("trainer", {}).get("numNodes", 0))
+        return sum(_told(job).values())
     roles = job["spec"][kind_of(job).replicas].values()
     return sum(role.get("replicas", 1) for role in roles)
 
@@ -101,12 +103,21 @@ def replica_names(job: dict[str, Any]) -> set[str]:
         job: The job.
     """
     if is_train_job(job):
-        return {f"node-{index}" for index in range(expected_replicas(job))}
+        return {f"{role}-{index}" for role, n in _told(job).items() for index in range(n)}
     return {
         f"{role.lower()}-{index}"
         for role, spec in job["spec"][kind_of(job).replicas].items()
         for index in range(spec.get("replicas", 1))
     }
+
+
+def _told(job: dict[str, Any]) -> dict[str, int]:
+    """Returns how many replicas a TrainJob's roles have, as far as it tells."""
+    told = job["metadata"].get("annotations", {}).get(REPLICAS)
+    if told:
+        counts: dict[str, int] = json.loads(told)
+        return counts
+    return {"node": int(job["spec"].get("trainer", {}).get("numNodes", 0))}
 
 
 def _from_conditions(job: dict[str, Any]) -> Status:

@@ -3,15 +3,24 @@
 import copy
 import hashlib
 import json
+import secrets
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from components.errors import InputError, TriremeError
 from components.training.cluster import preflight
 from components.training.cluster.connection import Cluster
 from components.training.cluster.refusals import AlreadyThere, Forbidden, KindMissing, NotFound
-from components.training.cluster.resources import JOB_SETS, PODS, kind_of, pods_of, resource_of
+from components.training.cluster.resources import (
+    JOB_SETS,
+    PODS,
+    TRAINING_RUNTIMES,
+    kind_of,
+    pods_of,
+    resource_of,
+)
 from components.training.cluster.status import State, is_train_job, status_of
 from components.training.kinds import KINDS
 
@@ -52,11 +61,63 @@ def submit(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, Any]:
     _make_room(cluster, body, there)
     jobs, namespace = resource_of(kind_of(body)), metadata["namespace"]
     preflight.check(cluster, body, namespace)
+    with _runtime_of(cluster, body) as give_to:
+        try:
+            job = cluster.create(jobs, body, namespace)
+        except AlreadyThere:
+            # Ours, if an answer was lost on its way, or that of somebody who was faster.
+            there = cluster.get(jobs, metadata["name"], namespace)
+            job = _is_ours_or_refused(there, manifest)
+        give_to(job)
+    return job
+
+
+@contextmanager
+def _runtime_of(
+    cluster: Cluster, body: dict[str, Any]
+) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """Brings the runtime of a TrainJob to the cluster, before it: Trainer wants it so.
+
+    It has a name that no other has, as one of a job before may be about to go. It stays only if
+    it is given to its job, and goes with that.
+
+    Args:
+        cluster: The cluster.
+        body: The job, which the runtime is taken out of.
+
+    Returns:
+        What gives the runtime to a job.
+    """
+    runtime = body.pop("runtime", None)
+    if runtime is None:
+        yield lambda job: None
+        return
+    metadata = body["metadata"]
+    name = f"{metadata['name']}-{secrets.token_hex(4)}"
+    runtime["metadata"] |= {"name": name}
+    runtime["metadata"] |= {
+        key: metadata[key] for key in ("namespace", "ownerReferences") if key in metadata
+    }
+    body["spec"]["runtimeRef"]["name"] = name
+    place = (name, metadata["namespace"])
+    made = cluster.create(TRAINING_RUNTIMES, runtime, metadata["namespace"])
+    is_given = False
+
+    def give_to(job: dict[str, Any]) -> None:
+        nonlocal is_given
+        if job["spec"]["runtimeRef"]["name"] != name:
+            return
+        is_given = True
+        owner = {key: job[key] for key in ("apiVersion", "kind")}
+        owner |= {key: job["metadata"][key] for key in ("name", "uid")}
+        cluster.patch(TRAINING_RUNTIMES, *place, {"metadata": {"ownerReferences": [owner]}})
+
     try:
-        return cluster.create(jobs, body, namespace)
-    except AlreadyThere:
-        # Ours, if an answer was lost on its way, or that of somebody who was faster.
-        return _is_ours_or_refused(cluster.get(jobs, metadata["name"], namespace), body)
+        yield give_to
+    finally:
+        if not is_given:
+            with suppress(TriremeError):
+                cluster.delete(TRAINING_RUNTIMES, *place, made["metadata"]["uid"])
 
 
 def find(
@@ -99,7 +160,8 @@ def make_way(cluster: Cluster, manifest: dict[str, Any]) -> bool:
 
 def spec_hash(manifest: dict[str, Any]) -> str:
     """Returns what is the same for two manifests of the same job, and no others."""
-    text = json.dumps([manifest["kind"], _without_run(manifest["spec"])], sort_keys=True)
+    specs = [part["spec"] for part in (manifest.get("runtime"), manifest) if part]
+    text = json.dumps([manifest["kind"], *map(_without_run, specs)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -181,8 +181,14 @@ class TrainingJob(Resources):
     """Numeric user to run as, where the image allows it. Default: that of Trireme's own images,
     1000, in these; elsewhere the image's."""
 
+    operator: Literal["auto", "training-operator", "trainer"] = "auto"
+    """What runs the job on a cluster: training-operator makes it a PyTorchJob, TFJob or (which is
+    the MPI operator's) MPIJob, trainer a TrainJob. auto: the first where the cluster has that
+    kind, else the second. Here it means nothing."""
+
     runtime: ObjectName | None = None
-    """Of a TrainJob only: the ClusterTrainingRuntime; Trainer's own for the framework."""
+    """Of a TrainJob only: a ClusterTrainingRuntime of the cluster's, which is patched; without one
+    the job brings a runtime of its own."""
 
     @classmethod
     def create(cls, **fields: Any) -> Self:

@@ -18,6 +18,13 @@ OPERATORS = ("training-operator", "trainer")
 _KINDS = {"pytorch": pytorchjob, "custom": pytorchjob, "tensorflow": tfjob, "mpi": mpijob}
 
 
+def without_a_cluster(job: TrainingJob) -> str:
+    """Returns the operator that a manifest is made for where no cluster is asked what it has."""
+    if job.operator == "auto":
+        return "trainer" if job.runtime else "training-operator"
+    return job.operator
+
+
 def render(job: TrainingJob, operator: str = "training-operator") -> dict[str, Any]:
     """Returns the manifest of a training job.
 
@@ -25,7 +32,7 @@ def render(job: TrainingJob, operator: str = "training-operator") -> dict[str, A
         job: The job.
         operator: One of ``OPERATORS``: ``training-operator`` for a PyTorchJob or TFJob (training
             operator v1.9) or an MPIJob (MPI operator v2beta1), ``trainer`` for a TrainJob
-            (Kubeflow Trainer v2).
+            (Kubeflow Trainer v2). The job's own ``operator`` is for those who ask a cluster first.
 
     Raises:
         InputError: The operator has nothing for what the job asks for.
@@ -33,16 +40,22 @@ def render(job: TrainingJob, operator: str = "training-operator") -> dict[str, A
     if operator not in OPERATORS:
         raise InputError(f"operator {operator!r}: must be one of {', '.join(OPERATORS)}")
     if job.runtime and operator != "trainer":
-        raise InputError("runtime: only a TrainJob has one; give --operator trainer as well")
+        raise InputError("runtime: only a TrainJob has one; give operator trainer, or leave it out")
     manifest = trainjob(job) if operator == "trainer" else _KINDS[job.framework](job)
     if job.time_limit:
         set_time_limit(manifest, job.time_limit)
     return manifest
 
 
+def objects(manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns what a cluster is given for a manifest: the job, and its runtime before it."""
+    job = {name: part for name, part in manifest.items() if name != "runtime"}
+    return [manifest["runtime"], job] if "runtime" in manifest else [job]
+
+
 def to_yaml(manifest: dict[str, Any]) -> str:
     """Returns a manifest as YAML that a person can read: fields in their order, no anchors."""
-    return yaml.dump(manifest, Dumper=_Plain, sort_keys=False, width=1000)
+    return yaml.dump_all(objects(manifest), Dumper=_Plain, sort_keys=False, width=1000)
 
 
 class _Plain(yaml.SafeDumper):

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from components.training.description.values import quantity
-from components.training.kinds import KINDS, TRAINJOB
+from components.training.kinds import KINDS, ROLE, TRAINJOB
 from components.training.manifests.pod import SPOT
 
 
@@ -15,9 +15,10 @@ class Role:
     """The pods of one role, which are all alike.
 
     Attributes:
-        name: As the manifest has it, such as ``Worker``; of a TrainJob ``node``.
+        name: As the manifest has it, such as ``Worker``; ``node`` where a cluster's runtime is
+            patched.
         count: How many.
-        pod: Their spec; of a TrainJob what it says itself, its runtime knows the rest.
+        pod: Their spec; where a cluster's runtime is patched what the TrainJob says itself.
     """
 
     name: str
@@ -42,6 +43,12 @@ def roles(manifest: Mapping[str, Any]) -> list[Role]:
         manifest: A PyTorchJob, TFJob, MPIJob or TrainJob, as ``render`` makes it.
     """
     kind, spec = KINDS[manifest["kind"]], manifest["spec"]
+    if "runtime" in manifest:
+        return [
+            Role(pods["metadata"]["labels"][ROLE], each["replicas"], pods["spec"])
+            for each in manifest["runtime"]["spec"]["template"]["spec"]["replicatedJobs"]
+            for pods in [each["template"]["spec"]["template"]]
+        ]
     if kind is TRAINJOB:
         return [Role("node", spec["trainer"]["numNodes"], _node(spec))]
     return [

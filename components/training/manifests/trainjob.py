@@ -1,15 +1,17 @@
 """Render a training job as a TrainJob of Kubeflow Trainer v2."""
 
+import json
 from typing import Any
 
 from components.errors import InputError
 from components.training.description.fields import Replica
 from components.training.description.job import TrainingJob
-from components.training.kinds import TRAINJOB
+from components.training.kinds import LEAST, REPLICAS, TRAINJOB
 from components.training.manifests import command, pod, storage
+from components.training.manifests.runtime import training_runtime
 
-RUNTIMES = {"pytorch": "torch-distributed", "mpi": "deepspeed-distributed"}
-"""The runtimes that Trainer brings: torchrun on every node, and OpenMPI."""
+OF_A_RUNTIME = ("pytorch", "mpi")
+"""The frameworks that a ClusterTrainingRuntime is known to be for: torchrun, and OpenMPI."""
 
 MOST = 128
 """Items that a list of a TrainJob can have."""
@@ -24,17 +26,49 @@ MANAGER = "trireme.dev/job"
 def trainjob(job: TrainingJob) -> dict[str, Any]:
     """Returns the TrainJob (``trainer.kubeflow.org/v1alpha1``, Trainer v2.2 and newer) of a job.
 
-    The nodes are the workers and, with PyTorch, the master; all are alike. Of an MPI job the
-    first node is the launcher, and the others run the image of the runtime. Whether the pods get
-    a token of their service account is the runtime's to say.
+    A TrainJob can say little of its pods itself, so that it comes with a TrainingRuntime that
+    says all, under the key ``runtime``, which is no field of the API. A job that names a
+    ClusterTrainingRuntime patches that instead.
 
     Fields: https://github.com/kubeflow/trainer/blob/v2.3.0/pkg/apis/trainer/v1alpha1/trainjob_types.go
 
     Args:
-        job: A ``pytorch`` or ``mpi`` job.
+        job: The job.
 
     Raises:
-        InputError: The job asks for something that only the runtime can say, or nobody.
+        InputError: The job asks for something that nobody can say there.
+    """
+    if job.runtime:
+        spec, more = _patched(job, job.runtime), {}
+    else:
+        more = {"runtime": training_runtime(job)}
+        spec = {"runtimeRef": {"kind": "TrainingRuntime", "name": job.name}}
+        if job.framework == "mpi":
+            # Trainer would make it the number of GPUs otherwise.
+            spec["trainer"] = {"numProcPerNode": job.processes_per_worker}
+    if job.suspend:
+        spec["suspend"] = True
+    metadata = pod.metadata(job)
+    if more:
+        counts = {role: replica.count for role, replica in job.roles.items()}
+        told = {REPLICAS: json.dumps(counts)}
+        if job.elastic:
+            told[LEAST] = str(job.elastic.min)
+        metadata["annotations"] = metadata.get("annotations", {}) | told
+    return {
+        "apiVersion": TRAINJOB.api_version,
+        "kind": TRAINJOB.name,
+        "metadata": metadata,
+        "spec": spec,
+    } | more
+
+
+def _patched(job: TrainingJob, runtime: str) -> dict[str, Any]:
+    """Returns the specification of a TrainJob that patches a ClusterTrainingRuntime.
+
+    The nodes are the workers and, with PyTorch, the master; all are alike. Of an MPI job the
+    first node is the launcher, and the others run the image of the runtime. Whether the pods get
+    a token of their service account is the runtime's to say.
     """
     _check(job)
     if job.framework == "pytorch":
@@ -56,25 +90,20 @@ def trainjob(job: TrainingJob) -> dict[str, Any]:
         "resourcesPerNode": pod.resources(node),
     }
     _check_size(job, trainer, node)
-    spec: dict[str, Any] = {
-        "runtimeRef": {"name": job.runtime or RUNTIMES[job.framework]},
+    return {
+        "runtimeRef": {"name": runtime},
         "trainer": trainer,
         "runtimePatches": [_patch(job, node)],
-    }
-    if job.suspend:
-        spec["suspend"] = True
-    return {
-        "apiVersion": TRAINJOB.api_version,
-        "kind": TRAINJOB.name,
-        "metadata": pod.metadata(job),
-        "spec": spec,
     }
 
 
 def _check(job: TrainingJob) -> None:
     """Refuses what the field of a TrainJob's runtime would have to say."""
-    if job.framework not in RUNTIMES:
-        raise InputError(f"framework {job.framework}: Trainer has no runtime for it")
+    if job.framework not in OF_A_RUNTIME:
+        raise InputError(
+            f"runtime {job.runtime!r}: is for pytorch and mpi jobs, this one is {job.framework}; "
+            "leave it out"
+        )
     asked = {
         "replicas": job.replicas,
         "elastic": job.elastic,
@@ -90,7 +119,10 @@ def _check(job: TrainingJob) -> None:
     }
     for field, value in asked.items():
         if value:
-            raise InputError(f"{field}: a TrainJob cannot say this, only its runtime can")
+            raise InputError(
+                f"{field}: runtime {job.runtime!r} would have to say this, for its TrainJob "
+                "cannot; leave runtime out, or leave this to it"
+            )
 
 
 def _check_size(job: TrainingJob, trainer: dict[str, Any], node: Replica) -> None:

@@ -34,7 +34,14 @@ def test_a_job_costs_what_its_pods_request(priced, manifest, fields, hour):
 def test_a_job_costs_the_same_whichever_operator_runs_it(priced, manifest):
     job = manifest("trainer", gpu=1, scheduling={"node_selector": A100})
     assert prices.read().job_hour(job) == pytest.approx(6 + 3 * 4)
-    assert [(role.name, role.count, role.selector) for role in roles(job)] == [("node", 3, A100)]
+    assert [(role.name, role.count) for role in roles(job)] == [("master", 1), ("worker", 2)]
+    assert {role.name: role.selector for role in roles(job)} == {"master": A100, "worker": A100}
+    patched = manifest(
+        "trainer", gpu=1, scheduling={"node_selector": A100}, runtime="torch-distributed"
+    )
+    assert prices.read().job_hour(patched) == pytest.approx(6 + 3 * 4)
+    (node,) = roles(patched)
+    assert (node.name, node.count, node.selector) == ("node", 3, A100)
 
 
 def test_a_container_that_comes_before_counts_where_it_asks_for_more(manifest):

@@ -1,0 +1,40 @@
+"""Which of the operators that a job could be made for a cluster has."""
+
+from components.training.cluster.connection import Cluster
+from components.training.cluster.refusals import Forbidden, KindMissing
+from components.training.cluster.resources import resource_of
+from components.training.description.job import TrainingJob
+from components.training.kinds import OF_FRAMEWORK, TRAINJOB, Kind
+from components.training.manifests import without_a_cluster
+
+
+def operator_of(cluster: Cluster, job: TrainingJob) -> str:
+    """Returns the operator that a job's manifest is to be made for, as ``render`` takes it.
+
+    Where the cluster has none for it that is the training operator, whose kind is then missing.
+
+    Args:
+        cluster: The cluster.
+        job: The job.
+
+    Raises:
+        Unavailable: The API server does not answer.
+    """
+    if job.operator != "auto" or job.runtime:
+        return without_a_cluster(job)
+    if not _serves(cluster, OF_FRAMEWORK[job.framework]) and _serves(cluster, TRAINJOB):
+        return "trainer"
+    return "training-operator"
+
+
+def _serves(cluster: Cluster, kind: Kind) -> bool:
+    """Tells whether a cluster has a kind, in the version that we make.
+
+    https://kubernetes.io/docs/concepts/overview/kubernetes-api/#discovery-api
+    """
+    path = f"/apis/{kind.group}/{kind.version}"
+    try:
+        served = cluster.request("GET", resource_of(kind), path)
+    except (KindMissing, Forbidden):
+        return False
+    return any(resource["name"] == kind.plural for resource in served.get("resources") or [])

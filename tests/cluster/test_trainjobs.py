@@ -1,0 +1,196 @@
+"""Jobs where Kubeflow Trainer is: with a runtime of their own, which comes and goes with them."""
+
+import pytest
+import yaml
+
+from components.training import launch
+from components.training.cluster import connection, jobs, launcher, submission
+from components.training.cluster.operators import operator_of
+from components.training.cluster.refusals import Invalid, Unavailable
+from components.training.cluster.resources import TRAINING_RUNTIMES, resource_of
+from components.training.description.job import TrainingJob
+from components.training.kinds import TRAINJOB
+from components.training.manifests import render
+
+V1 = ("pytorchjobs", "tfjobs", "mpijobs")
+JOB = {"name": "digits", "entrypoint": "train.py", "workers": 1}
+
+
+@pytest.fixture
+def trainer(server, standing_in):
+    """A cluster that has Trainer and none of the v1 operators."""
+    for plural in V1:
+        del server.plurals[plural]
+    return standing_in
+
+
+@pytest.fixture
+def manifest():
+    return render(TrainingJob.create(**JOB), "trainer")
+
+
+@pytest.fixture
+def cluster(standing_in):
+    return standing_in
+
+
+def runtimes(cluster):
+    return cluster.list(TRAINING_RUNTIMES, cluster.namespace)["items"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "missing", "operator"),
+    [
+        ({}, (), "training-operator"),
+        ({}, ("pytorchjobs",), "trainer"),
+        ({"framework": "custom"}, ("pytorchjobs",), "trainer"),
+        ({"framework": "tensorflow"}, ("pytorchjobs",), "training-operator"),
+        ({"framework": "tensorflow"}, ("tfjobs",), "trainer"),
+        ({"framework": "mpi"}, ("mpijobs",), "trainer"),
+        ({}, (*V1, "trainjobs"), "training-operator"),  # which is then named
+        ({"operator": "trainer"}, (), "trainer"),
+        ({"operator": "training-operator"}, ("pytorchjobs",), "training-operator"),
+        ({"runtime": "torch-distributed"}, (), "trainer"),
+    ],
+)
+def test_a_job_becomes_what_the_cluster_has_an_operator_for(
+    server, standing_in, fields, missing, operator
+):
+    for plural in missing:
+        del server.plurals[plural]
+    assert operator_of(standing_in, TrainingJob.create(**JOB | fields)) == operator
+
+
+def test_a_job_brings_its_runtime_and_takes_it_along(trainer, manifest):
+    job = submission.submit(trainer, manifest)
+    (runtime,) = runtimes(trainer)
+    assert job["spec"]["runtimeRef"] == {
+        "kind": "TrainingRuntime",
+        "name": runtime["metadata"]["name"],
+    }
+    assert runtime["spec"] == manifest["runtime"]["spec"]
+    assert "runtime" not in job
+    (owner,) = runtime["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["uid"]) == ("TrainJob", job["metadata"]["uid"])
+    assert submission.submit(trainer, manifest) == job
+    assert len(runtimes(trainer)) == 1
+    jobs.delete(trainer, "digits")
+    assert runtimes(trainer) == []
+
+
+def test_another_runtime_is_another_job(trainer, manifest):
+    job = submission.submit(trainer, manifest)
+    other = render(TrainingJob.create(**JOB, args=["more"]), "trainer")
+    assert submission.is_same(job, manifest) and not submission.is_same(job, other)
+
+
+def test_a_runtime_whose_job_is_refused_does_not_stay(server, trainer, manifest):
+    server.fail("POST", "/trainjobs$", code=422, message="spec is wrong")
+    with pytest.raises(Invalid, match="spec is wrong"):
+        submission.submit(trainer, manifest)
+    assert runtimes(trainer) == []
+
+
+def test_a_job_whose_answer_is_lost_keeps_its_runtime(server, trainer, manifest):
+    server.fail("POST", "/trainjobs$", after=True)
+    job = submission.submit(trainer, manifest)
+    (runtime,) = runtimes(trainer)
+    assert runtime["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]
+
+
+def test_who_was_slower_leaves_no_runtime(server, trainer, manifest, monkeypatch):
+    job = submission.submit(trainer, manifest)
+    monkeypatch.setattr(submission, "find", lambda *_: None)
+    assert submission.submit(trainer, manifest) == job
+    assert len(runtimes(trainer)) == 1
+
+
+def test_a_server_that_goes_away_is_told(server, trainer, manifest):
+    trainer.patience = 0.1
+    server.fail("POST", "/trainjobs$", times=99, code=503)
+    with pytest.raises(Unavailable):
+        submission.submit(trainer, manifest)
+
+
+def test_its_replicas_have_the_names_of_their_roles(trainer, launched, player):
+    described = TrainingJob.create(
+        **JOB | {"framework": "tensorflow", "replicas": {"chief": {}, "ps": {}}, "workers": 2}
+    )
+    tf = render(described, "trainer")
+    run = launched(tf)
+    job = player.wait_for(tf)
+    run.says("0 of 4 replicas run")
+    places = [("chief", 0), ("ps", 0), ("worker", 0), ("worker", 1)]
+    pods = [player.pod(job, role, index) for role, index in places]
+    for pod in pods:
+        player.run(pod)
+    run.says("running: 4 of 4 replicas run")
+    rows = jobs.status(trainer, "digits").replicas
+    assert [row.name for row in rows] == ["chief-0", "ps-0", "worker-0", "worker-1"]
+    player.exit(pods[3], 1)
+    player.condition(job, "Failed", reason="FailedJobs")
+    assert str(run.end().error).startswith("replica worker-1 exited with status 1")
+
+
+def test_an_elastic_trainjob_runs_with_its_fewest_replicas(trainer, launched, player):
+    elastic = {"workers": 3, "elastic": {"min": 1, "max": 3}}
+    manifest = render(TrainingJob.create(**JOB | elastic), "trainer")
+    run = launched(manifest)
+    job = player.wait_for(manifest)
+    player.run(player.pod(job, "worker"))
+    run.says("running: 1 of 3 replicas run")
+    player.condition(job, "Complete")
+    run.end()
+
+
+def test_a_pipeline_trains_where_only_trainer_is(
+    trainer, player, launched, monkeypatch, untracked, tmp_path
+):
+    step = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "step"},
+        "spec": {"containers": [{"name": "main", "image": "a"}]},
+    }
+    trainer.create(jobs.PODS, step, trainer.namespace)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("POD_NAME", "step")
+    monkeypatch.setattr(connection, "Cluster", lambda **_: trainer)
+    followed = []
+
+    def follow(manifest, cluster, **more):
+        job = submission.submit(cluster, manifest)
+        (runtime,) = runtimes(cluster)
+        followed.append((job, runtime))
+        return {"master-0": 3.0, "worker-0": 3.0}
+
+    monkeypatch.setattr(launcher, "launch", follow)
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "train.py").touch()
+    described = launch.prepare(
+        tmp_path,
+        run="7",
+        framework="pytorch",
+        code=str(tmp_path / "code"),
+        data="/data",
+        image="",
+        entrypoint="train.py",
+        args=[],
+        workers=1,
+        parameter_servers=0,
+        processes_per_worker=1,
+        seed=0,
+        time_limit=60,
+        more={},
+    )
+    claim = {"name": "workspace", "persistentVolumeClaim": {"claimName": "run-7"}}
+    task = {"volumes": [claim], "volume_mounts": [{"name": "workspace", "mountPath": "/run"}]}
+    launch.train(described, tmp_path, task)
+    ((job, runtime),) = followed
+    assert job["metadata"]["ownerReferences"][0]["name"] == "step"
+    assert job["spec"]["activeDeadlineSeconds"] == 60
+    for each in runtime["spec"]["template"]["spec"]["replicatedJobs"]:
+        assert claim in each["template"]["spec"]["template"]["spec"]["volumes"]
+    kept = list(yaml.safe_load_all((tmp_path / "steps" / "train" / "job.yaml").read_text()))
+    assert [body["kind"] for body in kept] == ["TrainingRuntime", "TrainJob"]
+    assert trainer.list(resource_of(TRAINJOB), trainer.namespace)["items"] == [job]
