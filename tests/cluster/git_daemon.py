@@ -14,12 +14,12 @@ class Clone(socketserver.StreamRequestHandler):
         length = int(self.connection.recv(4, 0x100), 16)  # MSG_WAITALL
         request = self.connection.recv(length - 4, 0x100).split(b"\0")
         if request[0] == b"git-upload-pack /code":
-            versions = {"GIT_PROTOCOL": word.decode() for word in request if b"version=" in word}
+            asked = [word.decode() for word in request if b"version=" in word]
             subprocess.run(
                 ["git", "upload-pack", "--strict", "/tmp/code"],
                 stdin=self.connection,
                 stdout=self.connection,
-                env={"PATH": "/usr/bin", "HOME": "/tmp", **versions},
+                env={"PATH": "/usr/bin", "HOME": "/tmp", "GIT_PROTOCOL": ":".join(asked)},
             )
 
 
