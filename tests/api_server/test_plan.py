@@ -82,12 +82,14 @@ def test_a_pipeline_that_can_run(there, cluster):
     assert done.found == [
         ["ok", f"you may {rights}"],
         ["ok", "the API server would take the PyTorchJob"],
+        ["ok", "Secret trireme-mlflow is not there, and need not be"],
         ["ok", "Secret trireme-code is not there, and need not be"],
         ["ok", "Secret trireme-dataset is not there, and need not be"],
         ["ok", "Secret trireme-webhook is not there, and need not be"],
         ["ok", "ConfigMap trireme-prices is there"],
         ["ok", "no ResourceQuota or LimitRange is in the way"],
     ]
+    assert "without both nothing is recorded" in done.output
     jobs = resource_of(KINDS["PyTorchJob"])
     assert cluster.list(jobs, cluster.namespace)["items"] == []
 
@@ -269,6 +271,7 @@ def test_what_is_not_allowed_is_named_and_what_cannot_be_seen_is_not_known(serve
         "this user may not create pytorchjobs.kubeflow.org"
     ]
     assert [sentence for verdict, sentence in done.found if verdict == "unknown"] == [
+        "Secret trireme-mlflow: you may not see whether it is there",
         "Secret trireme-code: you may not see whether it is there",
         "Secret trireme-dataset: you may not see whether it is there",
         "Secret trireme-webhook: you may not see whether it is there",
