@@ -187,6 +187,10 @@ def test_what_an_operator_does_otherwise_is_said(server, trireme):
     assert "note: a program that fails is started again as often as runtime torch-distributed" in (
         trireme("submit", "job.yaml", "--operator", "trainer").errors
     )
+    Path("job.yaml").write_text(JOB + "suspend: true\nelastic: {min: 1, max: 2}\n")
+    assert "note: elastic: the job succeeds with its first worker" in (
+        trireme("submit", "job.yaml").errors
+    )
     Path("job.yaml").write_text(JOB + "suspend: true\nretries: 3\nscheduling: {spot: gke}\n")
     assert "note: retries 3: with restart_policy ExitCode the training operator counts no" in (
         trireme("submit", "job.yaml").errors

@@ -27,4 +27,9 @@ def notes(job: TrainingJob, manifest: dict[str, Any], *, followed: bool) -> list
             f"retries {job.retries}: with restart_policy ExitCode the training operator counts no "
             "restarts, only who follows the job does, as with --wait; give a time_limit"
         )
+    if not followed and job.elastic and job.clean_up == "Running":
+        unseen.append(
+            "elastic: the job succeeds with its first worker, and what the others print goes with "
+            "their pods; follow it, as with --wait, to keep their logs"
+        )
     return [*job.notes, *unseen]
