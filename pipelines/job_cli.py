@@ -114,10 +114,11 @@ def submit(
         _run_here(job, isolated, dry_run)
         return
 
-    from components.training.cluster import launcher, preflight, submission
+    from components.training.cluster import launcher, preflight, reasons, submission
     from components.training.cluster.following import Limits
     from components.training.cluster.operators import operator_of
     from components.training.manifests import render, to_yaml
+    from components.training.manifests.notes import notes
 
     cluster = connect(namespace, context, stays=wait)
     manifest = render(_at_one_commit(job), operator_of(cluster, job))
@@ -125,7 +126,8 @@ def submit(
         preflight.check(cluster, manifest, cluster.namespace)
         typer.echo(to_yaml(manifest), nl=False)
         return
-    for note in job.notes:
+    gang = reasons.without_gang(cluster, manifest)
+    for note in [*notes(job, manifest, followed=wait), *([gang] if gang else [])]:
         typer.echo(f"note: {note}", err=True)
     if wait:
         limits = Limits(job.queued_limit, job.starting_limit)

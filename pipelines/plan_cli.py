@@ -112,13 +112,15 @@ def plan_job(
     """Show what a job would make, request and cost, and check that it can; make nothing."""
     from components.training.cluster import preflight
     from components.training.manifests import render
+    from components.training.manifests.notes import notes
     from pipelines import plan as planning
 
     job = job_cli.described(file, operator=operator)
     cluster = _cluster_at_hand(namespace, context, no_check)
     known, _ = _prices(cluster)
-    planned = planning.of_job(render(job, planning.operator_at(cluster, job)), known)
-    for note in job.notes:
+    manifest = render(job, planning.operator_at(cluster, job))
+    planned = planning.of_job(manifest, known)
+    for note in notes(job, manifest, followed=False):
         typer.echo(f"note: {note}", err=True)
     _show_job(planned)
     rights = {"Rights": f"yours: {preflight.in_words(planned.rights)}"}

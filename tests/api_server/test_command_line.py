@@ -120,7 +120,81 @@ def test_a_job_that_is_waited_for_shows_its_lines_and_its_failure(
 
 def test_submitting_asks_for_rights_once(server, trireme):
     assert trireme("submit", "job.yaml").status == 0
-    assert len([path for _, path in server.requests if "dryRun" in path]) == 1
+    tried_out = [path.partition("?")[0] for _, path in server.requests if "dryRun" in path]
+    assert [path.rpartition("/")[2] for path in tried_out] == ["pytorchjobs", "pods", "pods"]
+
+
+# As Kubernetes 1.36 refuses pods (plugin/pkg/admission), by 403 as if it were a matter of rights.
+SECURITY = (
+    'pods "digits-master-0" is forbidden: violates PodSecurity "restricted:latest": '
+    "runAsNonRoot != true"
+)
+WEBHOOK = 'admission webhook "w" denied the request: no'
+RANGE = 'pods "x" is forbidden: maximum memory usage per Container is 3Gi, but limit is 4Gi'
+QUOTA = 'pods "x" is forbidden: exceeded quota: team, requested: pods=1, used: pods=9, limited: 9'
+
+
+@pytest.mark.parametrize(
+    "message", [SECURITY, RANGE, 'admission webhook "w" denied the request: no']
+)
+def test_pods_that_would_be_refused_are_named_before_there_is_a_job(server, trireme, message):
+    server.fail("POST", r"/pods\?dryRun", times=-1, code=403, message=message)
+    refused = trireme("submit", "job.yaml", "--name", "digits")
+    assert refused.status == 2
+    said = message.rpartition("forbidden: ")[2]
+    assert refused.errors.endswith(f"error: a pod of role Master would be refused: {said}\n")
+    assert trireme("list").output == ""
+    planned = trireme("plan", "job.yaml")
+    assert planned.status == 1
+    assert f"failed   a pod of role Master would be refused: {said}" in planned.output
+
+
+def test_who_may_make_no_pods_tries_none_out(server, trireme):
+    server.denied = {"create pods"}
+    server.fail("POST", r"/pods\?dryRun", times=-1, code=403, message=SECURITY)
+    assert trireme("submit", "job.yaml").status == 0
+    assert trireme("plan", "job.yaml").status == 0
+
+
+def test_a_quota_that_is_used_up_may_have_room_later(server, trireme):
+    server.fail("POST", r"/pods\?dryRun", times=-1, code=403, message=QUOTA)
+    assert trireme("submit", "job.yaml").status == 0
+    assert "a pod of role Master would be refused: exceeded quota" in (
+        trireme("plan", "job.yaml").output
+    )
+
+
+def test_what_pod_security_warns_of_is_said_in_a_plan(server, trireme):
+    warning = 'would violate PodSecurity "restricted:latest"'
+    header = {"Warning": '299 - "would violate PodSecurity \\"restricted:latest\\""'}
+    server.fail("POST", r"/pods\?dryRun", times=-1, code=201, headers=header)
+    planned = trireme("plan", "job.yaml")
+    assert planned.status == 0
+    assert planned.output.count(f"the API server warns: {warning}") == 1
+
+
+def test_a_gang_that_nobody_schedules_is_said_at_once(server, trireme):
+    Path("job.yaml").write_text(JOB + "scheduling: {gang: true}\n")
+    said = "scheduling.gang: the cluster has no PodGroups, so the pods are scheduled one by one"
+    assert f"note: {said}" in trireme("submit", "job.yaml").errors
+    assert f"failed   {said}" in trireme("plan", "job.yaml").output
+    server.plurals["podgroups"] = "PodGroup"
+    assert said not in trireme("submit", "job.yaml").errors
+    assert said not in trireme("plan", "job.yaml").output
+
+
+def test_what_an_operator_does_otherwise_is_said(server, trireme):
+    assert "note: a program that fails is started again as often as runtime torch-distributed" in (
+        trireme("submit", "job.yaml", "--operator", "trainer").errors
+    )
+    Path("job.yaml").write_text(JOB + "suspend: true\nelastic: {min: 1, max: 2}\n")
+    assert "note: elastic: the job succeeds with its first worker" in (
+        trireme("submit", "job.yaml").errors
+    )
+    Path("job.yaml").write_text(JOB + "suspend: true\nretries: 3\nscheduling: {spot: gke}\n")
+    assert "note: retries 3: with restart_policy ExitCode the training operator counts no" in (
+        trireme("submit", "job.yaml").errors
+    )
 
 
 def test_one_kind_that_a_user_may_see_is_enough(server, container_logs, trireme):

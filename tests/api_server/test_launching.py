@@ -379,6 +379,43 @@ def test_an_elastic_job_runs_with_fewer_replicas(launched, player, pytorch):
     assert run.end().error is None
 
 
+@pytest.mark.parametrize("ending", ["Succeeded", "Failed"])
+def test_pods_of_an_elastic_job_are_kept_until_its_logs_are_read(
+    cluster, launched, player, pytorch, ending
+):
+    """Training operator 1.9 removes those that are just ending, and their logs with them."""
+    spec = pytorch["spec"]
+    spec["elasticPolicy"] = {"minReplicas": 1, "maxReplicas": 2}
+    spec["runPolicy"]["cleanPodPolicy"] = "Running"
+    run = launched(pytorch)
+    job = player.wait_for(pytorch)
+    pod = player.pod(job, "worker")
+    player.run(pod)
+    run.says("running: 1 of 2 replicas run")
+
+    def policy():
+        return player.wait_for(pytorch)["spec"]["runPolicy"]["cleanPodPolicy"]
+
+    assert policy() == "None"
+    player.exit(pod, 0)
+    player.condition(job, ending)
+    run.end()
+    assert policy() == "Running"  # what still runs the operator removes now
+
+
+def test_an_elastic_job_that_may_not_be_changed_runs_all_the_same(
+    server, standing_in, container_logs, launched, pytorch
+):
+    player = Player(standing_in, container_logs)
+    pytorch["spec"] |= {"elasticPolicy": {"minReplicas": 1, "maxReplicas": 2}}
+    pytorch["spec"]["runPolicy"]["cleanPodPolicy"] = "Running"
+    server.fail("PATCH", "/pytorchjobs/digits$", times=-1, code=403, message="no")
+    run = launched(pytorch)
+    run.says("starting")
+    player.condition(player.wait_for(pytorch), "Succeeded")
+    assert run.end().error is None
+
+
 def test_a_job_that_is_deleted_meanwhile_has_failed(cluster, launched, player, manifest):
     run = launched(manifest)
     running(player, manifest)

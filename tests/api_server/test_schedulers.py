@@ -67,3 +67,15 @@ def test_what_a_gang_scheduler_says_is_said(cluster, server, launched, player, g
     run.says("queued: waiting for room for all its pods at once: 2/2 too big")
     player.condition(job, "Succeeded")
     assert run.end().error is None
+
+
+def test_pods_that_were_made_without_their_gang_are_said_to_be(launched, player, gang):
+    run = launched(gang)
+    job = player.wait_for(gang)
+    player.condition(job, "Created")
+    player.run(player.pod(job, "master"))
+    run.says("starting: 1 of 2 replicas run; it asks for gang scheduling, but no PodGroup has")
+    player.run(player.pod(job, "worker"))
+    run.says("running: 2 of 2 replicas run")
+    player.condition(job, "Succeeded")
+    assert run.end().error is None

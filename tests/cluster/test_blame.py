@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.training.cluster import following
+from components.training.cluster import following, jobs
 from components.training.cluster.resources import PODS
 
 PEER = "RuntimeError: Connection closed by peer [10.0.0.1]:23456"
@@ -85,6 +85,27 @@ def test_a_failed_pod_that_is_deleted_afterwards_stays_the_cause(up, player, clu
     player.remove(worker)
     player.condition(job, "Failed")
     assert str(run.end().error) == "replica worker-0 exited with status 3"
+
+
+def test_retries_that_the_operator_does_not_count_are_counted(launched, player, pytorch, cluster):
+    """Training operator 1.9 makes a new pod under ExitCode, of whose restarts there are none."""
+    pytorch["spec"]["runPolicy"]["backoffLimit"] = 2
+    for role in pytorch["spec"]["pytorchReplicaSpecs"].values():
+        role["restartPolicy"] = "ExitCode"
+    run = launched(pytorch)
+    job = player.wait_for(pytorch)
+    player.run(player.pod(job, "master"))
+    for _ in range(3):
+        worker = player.pod(job, "worker")
+        player.run(worker)
+        run.says("running: 2 of 2 replicas run")
+        player.exit(worker, 137)
+        run.says("running: 1 of 2 replicas run")
+        player.remove(worker)
+        run.states.clear()
+    player.pod(job, "worker")
+    assert str(run.end().error) == "replica worker-0 was ended by SIGKILL, after 2 retries"
+    assert jobs.list_jobs(cluster) == []
 
 
 def test_a_replica_whose_image_cannot_be_pulled_is_the_cause_and_not_who_waited_for_it(

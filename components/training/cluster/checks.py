@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from components.training.cluster import preflight, quota
+from components.training.cluster import preflight, quota, reasons
 from components.training.cluster.connection import Cluster
 from components.training.cluster.preflight import Right
 from components.training.cluster.refusals import Forbidden, KindMissing, NotFound, Refused
@@ -73,12 +73,31 @@ def check_all(
     Raises:
         Unavailable: The API server does not answer.
     """
+    found = []
+    for finding in _with_a_name(cluster, manifest, rights, objects, at_once, workspace):
+        found.append(finding)
+        yield finding
+    if all(finding.verdict is not Verdict.FAILED for finding in found):
+        # It refuses pods for much of the above, too, in words that are less clear.
+        yield from _pods(cluster, manifest)
+
+
+def _with_a_name(
+    cluster: Cluster,
+    manifest: dict[str, Any],
+    rights: Iterable[Right],
+    objects: Iterable[Needed],
+    at_once: int,
+    workspace: str,
+) -> Iterator[Finding]:
     mine = _rights(cluster, rights)
     yield mine
     if mine.verdict is Verdict.OK:
         yield _dry_run(cluster, manifest)
     for needed in objects:
         yield _object(cluster, needed)
+    if problem := reasons.without_gang(cluster, manifest):
+        yield Finding(Verdict.FAILED, problem)
     yield from _quota(cluster, manifest, at_once, workspace)
 
 
@@ -97,6 +116,16 @@ def _dry_run(cluster: Cluster, manifest: dict[str, Any]) -> Finding:
     except Refused as error:
         return Finding(Verdict.FAILED, str(error))
     return Finding(Verdict.OK, f"the API server would take the {manifest['kind']}")
+
+
+def _pods(cluster: Cluster, manifest: dict[str, Any]) -> Iterator[Finding]:
+    try:
+        warnings = preflight.try_out_pods(cluster, manifest, cluster.namespace)
+    except Refused as error:
+        yield Finding(Verdict.FAILED, str(error))
+        return
+    for warning in warnings:
+        yield Finding(Verdict.UNKNOWN, f"the API server warns: {warning}")
 
 
 def _object(cluster: Cluster, needed: Needed) -> Finding:

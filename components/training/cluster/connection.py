@@ -80,6 +80,11 @@ class Cluster:
                 "and '-', with a letter or digit at either end"
             )
 
+    @property
+    def warning(self) -> str:
+        """What the API server warned of in its last answer, as the header has it."""
+        return self._api.last_response.getheader("Warning") or ""
+
     def get(
         self, resource: Resource, name: str, namespace: str, patience: float | None = None
     ) -> dict[str, Any]:

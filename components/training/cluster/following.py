@@ -177,6 +177,7 @@ class Following:
             self._reason = ""  # it is over; the next look finds that of another replica
         self._say(self._sentence(phase, status, f"{running} of {expected} replicas run"))
         self._check_limit(phase)
+        self._check_retries(replicas)
 
     def _sentence(self, phase: str, status: Status, count: str) -> str:
         if phase == "queued":
@@ -208,6 +209,10 @@ class Following:
         if idle or (lacking and not (self._queued_for or self._all_started)):
             found = reasons.why_not_running(self._cluster, self.job, idle, lacking=lacking)
             self._reason, self._waiting = found.words, found.replicas
+        if replicas and not self._all_started:
+            self._reason = "; ".join(
+                filter(None, [self._reason, reasons.no_gang(self._cluster, self.job)])
+            )
 
     def _phase_now(self, status: Status) -> str:
         phase = "starting"
@@ -224,6 +229,26 @@ class Following:
         if limit is not None and time.monotonic() - self._since > limit:
             why = f": {self._reason}" if self._reason else ""
             raise JobFailed(f"the job was {phase} for more than its limit of {limit:g} s{why}")
+
+    def _check_retries(self, replicas: list[Replica]) -> None:
+        """Ends a job with more retries than it may have, where its operator does not count them.
+
+        Of a replica with the restart policy ExitCode the training operator 1.9 makes a new pod,
+        and counts the restarts in pods (PastBackoffLimit in pkg/core/job.go).
+        """
+        spec = self.job["spec"]
+        limit = spec.get("runPolicy", {}).get("backoffLimit")
+        roles = spec.get(kind_of(self.job).replicas) or {}
+        made_anew = {
+            role.lower() for role, each in roles.items() if each.get("restartPolicy") == "ExitCode"
+        }
+        retries = [
+            replica.retries for replica in replicas if replica.name.rpartition("-")[0] in made_anew
+        ]
+        culprit = self._replicas.culprit
+        if limit is not None and culprit and sum(retries) > limit:
+            words = f"replica {culprit.name} {culprit.last_failure.words}"
+            raise JobFailed(f"{words}, after {limit} retries", culprit.last_lines())
 
     def _say(self, sentence: str) -> None:
         if sentence != self._said:

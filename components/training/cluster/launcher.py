@@ -10,7 +10,11 @@ from components.signals import TOLD_TO_END, handled
 from components.training.cluster import submission
 from components.training.cluster.connection import Cluster
 from components.training.cluster.following import Following, Limits
+from components.training.cluster.resources import kind_of, resource_of
 from components.training.cluster.status import State, status_of
+
+RUNNING = "Running"
+"""The ``cleanPodPolicy`` by which pods are removed that have not ended when their job has."""
 
 LAST_CALL = 20.0  # seconds to try to delete a job that is to run no longer
 
@@ -47,10 +51,13 @@ def launch(
         Unavailable: The API server was away for too long.
     """
     following: Following | None = None
+    keeps_pods = False
     with handled(_cancel, _SIGNALS):
         try:
             job = submission.submit(cluster, manifest)
             following = Following(cluster, job, limits, on_line, on_state)
+            if _is_elastic(job) and _clean_up(cluster, job, "None"):
+                keeps_pods = True
             return following.to_the_end()
         except BaseException as error:
             _ignore_signals()
@@ -61,6 +68,31 @@ def launch(
             if job_left:
                 _delete_unless_over(cluster, job_left, on_state)
             raise
+        finally:
+            if keeps_pods and following and status_of(following.job).state.ended:
+                _clean_up(cluster, following.job, RUNNING)
+
+
+def _is_elastic(job: dict[str, Any]) -> bool:
+    """Tells whether pods of a job may be removed, with their logs, that are just ending.
+
+    The training operator 1.9 takes an elastic PyTorchJob for succeeded when one worker has, and
+    removes those that still run under ``cleanPodPolicy: Running`` (UpdateJobStatus in
+    pkg/controller.v1/pytorch, DeletePodsAndServices in common/job.go). With nobody to follow it
+    that is as well: a worker that came too late for the others would never end.
+    """
+    spec = job["spec"]
+    return "elasticPolicy" in spec and spec["runPolicy"].get("cleanPodPolicy") == RUNNING
+
+
+def _clean_up(cluster: Cluster, job: dict[str, Any], policy: str) -> bool:
+    """Says which pods its operator is to remove when a job has ended; tells whether it could."""
+    metadata, body = job["metadata"], {"spec": {"runPolicy": {"cleanPodPolicy": policy}}}
+    try:
+        cluster.patch(resource_of(kind_of(job)), metadata["name"], metadata["namespace"], body)
+    except TriremeError:
+        return False  # this user may not change jobs, or it is gone
+    return True
 
 
 def _left_behind(

@@ -1,11 +1,12 @@
 """Asking the cluster first whether it would let us run a job, and whether it would take it."""
 
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
 from components.training.cluster.connection import Cluster
-from components.training.cluster.refusals import AlreadyThere, Forbidden
+from components.training.cluster.refusals import AlreadyThere, Forbidden, Invalid
 from components.training.cluster.resources import (
     ACCESS_REVIEWS,
     PODS,
@@ -17,6 +18,9 @@ from components.training.cluster.resources import (
 from components.training.manifests import objects
 
 Right = tuple[Resource, str, str]  # resource, subresource, verb
+
+_FULL = re.compile(r"\bexceeded quota:")
+_WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 _WITH_JOBS = ("create", "get", "list", "watch", "delete")
 _WITH_RUNTIMES = ("create", "patch", "delete")
@@ -34,11 +38,17 @@ def check(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> None:
     Raises:
         Forbidden: This user lacks rights; the message names all of them.
         KindMissing: The job's operator is not installed.
-        Invalid: The API server would refuse the manifest; the message is its own.
+        Invalid: The API server would refuse the manifest, or its pods for ever; the message is
+            its own.
         Unavailable: The API server does not answer.
     """
     check_rights(cluster, namespace, rights(manifest))
     try_out(cluster, manifest, namespace)
+    try:
+        try_out_pods(cluster, manifest, namespace)
+    except Invalid as error:
+        if not _FULL.search(str(error)):  # there may be room later; the operator tries again
+            raise
 
 
 def rights(manifest: dict[str, Any]) -> list[Right]:
@@ -82,6 +92,49 @@ def try_out(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> None:
     resource = TRAINING_RUNTIMES if "runtime" in manifest else resource_of(kind_of(manifest))
     with suppress(AlreadyThere):
         cluster.create(resource, first, namespace, dryRun="All")
+
+
+def try_out_pods(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> list[str]:
+    """Has the API server say whether it would take a pod of each role; nothing is created.
+
+    The operator makes them, and meets Pod Security, LimitRanges, quotas and webhooks only then,
+    with the job there already. Nothing is tried out for a user who may make no pods, nor of a
+    TrainJob, whose pods are its runtime's.
+
+    Args:
+        cluster: The cluster.
+        manifest: The job.
+        namespace: Where it is to run.
+
+    Returns:
+        What it warns of.
+
+    Raises:
+        Invalid: It would not take one; the message is its own.
+    """
+    kind, warnings = kind_of(manifest), []
+    if not kind.replicas or not may(cluster, namespace, PODS, "", "create"):
+        return []
+    for role, replicas in manifest["spec"][kind.replicas].items():
+        template = replicas["template"]
+        name = f"{manifest['metadata']['name']}-{role.lower()}-0"
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": template.get("metadata", {}) | {"name": name},
+            "spec": template["spec"] | {"restartPolicy": "Never"},
+        }
+        try:
+            cluster.create(PODS, pod, namespace, dryRun="All")
+        except AlreadyThere:
+            continue
+        except (Forbidden, Invalid) as error:
+            if "does not support dry run" in str(error):  # a webhook
+                continue
+            said = str(error).partition(": ")[2]  # what comes before says who
+            raise Invalid(f"a pod of role {role} would be refused: {said}") from None
+        warnings += [text.replace('\\"', '"') for text in _WARNING.findall(cluster.warning)]
+    return list(dict.fromkeys(warnings))
 
 
 def check_rights(cluster: Cluster, namespace: str, needed: Iterable[Right]) -> None:

@@ -15,6 +15,12 @@ Event = dict[str, str]
 QUEUE = "kueue.x-k8s.io/queue-name"
 """The label that asks Kueue for a place in a queue."""
 
+NO_GANG = (
+    "it asks for gang scheduling, but no PodGroup has been made for it: is the operator set "
+    "up with --gang-scheduler-name, and the scheduler installed?"
+)
+"""What is said of a job whose pods may wait for each other without end."""
+
 _WORKLOADS = (
     Resource("kueue.x-k8s.io", "v1beta1", "workloads"),
     Resource("kueue.x-k8s.io", "v1beta2", "workloads"),
@@ -181,6 +187,36 @@ def _wants_gang(job: dict[str, Any]) -> bool:
     return "schedulingPolicy" in job["spec"].get("runPolicy", {})
 
 
+def without_gang(cluster: Cluster, job: dict[str, Any]) -> str:
+    """Says that a job asks for gang scheduling which the cluster cannot have; else nothing.
+
+    Args:
+        cluster: The cluster.
+        job: The job, or its manifest.
+    """
+    if not _wants_gang(job):
+        return ""
+    for resource in _POD_GROUPS:
+        try:
+            cluster.list(resource, cluster.namespace, limit="1")
+        except KindMissing:
+            continue
+        except Forbidden:
+            pass
+        return ""  # whether the operator makes use of them is seen when the job is there
+    return (
+        "scheduling.gang: the cluster has no PodGroups, so the pods are scheduled one by one: "
+        "install Volcano or the scheduler plugins, and set the operator up with "
+        "--gang-scheduler-name"
+    )
+
+
+def no_gang(cluster: Cluster, job: dict[str, Any]) -> str:
+    """Says that a job's pods have been made without the gang that it asks for; else nothing."""
+    said = _pod_group(cluster, job) if _wants_gang(job) else ""
+    return said if said == NO_GANG else ""
+
+
 def _pod_group(cluster: Cluster, job: dict[str, Any]) -> str:
     metadata = job["metadata"]
     for resource in _POD_GROUPS:
@@ -191,10 +227,7 @@ def _pod_group(cluster: Cluster, job: dict[str, Any]) -> str:
         except Forbidden:
             return ""
         return _pending(group)
-    return (
-        "it asks for gang scheduling, but no PodGroup has been made for it: is the operator set "
-        "up with --gang-scheduler-name, and the scheduler installed?"
-    )
+    return NO_GANG
 
 
 def _pending(group: dict[str, Any]) -> str:

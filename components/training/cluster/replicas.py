@@ -86,6 +86,11 @@ class Replica:
         return self._pod
 
     @property
+    def retries(self) -> int:
+        """How many pods of it have failed that another one was made for."""
+        return len({uid for uid, _ in self.failures} - {self._pod["metadata"]["uid"]})
+
+    @property
     def recovered(self) -> bool:
         """Whether it is well after all: it runs, or it has succeeded."""
         return self.is_running or self._pod.get("status", {}).get("phase") == "Succeeded"

@@ -106,7 +106,8 @@ class TrainingJob(Resources):
     """Which replicas are started again: ExitCode those that ended with 128 to 255 (by a signal,
     for instance). Default: OnFailure with retries or elastic, ExitCode on spot nodes (OnFailure
     for an MPI job), else Never.
-    With ExitCode the training operator counts no restarts; give a time_limit."""
+    With ExitCode the training operator counts no restarts; who follows the job keeps to retries (a
+    pipeline's step, or submit --wait)."""
 
     time_limit: Seconds | None = None
     """Seconds the job may run."""
