@@ -407,3 +407,17 @@ def test_what_cannot_be_planned_is_refused(trireme, arguments, said):
     done = trireme("plan", *arguments)
     assert (done.status, done.output) == (2, "")
     assert done.errors.startswith(f"error: {said}")
+
+
+def test_an_mpijob_of_another_version_is_told_from_ours(trireme, server, tmp_path):
+    """As where the training operator is, and the MPI operator is not."""
+    del server.plurals["mpijobs"]
+    del server.plurals["trainjobs"]
+    (tmp_path / "job.yaml").write_text("{framework: mpi, entrypoint: train.py}")
+    done = trireme("job", "plan", "job.yaml")
+    assert done.status == 1
+    assert (
+        "the cluster has no MPIJob (kubeflow.org/v2beta1): install Kubeflow Trainer v2.2 or newer, "
+        "or the Kubeflow MPI operator v0.8 with its own CRD mpijobs.kubeflow.org, in place of the "
+        "training operator's, which has another version (docs/cluster.md)" in done.output
+    )
