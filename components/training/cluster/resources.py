@@ -43,6 +43,7 @@ TRAINING_RUNTIMES = Resource(TRAINJOB.group, TRAINJOB.version, "trainingruntimes
 CONFIG_MAPS = Resource("", "v1", "configmaps")
 EVENTS = Resource("", "v1", "events")
 WORKFLOWS = Resource("argoproj.io", "v1alpha1", "workflows")
+ACCOUNT_REVIEWS = Resource("authorization.k8s.io", "v1", "localsubjectaccessreviews")
 ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews")
 
 
