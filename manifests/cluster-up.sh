@@ -19,10 +19,15 @@ kubectl --namespace local-path-storage patch configmap local-path-config --type 
 kubectl --namespace local-path-storage rollout restart deployment local-path-provisioner
 
 # 3. What runs training jobs, and what runs pipelines.
+#    A CRD cannot lose the version that its objects are kept in, so one of the training operator's own
+#    MPIJobs goes first.
+if [ "$(kubectl get customresourcedefinition mpijobs.kubeflow.org --ignore-not-found \
+    --output 'jsonpath={.spec.versions[*].name}')" = v1 ]; then
+    kubectl delete customresourcedefinition mpijobs.kubeflow.org
+fi
+kubectl apply --server-side --force-conflicts --kustomize operator
 kubectl apply --server-side --kustomize \
-    "github.com/kubeflow/training-operator/manifests/overlays/standalone?ref=$TRAINING_OPERATOR"
-kubectl apply --filename operator/init-container.yaml
-kubectl --namespace kubeflow patch deployment training-operator --patch-file operator/patch.yaml
+    "github.com/kubeflow/mpi-operator/manifests/overlays/standalone?ref=$MPI_OPERATOR"
 kubectl get namespace argo >/dev/null 2>&1 || kubectl create namespace argo
 kubectl apply --server-side --namespace argo --filename \
     "https://github.com/argoproj/argo-workflows/releases/download/$ARGO_WORKFLOWS/install.yaml"
@@ -42,6 +47,7 @@ kubectl --namespace argo rollout restart deployment workflow-controller
 
 # 6. Until all of it is there.
 kubectl --namespace kubeflow rollout status deployment training-operator --timeout 10m
+kubectl --namespace mpi-operator rollout status deployment mpi-operator --timeout 10m
 kubectl --namespace argo rollout status deployment workflow-controller --timeout 10m
 kubectl --namespace trireme-tracking rollout status statefulset postgresql --timeout 10m
 kubectl --namespace trireme-tracking rollout status deployment minio --timeout 10m

@@ -1,7 +1,7 @@
 """What a run would make: its pods, what they request and cost, and what has to be there."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from components.dataset.volumes import CACHE
 from components.deployment import looks
 from components.errors import InputError
 from components.tracking.environment import SECRET
-from components.training.cluster import preflight
+from components.training.cluster import checks, preflight
 from components.training.cluster.checks import Finding, check_all
 from components.training.cluster.connection import Cluster
 from components.training.cluster.operators import operator_of
@@ -34,6 +34,10 @@ RECORDED = (
     f"{SECRET}; without both nothing is recorded"
 )
 """How a run on Kubeflow Pipelines comes into MLflow."""
+
+DEPLOYER = (
+    "the Role and RoleBinding trireme-deployer in manifests/parts/deploying allow what is needed"
+)
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,7 @@ class Plan:
         needed: What has to be there.
         rights: What has to be allowed to whoever runs the job.
         prices: The price table, if there is one.
+        deploying: What of the rights is for deploying the model.
     """
 
     steps: list[tuple[str, str]]
@@ -79,6 +84,7 @@ class Plan:
     needed: list[Needed]
     rights: list[Right]
     prices: Prices | None
+    deploying: list[Right] = field(default_factory=list)
 
     @property
     def pods(self) -> list[Pods]:
@@ -111,15 +117,18 @@ class Plan:
         limit: int | None = spec.get("runPolicy", spec).get("activeDeadlineSeconds")
         return limit
 
-    def check(self, cluster: Cluster) -> Iterator[Finding]:
+    def check(self, cluster: Cluster, account: str = "") -> Iterator[Finding]:
         """Checks on a cluster that all of it would work there; nothing is created.
 
         Args:
             cluster: The cluster.
+            account: The service account of a run's steps; empty where that is not known.
         """
-        return check_all(
+        yield from check_all(
             cluster, self.manifest, self.rights, self.needed, self.at_once, self.workspace
         )
+        if account and self.deploying:
+            yield checks.account(cluster, account, self.deploying, DEPLOYER)
 
 
 def of_pipeline(
@@ -158,6 +167,7 @@ def of_pipeline(
             *training_alone.needed,
         ],
         rights=list(dict.fromkeys([*training_alone.rights, (PODS, "", "get"), *deploying])),
+        deploying=deploying,
     )
 
 

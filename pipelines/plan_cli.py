@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from components.training.cluster.connection import Cluster
     from pipelines.plan import Plan, Pods
 
+KUBEFLOW_ACCOUNT = "default-editor"
+"""The service account of the steps in a profile of Kubeflow's."""
+
 NoCheck = Annotated[bool, typer.Option("--no-check", help="Ask no cluster.")]
 
 
@@ -99,7 +102,7 @@ def plan(
             "Rights": f"of the run's service account: {preflight.in_words(planned.rights)}",
         }
     )
-    _check(planned, cluster, also)
+    _check(planned, cluster, also, service_account if target == "argo" else KUBEFLOW_ACCOUNT)
 
 
 def plan_job(
@@ -203,7 +206,12 @@ def _needs(planned: "Plan") -> dict[str, str]:
     return {kind: ", ".join(those) for kind, those in names.items()}
 
 
-def _check(planned: "Plan", cluster: "Cluster | None", also: Iterable["Finding"] = ()) -> None:
+def _check(
+    planned: "Plan",
+    cluster: "Cluster | None",
+    also: Iterable["Finding"] = (),
+    account: str = "",
+) -> None:
     """Shows what the cluster says; ends the command with exit status 1 if something is wrong."""
     typer.echo()
     if cluster is None:
@@ -211,7 +219,7 @@ def _check(planned: "Plan", cluster: "Cluster | None", also: Iterable["Finding"]
         return
     typer.echo(f"checked in namespace {cluster.namespace}:")
     failed = False
-    for finding in chain(planned.check(cluster), also):
+    for finding in chain(planned.check(cluster, account), also):
         typer.echo(f"  {finding.verdict:<8} {finding.sentence}")
         failed |= finding.verdict == "failed"
     if failed:

@@ -96,6 +96,7 @@ class ApiServer:
         self.faults = []
         self.denied = set()
         self.limited = {}  # the rules of a Role, by the token of who has that and nothing more
+        self.of_accounts = {}  # the rules of Roles, by the user name of a service account
         self.used = set()  # what those have done, as (API group, resource, verb)
         self.requests = []
         self.watches = 0
@@ -158,6 +159,12 @@ class ApiServer:
                 right = (asked["group"], f"{asked['resource']}{part}", asked["verb"])
                 allowed = right in granted(rules)
             return body | {"status": {"allowed": allowed}}
+        if place["plural"] == "localsubjectaccessreviews":
+            asked = body["spec"]["resourceAttributes"]
+            part = f"/{asked['subresource']}" if asked["subresource"] else ""
+            right = (asked["group"], f"{asked['resource']}{part}", asked["verb"])
+            rules = self.of_accounts.get(body["spec"]["user"], [])
+            return body | {"status": {"allowed": right in granted(rules)}}
         metadata = body["metadata"]
         key = (place["plural"], place["namespace"], metadata["name"])
         with self._changed:
@@ -357,7 +364,7 @@ class _Handler(BaseHTTPRequestHandler):
             ]
             if served:
                 return {"kind": "APIResourceList", "resources": served}
-        known = {*api.plurals, "selfsubjectaccessreviews"}
+        known = {*api.plurals, "selfsubjectaccessreviews", "localsubjectaccessreviews"}
         if not place or place["plural"] not in known:
             self._send_text(404, "404 page not found\n")
             return None

@@ -1,9 +1,11 @@
 """``trireme plan`` and ``trireme job plan``, as a person uses them."""
 
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml
 
 from components.training.cluster import checks, quota
 from components.training.cluster.resources import resource_of
@@ -13,6 +15,7 @@ from components.training.manifests import render
 from pipelines import cli
 from pipelines.targets.argo import workflows
 
+MANIFESTS = Path(__file__).parents[2] / "manifests"
 PRICES = "{currency: EUR, cpu_hour: 0.5, gib_hour: 0.25, gpu_hour: 2}"
 PIPELINE = ("plan", "pytorch-training", "--target", "kfp")
 
@@ -410,3 +413,37 @@ def test_what_cannot_be_planned_is_refused(trireme, arguments, said):
     done = trireme("plan", *arguments)
     assert (done.status, done.output) == (2, "")
     assert done.errors.startswith(f"error: {said}")
+
+
+def test_an_mpijob_of_another_version_is_told_from_ours(trireme, server, tmp_path):
+    """As where the training operator is, and the MPI operator is not."""
+    del server.plurals["mpijobs"]
+    del server.plurals["trainjobs"]
+    (tmp_path / "job.yaml").write_text("{framework: mpi, entrypoint: train.py}")
+    done = trireme("job", "plan", "job.yaml")
+    assert done.status == 1
+    assert (
+        "the cluster has no MPIJob (kubeflow.org/v2beta1): install Kubeflow Trainer v2.2 or newer, "
+        "or the Kubeflow MPI operator v0.8 with its own CRD mpijobs.kubeflow.org, in place of the "
+        "training operator's, which has another version (docs/cluster.md)" in done.output
+    )
+
+
+def test_deploying_is_for_the_steps_account_to_do(standing_in, server, trireme):
+    """By the command line a person deploys, in a pipeline the account of its steps."""
+    planned = ("plan", "retraining", "--target", "kfp", "-p", "deploy=deployment")
+    done = trireme(*planned)
+    (sentence,) = failed(done)
+    assert sentence.startswith("ServiceAccount default-editor may not get, create, patch, delete ")
+    assert sentence.endswith("trireme-deployer in manifests/parts/deploying allow what is needed")
+    role, _ = yaml.safe_load_all((MANIFESTS / "parts/deploying/roles.yaml").read_text())
+    user = f"system:serviceaccount:{standing_in.namespace}:default-editor"
+    server.of_accounts[user] = role["rules"]
+    done = trireme(*planned)
+    assert done.status == 0, done.output
+    assert ["ok", "ServiceAccount default-editor may do that"] in done.found
+    server.fail("POST", "/localsubjectaccessreviews$", code=403)
+    done = trireme(*planned)
+    assert done.status == 0, done.output
+    (unknown,) = [sentence for verdict, sentence in done.found if verdict == "unknown"]
+    assert unknown.startswith("ServiceAccount default-editor: you may not see what it may do; ")

@@ -92,8 +92,46 @@ def test_all_that_it_names_is_there(script):
     elsewhere = {name for name in given if re.match("https://|github.com/", name)}
     assert len(elsewhere) == 2 and all(re.search(r"v\d+\.\d+\.\d+", name) for name in elsewhere)
     here = given - elsewhere - {"-"}
-    assert {"overlays/kind", "operator/patch.yaml"} <= here
+    assert {"overlays/kind", "operator"} <= here
     assert [name for name in here if not (MANIFESTS / name).exists()] == []
+
+
+CRD = """\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: NAME.kubeflow.org}
+"""
+DEPLOYMENT = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: training-operator, namespace: kubeflow}
+spec:
+  template:
+    spec:
+      containers:
+      - {name: training-operator, command: [/manager]}
+"""
+
+
+def test_the_training_operator_leaves_mpijobs_to_the_mpi_operator(tmp_path):
+    """Both own a CRD of the name, as of training operator v1.9.0 and MPI operator v0.8.0."""
+    shutil.copytree(MANIFESTS / "operator", tmp_path / "operator")
+    file = tmp_path / "operator/kustomization.yaml"
+    made = yaml.safe_load(file.read_text())
+    assert made["resources"][0].startswith("https://github.com/kubeflow/training-operator/")
+    made["resources"][0] = "theirs.yaml"
+    file.write_text(yaml.safe_dump(made))
+    crds = [CRD.replace("NAME", name) for name in ("mpijobs", "pytorchjobs")]
+    (tmp_path / "operator/theirs.yaml").write_text("---\n".join([*crds, DEPLOYMENT]))
+    command = ["kubectl", "kustomize", str(tmp_path / "operator")]
+    done = subprocess.run(command, check=True, capture_output=True)
+    found = {thing["kind"]: thing for thing in yaml.safe_load_all(done.stdout)}
+    assert found.keys() == {"CustomResourceDefinition", "Deployment", "ConfigMap"}
+    assert found["CustomResourceDefinition"]["metadata"]["name"] == "pytorchjobs.kubeflow.org"
+    (container,) = found["Deployment"]["spec"]["template"]["spec"]["containers"]
+    schemes = [word for word in container["args"] if word.startswith("--enable-scheme=")]
+    assert schemes == ["--enable-scheme=tfjob", "--enable-scheme=pytorchjob"]
+    assert container["command"] == ["/manager"]
 
 
 def test_it_loads_the_images_that_it_builds_and_the_manifests_name(script):

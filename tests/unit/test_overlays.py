@@ -13,6 +13,8 @@ import yaml
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from components import images
+from components.deployment import looks
+from components.deployment.kinds import KINDS
 from pipelines.catalog import PIPELINES
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
@@ -195,6 +197,48 @@ def test_the_account_of_the_steps_has_one_name():
         if thing["kind"] == "RoleBinding":
             account = {"kind": "ServiceAccount", "name": "trireme", "namespace": "trireme"}
             assert thing["subjects"] == [account]
+
+
+@pytest.mark.parametrize(
+    ("overlay", "account"),
+    [
+        ("argo", {"name": "trireme", "namespace": "trireme"}),
+        ("kubeflow/profile", {"name": "default-editor", "namespace": "team"}),
+    ],
+)
+def test_pipelines_that_deploy_get_a_role_of_their_own(overlay, account, tmp_path):
+    """It allows what deploying asks for and no more, and is in no overlay that does not ask."""
+    shutil.copytree(MANIFESTS, tmp_path / "manifests")
+    file = tmp_path / "manifests/overlays" / overlay / "kustomization.yaml"
+    turned_on = re.sub(r"# (components:\n)# (- \S+/parts/deploying\n)", r"\1\2", file.read_text())
+    assert turned_on != file.read_text()
+    for wanted in (0, 2):
+        command = ["kubectl", "kustomize", str(file.parent)]
+        done = subprocess.run(command, check=True, capture_output=True)
+        found = [
+            thing
+            for thing in yaml.safe_load_all(done.stdout)
+            if thing["metadata"]["name"] == "trireme-deployer"
+        ]
+        assert len(found) == wanted
+        file.write_text(turned_on)
+    role, binding = found
+    assert role["metadata"]["namespace"] == binding["metadata"]["namespace"] == account["namespace"]
+    assert binding["subjects"] == [{"kind": "ServiceAccount"} | account]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    needed = {
+        (resource.group, resource.plural + (f"/{part}" if part else ""), verb)
+        for kind in KINDS
+        for resource, part, verb in looks.rights(kind)
+    }
+    allowed = [
+        (group, resource, verb)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    ]
+    assert set(allowed) == needed and len(allowed) == len(needed)
 
 
 def test_the_alerts_are_right(tmp_path):

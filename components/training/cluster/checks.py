@@ -110,6 +110,30 @@ def _rights(cluster: Cluster, rights: Iterable[Right]) -> Finding:
     return Finding(Verdict.OK, f"you may {preflight.in_words(needed)}")
 
 
+def account(cluster: Cluster, name: str, rights: Iterable[Right], remedy: str) -> Finding:
+    """Checks what a service account may do, whose rights are not those of this user.
+
+    Args:
+        cluster: The cluster, with its namespace.
+        name: The service account.
+        rights: What has to be allowed to it.
+        remedy: What allows that.
+    """
+    try:
+        lacking = preflight.lacking_to(cluster, name, rights)
+    except Forbidden:
+        return Finding(
+            Verdict.UNKNOWN,
+            f"ServiceAccount {name}: you may not see what it may do; {remedy}",
+        )
+    if lacking:
+        return Finding(
+            Verdict.FAILED,
+            f"ServiceAccount {name} may not {preflight.in_words(lacking)}; {remedy}",
+        )
+    return Finding(Verdict.OK, f"ServiceAccount {name} may do that")
+
+
 def _dry_run(cluster: Cluster, manifest: dict[str, Any]) -> Finding:
     try:
         preflight.try_out(cluster, manifest, cluster.namespace)

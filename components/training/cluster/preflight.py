@@ -9,6 +9,7 @@ from components.training.cluster.connection import Cluster
 from components.training.cluster.refusals import AlreadyThere, Forbidden, Invalid
 from components.training.cluster.resources import (
     ACCESS_REVIEWS,
+    ACCOUNT_REVIEWS,
     PODS,
     TRAINING_RUNTIMES,
     Resource,
@@ -173,16 +174,49 @@ def may(cluster: Cluster, namespace: str, resource: Resource, part: str, verb: s
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
-        "spec": {
-            "resourceAttributes": {
-                "namespace": namespace,
-                "verb": verb,
-                "group": resource.group,
-                "version": resource.version,
-                "resource": resource.plural,
-                "subresource": part,
-            }
-        },
+        "spec": {"resourceAttributes": _asked(namespace, resource, part, verb)},
     }
     answer = cluster.create(ACCESS_REVIEWS, review)
     return bool(answer["status"]["allowed"])
+
+
+def lacking_to(cluster: Cluster, account: str, needed: Iterable[Right]) -> list[Right]:
+    """Returns what a service account of the cluster's namespace may not do.
+
+    Args:
+        cluster: The cluster.
+        account: Its name.
+        needed: What it has to do.
+
+    Raises:
+        Forbidden: This user may not ask that.
+    """
+    namespace = cluster.namespace
+    groups = ["serviceaccounts", f"serviceaccounts:{namespace}", "authenticated"]
+    who = {
+        "user": f"system:serviceaccount:{namespace}:{account}",
+        "groups": [f"system:{group}" for group in groups],
+    }
+    lacking = []
+    for resource, part, verb in needed:
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "LocalSubjectAccessReview",
+            "metadata": {"namespace": namespace},
+            "spec": who | {"resourceAttributes": _asked(namespace, resource, part, verb)},
+        }
+        answer = cluster.create(ACCOUNT_REVIEWS, review, namespace)
+        if not answer["status"]["allowed"]:
+            lacking.append((resource, part, verb))
+    return lacking
+
+
+def _asked(namespace: str, resource: Resource, part: str, verb: str) -> dict[str, str]:
+    return {
+        "namespace": namespace,
+        "verb": verb,
+        "group": resource.group,
+        "version": resource.version,
+        "resource": resource.plural,
+        "subresource": part,
+    }

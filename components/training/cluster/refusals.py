@@ -16,7 +16,9 @@ _DENIED = re.compile(r"\bdenied (the )?request\b")
 _OPERATORS = {
     "PyTorchJob": "Kubeflow Trainer v2.2 or newer, or the Kubeflow training operator v1.9",
     "TFJob": "Kubeflow Trainer v2.2 or newer, or the Kubeflow training operator v1.9",
-    "MPIJob": "Kubeflow Trainer v2.2 or newer, or the Kubeflow MPI operator v0.8",
+    "MPIJob": "Kubeflow Trainer v2.2 or newer, or the Kubeflow MPI operator v0.8 with its own CRD "
+    "mpijobs.kubeflow.org, in place of the training operator's, which has another version "
+    "(docs/cluster.md)",
     "TrainJob": "Kubeflow Trainer v2.2 or newer",
 }
 

@@ -44,6 +44,7 @@ CONFIG_MAPS = Resource("", "v1", "configmaps")
 EVENTS = Resource("", "v1", "events")
 JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets")
 WORKFLOWS = Resource("argoproj.io", "v1alpha1", "workflows")
+ACCOUNT_REVIEWS = Resource("authorization.k8s.io", "v1", "localsubjectaccessreviews")
 ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews")
 
 
