@@ -33,6 +33,7 @@ PLURALS = JOBS | {
     "priorityclasses": "PriorityClass",
     "resourcequotas": "ResourceQuota",
     "limitranges": "LimitRange",
+    "nodes": "Node",
 }
 """What is there from the beginning; more can be installed."""
 _PATH = re.compile(
@@ -203,7 +204,9 @@ class ApiServer:
             items = [
                 thing
                 for key, thing in self._objects.items()
-                if key[:2] == (place["plural"], place["namespace"]) and _selected(thing, query)
+                if key[0] == place["plural"]
+                and place["namespace"] in ("", key[1])
+                and _selected(thing, query)
             ]
             version = {"resourceVersion": str(self._version)}
             return {"kind": "List", "metadata": version, "items": items}
@@ -437,11 +440,11 @@ def _selected(thing, query):
         if name not in labels or (compared and labels[name] != value):
             return False
     for selector in filter(None, query.get("fieldSelector", "").split(",")):
-        path, _, value = selector.partition("=")
+        path, compared, value = re.split("(!=|=)", selector, maxsplit=1)
         at = thing
         for part in path.split("."):
             at = at.get(part, {})
-        if at != value:
+        if (at == value) is (compared == "!="):
             return False
     return True
 

@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from components.training.cluster import checks, quota
-from components.training.cluster.resources import resource_of
+from components.training.cluster.nodes import NODES
+from components.training.cluster.resources import PODS, resource_of
 from components.training.description.job import TrainingJob
 from components.training.kinds import KINDS
 from components.training.manifests import render
@@ -64,8 +65,8 @@ def failed(done):
 
 def test_a_pipeline_that_can_run(there, cluster):
     make(cluster, "ConfigMap", "trireme-prices", data={"prices.yaml": PRICES})
-    done = there(*PIPELINE, "-p", "workers=3", "-p", 'job={"gpu": 2}', "-p", "budget=11")
-    assert done.status == 0, done.output
+    job = 'job={"cpu": 2, "memory": "4Gi", "gpu": 2}'
+    done = there(*PIPELINE, "-p", "workers=3", "-p", job, "-p", "budget=11")
     rows = words(done)
     assert ["checkout", "ghcr.io/trireme/base:0.1.0"] in rows
     assert ["evaluate", "ghcr.io/trireme/pytorch:0.1.0"] in rows
@@ -82,7 +83,9 @@ def test_a_pipeline_that_can_run(there, cluster):
         "get pods/log"
     )
     assert f"of the run's service account: {rights}\n" in done.output
-    assert done.found == [
+    *found, room = done.found
+    assert "node" in room[1]  # a real cluster may have any number of any size
+    assert found == [
         ["ok", f"you may {rights}"],
         ["ok", "the API server would take the PyTorchJob"],
         ["ok", "Secret trireme-mlflow is not there, and need not be"],
@@ -168,7 +171,7 @@ def test_what_is_left_of_a_quota_has_to_do(server, standing_in, trireme):
     )
     defaults = {"type": "Container", "default": {"memory": "1Gi"}, "defaultRequest": {"cpu": "1"}}
     make(standing_in, "LimitRange", "defaults", spec={"limits": [defaults]})
-    done = trireme(*PIPELINE)
+    done = trireme(*PIPELINE, "-p", 'job={"cpu": 2, "memory": "4Gi"}')
     assert (done.status, failed(done)) == (
         1,
         [
@@ -180,6 +183,33 @@ def test_what_is_left_of_a_quota_has_to_do(server, standing_in, trireme):
     )
     fits = trireme(*PIPELINE, "-p", "workers=0")
     assert (fits.status, failed(fits)) == (0, [])
+
+
+NODE = {"kind": "Node", "metadata": {"name": "one"}, "spec": {}}
+FREE = {"cpu": "2", "memory": "8Gi", "pods": "20"}
+
+
+def test_the_nodes_need_room(server, standing_in, trireme):
+    said = "the cluster has no nodes yet to see if there is room"
+    assert ["unknown", said] in trireme(*PIPELINE).found
+    standing_in.create(NODES, NODE | {"status": {"allocatable": FREE}})
+    assert ["ok", "the nodes have room for all pods of the job"] in trireme(*PIPELINE).found
+    for namespace, name, phase in (("a", "x", "Running"), ("b", "y", "Succeeded")):
+        container = {"name": "c", "resources": {"requests": {"cpu": "1600m"}}}
+        pod = {"metadata": {"name": name}, "spec": {"nodeName": "one", "containers": [container]}}
+        standing_in.create(PODS, pod | {"kind": "Pod", "status": {"phase": phase}}, namespace)
+    full = trireme(*PIPELINE)
+    assert (full.status, failed(full)) == (
+        1,
+        [
+            "no node has room for pod 1 of 1 of role Worker: it requests 0.25 of cpu, and node "
+            "one has 0.15 left; ask for less, or make room"
+        ],
+    )
+    server.fail("GET", "/pods", code=403, times=-1)
+    said = "you may not list the nodes and their pods to see if there is room"
+    done = trireme(*PIPELINE)
+    assert (done.status, done.found[-1]) == (0, ["unknown", said])
 
 
 @pytest.mark.parametrize(
@@ -280,6 +310,7 @@ def test_what_is_not_allowed_is_named_and_what_cannot_be_seen_is_not_known(serve
         "Secret trireme-webhook: you may not see whether it is there",
         "ConfigMap trireme-prices: you may not see whether it is there",
         "you may not list resourcequotas and limitranges to see if it fits",
+        "the cluster has no nodes yet to see if there is room",
     ]
     assert not [path for _, path in server.requests if "dryRun" in path]
 
@@ -307,7 +338,8 @@ def test_a_job_without_a_pipeline_is_planned_too(server, trireme, untracked, tmp
     untracked.mkdir()
     (untracked / "prices.yaml").write_text(PRICES)
     (tmp_path / "job.yaml").write_text(
-        "{name: digits, entrypoint: train.py, workers: 1, gpu: 1, time_limit: 1800,"
+        "{name: digits, entrypoint: train.py, workers: 1, gpu: 1, time_limit: 1800, cpu: 2,"
+        " memory: 4Gi,"
         " image_pull_secrets: [registry], service_account: trainer, volumes: ["
         "{mount: /workspace, claim: results}, {mount: /c, config_map: c}, {mount: /s, secret: s}]}"
     )
@@ -365,7 +397,8 @@ def test_what_a_sweep_runs_at_the_same_time_has_to_fit(standing_in, trireme):
     make(standing_in, "ResourceQuota", "team", spec={"hard": {"requests.nvidia.com/gpu": "7"}})
     trials = 'grid={"workers": [1, 2], "--width": [16, 32, 64]}'
     sweep = ("plan", "sweep", "--target", "kfp", "-p", trials, "-p", "budget=9")
-    done = trireme(*sweep, "-p", 'job={"gpu": 1}', "-p", "framework=tensorflow")
+    job = 'job={"cpu": 2, "memory": "4Gi", "gpu": 1}'
+    done = trireme(*sweep, "-p", job, "-p", "framework=tensorflow")
     assert done.status == 1, done.output
     rows = words(done)
     assert ["trial", "ghcr.io/trireme/tensorflow:0.1.0"] in rows
@@ -381,7 +414,8 @@ def test_a_run_here_is_planned_with_the_prices_here(trireme, untracked, monkeypa
     monkeypatch.setenv("KUBECONFIG", "/nowhere")
     untracked.mkdir()
     (untracked / "prices.yaml").write_text(PRICES)
-    done = trireme("plan", "tensorflow-training", "-p", "parameter_servers=1", "-p", "budget=8")
+    job = ("-p", 'job={"cpu": 2, "memory": "4Gi"}', "-p", "parameter_servers=1")
+    done = trireme("plan", "tensorflow-training", *job, "-p", "budget=8")
     assert done.status == 0
     image = "ghcr.io/trireme/tensorflow:0.1.0"
     assert ["Worker", "2", image, "2", "4Gi", "4.00", "EUR"] in words(done)

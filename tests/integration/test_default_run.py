@@ -97,8 +97,8 @@ def test_the_steps_resources_are_recorded(steps):
 
 def test_the_cost_is_recorded_and_shown(finished, parent, steps, workspace):
     metrics = {name: run.data.metrics for name, run in steps.items()}
-    # Training costs what its two replicas request, 2 CPUs each; a step what it used.
-    assert metrics["train"]["cost"] == pytest.approx(2 * metrics["train"]["replica_seconds"])
+    # Training costs what its two replicas request, 250m CPU each; a step what it used.
+    assert metrics["train"]["cost"] == pytest.approx(metrics["train"]["replica_seconds"] / 4)
     assert 0 < metrics["export"]["cost"] <= metrics["export"]["cpu_seconds"]
     charged = set(steps) - {"finish"}
     total = sum(metrics[name]["cost"] for name in charged)

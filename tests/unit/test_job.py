@@ -516,7 +516,7 @@ def test_workers_are_workers_and_every_process_that_trains_counts(fields, roles,
 def test_a_role_has_what_it_says_and_otherwise_what_the_job_says():
     roles = TrainingJob.create(**SHAPES["tensorflow-ps"]).roles
     assert (roles["chief"].cpu, roles["chief"].memory, roles["chief"].gpu) == ("4", "8Gi", 1)
-    assert (roles["ps"].cpu, roles["ps"].memory, roles["ps"].gpu) == ("2", "32Gi", None)
+    assert (roles["ps"].cpu, roles["ps"].memory, roles["ps"].gpu) == (None, "32Gi", None)
     assert (roles["evaluator"].command, roles["evaluator"].gpu) == (["python3", "evaluate.py"], 0)
 
 

@@ -16,6 +16,7 @@ from components import images
 from components.dataset.description import Dataset
 from components.errors import InputError
 from components.training.description.job import TrainingJob
+from components.training.description.values import quantity
 from components.training.local.environment import expand
 from components.training.manifests import render, to_yaml
 from components.training.manifests.roles import roles
@@ -195,9 +196,11 @@ def test_the_defaults_are_safe(name):
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         for container in spec["containers"] + spec.get("initContainers", []):
             assert container["securityContext"]["allowPrivilegeEscalation"] is False
-            limits = container["resources"]["limits"]
-            assert limits == container["resources"]["requests"]
-            assert {"cpu", "memory"} <= set(limits)
+            resources = container["resources"]
+            for name in ("cpu", "memory"):
+                asked, most = (quantity(resources[which][name]) for which in ("requests", "limits"))
+                assert 0 < asked <= most
+            assert resources["requests"].keys() == resources["limits"].keys()
 
 
 def test_the_variables_of_a_replica():

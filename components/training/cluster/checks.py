@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from components.training.cluster import preflight, quota, reasons
+from components.training.cluster import nodes, preflight, quota, reasons
 from components.training.cluster.connection import Cluster
 from components.training.cluster.preflight import Right
 from components.training.cluster.refusals import Forbidden, KindMissing, NotFound, Refused
@@ -99,6 +99,7 @@ def _with_a_name(
     if problem := reasons.without_gang(cluster, manifest):
         yield Finding(Verdict.FAILED, problem)
     yield from _quota(cluster, manifest, at_once, workspace)
+    yield _room(cluster, manifest, at_once)
 
 
 def _rights(cluster: Cluster, rights: Iterable[Right]) -> Finding:
@@ -204,3 +205,20 @@ def _quota(
         yield Finding(Verdict.FAILED, problem)
     if not problems:
         yield Finding(Verdict.OK, "no ResourceQuota or LimitRange is in the way")
+
+
+def _room(cluster: Cluster, manifest: dict[str, Any], at_once: int) -> Finding:
+    try:
+        free = nodes.free(cluster)
+    except Forbidden:
+        return Finding(
+            Verdict.UNKNOWN, "you may not list the nodes and their pods to see if there is room"
+        )
+    if not free:
+        return Finding(Verdict.UNKNOWN, "the cluster has no nodes yet to see if there is room")
+    problem = nodes.problem(free, manifest, at_once)
+    if problem and nodes.is_queued(manifest):
+        return Finding(Verdict.UNKNOWN, f"{problem}, or have it wait in its queue")
+    if problem:
+        return Finding(Verdict.FAILED, problem)
+    return Finding(Verdict.OK, "the nodes have room for all pods of the job")

@@ -92,11 +92,13 @@ class TrainingJob(Resources):
     elastic: Elastic | None = None
     """PyTorch only: workers may come and go. There is no master then."""
 
-    cpu: Cpu = "2"
-    """CPUs of each replica, as in 4 or 500m: requested, and never exceeded."""
+    cpu: Cpu | None = None
+    """CPUs of each replica, as in 4 or 500m: requested, and never exceeded. Without it 250m are
+    requested, and 2 never exceeded."""
 
-    memory: Bytes = "4Gi"
-    """Memory of each replica, as in 16Gi: requested, and never exceeded."""
+    memory: Bytes | None = None
+    """Memory of each replica, as in 16Gi: requested, and never exceeded. Without it 1Gi is
+    requested, and 4Gi never exceeded."""
 
     retries: Annotated[int, Field(ge=0, le=1000)] | None = None
     """Restarts of replicas that the job survives. Without it a job whose replicas are never

@@ -60,9 +60,9 @@ def roles(manifest: Mapping[str, Any]) -> list[Role]:
 def requests(pod: Mapping[str, Any]) -> dict[str, Decimal]:
     """Returns what the scheduler sets aside for a pod, by resource.
 
-    That is what its containers ask for together or, where that is more, what a container asks for
-    that runs before them
-    (https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers).
+    That is what its containers ask for together, those that run beside them included, or, where
+    that is more, what a container asks for that runs before them
+    (https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers).
 
     Args:
         pod: Its spec.
@@ -107,10 +107,17 @@ def shown(resource: str, amount: Decimal) -> str:
 
 def _together(pod: Mapping[str, Any], which: str) -> dict[str, Decimal]:
     total: dict[str, Decimal] = {}
-    for container in pod["containers"]:
+    before = [amounts(each, which) for each in pod.get("initContainers") or []]
+    for container in [*_beside(pod), *pod["containers"]]:
         for name, amount in amounts(container, which).items():
             total[name] = total.get(name, Decimal(0)) + amount
-    return _most([total, *(amounts(each, which) for each in pod.get("initContainers", []))])
+    return _most([total, *before])
+
+
+def _beside(pod: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    return (
+        each for each in pod.get("initContainers") or [] if each.get("restartPolicy") == "Always"
+    )
 
 
 def _most(several: Iterable[Mapping[str, Decimal]]) -> dict[str, Decimal]:

@@ -91,7 +91,7 @@ def test_a_budget_that_limits_nothing_is_refused_before_a_run(no_prices):
     assert pipeline.arguments(["budget=5", 'job={"gpu": 1}'], None)["budget"] == 5
     no_prices.write_text("{currency: EUR, cpu_hour: 36000, gib_hour: 0, gpu_hour: 1}")
     with pytest.raises(InputError) as caught:
-        pipeline.arguments(["budget=5"], None)
+        pipeline.arguments(["budget=5", 'job={"cpu": 2}'], None)
     assert str(caught.value) == (
         "budget 5: is not enough for a second of this job, which costs 144,000.00 EUR an hour"
     )

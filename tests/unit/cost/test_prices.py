@@ -47,7 +47,14 @@ def test_a_job_costs_the_same_whichever_operator_runs_it(priced, manifest):
 def test_a_container_that_comes_before_counts_where_it_asks_for_more(manifest):
     code = {"url": "https://example.org/code.git"}
     pod = roles(manifest(cpu="500m", memory="2Gi", code=code))[0].pod
-    assert requests(pod) == limits(pod) == {"cpu": 1, "memory": 2 * 2**30}
+    assert requests(pod) == {"cpu": 0.5, "memory": 2 * 2**30}
+    assert limits(pod) == {"cpu": 1, "memory": 2 * 2**30}
+
+
+def test_a_container_that_runs_beside_counts_with_the_others():
+    one = {"name": "a", "resources": {"requests": {"cpu": "1"}}}
+    pod = {"containers": [one], "initContainers": [one | {"restartPolicy": "Always"}, one]}
+    assert requests(pod) == {"cpu": 2}
 
 
 def test_there_need_not_be_a_table(no_prices):

@@ -1,0 +1,165 @@
+"""Whether the nodes of a cluster have room for a training job's pods now.
+
+Node selectors, taints and what is requested are looked at, as the scheduler does; affinity is not.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from components.training.cluster.connection import Cluster
+from components.training.cluster.resources import PODS, Resource
+from components.training.description.values import quantity
+from components.training.manifests.roles import Role, requests, roles, shown
+
+NODES = Resource("", "v1", "nodes")
+
+_OVER = "status.phase!=Succeeded,status.phase!=Failed"  # pods that are not
+_KEEPS_AWAY = ("NoSchedule", "NoExecute")
+_QUEUE = "kueue.x-k8s.io/queue-name"
+
+
+@dataclass
+class Node:
+    """A node, and what of it nobody has requested.
+
+    Attributes:
+        name: Its name.
+        labels: Its labels.
+        taints: Its taints that keep pods away which do not tolerate them.
+        free: By resource; a pod takes one of ``pods``.
+    """
+
+    name: str
+    labels: Mapping[str, str]
+    taints: list[Mapping[str, str]]
+    free: dict[str, Decimal]
+
+    def take(self, wanted: Mapping[str, Decimal]) -> None:
+        """Sets aside what a pod requests."""
+        for name, amount in wanted.items():
+            self.free[name] = self.free.get(name, Decimal(0)) - amount
+
+    def lacks(self, wanted: Mapping[str, Decimal]) -> list[str]:
+        """Returns the resources of which there is not enough for a pod."""
+        return [name for name, amount in wanted.items() if amount > self.free.get(name, 0)]
+
+    def may_run(self, pod: Mapping[str, Any]) -> bool:
+        """Tells whether a pod may run here, if there is room."""
+        selector = pod.get("nodeSelector") or {}
+        tolerations = pod.get("tolerations") or []
+        return selector.items() <= self.labels.items() and all(
+            any(_tolerates(toleration, taint) for toleration in tolerations)
+            for taint in self.taints
+        )
+
+
+def free(cluster: Cluster) -> list[Node]:
+    """Returns the nodes of a cluster that take pods.
+
+    Raises:
+        Forbidden: This user may not list nodes, or the pods of all namespaces.
+    """
+    found = {
+        node["metadata"]["name"]: Node(
+            node["metadata"]["name"],
+            node["metadata"].get("labels") or {},
+            list(_taints(node)),
+            _amounts(node["status"]["allocatable"]),
+        )
+        for node in cluster.list(NODES, "").get("items") or []
+        if node.get("status", {}).get("allocatable")  # else its kubelet has not told yet
+    }
+    for pod in cluster.list(PODS, "", fieldSelector=_OVER).get("items") or []:
+        if node := found.get(pod["spec"].get("nodeName", "")):
+            node.take(_wanted(pod["spec"]))
+    return list(found.values())
+
+
+def problem(nodes: list[Node], manifest: dict[str, Any], at_once: int = 1) -> str:
+    """Says which pod of a job finds no room, and what lacks; empty where all do.
+
+    Args:
+        nodes: The nodes; what the pods would take is taken from them.
+        manifest: The job.
+        at_once: How many jobs like it run at the same time.
+    """
+    # Those with devices first: the others find room on more nodes.
+    for role in sorted(roles(manifest), key=lambda role: len(_wanted(role.pod)), reverse=True):
+        wanted, count = _wanted(role.pod), at_once * _needed(manifest, role)
+        fitting = [node for node in nodes if node.may_run(role.pod)]
+        if not fitting:
+            return f"no node takes a pod of role {role.name}: {_why(nodes, role.pod)}"
+        for number in range(1, count + 1):
+            best = min(fitting, key=lambda node: len(node.lacks(wanted)))
+            if lacking := best.lacks(wanted):
+                return (
+                    f"no node has room for pod {number} of {count} of role {role.name}: "
+                    f"{_compared(best, wanted, lacking)}; ask for less, or make room"
+                )
+            best.take(wanted)
+    return ""
+
+
+def is_queued(manifest: dict[str, Any]) -> bool:
+    """Tells whether a job waits for its room in a queue of Kueue or Volcano."""
+    labels = manifest["metadata"].get("labels") or {}
+    policy = manifest["spec"].get("runPolicy") or {}
+    return _QUEUE in labels or "schedulingPolicy" in policy
+
+
+def _needed(manifest: dict[str, Any], role: Role) -> int:
+    """Returns how many pods of a role have to run; an elastic job's others may come later."""
+    elastic = manifest["spec"].get("elasticPolicy") or {}
+    return int(elastic.get("minReplicas", role.count))
+
+
+def _wanted(pod: Mapping[str, Any]) -> dict[str, Decimal]:
+    wanted = requests(pod)
+    for name, amount in _amounts(pod.get("overhead") or {}).items():
+        wanted[name] = wanted.get(name, Decimal(0)) + amount
+    return wanted | {"pods": Decimal(1)}
+
+
+def _compared(node: Node, wanted: Mapping[str, Decimal], lacking: list[str]) -> str:
+    return ", ".join(
+        f"it requests {shown(name, wanted[name])} of {name}, and node {node.name} has "
+        f"{shown(name, max(node.free.get(name, Decimal(0)), Decimal(0)))} left"
+        for name in lacking
+    )
+
+
+def _why(nodes: list[Node], pod: Mapping[str, Any]) -> str:
+    selector = pod.get("nodeSelector") or {}
+    labelled = [node for node in nodes if selector.items() <= node.labels.items()]
+    if not labelled:
+        wanted = ", ".join(f"{name}={value}" for name, value in selector.items())
+        return f"none has the labels {wanted}; change scheduling, or label one"
+    taints = {taint["key"] for node in labelled for taint in node.taints}
+    return f"it would have to tolerate {' or '.join(sorted(taints))}; change scheduling"
+
+
+def _taints(node: Mapping[str, Any]) -> Iterator[Mapping[str, str]]:
+    if node["spec"].get("unschedulable"):
+        yield {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+    for taint in node["spec"].get("taints") or []:
+        if taint["effect"] in _KEEPS_AWAY:
+            yield taint
+
+
+def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, str]) -> bool:
+    """https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/."""
+    if toleration.get("effect") not in (None, "", taint["effect"]):
+        return False
+    if not toleration.get("key"):
+        return toleration.get("operator") == "Exists"
+    if toleration["key"] != taint["key"]:
+        return False
+    return toleration.get("operator") == "Exists" or toleration.get("value", "") == taint.get(
+        "value", ""
+    )
+
+
+def _amounts(texts: Mapping[str, Any]) -> dict[str, Decimal]:
+    return {name: quantity(str(text)) for name, text in texts.items()}
