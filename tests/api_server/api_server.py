@@ -236,7 +236,9 @@ class ApiServer:
             if place["plural"] == "pods" and options.get("gracePeriodSeconds"):
                 # As a pod on a node goes: it is over when the kubelet has said so.
                 grace = options["gracePeriodSeconds"]
-                at = self.logs.now() + timedelta(seconds=grace)
+                asked = options.get("at")
+                at = datetime.fromisoformat(asked) if asked else self.logs.now()
+                at += timedelta(seconds=grace)
                 going = {"deletionTimestamp": f"{at:%Y-%m-%dT%H:%M:%SZ}"}
                 going["deletionGracePeriodSeconds"] = grace
                 return self._store("MODIFIED", key, _merged(thing, {"metadata": going}))

@@ -169,9 +169,9 @@ class Player:
         last = {"terminated": ended}
         self._container(pod, "Running", state, restartCount=count, lastState=last)
 
-    def end(self, pod):
-        """Has a pod on a node deleted, which gets 30 seconds to end."""
-        options = {"gracePeriodSeconds": 30}
+    def end(self, pod, at=""):
+        """Has a pod on a node deleted, which gets 30 seconds to end; the stand-in knows when."""
+        options = {"gracePeriodSeconds": 30, "at": at}
         path = PODS.path(self.cluster.namespace, pod)
         self.cluster.request("DELETE", PODS, path, body=options)
 

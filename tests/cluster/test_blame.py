@@ -53,6 +53,23 @@ def test_a_replica_whose_pod_was_deleted_is_the_cause(up, player, eventually, pe
     assert error.detail == "[worker-0] step 7"
 
 
+@pytest.mark.parametrize("is_told_in_time", [True, False])
+def test_a_pod_that_is_being_deleted_ends_the_job(up, player, is_told_in_time):
+    """As with training operator 1.9, which fails the job for it and deletes the others, at once."""
+    run, job, (master, worker) = up
+    player.logs.write(worker, "step 7")
+    at = player.now()
+    player.end(worker, at)
+    player.condition(job, "Failed", message="PyTorchJob digits is failed because 1 Worker failed.")
+    player.end(master, at)
+    if is_told_in_time:
+        player.exit(master, 1)
+        player.exit(worker, 143)
+    error = run.end().error
+    assert str(error) == "replica worker-0 was removed: its pod was deleted while it ran"
+    assert error.detail == "[worker-0] step 7"
+
+
 def test_a_pod_that_is_deleted_because_another_failed_is_not(up, player):
     run, job, (master, worker) = up
     player.exit(worker, 3)

@@ -257,6 +257,8 @@ class Following:
 
     def _settle(self) -> None:
         """Waits until the pods have ended and all that they printed has been passed on."""
+        while not self._seen.empty():
+            self._take_in(0)  # in its order, which a list does not tell
         listing = self._cluster.list(
             PODS, self._metadata["namespace"], labelSelector=pods_of(self.job)
         )
@@ -281,7 +283,7 @@ class Following:
             limit = spec.get("runPolicy", spec).get("activeDeadlineSeconds")
             words = f"the job ran into its time limit of {limit} s"
             return TimeLimitReached(words, first.last_lines() if first else "")
-        removed, stuck = self._replicas.removed, self._replicas.stuck
+        removed, stuck = self._replicas.removed(self._end()), self._replicas.stuck
         if removed:
             words = f"replica {removed.name} was removed: its pod was deleted while it ran"
             return JobFailed(words, removed.last_lines_of_removed())

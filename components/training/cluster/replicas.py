@@ -17,6 +17,8 @@ from components.training.cluster.streams import Stop
 
 UNSAID = timedelta(minutes=1)  # after which one fails that does not say that it lost a peer
 
+Heard = tuple[datetime, float]
+
 
 class Replica:
     """One replica, through all its pods.
@@ -24,14 +26,16 @@ class Replica:
     Attributes:
         name: Type and index, as in ``worker-0``.
         failures: How it failed, by pod and number of restarts before.
-        removals: When somebody had a pod of it deleted that ran, by pod.
+        removals: When somebody had a pod of it deleted that ran, by pod; the moment, and when that
+            was heard, by the monotonic clock, as moments are whole seconds.
         stuck: Why it has not started, in the cluster's words; empty where nothing holds it up.
     """
 
     def __init__(self, name: str, container: str) -> None:
         self.name = name
         self.failures: dict[tuple[str, int], Failure] = {}
-        self.removals: dict[str, datetime] = {}
+        self.removals: dict[str, Heard] = {}
+        self._heard: dict[tuple[str, int], float] = {}
         self.stuck = ""
         self._spans: dict[tuple[str, int], Span] = {}
         self._pod: dict[str, Any] = {}
@@ -47,15 +51,17 @@ class Replica:
             self._pod, self._gone = pod, gone
         for number, span in pods.spans(pod, container).items():
             self._spans[uid, number] = span
-        failure = pods.failure(pod, container)
-        if failure:
-            self.failures[uid, pods.restarts(pod, container)] = failure
         asked = pods.removal(pod)
         if asked:
-            self.removals.setdefault(uid, asked)
+            self.removals.setdefault(uid, (asked, time.monotonic()))
         elif not gone:  # of one that goes the kubelet no longer says what it waited for
             started = pods.has_started(pod, container)
             self.stuck = "" if started else pods.waiting_reason(pod) or self.stuck
+        failure = pods.failure(pod, container)
+        if failure:
+            start = uid, pods.restarts(pod, container)
+            self.failures[start] = failure
+            self._heard.setdefault(start, time.monotonic())
 
     @property
     def has_started(self) -> bool:
@@ -122,25 +128,27 @@ class Replica:
 
     def last_lines_of_removed(self) -> str:
         """Returns the last lines of its pod that was deleted first."""
-        return last_lines(
-            self.name, self._lines_of(min(self.removals, key=self.removals.__getitem__))
-        )
+        first = min(self.removals, key=self.removals.__getitem__)
+        return last_lines(self.name, self._lines_of(first))
 
-    def removed_before(self, other: "Replica") -> datetime | None:
+    @property
+    def first_removal(self) -> Heard | None:
+        """When a pod of it was deleted first; ``None``: none was."""
+        return min(self.removals.values(), default=None)
+
+    def removed_before(self, other: "Replica") -> Heard | None:
         """Returns when a pod of it was deleted that another replica failed for; ``None``: none was.
-
-        The operator makes a new pod of one that was deleted, and deletes the others' when one
-        has failed: what tells is what came first.
 
         Args:
             other: The replica that failed first.
         """
         failure, began = other.last_failure, other.began
-        if failure.stopped:
-            return min(self.removals.values(), default=None)
-        if not (other.lost_a_peer or other is self):
+        if not (failure.stopped or other.lost_a_peer):
             began = max(began, failure.at - UNSAID)
-        return min((at for at in self.removals.values() if began <= at < failure.at), default=None)
+        ended = failure.at, other._heard[other._last_start()]
+        return min(
+            (at for at in self.removals.values() if began <= at[0] and at < ended), default=None
+        )
 
     def blame(self) -> tuple[bool, bool, bool, datetime]:
         """Returns what the failed replicas are ordered by: the cause comes first."""
@@ -265,15 +273,20 @@ class Replicas:
         failed = [replica for replica in self._by_name.values() if replica.failures]
         return min(failed, key=Replica.blame, default=None)
 
-    @property
-    def removed(self) -> Replica | None:
-        """The one whose pod somebody deleted, for which the others failed; ``None``: none was."""
-        culprit = self.culprit
-        times = {
-            name: at
-            for name, replica in self._by_name.items()
-            if culprit and (at := replica.removed_before(culprit))
-        }
+    def removed(self, end: datetime) -> Replica | None:
+        """Returns the one whose pod somebody deleted, for which others failed; ``None``: none was.
+
+        The training operator 1.9 takes a pod that is being deleted for one that has failed
+        (pkg/core/status.go), and then deletes the others: what tells is what came first.
+
+        Args:
+            end: When the job failed.
+        """
+        culprit, times = self.culprit, {}
+        for name, replica in self._by_name.items():
+            first = replica.removed_before(culprit) if culprit else replica.first_removal
+            if first and first[0] <= end:
+                times[name] = first
         return self._by_name[min(times, key=times.__getitem__)] if times else None
 
     @property
