@@ -2,9 +2,12 @@
 
 A turn is counted from 0, as in ``train-003``; of loops in loops, as in ``train-003-000``. What
 Kubeflow Pipelines tells of a run has no numbers, only nodes that are called alike, each with the
-ids of those below it. An id is made from the node's name in the workflow, which the pipeline tells:
+ids of those below it. An id is made from the node's name in the workflow, which the pipeline tells.
+Where Argo may try a template again, as all of them since Kubeflow Pipelines 2.17, each try is a
+node of its own below, ``flow(0).root(0).train(0).executor(0)``:
 https://github.com/kubeflow/pipelines/blob/2.17.0/backend/src/v2/compiler/argocompiler/dag.go
-https://github.com/argoproj/argo-workflows/blob/v3.7.0/pkg/apis/workflow/v1alpha1/workflow_types.go
+https://github.com/kubeflow/pipelines/blob/2.17.0/manifests/kustomize/third-party/argo/base/workflow-controller-configmap-patch.yaml
+https://github.com/argoproj/argo-workflows/blob/v4.0.5/workflow/controller/operator.go
 """
 
 import re
@@ -15,10 +18,10 @@ from typing import Any
 from components.step import in_a_loop
 from pipelines.targets.steps import Part
 
-_TURN = re.compile(r"iteration-iterations\((\d+):.*\)")
+_TURN = re.compile(r"iteration-iterations\((\d+):\d+\)(\(\d+\))?")
 
 # The pod that does a step's work is the node "executor" below the step's own, or one of its tries.
-_EXECUTOR = re.compile(r"(?P<above>.*)\.(?P<step>[^.]+)\.executor(\(\d+\))?")
+_EXECUTOR = re.compile(r"(?P<above>.*)\.(?P<step>[^.()]+)(\(\d+\))?\.executor(\(\d+\))?")
 
 
 def step_of(node: str) -> str:
@@ -43,19 +46,15 @@ def by_turn(tasks: list[Any], way: list[Part]) -> dict[tuple[int, ...], Any]:
     """
     counted = sorted({int(turn[1]) for task in tasks if (turn := _turn(task.display_name or ""))})
     loops = sum(part.is_loop for part in way)
-    below = {
-        child.pod_name: task
-        for task in tasks
-        if task.display_name == way[-1].task
-        for child in task.child_tasks or []
+    above = {
+        child.pod_name: task for task in tasks for child in task.child_tasks or [] if child.pod_name
     }
-    if not below:
+    if not above:
         return {}
-    workflow = next(iter(below)).rpartition("-")[0]
+    workflow = next(iter(above)).rpartition("-")[0]
     found = {}
     for turns in product(counted, repeat=loops):
-        number = _number(f"{workflow}.root.{_place(way, turns)}.executor")
-        if task := below.get(f"{workflow}-{number}"):
+        if task := _told_of(workflow, _place(way, turns), above):
             found[turns] = task
     return found
 
@@ -64,19 +63,44 @@ def _turn(part: str) -> re.Match[str] | None:
     return _TURN.fullmatch(part)
 
 
-def _place(way: list[Part], turns: tuple[int, ...]) -> str:
-    """Returns what a node is called below the workflow's root."""
+def _place(way: list[Part], turns: tuple[int, ...]) -> list[str]:
+    """Returns what the nodes from the one below the workflow down to a step are called."""
     left = iter(turns)
-    names = []
+    names = ["root"]
     for part in way:
         names.append(part.task)
         if part.is_loop:
             turn = next(left)
             names += [f"iteration-iterations({turn}:{turn})", "iteration-item"]
-    return ".".join(names)
+    return names
+
+
+def _told_of(workflow: str, place: list[str], above: dict[str, Any]) -> Any:
+    """Returns what is told of a node that is there; of one that is tried again, of all tries.
+
+    Args:
+        workflow: The workflow's name, which its first node has.
+        place: What the nodes below are called, down to that one.
+        above: What is told of the node above each, by the lower one's id.
+    """
+
+    def last_try(node: str) -> str:
+        tries = 0
+        while _id(workflow, f"{node}({tries})") in above:
+            tries += 1
+        return f"{node}({tries - 1})" if tries else node
+
+    node = workflow
+    for name in place:
+        node = f"{last_try(node)}.{name}"
+    return above.get(_id(workflow, f"{node}(0)")) or above.get(_id(workflow, f"{node}.executor"))
 
 
 @lru_cache(maxsize=100_000)
+def _id(workflow: str, node: str) -> str:
+    return f"{workflow}-{_number(node)}"
+
+
 def _number(node: str) -> str:
     """Returns what a node's id ends in: the 32-bit FNV-1a hash of its name."""
     number = 0x811C9DC5

@@ -69,6 +69,7 @@ class KubeflowServer:
         multi_user: Whether it has several users.
         states: A run's states, one for each look at it; the last one stays. Each is the run's,
             and those of its workflow's nodes by name.
+        tries: Whether each node has its tries below it, as in 2.17.
         slow_to_end: Whether a run that is terminated takes long enough for its history to say so.
         on_look: Called once, when somebody looks at a run next.
         seen: Method and path of each request, and its headers.
@@ -82,6 +83,7 @@ class KubeflowServer:
     token: str = ""
     multi_user: bool = False
     states: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    tries: bool = False
     slow_to_end: bool = True
     on_look: Callable[[], None] | None = None
     seen: list[tuple[str, Message]] = field(default_factory=list)
@@ -353,7 +355,9 @@ class KubeflowServer:
     def _nodes(self, run: dict[str, Any], states: dict[str, str]) -> list[dict[str, Any]]:
         """A workflow's nodes: the run's own, and a driver and an executor for each step.
 
-        A step in a loop is named by its whole place below the root.
+        A step in a loop is named by its whole place below the root. Since 2.17 each of them has
+        tries below it, of which there is one here, as its manifests have Argo try all templates
+        again.
         """
         named = {"root": "RUNNING", "root-driver": "SUCCEEDED"}
         for step, state in states.items():
@@ -361,6 +365,13 @@ class KubeflowServer:
             named |= {f"root.{'.'.join(groups[: n + 1])}": "RUNNING" for n in range(len(groups))}
             named |= {f"root.{step}-driver": "SUCCEEDED", f"root.{step}": state}
             named[f"root.{step}.executor"] = state
+        named = {f"flow.{name}": state for name, state in named.items()}
+        if self.tries:
+            once = {"flow": "RUNNING", "flow(0)": "RUNNING"}
+            for name, state in named.items():
+                tried = name.replace(".", "(0).")
+                once |= {tried: state, f"{tried}(0)": state}
+            named = once
         return [
             {
                 "run_id": run["run_id"],
@@ -371,9 +382,9 @@ class KubeflowServer:
                 "end_time": self.now() if state in ENDED else NEVER,
                 "state": state,
                 "child_tasks": [
-                    {"pod_name": _node_id(f"flow.{other}")}
+                    {"pod_name": _node_id(other)}
                     for other in named
-                    if other.rpartition(".")[0] == name
+                    if other.rpartition(".")[0] == name or other == f"{name}(0)"
                 ],
             }
             for name, state in named.items()
@@ -597,7 +608,7 @@ def _node_id(name: str) -> str:
     number = 2166136261
     for letter in name.encode():
         number = ((number ^ letter) * 16777619) % 2**32
-    return f"{name.partition('.')[0]}-{number}"
+    return f"flow-{number}"
 
 
 def _expanded(value: Any, run_id: str) -> Any:

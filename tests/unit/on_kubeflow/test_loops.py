@@ -74,8 +74,9 @@ STATES = [
 ]
 
 
-@pytest.fixture
-def place(kubeflow, untracked):
+@pytest.fixture(params=[False, True], ids=["2.16", "2.17"])
+def place(kubeflow, untracked, request):
+    kubeflow.tries = request.param
     return Place(kubeflow.url, "", "", "", "")
 
 
@@ -147,6 +148,13 @@ def test_turns_that_cannot_be_told_apart_are_shown_as_one(trireme, kubeflow, pla
         ("flow.root.checkout.executor(1)", "checkout"),
         (f"flow.root.{train_of(3)}.executor", "train-003"),
         (f"flow.root.{check_of(3, 0)}.executor(0)", "check-003-000"),
+        ("flow(0).root(0).checkout(0).executor(1)", "checkout"),
+        (
+            "flow(0).root(0).for-loop-1(0).iteration-iterations(3:3)(0).iteration-item(0).train(1)"
+            ".executor(0)",
+            "train-003",
+        ),
+        ("flow(0).root(0).train-driver(0)", ""),
         (f"flow.root.{train_of(3)}-driver", ""),
         ("flow.root", ""),
     ],
