@@ -9,7 +9,7 @@ APT := for try in 1 2 3 4 5 6 7 8 9 10; do apt-get update -qq && break; sleep 15
 
 PIPELINE := pytorch-training
 
-.PHONY: run test lint golden bench lock images images-test clean cluster-up system test-system
+.PHONY: run test test-cluster lint golden bench lock images images-test clean cluster-up system test-system
 
 run: .venv/$(PIPELINE:-training=).stamp  ## a whole pipeline on real data; PIPELINE=tensorflow-training
 	$(BIN)/trireme run $(PIPELINE)
@@ -17,6 +17,12 @@ run: .venv/$(PIPELINE:-training=).stamp  ## a whole pipeline on real data; PIPEL
 # One process more than there are cores: tests wait for servers and pauses a third of the time.
 test: lint test-system  ## every check and test
 	$(BIN)/pytest -m 'not images' --numprocesses $$(($$(nproc) + 1)) --dist loadfile --no-loadscope-reorder
+
+ENGINE :=
+# Runs wait for their pods most of the time, so three at once fit on a node of two cores.
+test-cluster: .venv/dev.stamp  ## runs on the cluster of the KUBECONFIG; ENGINE="argo kfp jobs", by default all
+	TRIREME_TEST_ENGINE="$(ENGINE)" $(BIN)/pytest tests/cluster --timeout 1800 \
+		--numprocesses 3 --dist worksteal
 
 lint: .venv/dev.stamp  ## format, style and types
 	$(BIN)/ruff format --check .
