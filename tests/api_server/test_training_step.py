@@ -184,7 +184,7 @@ def test_a_job_belongs_to_its_pod_where_that_belongs_to_nobody(cluster, step_pod
 
 @pytest.fixture
 def priced(monkeypatch, tmp_path):
-    """A price table in the step's pod; the job costs 4 EUR an hour."""
+    """A price table in the step's pod; the job costs 0.5 EUR an hour."""
     monkeypatch.setattr(table, "MOUNT", tmp_path / "prices")
     table.MOUNT.mkdir()
     text = "{currency: EUR, cpu_hour: 1, gib_hour: 0, gpu_hour: 0}"
@@ -192,20 +192,20 @@ def priced(monkeypatch, tmp_path):
 
 
 def test_a_budget_ends_the_job_there(training, described, talkative, priced):
-    run = training(described, budget=0.4)
+    run = training(described, budget=0.05)
     job = talkative.wait_for(render(described))
     assert job["spec"]["runPolicy"]["activeDeadlineSeconds"] == 360
     up(talkative, job)
     message = "Job train-0f3c has failed because it was active longer than specified deadline"
     talkative.condition(job, "Failed", message=message)
-    said = "the budget of 0.40 EUR, enough for 360 s of this job, is used up: it has cost "
+    said = "the budget of 0.050 EUR, enough for 360 s of this job, is used up: it has cost "
     assert re.fullmatch(rf"{re.escape(said)}[\d.]+ EUR", str(run.end().error))
 
 
 def test_a_budget_without_prices_ends_the_step_before_there_is_a_job(training, described, cluster):
-    error = training(described, budget=0.4).end().error
+    error = training(described, budget=0.05).end().error
     assert isinstance(error, InputError)
-    assert str(error).startswith("budget 0.4: needs a price table, ")
+    assert str(error).startswith("budget 0.05: needs a price table, ")
     assert submission.find(cluster, render(described)) is None
 
 
