@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from components.cost.steps import counted
-from components.errors import TrackingUnavailable, TriremeError
+from components.errors import PodLost, TrackingUnavailable, TriremeError
 from components.tracking import journal, opening
 from components.tracking.environment import TRACKER
 
@@ -96,6 +96,9 @@ def _recorded(name: str, workspace: Path) -> Iterator[None]:
     try:
         yield
         status = "FINISHED"
+    except PodLost:
+        is_told = False  # the step's next pod goes on with its run
+        raise
     finally:
         if is_told:
             _bring_to_mlflow(name, workspace, status if ours else "")
