@@ -50,6 +50,16 @@ class StepFailed(TriremeError):
     """A step did what was asked and the result is not acceptable."""
 
 
+class PodLost(SystemExit):
+    """This process's pod is taken away while its run goes on, which starts the step in another.
+
+    It is no failure, so that nothing that looks for one records it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(128 + signal.SIGTERM)
+
+
 def exit_in_words(status: int) -> str:
     """Says how a process ended.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from components import extras
 from components.cost.steps import counted
-from components.errors import Cancelled, TrackingUnavailable, TriremeError
+from components.errors import Cancelled, PodLost, TrackingUnavailable, TriremeError
 from components.say import say
 from components.tracking import journal, opening
 from components.tracking.environment import TRACKER
@@ -105,6 +105,9 @@ def _recorded(name: str, workspace: Path) -> Iterator[None]:
         journal.run_path(workspace, name).write_text(os.environ["MLFLOW_RUN_ID"])
     try:
         yield
+    except PodLost:
+        is_told = False  # the step's next pod goes on with its run
+        raise
     finally:
         if is_told:
             _bring_to_mlflow(name, workspace, journal.end_of(workspace, name) if ours else "")

@@ -11,9 +11,6 @@ from components.training.cluster.connection import Cluster
 from components.training.cluster.logs import PodLog
 from components.training.cluster.streams import Stop
 
-NODE = "workflows.argoproj.io/node-name"
-"""The annotation that says which of a workflow's nodes a pod is."""
-
 CONTAINER = "main"
 PAUSE = 2.0  # seconds between two looks
 DRAIN = 15.0  # seconds that the rest of the logs may take when the run has ended

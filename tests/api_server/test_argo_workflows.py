@@ -13,12 +13,11 @@ from typer.testing import CliRunner
 
 from components.errors import InputError, TriremeError
 from components.training.cluster.refusals import AlreadyThere
-from components.training.cluster.resources import PODS
+from components.training.cluster.resources import NODE, PODS
 from pipelines import argo_cli, catalog
 from pipelines.cli import app
 from pipelines.targets import pod_logs
 from pipelines.targets.argo import compiling, logs, workflows
-from pipelines.targets.pod_logs import NODE
 
 
 @cache
@@ -134,10 +133,33 @@ def sweep(argo_standing_in):
     """A run of the sweep with two turns of a step, and what their pods print."""
     cluster = argo_standing_in
     run = workflows.start(cluster, catalog.load("sweep"), {}).name
-    place = f"{run}.sweep.trials.round({{0}}:index:{{0}},item:x(1:index:1).trial).trial"
+    place = f"{run}.sweep.trials.round({{0}}:index:{{0}},value:x(1:index:1).trial).trial"
     nodes = {str(n): node(place.format(n), "trial", "Running", n) | {"id": f"p{n}"} for n in (0, 1)}
     change(cluster, run, phase="Running", nodes=nodes)
     return run, nodes
+
+
+def test_all_tries_of_a_step_are_one(argo_standing_in, container_logs):
+    cluster = argo_standing_in
+    run = workflows.start(cluster, catalog.load("pytorch-training"), {}).name
+    place = f"{run}.pytorch-training.train"
+    lost = {"name": f"{place}(0)", "message": "pod deleted"}
+    nodes = {
+        "whole": node("whole", "train", "Running", 1) | {"name": place, "type": "Retry"},
+        "p0": node("p0", "train", "Error", 1) | lost,
+        "p1": node("p1", "train", "Pending", 9) | {"name": f"{place}(1)"},
+    }
+    change(cluster, run, phase="Running", nodes=nodes)
+    (step,) = workflows.find(cluster, run).steps
+    assert (step.name, step.state, step.message) == ("train", "pending", "")
+    nodes["p1"]["phase"] = nodes["whole"]["phase"] = "Succeeded"
+    change(cluster, run, phase="Succeeded", nodes=nodes)
+    (step,) = workflows.find(cluster, run).steps
+    assert (step.name, step.state) == ("train", "FINISHED")
+    for number in (0, 1):
+        container_logs.write(pod_of(cluster, run, nodes[f"p{number}"], "Succeeded"), str(number))
+    words = ["logs", run, "--target", "argo", "-n", cluster.namespace]
+    assert CliRunner().invoke(app, words).output == "[train] 0\n[train] 1\n"
 
 
 def test_logs_of_turns_are_followed_until_the_run_has_ended(

@@ -4,13 +4,16 @@ import json
 import signal
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from components.training.cluster import submission
-from components.training.cluster.resources import PODS, resource_of
+from components.training.cluster import owner, submission
+from components.training.cluster.resources import NODE, PODS, resource_of
 from components.training.kinds import PYTORCHJOB
+from pipelines import catalog
+from pipelines.targets.argo import workflows
 
 JOBS = resource_of(PYTORCHJOB)
 ALONE = """
@@ -109,3 +112,90 @@ def test_another_job_of_the_name_is_not_deleted(cluster, alone, player, pytorch)
     process = alone(pytorch | {"spec": pytorch["spec"] | {"nprocPerNode": "2"}})
     assert process.wait(30) == 2
     assert submission.find(cluster, pytorch)["metadata"]["uid"] == there["metadata"]["uid"]
+
+
+LONG_AGO = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
+
+
+@pytest.fixture
+def step(argo, pytorch, monkeypatch):
+    """Makes a run, and the pod of its training step; returns the run's name."""
+
+    def make(node="run.train(0)", limit=None):
+        run = workflows.start(argo, catalog.load("pytorch-training"), {}).name
+        workflow = argo.get(workflows.WORKFLOWS, run, argo.namespace)
+        reference = {key: workflow[key] for key in ("apiVersion", "kind")} | {
+            "name": run,
+            "uid": workflow["metadata"]["uid"],
+            "controller": True,
+        }
+        metadata = {"name": "step", "ownerReferences": [reference], "annotations": {NODE: node}}
+        spec = {"containers": [{"name": "main", "image": "example.org/trireme"}]}
+        if limit:
+            spec["activeDeadlineSeconds"] = limit
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        argo.create(PODS, body, argo.namespace)
+        status = {"phase": "Running", "startTime": LONG_AGO}
+        argo.patch(PODS, "step", argo.namespace, {"status": status})
+        monkeypatch.setenv("POD_NAME", "step")
+        pytorch["metadata"]["ownerReferences"] = owner.owners(argo)
+        return run
+
+    return make
+
+
+def told_to_end(alone, player, pytorch):
+    process = alone(pytorch)
+    player.wait_for(pytorch)
+    while not process.stdout.readline().startswith("starting: 0 of 2"):
+        pass
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 143
+    return process.stdout.read().splitlines()[-1]
+
+
+def test_a_pod_that_is_taken_away_leaves_the_job_to_the_step_s_next_one(
+    argo, step, alone, player, pytorch
+):
+    step()
+    said = told_to_end(alone, player, pytorch)
+    assert said == "this pod is taken away; the job goes on, and the step's next pod finds it"
+    there = submission.find(argo, pytorch)
+    assert there and "deletionTimestamp" not in there["metadata"]
+    again = alone(pytorch)
+    while not again.stdout.readline().startswith("starting: 0 of 2"):
+        pass
+    assert submission.find(argo, pytorch)["metadata"]["uid"] == there["metadata"]["uid"]
+
+
+@pytest.mark.parametrize(
+    ("change", "made"),
+    [
+        ({"spec": {"shutdown": "Stop"}}, {}),
+        ({"spec": {"activeDeadlineSeconds": 0}}, {}),  # as Kubeflow Pipelines terminates a run
+        ({"spec": {"activeDeadlineSeconds": 3600}}, {}),
+        ({}, {"node": "run.train"}),  # which nobody tries again
+        ({}, {"limit": 3600}),
+    ],
+)
+def test_a_step_that_will_not_be_started_again_takes_the_job_with_it(
+    argo, step, alone, player, pytorch, change, made, eventually
+):
+    run = step(**made)
+    status = {"phase": "Running", "startedAt": LONG_AGO}
+    argo.patch(workflows.WORKFLOWS, run, argo.namespace, change | {"status": status})
+    assert told_to_end(alone, player, pytorch) == "Cancelled: the job was cancelled"
+    assert eventually(lambda: submission.find(argo, pytorch) is None)
+
+
+def test_a_step_that_cannot_ask_takes_the_job_with_it(
+    argo_standing_in, server, alone, pytorch, eventually
+):
+    owning = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": "x", "uid": "1"}
+    pytorch["metadata"]["ownerReferences"] = [owning]
+    server.fail("GET", "/workflows/", times=-1, code=403, message="cannot get workflows")
+    process = alone(pytorch)
+    assert eventually(lambda: submission.find(argo_standing_in, pytorch))
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 143
+    assert submission.find(argo_standing_in, pytorch) is None

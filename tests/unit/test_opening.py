@@ -6,7 +6,7 @@ import socket
 import mlflow
 import pytest
 
-from components.errors import Cancelled, StepFailed
+from components.errors import Cancelled, PodLost, StepFailed
 from components.finish.finishing import finish
 from components.step import step
 from components.tracking import journal, sync
@@ -87,6 +87,19 @@ def test_the_first_step_opens_the_pipelines_run_and_each_its_own(argo, tmp_path)
     assert {run.info.status for run in steps.values()} == {"FINISHED"}
     assert steps["train"].data.metrics == {"loss": 0.5}
     assert "error" not in {**steps["train"].data.tags, **whole.data.tags}
+
+
+def test_a_step_whose_pod_is_taken_away_has_not_failed(argo, tmp_path):
+    def is_taken_away():
+        raise PodLost
+
+    with pytest.raises(SystemExit) as ended:
+        run_step("train", tmp_path, is_taken_away)
+    assert ended.value.code == 143
+    assert {run.info.status for run in runs(argo)[1].values()} == {"RUNNING"}
+    run_step("train", tmp_path)
+    (run,) = runs(argo)[1].values()
+    assert run.info.status == "FINISHED"
 
 
 def test_what_mlflow_was_away_for_is_recorded_in_the_end(argo, tmp_path, monkeypatch):

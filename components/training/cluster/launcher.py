@@ -5,9 +5,9 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from components.errors import Cancelled, TriremeError
+from components.errors import Cancelled, PodLost, TriremeError
 from components.signals import TOLD_TO_END, handled
-from components.training.cluster import submission
+from components.training.cluster import owner, submission
 from components.training.cluster.connection import Cluster
 from components.training.cluster.following import Following, Limits
 from components.training.cluster.resources import kind_of, resource_of
@@ -30,7 +30,8 @@ def launch(
     """Creates a job on a cluster, or finds it there, and follows it to its end.
 
     Afterwards nothing of it runs, but for what its ``cleanPodPolicy`` leaves: when this ends
-    without the job having ended, the job is deleted. To be called from the main thread.
+    without the job having ended, the job is deleted, unless this is the pod of a step that will be
+    started again, and finds the job then. To be called from the main thread.
 
     Args:
         manifest: A PyTorchJob, TFJob, MPIJob or TrainJob.
@@ -47,20 +48,34 @@ def launch(
         JobFailed: The job did not succeed; the message names the replica that caused it.
         Cancelled: This process was told to end (SIGTERM or SIGINT), or a person has cancelled
             the job.
+        PodLost: It was told so because its pod goes, and its run does not.
         Refused: The cluster does not allow it, or does not know the kind of the job.
         Unavailable: The API server was away for too long.
     """
     following: Following | None = None
     keeps_pods = False
-    with handled(_cancel, _SIGNALS):
+    signals: list[int] = []
+
+    def cancel(number: int, frame: FrameType | None) -> None:
+        """Interrupts whatever is being waited for."""
+        _ignore_signals()
+        signals.append(number)
+        raise Cancelled("the job was cancelled")
+
+    with handled(cancel, _SIGNALS):
         try:
             job = submission.submit(cluster, manifest)
             following = Following(cluster, job, limits, on_line, on_state)
-            if _is_elastic(job) and _clean_up(cluster, job, "None"):
+            if _is_elastic(manifest) and _clean_up(cluster, job, "None"):
                 keeps_pods = True
             return following.to_the_end()
         except BaseException as error:
             _ignore_signals()
+            if signals and owner.starts_again(cluster, manifest):
+                on_state(
+                    "this pod is taken away; the job goes on, and the step's next pod finds it"
+                )
+                raise PodLost from None
             if following:
                 job_left: dict[str, Any] | None = following.job
             else:
@@ -126,12 +141,6 @@ def _delete_unless_over(
 
 
 _SIGNALS: tuple[int, ...] = TOLD_TO_END
-
-
-def _cancel(number: int, frame: FrameType | None) -> None:
-    """Interrupts whatever is being waited for."""
-    _ignore_signals()
-    raise Cancelled("the job was cancelled")
 
 
 def _ignore_signals() -> None:

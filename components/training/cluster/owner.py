@@ -1,11 +1,19 @@
 """Whom a job belongs to: what is deleted with its owner outlives no run."""
 
 import os
+import re
 import socket
+from datetime import UTC, datetime
 from typing import Any
 
+from components.errors import TriremeError
+from components.training.cluster import pods
 from components.training.cluster.connection import Cluster
-from components.training.cluster.resources import PODS
+from components.training.cluster.refusals import NotFound
+from components.training.cluster.resources import NODE, PODS, WORKFLOWS
+
+PATIENCE = 3.0  # seconds for each question; a pod that is told to end has 30, on Kubeflow about one
+SLACK = 2.0  # seconds by which clocks may differ
 
 
 def owners(cluster: Cluster) -> list[dict[str, Any]]:
@@ -29,15 +37,65 @@ def owners(cluster: Cluster) -> list[dict[str, Any]]:
     return [{key: owner[key] for key in ("apiVersion", "kind", "name", "uid")}]
 
 
-def this_pod(cluster: Cluster) -> dict[str, Any]:
+def this_pod(cluster: Cluster, patience: float | None = None) -> dict[str, Any]:
     """Returns the pod that this process runs in.
 
     Args:
         cluster: The cluster that it is a pod of.
+        patience: Seconds to try for, where not the cluster's own.
 
     Raises:
         Refused: This pod may not read itself.
     """
     # A pod's host name is its own name, unless its spec says otherwise.
     name = os.environ.get("POD_NAME") or os.environ.get("KFP_POD_NAME") or socket.gethostname()
-    return cluster.get(PODS, name, cluster.namespace)
+    return cluster.get(PODS, name, cluster.namespace, patience)
+
+
+def starts_again(cluster: Cluster, job: dict[str, Any]) -> bool:
+    """Tells whether the step of this pod will be started in another one, now that this one ends.
+
+    So it is where the node is drained or the pod deleted, and neither the run was stopped, nor it
+    or the step have run out of time, and Argo tries the step again. Stopping sets ``shutdown``;
+    Kubeflow Pipelines 2.17 gives the run a deadline of 0 seconds.
+
+    Args:
+        cluster: The cluster.
+        job: The step's training job, which belongs to the run's Workflow.
+
+    Returns:
+        That; False where it cannot be found out.
+    """
+    references = job["metadata"].get("ownerReferences") or []
+    names = [owner["name"] for owner in references if owner["kind"] == "Workflow"]
+    if not names:
+        return False
+    try:
+        workflow = cluster.get(WORKFLOWS, names[0], cluster.namespace, patience=PATIENCE)
+        if _is_ending(workflow):
+            return False
+        try:
+            pod = this_pod(cluster, PATIENCE)
+        except NotFound:  # deleted by force
+            return True
+    except TriremeError:
+        return False
+    node = (pod["metadata"].get("annotations") or {}).get(NODE, "")
+    limit, started = pod["spec"].get("activeDeadlineSeconds"), pod["status"].get("startTime")
+    return bool(re.search(r"\(\d+\)$", node)) and not _is_over(limit, started)
+
+
+def _is_ending(workflow: dict[str, Any]) -> bool:
+    status = workflow.get("status") or {}
+    spec = (status.get("storedWorkflowTemplateSpec") or {}) | workflow["spec"]
+    if spec.get("shutdown") or status.get("finishedAt"):
+        return True
+    return _is_over(spec.get("activeDeadlineSeconds"), status.get("startedAt"))
+
+
+def _is_over(limit: int | None, started: str | None) -> bool:
+    """Whether a time limit of some seconds has been reached."""
+    if limit is None or started is None:
+        return False
+    passed = datetime.now(UTC) - pods.moment(started)
+    return passed.total_seconds() > limit - SLACK

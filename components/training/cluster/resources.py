@@ -47,6 +47,9 @@ WORKFLOWS = Resource("argoproj.io", "v1alpha1", "workflows")
 ACCOUNT_REVIEWS = Resource("authorization.k8s.io", "v1", "localsubjectaccessreviews")
 ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews")
 
+NODE = "workflows.argoproj.io/node-name"
+"""The annotation of a pod that says which of a Workflow's nodes it is; a try's ends in ``(0)``."""
+
 
 def resource_of(kind: Kind) -> Resource:
     """Returns the resource that jobs of a kind are."""

@@ -5,11 +5,11 @@ from typing import Any
 from components.errors import InputError
 from components.step import without_index
 from components.training.cluster.connection import Cluster
-from components.training.cluster.resources import PODS
+from components.training.cluster.resources import NODE, PODS
 from pipelines.targets import pod_logs
 from pipelines.targets.argo import workflows
 from pipelines.targets.argo.workflows import ENDED, Workflow
-from pipelines.targets.pod_logs import NODE, OnLine
+from pipelines.targets.pod_logs import OnLine
 
 WORKFLOW = "workflows.argoproj.io/workflow"
 
@@ -69,5 +69,8 @@ def _pods(cluster: Cluster, workflow: Workflow) -> list[tuple[str, dict[str, Any
     names = {each.node: each.name for each in workflow.steps}
     listing = cluster.list(PODS, cluster.namespace, labelSelector=f"{WORKFLOW}={workflow.name}")
     pods = sorted(listing["items"], key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
-    nodes = [((pod["metadata"].get("annotations") or {}).get(NODE), pod) for pod in pods]
+    nodes = [
+        (workflows.untried((pod["metadata"].get("annotations") or {}).get(NODE, "")), pod)
+        for pod in pods
+    ]
     return [(names[node], pod) for node, pod in nodes if node in names]

@@ -13,6 +13,24 @@ from pipelines.targets.argo.reading import Compiled
 from pipelines.targets.argo.steps import IN_LOOP
 from pipelines.targets.argo.texts import shown
 
+LOST = " || ".join(
+    (
+        "lastRetry.status == 'Error'",
+        "lastRetry.exitCode == '143'",
+        "!(lastRetry.message startsWith 'main: ' || lastRetry.message contains 'deadline')",
+    )
+)
+"""Whether what ended a step's pod was no failure of the step: it was deleted, or could not start;
+its program was ended by SIGTERM; or the kubelet says why the pod was, as of an eviction.
+
+A failure is "main: Error (exit code 3)". Nothing is tried again once a run is stopped.
+https://github.com/argoproj/argo-workflows/blob/v4.1.2/workflow/controller/operator.go
+"""
+
+TRIES = (
+    2  # further ones for a pod that was lost, as the manifests of Kubeflow Pipelines 2.17 have it
+)
+
 LONGEST = 128  # letters of the name of a task or a template
 _CHANNEL = "pipelinechannel--"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -146,6 +164,10 @@ def refine(template: models.Template, task: Task) -> None:
     title = task.spec.get("taskInfo", {}).get("name", task.key)
     if title not in (task.name, task.key):
         template.annotations = {"workflows.argoproj.io/title": shown(title)}
+    if template.container:
+        template.retry_strategy = models.RetryStrategy.model_validate(
+            {"limit": str(TRIES), "retryPolicy": "Always", "expression": LOST}
+        )
     retries = task.spec.get("retryPolicy", {})
     if retries.get("maxRetryCount"):
         backoff = {

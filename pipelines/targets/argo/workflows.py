@@ -38,7 +38,7 @@ class Step:
 
     Attributes:
         name: Its name, as in train; in a loop with its turn, as in train-003.
-        node: Which of them, as Argo has it.
+        node: Which of them, as Argo has it, without the number of the try.
         state: How it is.
         seconds: How long it has taken.
         message: What Argo says of it.
@@ -63,7 +63,7 @@ class Workflow:
         created: When it was made, in seconds since the epoch.
         seconds: How long it has taken.
         message: What Argo says of it.
-        steps: Those of its steps that have a pod, in the order they started in.
+        steps: Those of its steps that have a pod or have had one, in the order they started in.
     """
 
     name: str
@@ -177,17 +177,29 @@ def _steps(status: dict[str, Any]) -> list[Step]:
         nodes = json.loads(gzip.decompress(base64.b64decode(status["compressedNodes"])))
     pods = [node for node in nodes.values() if node.get("type") == "Pod"]
     pods.sort(key=lambda node: str(node.get("startedAt")))
-    return [
-        Step(
-            in_a_loop(node.get("templateName", ""), *map(int, _TURN.findall(node["name"]))),
-            node["name"],
-            _STATES.get(node.get("phase", ""), node.get("phase", "").lower()),
-            _took(node),
-            node.get("message", ""),
-            _result(node),
+    named = {node["name"]: node for node in nodes.values()}
+    found = []
+    for name, last in {untried(pod["name"]): pod for pod in pods}.items():
+        node = named.get(name, last)  # what is above the tries, or the only one
+        waits = node.get("phase") == "Running" and last.get("phase") == "Pending"
+        phase = "Pending" if waits else node.get("phase", "")
+        found.append(
+            Step(
+                in_a_loop(last.get("templateName", ""), *map(int, _TURN.findall(name))),
+                name,
+                _STATES.get(phase, phase.lower()),
+                _took(node),
+                # Above the tries Argo says only why there is no further one.
+                (last if phase in ("Failed", "Error") else node).get("message", ""),
+                _result(last),
+            )
         )
-        for node in pods
-    ]
+    return found
+
+
+def untried(node: str) -> str:
+    """Returns the name of a pod's node without the number of the try that it is."""
+    return re.sub(r"\(\d+\)$", "", node)
 
 
 def _result(node: dict[str, Any]) -> str:

@@ -10,12 +10,12 @@ from typing import Any
 from components.errors import InputError
 from components.step import without_index
 from components.training.cluster.connection import Cluster
-from components.training.cluster.resources import PODS
+from components.training.cluster.resources import NODE, PODS
 from pipelines.targets import pod_logs
 from pipelines.targets.kubeflow import nodes, runs
 from pipelines.targets.kubeflow.connection import Connection
 from pipelines.targets.kubeflow.reading import ENDED, Run
-from pipelines.targets.pod_logs import NODE, OnLine
+from pipelines.targets.pod_logs import OnLine
 
 RUN = "pipeline/runid"
 

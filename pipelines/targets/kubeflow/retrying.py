@@ -11,13 +11,12 @@ from typing import Any
 
 from components.errors import InputError, TriremeError, first_line
 from components.training.cluster.connection import PATIENCE_OF_A_PERSON, Cluster
-from components.training.cluster.resources import PODS, WORKFLOWS
+from components.training.cluster.resources import NODE, PODS, WORKFLOWS
 from pipelines.targets import workspaces
 from pipelines.targets.kubeflow import runs
 from pipelines.targets.kubeflow.connection import Connection
 from pipelines.targets.kubeflow.logs import RUN
 from pipelines.targets.kubeflow.reading import Run
-from pipelines.targets.pod_logs import NODE
 
 HOOK = ".onExit"
 """What the names of an exit handler's nodes have after that of its task."""

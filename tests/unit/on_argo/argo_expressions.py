@@ -28,6 +28,7 @@ PRECEDENCE = {
     "<=": 20,
     ">=": 20,
     "startsWith": 20,
+    "contains": 20,
     "..": 25,
     "+": 30,
     "-": 30,
@@ -252,6 +253,8 @@ def operation(operator: str, left: Node, right: Node) -> Node:
             return equal(one, other) is (operator == "==")
         if operator == "startsWith":
             return text(one).startswith(text(other))
+        if operator == "contains":
+            return text(other) in text(one)
         if {type(one), type(other)} - {int, float} and not isinstance(one, str) | isinstance(
             other, str
         ):

@@ -244,6 +244,29 @@ def retried() -> None:
 
 
 @component
+def is_drained(workspace: str) -> str:
+    """Is ended by SIGTERM, as where its node is drained, some times."""
+    import os
+    import signal
+    from pathlib import Path
+
+    tries = Path(workspace, "drained")
+    with tries.open("a") as file:
+        file.write("x")
+    if tries.stat().st_size <= 2:
+        os.kill(os.getpid(), signal.SIGTERM)
+    return "done"
+
+
+@dsl.pipeline(name="drained", pipeline_config=WITH_WORKSPACE)
+def drained() -> None:
+    """A step whose pod is lost twice, and one that fails."""
+    done = is_drained(workspace=HERE)
+    said = say(who="done", workspace=HERE, text=done.output)
+    fails(workspace=HERE).after(said)
+
+
+@component
 def count(workspace: str, things: list) -> int:
     """Records how many things there are."""
     from components.step import step

@@ -39,6 +39,7 @@ class Node:
 
     phase: str
     outputs: dict[str, str] = field(default_factory=dict)
+    exit_code: int = 0
     rounds: list["Node"] | None = None
 
 
@@ -91,9 +92,10 @@ class Walker:
         template = replaced(template, names)
         if "dag" in template:
             return self.dag(template, values, node_name)
-        left = int(template.get("retryStrategy", {}).get("limit", 0))
+        retries = template.get("retryStrategy", {})
+        left = int(retries.get("limit", 0))
         node = self.pod(template)
-        while node.phase == "Failed" and left:
+        while node.phase == "Failed" and left and is_tried_again(node, retries):
             left -= 1
             node = self.pod(template)
         return node
@@ -180,7 +182,8 @@ class Walker:
         )
         (root / "log").write_bytes(process.stdout + process.stderr)
         if process.returncode:
-            return Node("Failed")
+            code = process.returncode
+            return Node("Failed", exit_code=code if code > 0 else 128 - code)
         outputs = {}
         for each in template.get("outputs", {}).get("parameters", []):
             source = each["valueFrom"]
@@ -192,6 +195,14 @@ class Walker:
                 value = value.replace(place, path)
             outputs[each["name"]] = value.removesuffix("\n")
         return Node("Succeeded", outputs)
+
+
+def is_tried_again(node: Node, retries: dict[str, Any]) -> bool:
+    """Whether a pod that has failed, as ``processNodeRetries`` of v4.1.2 sees it, is made again."""
+    code = str(node.exit_code)
+    message = f"main: Error (exit code {code})"
+    last = {"status": node.phase, "exitCode": code, "message": message}
+    return bool(evaluate(retries.get("expression", "true"), {"lastRetry": last}))
 
 
 def replaced(content: Any, names: dict[str, str], strict: Iterable[str] | None = None) -> Any:

@@ -11,6 +11,7 @@ from unittest.mock import patch
 import argo_pipelines
 import pytest
 import yaml
+from argo_expressions import evaluate
 from argo_walker import Walker
 from kfp import local
 from kfp.local import pipeline_orchestrator
@@ -20,6 +21,7 @@ from pipelines.catalog import Pipeline
 from pipelines.console import Console
 from pipelines.targets import local as here
 from pipelines.targets.argo import compiling as argo_compiling
+from pipelines.targets.argo.templates import LOST
 from pipelines.targets.kfp_local import undisturbed
 
 OnArgo = Callable[[Any], dict[str, Any]]
@@ -82,6 +84,36 @@ def test_loops_in_loops_and_over_nothing(on_argo: OnArgo, tmp_path: Path) -> Non
     assert b'"a model of 2"' in noted["b"]
     assert noted["of nothing"] == b'["", 0, 0.0, false, [], {}]'
     assert "never" not in noted
+
+
+@pytest.mark.slow
+def test_a_step_whose_pod_is_lost_is_tried_again_and_one_that_fails_is_not(
+    on_argo: OnArgo, tmp_path: Path
+) -> None:
+    walker = Walker(on_argo(argo_pipelines.drained), tmp_path / "argo")
+    assert walker.run().phase == "Failed"
+    assert notes(walker.workspace) == {"done": b"done"}
+    assert (walker.workspace / "tries").read_text() == "x"
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "message", "is_lost"),
+    [
+        # What v4.1.2's controller says of a try, workflow/controller/operator.go.
+        ("Error", "-1", "pod deleted", True),
+        ("Error", "-1", "Pod failed before main container starts due to : ", True),
+        ("Failed", "143", "main: Error (exit code 143)", True),
+        ("Failed", "137", "The node was low on resource: memory. ", True),
+        ("Failed", "-1", "Pod was terminated in response to imminent node shutdown.", True),
+        ("Failed", "2", "main: Error (exit code 2): error: workers -1", False),
+        ("Failed", "1", "main: Error (exit code 1)", False),
+        ("Failed", "137", "main: OOMKilled (exit code 137)", False),
+        ("Failed", "137", "Pod was active on the node longer than the specified deadline", False),
+    ],
+)
+def test_what_is_no_failure_of_a_step(status: str, code: str, message: str, is_lost: bool) -> None:
+    last = {"status": status, "exitCode": code, "message": message}
+    assert evaluate(LOST, {"lastRetry": last}) is is_lost
 
 
 def records(uri: str) -> dict[str, Any]:
