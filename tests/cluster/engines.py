@@ -117,6 +117,10 @@ class Engine(Command):
         found = (re.match(r"(\S+) +(\S+) +\d+", line) for line in lines)
         return {each[1]: each[2] for each in found if each}
 
+    def said(self, run, step):
+        """Returns what a step has printed; nothing if it has not begun."""
+        return self.ended(self.start("logs", run, "--step", step, *self.words)).output
+
     def workflow(self, run):
         """Returns the name of a run's Workflow."""
         raise NotImplementedError

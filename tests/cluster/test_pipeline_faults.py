@@ -21,7 +21,7 @@ def evict(namespace, pod):
 
 def test_a_launcher_that_is_drained_finds_its_job_again(engine, quick, within):  # noqa: F811
     run = engine.begin(**quick, args=["--seconds", "90"], model_name=f"drained-{engine.name}")
-    within(600, lambda: "second 3/" in engine.command("logs", run, "--step", "train"))
+    within(600, lambda: "second 3/" in engine.said(run, "train"))
     (job,) = engine.jobs(run)
     evict(engine.namespace, engine.pod_of(run, "train"))
     within(900, lambda: engine.state(run), ENDED.__contains__)
@@ -34,7 +34,7 @@ def test_a_replica_that_is_evicted_is_started_again(engine, quick, within):  # n
     run = engine.begin(
         **quick, args=["--seconds", "30"], job=again, model_name=f"evicted-{engine.name}"
     )
-    within(600, lambda: "second 3/" in engine.command("logs", run, "--step", "train"))
+    within(600, lambda: "second 3/" in engine.said(run, "train"))
     ((_, name),) = engine.jobs(run)
     evict(engine.namespace, f"{name}-master-0")
     within(900, lambda: engine.state(run), ENDED.__contains__)
