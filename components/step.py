@@ -11,6 +11,7 @@ from components.cost.steps import counted
 from components.errors import PodLost, TrackingUnavailable, TriremeError
 from components.tracking import journal, opening
 from components.tracking.environment import TRACKER
+from components.workspace import check
 
 TERMINATION_LOG = Path("/dev/termination-log")
 """Where Kubernetes reads a container's last words from (``terminationMessagePath``)."""
@@ -28,6 +29,8 @@ def step(name: str, workspace: str, *, is_charged: bool = True) -> Iterator[None
         is_charged: Whether it records what it costs, where there is a price table; it does not
             begin if that is broken.
     """
+    with last_words():
+        check(Path(workspace))
     with journal.opened(Path(workspace), name), _recorded(name, Path(workspace)), last_words():
         try:
             with counted(Path(workspace), name) if is_charged else nullcontext():
