@@ -13,6 +13,7 @@ from components.errors import Cancelled, PodLost, TrackingUnavailable, TriremeEr
 from components.say import say
 from components.tracking import journal, opening
 from components.tracking.environment import TRACKER
+from components.workspace import check
 
 TERMINATION_LOG = Path("/dev/termination-log")
 """Where Kubernetes reads a container's last words from (``terminationMessagePath``)."""
@@ -30,6 +31,8 @@ def step(name: str, workspace: str, *, is_charged: bool = True) -> Iterator[None
         is_charged: Whether it records what it costs, where there is a price table; it does not
             begin if that is broken.
     """
+    with last_words():
+        check(Path(workspace))
     with journal.opened(Path(workspace), name), _recorded(name, Path(workspace)), last_words():
         try:
             with (

@@ -1,9 +1,34 @@
 """The run workspace's one rule: what a step leaves there is whole, or not there."""
 
+import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from components.errors import InputError
+
+
+def check(workspace: Path) -> None:
+    """Refuses a run workspace that this process may not write to.
+
+    Args:
+        workspace: The run workspace.
+
+    Raises:
+        InputError: It is not to be written to; the message says what its pods lack.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=workspace):
+            pass
+    except PermissionError:
+        owner = workspace.stat()
+        raise InputError(
+            f"run workspace {workspace}: user {os.getuid()} may not write to what belongs to user "
+            f"{owner.st_uid} and group {owner.st_gid}; have the pods of steps get the fsGroup "
+            f"{os.getuid()}, or the volume be made so that all may write to it (docs/cluster.md)"
+        ) from None
 
 
 @contextmanager

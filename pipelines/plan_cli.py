@@ -15,6 +15,9 @@ import typer
 from pipelines import job_cli
 from pipelines.tables import table
 from pipelines.target_options import (
+    EDITOR,
+    KUBEFLOW,
+    RUNNER,
     SERVICE_ACCOUNT,
     Context,
     Namespace,
@@ -58,6 +61,7 @@ def plan(
     check_target(context, target)
 
     from components.training.cluster import preflight
+    from components.training.manifests.references import Needed
     from pipelines import catalog
     from pipelines import plan as planning
     from pipelines.compiling import ir
@@ -65,7 +69,8 @@ def plan(
     chosen = catalog.load(pipeline)
     claims = ir.mounts(dataset_claim or [], cache_claim)
     arguments = chosen.arguments(param or [], params, None if target == "local" else set(claims))
-    cluster = None if target == "local" else _cluster_at_hand(namespace, kube_context, no_check)
+    where = namespace or (KUBEFLOW if target == "kfp" else "")
+    cluster = None if target == "local" else _cluster_at_hand(where, kube_context, no_check)
     known, is_known = _prices(cluster)
     if target != "local" and not is_known:
         arguments["budget"] = 0.0  # what it is enough for is not to be told without prices
@@ -80,6 +85,9 @@ def plan(
     operator = partial(planning.operator_at, cluster)
     planned = planning.of_pipeline(chosen, arguments, claims, known, operator)
     also: list[Finding] = []
+    if target == "kfp":
+        account = Needed("ServiceAccount", EDITOR if namespace else RUNNER)
+        planned = replace(planned, needed=[account, *planned.needed])
     if target == "argo":
         from pipelines.targets.argo import planning as argo_planning
         from pipelines.targets.argo.compiling import compiled

@@ -26,7 +26,7 @@ def group(thing):
     return thing["apiVersion"].rpartition("/")[0]
 
 
-@pytest.mark.parametrize("overlay", ["kind", "kubeflow", "argo", "aliyun"])
+@pytest.mark.parametrize("overlay", ["kind", "kubeflow", "kubeflow-single-user", "argo", "aliyun"])
 def test_the_api_server_takes_the_overlay(overlay, real):
     strict = {"metadata": {"labels": {"pod-security.kubernetes.io/warn": "restricted"}}}
     real.patch(NAMESPACES, real.namespace, "", strict)

@@ -1,6 +1,7 @@
 """``trireme plan`` and ``trireme job plan``, as a person uses them."""
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,6 +10,7 @@ import yaml
 
 from components.training.cluster import checks, quota
 from components.training.cluster.nodes import NODES
+from components.training.cluster.refusals import AlreadyThere
 from components.training.cluster.resources import PODS, resource_of
 from components.training.description.job import TrainingJob
 from components.training.kinds import KINDS
@@ -18,7 +20,8 @@ from pipelines.targets.argo import workflows
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 PRICES = "{currency: EUR, cpu_hour: 0.5, gib_hour: 0.25, gpu_hour: 2}"
-PIPELINE = ("plan", "pytorch-training", "--target", "kfp")
+ON_KUBEFLOW = ("--target", "kfp", "--namespace", "team")
+PIPELINE = ("plan", "pytorch-training", *ON_KUBEFLOW)
 
 
 @pytest.fixture
@@ -42,8 +45,17 @@ def trireme(monkeypatch, capsys, tmp_path, untracked):
 
 
 @pytest.fixture
+def standing_in(standing_in):
+    """A cluster whose namespace team is a profile of Kubeflow's."""
+    make(standing_in, "ServiceAccount", "default-editor")
+    return standing_in
+
+
+@pytest.fixture
 def there(trireme, cluster):
-    """Runs a command in the test's own namespace."""
+    """Runs a command in the test's own namespace, a profile of Kubeflow's."""
+    with suppress(AlreadyThere):
+        make(cluster, "ServiceAccount", "default-editor")
     return lambda *arguments: trireme(*arguments, "--namespace", cluster.namespace)
 
 
@@ -88,6 +100,7 @@ def test_a_pipeline_that_can_run(there, cluster):
     assert found == [
         ["ok", f"you may {rights}"],
         ["ok", "the API server would take the PyTorchJob"],
+        ["ok", "ServiceAccount default-editor is there"],
         ["ok", "Secret trireme-mlflow is not there, and need not be"],
         ["ok", "Secret trireme-code is not there, and need not be"],
         ["ok", "Secret trireme-dataset is not there, and need not be"],
@@ -98,6 +111,13 @@ def test_a_pipeline_that_can_run(there, cluster):
     assert "without both nothing is recorded" in done.output
     jobs = resource_of(KINDS["PyTorchJob"])
     assert cluster.list(jobs, cluster.namespace)["items"] == []
+
+
+def test_where_kubeflow_has_one_user_runs_are_in_its_own_namespace(standing_in, trireme):
+    done = trireme("plan", "pytorch-training", "--target", "kfp")
+    assert "checked in namespace kubeflow:" in done.output
+    where = "in kubeflow: create it, or name another"
+    assert failed(done) == [f"ServiceAccount pipeline-runner is not {where}"]
 
 
 def test_a_pipeline_for_argo_needs_what_argo_does(argo, there):
@@ -285,7 +305,7 @@ def test_sizes_that_are_not_allowed_are_named(cluster, there):
     ]
 
 
-def test_a_job_that_the_api_server_would_refuse_fails_the_check(server, trireme):
+def test_a_job_that_the_api_server_would_refuse_fails_the_check(server, standing_in, trireme):
     server.fail("POST", "dryRun", code=422, message="spec.runPolicy: too bad")
     done = trireme(*PIPELINE)
     assert (done.status, failed(done)) == (
@@ -294,7 +314,9 @@ def test_a_job_that_the_api_server_would_refuse_fails_the_check(server, trireme)
     )
 
 
-def test_what_is_not_allowed_is_named_and_what_cannot_be_seen_is_not_known(server, trireme):
+def test_what_is_not_allowed_is_named_and_what_cannot_be_seen_is_not_known(
+    server, standing_in, trireme
+):
     server.denied = {"create pytorchjobs"}
     for plural in ("secrets", "configmaps", "resourcequotas"):
         server.fail("GET", f"/{plural}", code=403, times=-1)
@@ -396,7 +418,7 @@ def test_what_a_sweep_runs_at_the_same_time_has_to_fit(standing_in, trireme):
     make(standing_in, "ConfigMap", "trireme-prices", data={"prices.yaml": PRICES})
     make(standing_in, "ResourceQuota", "team", spec={"hard": {"requests.nvidia.com/gpu": "7"}})
     trials = 'grid={"workers": [1, 2], "--width": [16, 32, 64]}'
-    sweep = ("plan", "sweep", "--target", "kfp", "-p", trials, "-p", "budget=9")
+    sweep = ("plan", "sweep", *ON_KUBEFLOW, "-p", trials, "-p", "budget=9")
     job = 'job={"cpu": 2, "memory": "4Gi", "gpu": 1}'
     done = trireme(*sweep, "-p", job, "-p", "framework=tensorflow")
     assert done.status == 1, done.output

@@ -6,6 +6,7 @@ import socket
 import mlflow
 import pytest
 
+from components import workspace
 from components.errors import Cancelled, PodLost, StepFailed
 from components.finish.finishing import finish
 from components.step import step
@@ -100,6 +101,22 @@ def test_a_step_whose_pod_is_taken_away_has_not_failed(argo, tmp_path):
     run_step("train", tmp_path)
     (run,) = runs(argo)[1].values()
     assert run.info.status == "FINISHED"
+
+
+def test_a_workspace_that_may_not_be_written_to_is_said_to_be_so(
+    untracked, tmp_path, monkeypatch, capsys
+):
+    def refuse(**_):
+        raise PermissionError  # as for a user that is not root
+
+    monkeypatch.setattr(workspace.tempfile, "TemporaryFile", refuse)
+    with pytest.raises(SystemExit) as ended, step("checkout", str(tmp_path)):
+        raise AssertionError
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: run workspace {tmp_path}: user ")
+    assert said.count("\n") == 1 and "fsGroup" in said
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_mlflow_was_away_for_is_recorded_in_the_end(argo, tmp_path, monkeypatch):

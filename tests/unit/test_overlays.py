@@ -18,7 +18,7 @@ from components.deployment.kinds import KINDS
 from pipelines.catalog import PIPELINES
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
-OVERLAYS = ["kind", "kubeflow", "argo", "aliyun"]
+OVERLAYS = ["kind", "kubeflow", "kubeflow-single-user", "argo", "aliyun"]
 VERSIONS = ["1.30", "1.36"]  # the oldest and the newest of Kubernetes that we say works
 PARTS = ("kueue.x-k8s.io/", "scheduling.volcano.sh/", "monitoring.coreos.com/")
 """API groups of other people, which Kubernetes' own schemas do not have."""
@@ -147,8 +147,8 @@ def test_nothing_but_what_is_said_reaches_or_is_reached(overlay):
         for policy in policies
         if policy["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
     }
-    # In a profile that is there already, policies are about training pods alone.
-    ours = set() if overlay == "kubeflow" else {"trireme"}
+    # In a profile or a Kubeflow that is there already, policies are about training pods alone.
+    ours = set() if overlay.startswith("kubeflow") else {"trireme"}
     assert shut == {"trireme-tracking"} | ours
     blocks = [
         peer["ipBlock"]
@@ -160,6 +160,21 @@ def test_nothing_but_what_is_said_reaches_or_is_reached(overlay):
     assert blocks
     for block in blocks:  # nothing reaches what hands out a node's credentials
         assert {"169.254.0.0/16", "100.100.100.200/32"} & set(block["except"])
+
+
+@pytest.mark.parametrize(
+    ("overlay", "account", "namespace"),
+    [
+        ("kubeflow", "default-editor", "team"),
+        ("kubeflow-single-user", "pipeline-runner", "kubeflow"),
+    ],
+)
+def test_kubeflows_own_account_may_launch_jobs(overlay, account, namespace):
+    (binding,) = [thing for thing in everything(overlay) if thing["kind"] == "RoleBinding"]
+    assert binding["metadata"]["namespace"] == namespace
+    assert binding["subjects"] == [
+        {"kind": "ServiceAccount", "name": account, "namespace": namespace}
+    ]
 
 
 def test_argo_has_every_pipeline_and_runs_none_by_itself():

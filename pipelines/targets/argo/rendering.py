@@ -5,6 +5,7 @@ from typing import Any
 
 from hera.workflows import WorkflowTemplate, models
 
+from components.images import USER
 from pipelines.targets.argo import tracking
 from pipelines.targets.argo.expressions import Value, encoded, encoded_in, member, to_json
 from pipelines.targets.argo.graph import Dag
@@ -81,6 +82,10 @@ def workflow_template(
         entrypoint=ENTRYPOINT,
         arguments=[_parameter(key, spec) for key, spec in parameters.items()] or None,
         service_account_name=service_account,
+        # The user of Trireme's images writes to volumes that belong to root, too.
+        security_context=models.PodSecurityContext(
+            fs_group=USER, fs_group_change_policy="OnRootMismatch"
+        ),
         volume_claim_templates=_workspace(compiled, templates.made),
         ttl_strategy=models.TTLStrategy(seconds_after_completion=KEPT_FOR),
         pod_gc=models.PodGC(strategy="OnWorkflowSuccess"),

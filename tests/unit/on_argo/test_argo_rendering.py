@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import argo_pipelines
 import pytest
 import yaml
 from argo_walker import Walker
@@ -270,3 +271,8 @@ def test_what_cannot_be_expressed_is_refused(
 def test_other_files_are_refused(text: str, on_argo: OnArgo) -> None:
     with pytest.raises(InputError, match="is no compiled pipeline"):
         on_argo(text)
+
+
+def test_the_user_of_the_images_may_write_to_a_volume_of_roots(on_argo: OnArgo) -> None:
+    security = on_argo(argo_pipelines.values)["spec"]["securityContext"]
+    assert security == {"fsGroup": 1000, "fsGroupChangePolicy": "OnRootMismatch"}
