@@ -103,6 +103,7 @@ class ApiServer:
         self.watches = 0
         self._changed = threading.Condition()
         self._objects = {}
+        self._seen = set()
         self._history = []
         self._version = 100
         self._oldest = 0
@@ -176,9 +177,8 @@ class ApiServer:
             if not body.get("spec") and place["plural"] in ("pods", *JOBS):
                 raise Answer(422, f"{body['kind']} is invalid: spec: Required value", "Invalid")
             runtime = body.get("spec", {}).get("runtimeRef", {})
-            if runtime.get("kind") == "TrainingRuntime" and not self.is_there(
-                {"plural": "trainingruntimes", "namespace": place["namespace"]} | runtime
-            ):  # Trainer v2.3.0 pkg/runtime/core/trainingruntime.go, ValidateObjects
+            if runtime.get("kind") == "TrainingRuntime" and not self._sees(place, runtime):
+                # Trainer v2.3.0 pkg/runtime/core/trainingruntime.go, ValidateObjects
                 webhook = 'admission webhook "validator.trainjob.trainer.kubeflow.org"'
                 why = "specified trainingRuntime must be created before the TrainJob is created"
                 raise Answer(403, f"{webhook} denied the request: spec.runtimeRef: {why}")
@@ -190,6 +190,13 @@ class ApiServer:
                 "creationTimestamp": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
             }
             return self._store("ADDED", key, body)
+
+    def _sees(self, place, runtime):
+        """Trainer's webhook asks a cache, which a runtime made just before is not in yet."""
+        key = ("trainingruntimes", place["namespace"], runtime["name"])
+        was_seen = key in self._seen
+        self._seen |= self._objects.keys() & {key}
+        return was_seen
 
     def get(self, place):
         with self._changed:
@@ -255,6 +262,14 @@ class ApiServer:
                     continue
                 if any(owner["uid"] == uid for owner in owners):
                     self._remove(other)
+            waits = options.get("propagationPolicy") == "Foreground"
+            if (
+                waits
+                and thing.get("spec", {}).get("runtimeRef", {}).get("kind") == "TrainingRuntime"
+            ):
+                # Trainer v2.3.0: its webhook refuses a change to a TrainJob without its runtime,
+                # the end of its deletion as well.
+                return thing
             self._remove(key)
             return {"kind": "Status", "status": "Success"}
 

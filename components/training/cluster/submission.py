@@ -12,7 +12,13 @@ from typing import Any
 from components.errors import InputError, TriremeError
 from components.training.cluster import preflight
 from components.training.cluster.connection import Cluster
-from components.training.cluster.refusals import AlreadyThere, Forbidden, KindMissing, NotFound
+from components.training.cluster.refusals import (
+    AlreadyThere,
+    Forbidden,
+    Invalid,
+    KindMissing,
+    NotFound,
+)
 from components.training.cluster.resources import (
     JOB_SETS,
     PODS,
@@ -28,6 +34,10 @@ SPEC_HASH = "trireme.dev/spec-hash"
 """The annotation that tells whether a job of the same name is the same job."""
 
 POLL = 1.0  # seconds between two looks at a job that is going away
+UNSEEN = "specified trainingRuntime must be created before the TrainJob is created"
+"""What Trainer says of a runtime that it has not yet been told of."""
+
+SEEING, BETWEEN = 30.0, 0.2  # seconds that it may take to be, and between two attempts
 GOING = 300.0  # seconds that a job and its pods may take to go away
 
 
@@ -63,13 +73,26 @@ def submit(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, Any]:
     preflight.check(cluster, body, namespace)
     with _runtime_of(cluster, body) as give_to:
         try:
-            job = cluster.create(jobs, body, namespace)
+            job = _create(cluster, body)
         except AlreadyThere:
             # Ours, if an answer was lost on its way, or that of somebody who was faster.
             there = cluster.get(jobs, metadata["name"], namespace)
             job = _is_ours_or_refused(there, manifest)
         give_to(job)
     return job
+
+
+def _create(cluster: Cluster, body: dict[str, Any]) -> dict[str, Any]:
+    """Creates a job, as soon as Trainer has seen its runtime, which it watches for."""
+    jobs, namespace = resource_of(kind_of(body)), body["metadata"]["namespace"]
+    limit = time.monotonic() + SEEING
+    while True:
+        try:
+            return cluster.create(jobs, body, namespace)
+        except Invalid as error:
+            if UNSEEN not in str(error) or time.monotonic() > limit:
+                raise
+        time.sleep(BETWEEN)
 
 
 @contextmanager
@@ -289,5 +312,7 @@ def delete(cluster: Cluster, job: dict[str, Any], patience: float | None = None)
             metadata["namespace"],
             metadata["uid"],
             patience,
+            # In the foreground it would wait for ever: its runtime goes before it, and without that
+            # Trainer's webhook refuses every change to it, the last one of its deletion as well.
             dependents="Background" if is_train_job(job) else "Foreground",
         )
