@@ -20,6 +20,7 @@ GROUPS = {"jobs": ["training-operator", "trainer"]}
 """What ENGINE may say besides, and what it means."""
 
 VARIABLE = "TRIREME_TEST_ENGINE"
+PAUSE = 10  # seconds between two looks: each is a command, which takes seconds of a core
 IMAGES = "TRIREME_TEST_IMAGES"
 
 if VARIABLE not in os.environ:
@@ -104,7 +105,7 @@ def within():
         end = time.monotonic() + seconds
         while not is_so(seen := look()):
             assert time.monotonic() < end, f"after {seconds} s it is still {seen!r}"
-            time.sleep(2)
+            time.sleep(PAUSE)
         return seen
 
     return wait

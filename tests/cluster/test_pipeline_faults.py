@@ -50,7 +50,8 @@ def test_a_replica_that_is_evicted_is_started_again(engine, quick, within):  # n
     ids=["missing-image", "unschedulable"],
 )
 def test_a_job_that_cannot_start_says_why(engine, quick, more, words):  # noqa: F811
-    job = {"starting_limit": 60} | more.get("job", {})
+    # As user 1000, or Pod Security would not let it be tried.
+    job = {"starting_limit": 60, "run_as_user": 1000} | more.get("job", {})
     _, output = engine.run(**(quick | more | {"job": job}), status=1)
     assert any(word in output for word in words.split("|")), output
 
