@@ -39,13 +39,21 @@ def pytest_configure(config):
     if unknown := set(_wanted()) - set(ENGINES):
         raise pytest.UsageError(f"ENGINE {' '.join(unknown)}: there are jobs, {', '.join(ENGINES)}")
     images = yaml.safe_load(Path(os.environ[IMAGES]).read_text()) if IMAGES in os.environ else {}
-    os.environ[places.VARIABLE] = json.dumps(places.make(images))
+    made = places.make(images)
+    os.environ[places.VARIABLE] = json.dumps(made)
+    for name in _wanted():
+        if not ENGINES[name].lacking():
+            ENGINES[name].set_up(made["namespace"], made["password"])
 
 
 def pytest_unconfigure(config):
     """Removes the place."""
     if places.VARIABLE in os.environ and not hasattr(config, "workerinput"):
-        places.remove(json.loads(os.environ.pop(places.VARIABLE))["namespace"])
+        namespace = json.loads(os.environ.pop(places.VARIABLE))["namespace"]
+        for name in _wanted():
+            if not ENGINES[name].lacking():
+                ENGINES[name].tear_down(namespace)
+        places.remove(namespace)
 
 
 def pytest_generate_tests(metafunc):
@@ -80,21 +88,20 @@ def home(tmp_path_factory):
 @pytest.fixture(scope="session")
 def engine(request, place, tracking, home):
     """An engine of pipelines, if the cluster has it."""
-    yield from _open(ENGINES[request.param], place, tracking, home)
+    return _open(ENGINES[request.param], place, tracking, home)
 
 
 @pytest.fixture(scope="session")
 def operator(request, place, tracking, home):
     """What runs training jobs, if the cluster has it."""
-    yield from _open(ENGINES[request.param], place, tracking, home)
+    return _open(ENGINES[request.param], place, tracking, home)
 
 
 def _open(kind, place, tracking, home):
     lacking = kind.lacking()
     if lacking:
         pytest.skip(f"the cluster has no {lacking}")
-    with kind(place, tracking, home, os.environ.get(IMAGES, "")) as opened:
-        yield opened
+    return kind(place, tracking, home, os.environ.get(IMAGES, ""))
 
 
 @pytest.fixture

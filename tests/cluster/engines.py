@@ -8,8 +8,13 @@ import sys
 from dataclasses import dataclass
 
 import place as places
+import yaml
 from mlflow import MlflowClient
 
+LABEL = "trireme-test"
+"""Of what is outside of a place: the place that it was made for."""
+
+RIGHTS = "kubeflow-single-user/runs"
 LIMIT = 1500  # seconds that a command may take
 ENDED = ("FINISHED", "FAILED", "KILLED")
 JOBS = [
@@ -34,11 +39,13 @@ class Command:
         self.place, self.client, self.home = place, MlflowClient(tracking), home
         self.images = ("--images", images) if images else ()
 
-    def __enter__(self):
-        return self
+    @classmethod
+    def set_up(cls, place, password):
+        """Makes what its runs need besides a place; once for all processes."""
 
-    def __exit__(self, *error):
-        pass
+    @classmethod
+    def tear_down(cls, place):
+        """Takes away what ``set_up`` has made."""
 
     @property
     def namespace(self):
@@ -212,21 +219,21 @@ class Kubeflow(Engine):
     words = ("--target", "kfp")
     namespace = os.environ.get("KFP_NAMESPACE", "kubeflow")
 
-    def __enter__(self):
-        self.had = places.kubectl(
-            "get", "secret", "trireme-mlflow", "--ignore-not-found", "--output", "json",
-            namespace=self.namespace,
-        )  # fmt: skip
-        places.credentials(self.namespace, self.place.namespace, self.place.password)
-        return self
+    @classmethod
+    def set_up(cls, place, password):
+        """Gives the runs in Kubeflow's namespace their rights and the way to a place's MLflow."""
+        rights = places.kubectl("kustomize", str(places.ROOT / f"manifests/overlays/{RIGHTS}"))
+        made = [each for each in yaml.safe_load_all(rights) if each["kind"].startswith("Role")]
+        made.append(places.credentials(place, password))
+        for each in made:
+            each["metadata"] |= {"namespace": cls.namespace, "labels": {LABEL: place}}
+            places.kubectl("create", "--filename", "-", given=json.dumps(each))
 
-    def __exit__(self, *error):
-        gone = ("delete", "secret", "trireme-mlflow", "--ignore-not-found")
-        places.kubectl(*gone, namespace=self.namespace)
-        if self.had:
-            secret = json.loads(self.had)
-            secret["metadata"] = {"name": "trireme-mlflow"}
-            places.kubectl("apply", "-f", "-", given=json.dumps(secret), namespace=self.namespace)
+    @classmethod
+    def tear_down(cls, place):
+        """Takes away what ``set_up`` has made."""
+        made = ("delete", "role,rolebinding,secret", "--selector", f"{LABEL}={place}")
+        places.kubectl(*made, namespace=cls.namespace)
 
     def workflow(self, run):
         run_id = re.search(r"Id +(\S+)", self.command("status", run))[1]

@@ -46,15 +46,14 @@ def make(images):
         restricted = ("enforce", "warn")
         labels = [f"pod-security.kubernetes.io/{mode}=restricted" for mode in restricted]
         kubectl("label", "namespace", name, *labels)
-        for document in _rights(name):
-            kubectl("apply", "--filename", "-", given=json.dumps(document), namespace=name)
-        secret(
-            name,
+        users = secret(
             "mlflow-server",
             MLFLOW_AUTH_ADMIN_USERNAME="admin",
             MLFLOW_AUTH_ADMIN_PASSWORD=password,
             MLFLOW_FLASK_SERVER_SECRET_KEY=password,
         )
+        for document in (*_rights(name), users, credentials(name, password)):
+            kubectl("apply", "--filename", "-", given=json.dumps(document), namespace=name)
         for config_map, files in (("code", "code"), ("git-daemon", "git_daemon.py")):
             given = ("create", "configmap", config_map, f"--from-file={HERE / files}")
             kubectl(*given, namespace=name)
@@ -64,7 +63,6 @@ def make(images):
         kubectl("apply", "--filename", "-", given=services, namespace=name)
         ready = ("wait", "--for=condition=Ready", "pod/mlflow", "pod/git", f"--timeout={READY}s")
         kubectl(*ready, namespace=name)
-        credentials(name, name, password)
     except BaseException:
         remove(name)
         raise
@@ -76,17 +74,15 @@ def remove(name):
     kubectl("delete", "namespace", name, "--ignore-not-found")
 
 
-def secret(namespace, name, **content):
-    """Makes a Secret, or gives it other content."""
+def secret(name, **content):
+    """Returns a Secret."""
     encoded = {key: base64.b64encode(text.encode()).decode() for key, text in content.items()}
-    body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": encoded}
-    kubectl("apply", "--filename", "-", given=json.dumps(body), namespace=namespace)
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": encoded}
 
 
-def credentials(namespace, place, password):
-    """Gives the runs of a namespace the way to a place's MLflow."""
-    secret(
-        namespace,
+def credentials(place, password):
+    """Returns the Secret that leads the runs of a namespace to a place's MLflow."""
+    return secret(
         "trireme-mlflow",
         MLFLOW_TRACKING_URI=f"http://mlflow.{place}:5000",
         MLFLOW_TRACKING_USERNAME="admin",
