@@ -22,6 +22,9 @@ PIPELINE, VERSION = "trireme/pipeline", "trireme/version"
 KEPT_FOR = 7 * 24 * 60 * 60
 """Seconds for which a run that has ended is kept."""
 
+PODS_KEPT_FOR = "24h"
+"""For how long the logs of a run that has succeeded can be read: its volume goes with its pods."""
+
 LONGEST_NAME = 63  # letters of the name of a WorkflowTemplate, which is a label, too
 
 SIZE, ACCESS = "10Gi", ["ReadWriteMany"]
@@ -88,7 +91,7 @@ def workflow_template(
         ),
         volume_claim_templates=_workspace(compiled, templates.made),
         ttl_strategy=models.TTLStrategy(seconds_after_completion=KEPT_FOR),
-        pod_gc=models.PodGC(strategy="OnWorkflowSuccess"),
+        pod_gc=models.PodGC(strategy="OnWorkflowSuccess", delete_delay_duration=PODS_KEPT_FOR),
         templates=[entry, *templates.made],
     )
     version = hashlib.sha256(made.to_yaml().encode()).hexdigest()[:12]
