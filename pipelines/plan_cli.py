@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from components.training.cluster.connection import Cluster
     from pipelines.plan import Plan, Pods
 
-KUBEFLOW_ACCOUNT = "default-editor"
-"""The service account of the steps in a profile of Kubeflow's."""
-
 NoCheck = Annotated[bool, typer.Option("--no-check", help="Ask no cluster.")]
 
 
@@ -86,17 +83,17 @@ def plan(
     planned = planning.of_pipeline(chosen, arguments, claims, known, operator)
     also: list[Finding] = []
     if target == "kfp":
-        account = Needed("ServiceAccount", EDITOR if namespace else RUNNER)
+        service_account = RUNNER if where == KUBEFLOW else EDITOR
+        planned = planning.on_kubeflow(planned)
+        account = Needed("ServiceAccount", service_account)
         planned = replace(planned, needed=[account, *planned.needed])
-    if target == "argo":
+    else:
         from pipelines.targets.argo import planning as argo_planning
         from pipelines.targets.argo.compiling import compiled
 
         planned = argo_planning.on_argo(planned, service_account)
         if cluster:
             also = [argo_planning.check(cluster, compiled(chosen, claims, service_account))]
-    else:
-        planned = planning.on_kubeflow(planned)
     typer.echo(f"{pipeline} on {'Argo' if target == 'argo' else 'Kubeflow'}\n")
     table(["STEP", "IMAGE"], map(list, planned.steps))
     typer.echo()
@@ -110,7 +107,7 @@ def plan(
             "Rights": f"of the run's service account: {preflight.in_words(planned.rights)}",
         }
     )
-    _check(planned, cluster, also, service_account if target == "argo" else KUBEFLOW_ACCOUNT)
+    _check(planned, cluster, also, service_account)
 
 
 def plan_job(

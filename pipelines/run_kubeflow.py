@@ -91,10 +91,11 @@ def _stay(
     console.print()
     console.print(f"{run.name} {run.state}", "bold")
     console.facts({"Id": run.id, "Page": run.page})
-    for name, said in results.results(connection, context, run, list(steps)).items():
-        if said.startswith(NOT_EXPORTED):
-            console.print(f"{name}: {said}")
-    error = following.error_of(run, steps)
+    said = results.results(connection, context, run, list(steps))
+    for name, words in said.items():
+        if words.startswith(NOT_EXPORTED):
+            console.print(f"{name}: {words}")
+    error = following.error_of(run, steps, said)
     if stopped_by and run.state == "KILLED":
         return stopped_by
     if error:

@@ -177,7 +177,7 @@ def test_one_that_cannot_be_read_hides_no_other(argo, command):
     changed = {"metadata": {"annotations": dict.fromkeys(note, '{"from": "the future"}')}}
     argo.patch(CRON_WORKFLOWS, NAME, argo.namespace, changed)
     said = [line.split()[0] for line in command("schedule", "list").splitlines()]
-    assert said == ["NAME", "other", "warning:"]
+    assert said == ["warning:", "NAME", "other"]
     with pytest.raises(InputError, match=f"CronWorkflow {NAME}: its annotation .* cannot be read"):
         apply(argo)
 

@@ -206,11 +206,11 @@ def test_a_port_whose_server_is_starting_is_refused(untracked, tmp_path):
 
 
 def test_the_server_gets_no_way_to_the_registry(untracked, tmp_path, monkeypatch):
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://somebody:secret@127.0.0.1:1")
-    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "secret")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://somebody:pa55word@127.0.0.1:1")
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "pa55word")
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     command, environment = serving._command(tmp_path, 20000)
-    assert "secret" not in " ".join([*command, *environment.values()])
+    assert "pa55word" not in " ".join([*command, *environment.values()])
     assert environment["OMP_NUM_THREADS"] == "3"
 
 

@@ -14,6 +14,8 @@ def notes(job: TrainingJob, manifest: dict[str, Any], *, followed: bool) -> list
         manifest: Its manifest.
         followed: Whether somebody follows it to its end: a pipeline's step, or submit --wait.
     """
+    if "runtime" in manifest:  # which is made for the job, and says all of it
+        return job.notes
     if KINDS[manifest["kind"]] is TRAINJOB:
         runtime = manifest["spec"]["runtimeRef"]["name"]
         return [

@@ -33,12 +33,13 @@ def follow(connection: Connection, run: Run, steps: dict[str, list[Part]], conso
             time.sleep(PAUSE)
 
 
-def error_of(run: Run, steps: dict[str, list[Part]]) -> TriremeError | None:
+def error_of(run: Run, steps: dict[str, list[Part]], said: dict[str, str]) -> TriremeError | None:
     """Returns why a run that has ended has not done what it should; None if it has.
 
     Args:
         run: The run.
         steps: The ways to all steps it may have, by their names.
+        said: What steps have said of how they ended, by their names, as far as that is known.
     """
     if run.state == "FINISHED":
         return None
@@ -46,7 +47,10 @@ def error_of(run: Run, steps: dict[str, list[Part]]) -> TriremeError | None:
         return TriremeError(f"run {run.name} was cancelled")
     failed = [step.name for step in reading.steps_of(run, steps) if step.state == "FAILED"]
     at = f" at {', '.join(failed)}" if failed else ""
-    why = f": {run.error}" if run.error else ""
+    reasons = [said[name] for name in failed if name in said] + [run.error]
+    why = (
+        f": {reasons[0]}" if reasons[0] else ""
+    )  # Kubeflow itself says no more than that it failed
     return StepFailed(f"run {run.name} failed{at}{why}")
 
 

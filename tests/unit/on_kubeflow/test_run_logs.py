@@ -287,6 +287,22 @@ def test_status_and_run_say_that_the_gate_has_refused_the_model(trireme, kubeflo
     assert (status, f"evaluate: {REFUSED}" in output) == (0, True)
 
 
+def test_run_says_why_a_step_has_failed(trireme, kubeflow, pods, run):
+    pod = a_pod(run, "flow.root.train.executor", 1)
+    why = "replica master-0 exited with status 1"
+    pod["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = why
+    pods.pods[:] = [pod]
+    kubeflow.states = [("FAILED", {"train": "FAILED"})]
+
+    def its_pods():
+        pod["metadata"]["labels"]["pipeline/runid"] = list(kubeflow.runs)[-1]
+
+    kubeflow.on_look = its_pods
+    status, _, errors = trireme("run", "pytorch-training", *THERE)
+    assert status == 1
+    assert errors.endswith(f" failed at train: {why}\n")
+
+
 @pytest.fixture
 def failed(pods, kubeflow, run):
     """A run that has failed, with its Workflow as Kubeflow Pipelines 2.17 leaves it."""
