@@ -113,7 +113,7 @@ def _recorded(name: str, workspace: Path) -> Iterator[None]:
         raise
     finally:
         if is_told:
-            _bring_to_mlflow(name, workspace, journal.end_of(workspace, name) if ours else "")
+            _bring_to_mlflow(name, workspace, journal.status_of(workspace, name) if ours else "")
 
 
 def _bring_to_mlflow(name: str, workspace: Path, status: str) -> None:

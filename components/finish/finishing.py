@@ -125,7 +125,7 @@ def _complete(step: str, workspace: Path, pipeline_id: str) -> None:
             f"the model of step {step} is not registered: MLflow was away, and here is no "
             f"{error.name} to do it later; have the run tried again"
         ) from None
-    if (status := journal.end_of(workspace, step)) == "FINISHED":
+    if (status := journal.status_of(workspace, step)) == "FINISHED":
         opening.forget_error(run_id)
     if opening.is_ours():
         opening.end_if_open(run_id, status)

@@ -247,6 +247,23 @@ def end_of(workspace: Path, step: str) -> str:
     return next(ends, "KILLED")
 
 
+def status_of(workspace: Path, step: str) -> str:
+    """Returns what MLflow is told of a step: ``end_of`` it, but FAILED where an error failed no run.
+
+    Args:
+        workspace: The run workspace.
+        step: The step's name.
+    """
+    attempt: list[dict[str, Any]] = []
+    for record in read(workspace, step):
+        if attempt and "end" in attempt[-1]:
+            attempt = []
+        attempt.append(record)
+    went_on = any("error" in record for record in attempt)  # as a sweep's trial does
+    end = end_of(workspace, step)
+    return "FAILED" if went_on and end == "FINISHED" else end
+
+
 def _append(record: dict[str, Any]) -> None:
     if _journal is None:
         return

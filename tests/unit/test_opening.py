@@ -90,6 +90,17 @@ def test_the_first_step_opens_the_pipelines_run_and_each_its_own(argo, tmp_path)
     assert "error" not in {**steps["train"].data.tags, **whole.data.tags}
 
 
+def test_a_trial_that_has_failed_is_so_in_mlflow_and_fails_no_run(argo, tmp_path):
+    run_step(
+        "trial-000", tmp_path, lambda: journal.log_error(StepFailed("too bad"), is_fatal=False)
+    )
+    run_step("finish", tmp_path, lambda: finish("SUCCEEDED", "", "p", "run-1", "", tmp_path))
+    whole, steps = runs(argo)
+    assert (whole.info.status, steps["trial-000"].info.status) == ("FINISHED", "FAILED")
+    assert steps["trial-000"].data.tags["error"] == "too bad"
+    assert "error" not in whole.data.tags
+
+
 def test_a_step_whose_pod_is_taken_away_has_not_failed(argo, tmp_path):
     def is_taken_away():
         raise PodLost
