@@ -248,7 +248,7 @@ def end_of(workspace: Path, step: str) -> str:
 
 
 def status_of(workspace: Path, step: str) -> str:
-    """Returns what MLflow is told of a step: ``end_of`` it, but FAILED where an error failed no run.
+    """Returns what MLflow is told of a step: ``end_of`` it, or FAILED where it went on after an error.
 
     Args:
         workspace: The run workspace.
