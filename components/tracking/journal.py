@@ -248,7 +248,7 @@ def end_of(workspace: Path, step: str) -> str:
 
 
 def status_of(workspace: Path, step: str) -> str:
-    """Returns what MLflow is told of a step: ``end_of`` it, or FAILED where it went on after an error.
+    """Returns ``end_of`` a step as MLflow is told it: FAILED, too, where it went on after an error.
 
     Args:
         workspace: The run workspace.
