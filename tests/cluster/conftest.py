@@ -126,10 +126,11 @@ def pytest_terminal_summary(terminalreporter):
     for outcome in ("passed", "failed", "skipped", "error"):
         for report in terminalreporter.getreports(outcome):
             if report.when == "call" or outcome in ("skipped", "error"):
-                case, _, engine = report.nodeid.rpartition("::")[2].partition("[")
-                rows.append(
-                    (engine.rstrip("]"), case.removeprefix("test_"), outcome, report.duration)
-                )
+                case, _, given = report.nodeid.rpartition("::")[2].rstrip("]").partition("[")
+                engine = next((name for name in ENGINES if given.startswith(name)), given)
+                more = given.removeprefix(engine).replace("-", " ")
+                case = case.removeprefix("test_").replace("_", " ") + more
+                rows.append((engine, case, outcome, report.duration))
     terminalreporter.section("cases")
     for engine, case, outcome, seconds in sorted(rows):
-        terminalreporter.write_line(f"{engine:18} {case:50} {outcome:8} {seconds:6.0f} s")
+        terminalreporter.write_line(f"{engine:18} {case:65} {outcome:8} {seconds:6.0f} s")
