@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path, PurePosixPath
 
 from components.errors import InputError
+from components.secrets import DEFAULTS
 from components.workspace import written_whole
 
 URL = "builtin://trainers"
@@ -16,13 +17,18 @@ PLACE = PurePosixPath("components/trainers")
 """Where they are in CODE_DIR, as in Trireme's own repository."""
 
 
-def check(revision: str, directory: str) -> None:
+def check(revision: str, directory: str, secret: str) -> None:
     """Refuses what only a repository has.
 
     Raises:
         InputError: One sentence that says what is wrong.
     """
-    for name, value in (("code_revision", revision), ("code_directory", directory)):
+    of_a_repository = {
+        "code_revision": revision,
+        "code_directory": directory,
+        "code_secret": "" if secret == DEFAULTS["code"] else secret,
+    }
+    for name, value in of_a_repository.items():
         if value:
             raise InputError(
                 f"{name} {value!r} is given without code_url; say which repository it is of"

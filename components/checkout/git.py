@@ -46,7 +46,7 @@ def check(url: str, revision: str, secret: str = "", directory: str = "") -> Non
     if "\0" in directory or directory.startswith("/") or {"..", ".git"} & set(parts):
         raise InputError(f"code_directory {directory!r} must be a path inside the repository")
     if not url:
-        builtin.check(revision, directory)
+        builtin.check(revision, directory, secret)
 
 
 def check_here(url: str, secret: str) -> None:

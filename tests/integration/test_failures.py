@@ -28,8 +28,9 @@ def test_a_script_that_raises_shows_the_failing_rank(trireme, repository):
     assert not (trireme.run_directory() / "workspace" / "model").exists()
 
 
-def must_refuse(trireme, parameter, sentence):
-    result = trireme.call("run", "pytorch-training", "-p", parameter)
+def must_refuse(trireme, sentence, *parameters):
+    words = [word for parameter in parameters for word in ("-p", parameter)]
+    result = trireme.call("run", "pytorch-training", *words)
     assert result.returncode == 2
     assert len(result.stderr.splitlines()) == 1
     assert result.stderr.startswith(f"error: {sentence}")
@@ -39,13 +40,15 @@ def must_refuse(trireme, parameter, sentence):
     ("parameter", "sentence"),
     [
         ("code_url=/proc", "code_url 'file:///proc' cannot be read"),
-        ("code_secret=nowhere", "code_secret 'nowhere': there is no such Secret"),
+        ("code_secret=nowhere", "code_secret 'nowhere' is given without code_url"),
+        ("code_revision=main", "code_revision 'main' is given without code_url"),
+        ("entrypoint=no/such.py", "entrypoint 'no/such.py' is not among the trainers"),
         ("dataset_uri=/no/such", "dataset_uri '/no/such': there is no such file or directory"),
         ('args=["--epochs", 3]', 'args.1 3: must be a valid string, as "3"'),
     ],
 )
 def test_what_this_machine_can_tell_is_told_before_anything_is_there(trireme, parameter, sentence):
-    must_refuse(trireme, parameter, sentence)
+    must_refuse(trireme, sentence, parameter)
     assert not (trireme.home / "runs").exists()
 
 
@@ -56,8 +59,8 @@ def test_what_this_machine_can_tell_is_told_before_anything_is_there(trireme, pa
         ("entrypoint=no/such.py", "entrypoint 'no/such.py' does not exist in the repository"),
     ],
 )
-def test_what_only_a_step_can_find_out_is_bad_input_too(trireme, parameter, sentence):
-    must_refuse(trireme, parameter, sentence)
+def test_what_only_a_step_can_find_out_is_bad_input_too(trireme, repository, parameter, sentence):
+    must_refuse(trireme, sentence, f"code_url={repository(train=programs.FOREVER)}", parameter)
     (parent,) = trireme.parents()
     assert parent.info.status == "FAILED"
     assert sentence in parent.data.tags["error"]
