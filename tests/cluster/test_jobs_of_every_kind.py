@@ -84,7 +84,12 @@ def test_a_program_that_fails(submit):
 
 def test_a_missing_image(submit):
     output = submit(
-        "--starting-limit", "40", image="example.invalid/no:1", command=["true"], status=1
+        "--starting-limit",
+        "40",
+        image="example.invalid/no:1",
+        run_as_user=1000,
+        command=["true"],
+        status=1,
     )
     assert "ImagePull" in output
 
@@ -97,8 +102,9 @@ def test_more_than_any_node_has(submit):
 def test_without_rights(submit, operator, monkeypatch, tmp_path):
     """A user of the namespace who may do nothing is told what is not allowed."""
     config = json.loads(places.kubectl("config", "view", "--raw", "--output", "json"))
+    token = places.kubectl("create", "token", "default", namespace=operator.namespace)
     for user in config["users"]:
-        user["user"]["as"] = f"system:serviceaccount:{operator.namespace}:default"
+        user["user"] = {"token": token.strip()}
     limited = tmp_path / "kubeconfig"
     limited.touch(mode=0o600)
     limited.write_text(json.dumps(config))
