@@ -30,6 +30,18 @@ def submit(operator, place, tmp_path):
         operator.ended(operator.start("job", "delete", name, *operator.words))
 
 
+@pytest.fixture
+def claim(operator):
+    """The name of a volume that several pods may write to."""
+    name = f"claim-{secrets.token_hex(3)}"
+    room = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
+    metadata = {"name": name, "namespace": operator.namespace}
+    body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": room}
+    places.kubectl("create", "--filename", "-", given=json.dumps(body))
+    yield name
+    places.kubectl("delete", "pvc", name, "--wait=false", namespace=operator.namespace)
+
+
 def test_pytorch(submit):
     output = submit(entrypoint="sum_torch.py", workers=1)
     assert output.count("of 2: the sum is 2") == 2
@@ -52,8 +64,9 @@ def test_tensorflow(submit):
     assert output.count("the sum is 2") == 2
 
 
-def test_parameter_servers(submit):
+def test_parameter_servers(submit, claim):
     output = submit(
+        volumes=[{"mount": "/workspace", "claim": claim}],  # each writes its part of a checkpoint
         framework="tensorflow",
         code_dir=f"{TRAINERS}/tensorflow",
         code=None,
