@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import tempfile
 import time
@@ -18,6 +19,10 @@ GOLDEN = Path(__file__).parent / "golden"
 
 # Other tests use the other cores, and threads that wait for a core take it from those that work.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Under nohup SIGHUP is ignored, by all that the tests start, too. What is handled is not.
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 # No database: a test run leaves nothing behind. No deadline: the machine may be busy.
 settings.register_profile("trireme", database=None, deadline=None)
