@@ -147,6 +147,8 @@ def test_what_is_not_there_is_named(cluster, there):
     claims = ("--dataset-claim", "flowers", "--dataset-claim", "trees", "--cache-claim", "cache")
     secrets = (
         "-p",
+        "code_url=https://git.invalid/code.git",
+        "-p",
         "code_secret=git",
         "-p",
         "dataset_secret=oss",

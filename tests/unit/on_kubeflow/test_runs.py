@@ -209,7 +209,8 @@ def test_parameters_are_checked_before_anything_is_sent(trireme, kubeflow, given
 
 
 def test_what_only_this_machine_could_tell_is_not_checked(trireme, kubeflow):
-    there = ["code_secret=there-only", "dataset_uri=oss://bucket/flowers"]
+    code = ["code_url=https://git.invalid/code.git", "code_secret=there-only"]
+    there = [*code, "dataset_uri=oss://bucket/flowers"]
     more = ["dataset_secret=there-too", 'dataset_options={"region": "cn-hangzhou"}']
     given = [word for pair in [*there, *more] for word in ("-p", pair)]
     assert trireme(*RUN, "--no-wait", *given)[0] == 0
