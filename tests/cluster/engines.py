@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import place as places
 import yaml
-from mlflow import MlflowClient
 
 LABEL = "trireme-test"
 """Of what is outside of a place: the place that it was made for."""
@@ -36,6 +35,8 @@ class Command:
     words: tuple[str, ...] = ()
 
     def __init__(self, place, tracking, home, images):
+        from mlflow import MlflowClient  # which takes seconds that other tests need not wait
+
         self.place, self.client, self.home = place, MlflowClient(tracking), home
         self.images = ("--images", images) if images else ()
 
