@@ -16,7 +16,6 @@ from pipelines import job_cli
 from pipelines.tables import table
 from pipelines.target_options import (
     EDITOR,
-    KUBEFLOW,
     RUNNER,
     SERVICE_ACCOUNT,
     Context,
@@ -25,6 +24,7 @@ from pipelines.target_options import (
     Target,
     check_target,
 )
+from pipelines.targets.kubeflow import KUBEFLOW
 from pipelines.upload_cli import CacheClaim, DatasetClaim
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from components.errors import InputError
 from pipelines import argo_cli
 from pipelines.tables import age, table
 from pipelines.target_options import (
-    KUBEFLOW,
     CaFile,
     Context,
     Endpoint,
@@ -218,7 +217,7 @@ def _logs_there(place: Place, name: str, step: str, lines: "Lines", *, follow: b
     run = runs.find(connection, name)
     steps = list(runs.all_steps(connection, run))
     cluster = Cluster(
-        connection.namespace or KUBEFLOW,
+        connection.namespace_of_runs,
         context=place.context or None,
         patience=PATIENCE if follow else PATIENCE_OF_A_PERSON,
     )

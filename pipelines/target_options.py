@@ -60,9 +60,6 @@ KubeflowTimeZone = Annotated[
         help="CRON_SCHEDULE_TIMEZONE of Kubeflow's controller of schedules.",
     ),
 ]
-KUBEFLOW = "kubeflow"
-"""The namespace of Kubeflow, where runs are if Kubeflow Pipelines has one user only."""
-
 EDITOR, RUNNER = "default-editor", "pipeline-runner"
 """What Kubeflow Pipelines runs steps as: in the namespace of one of several users, in its own."""
 

@@ -12,7 +12,7 @@ from urllib3.exceptions import HTTPError
 
 from components.errors import InputError
 from components.training.cluster import credentials
-from pipelines.targets.kubeflow import refusals
+from pipelines.targets.kubeflow import KUBEFLOW, refusals
 from pipelines.targets.kubeflow.client import Client, Server
 from pipelines.targets.kubeflow.refusals import Refused, Unauthorized, Unavailable
 
@@ -62,6 +62,11 @@ class Connection:
                 f"Kubeflow Pipelines at {self.host} has several users: say which namespace is "
                 "yours, with --namespace or KFP_NAMESPACE"
             )
+
+    @property
+    def namespace_of_runs(self) -> str:
+        """Where runs are: in the user's namespace or, where there is one user only, in its own."""
+        return self.namespace or KUBEFLOW
 
     @property
     def host(self) -> str:

@@ -24,7 +24,7 @@ def results(connection: Connection, context: str, run: Run, steps: list[str]) ->
         steps: The names of all steps it may have.
     """
     try:
-        namespace = connection.namespace or "kubeflow"
+        namespace = connection.namespace_of_runs
         cluster = Cluster(namespace, context=context or None, patience=PATIENCE)
         pods = logs.pods(cluster, run, steps)
     except TriremeError:

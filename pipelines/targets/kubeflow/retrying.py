@@ -35,7 +35,7 @@ def retry(connection: Connection, context: str, run: Run) -> str:
     """
     runs.check_retry(run)
     try:
-        namespace = connection.namespace or "kubeflow"
+        namespace = connection.namespace_of_runs
         cluster = Cluster(namespace, context=context or None, patience=PATIENCE_OF_A_PERSON)
         found = cluster.list(WORKFLOWS, namespace, labelSelector=f"{RUN}={run.id}")["items"]
     except TriremeError as error:
