@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from components.errors import TriremeError
+from components.tracking import left_open
 from pipelines.tables import age, table
 
 if TYPE_CHECKING:
@@ -77,11 +78,13 @@ def run(
     Raises:
         TriremeError: It cannot be started, or has not succeeded.
     """
-    from pipelines.targets.argo import workflows
+    from pipelines.targets.argo import compiling, tracking, workflows
 
-    upload([pipeline], cluster, claims, service_account, console)
-    workflow = workflows.start(cluster, pipeline, arguments)
+    template = compiling.compiled(pipeline, claims, service_account)
+    workflow = workflows.start(cluster, pipeline, template, arguments)
     console.print(f"{workflow.name} started", "bold")
+    if lacking := tracking.lacking(cluster):
+        console.print(lacking)
     console.facts({"Status": f"trireme status {workflow.name} --target argo"})
     if not wait:
         return 0
@@ -111,6 +114,7 @@ def list_runs(cluster: "Cluster") -> None:
     found = workflows.latest(cluster)
     rows = [[run.name, run.state, age(run.created), f"{run.seconds:.0f}"] for run in found]
     table(["NAME", "STATE", "AGE", "SECONDS"], rows)
+    left_open.end({run.name: run.state for run in found})
 
 
 def status(cluster: "Cluster", name: str, console: "Console") -> None:
@@ -123,6 +127,7 @@ def status(cluster: "Cluster", name: str, console: "Console") -> None:
         console.print(there.message)
     rows = [[step.name, step.state, f"{step.seconds:.0f}", step.result] for step in there.steps]
     table(["STEP", "STATE", "SECONDS", "RESULT"], rows)
+    left_open.end({there.name: there.state})
 
 
 def logs(cluster: "Cluster", name: str, step: str, lines: "Lines", *, follow: bool) -> None:

@@ -4,6 +4,7 @@ from functools import cache
 
 import pytest
 import yaml
+from argo_runs import begun
 
 from components.errors import InputError
 from components.training.cluster.refusals import AlreadyThere, NotFound, Unavailable
@@ -190,7 +191,7 @@ def test_runs_stay_when_their_schedule_is_deleted(argo, command, eventually):
         "name": NAME,
         "uid": there(argo)["metadata"]["uid"],
     }
-    run = workflows.start(argo, catalog.load(NAME), {}).name
+    run = begun(argo, NAME)
     argo.patch(workflows.WORKFLOWS, run, argo.namespace, {"metadata": {"ownerReferences": [owner]}})
     command("schedule", "delete", NAME)
 

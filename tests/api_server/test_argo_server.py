@@ -5,10 +5,11 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from argo_runs import begun
 
 from components.errors import InputError, TriremeError
-from pipelines import catalog
 from pipelines.targets.argo import workflows
+from pipelines.targets.workspaces import CLAIMS
 
 # Of Hera, which asks for it in the way of an older pydantic.
 pytestmark = pytest.mark.filterwarnings("ignore:The `json` method is deprecated")
@@ -69,7 +70,9 @@ def argo_server(argo, monkeypatch):
 @pytest.fixture
 def failed(argo):
     """The name of a run that has failed."""
-    name = workflows.start(argo, catalog.load("pytorch-training"), {}).name
+    name = begun(argo)
+    room = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
+    argo.create(CLAIMS, {"metadata": {"name": f"{name}-workspace"}, "spec": room}, argo.namespace)
     change(argo, name, "Failed")
     return name
 

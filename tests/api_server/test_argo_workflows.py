@@ -5,10 +5,10 @@ import gzip
 import json
 import threading
 from contextlib import suppress
-from functools import cache
 
 import pytest
 import yaml
+from argo_runs import begun, made
 from typer.testing import CliRunner
 
 from components.errors import InputError, TriremeError
@@ -17,12 +17,7 @@ from components.training.cluster.resources import NODE, PODS
 from pipelines import argo_cli, catalog
 from pipelines.cli import app
 from pipelines.targets import pod_logs
-from pipelines.targets.argo import compiling, logs, workflows
-
-
-@cache
-def made(name="pytorch-training", account="trireme"):
-    return compiling.compiled(catalog.load(name), {}, account)
+from pipelines.targets.argo import logs, workflows
 
 
 def change(cluster, name, **status):
@@ -61,10 +56,9 @@ def test_the_api_server_takes_every_pipeline(argo, name):
 
 
 def test_a_run_is_started_listed_shown_and_stopped(argo, command):
-    assert "uploaded" in command("upload", "pytorch-training")
     texts = ("-p", "code_url=https://example.org/code", "-p", "code_revision={{x")
     told = command("run", "pytorch-training", "--no-wait", *texts, "-p", "seed=3")
-    assert "is there already, unchanged" in told
+    assert f"the run is not recorded: {argo.namespace} has no Secret trireme-mlflow" in told
     listed = command("list").splitlines()
     name, state = listed[1].split()[:2]
     assert name.startswith("pytorch-training-")
@@ -86,6 +80,18 @@ def test_a_run_is_started_listed_shown_and_stopped(argo, command):
     assert f"{name}: KILLED" in command("status", name)
     with pytest.raises(InputError, match="has ended already: KILLED"):
         command("cancel", name)
+
+
+def test_a_run_is_what_it_was_started_as_whatever_is_uploaded(argo, command):
+    workflows.upload(argo, made(account="other"))
+    command("run", "pytorch-training", "--no-wait")
+    name = command("list").splitlines()[1].split()[0]
+    there = argo.get(workflows.WORKFLOWS, name, argo.namespace)
+    assert there["spec"]["serviceAccountName"] == "trireme"
+    assert "workflowTemplateRef" not in there["spec"]
+    assert there["metadata"]["labels"][workflows.VERSION] == made().labels[workflows.VERSION]
+    uploaded = argo.get(workflows.TEMPLATES, "pytorch-training", argo.namespace)
+    assert uploaded["spec"]["serviceAccountName"] == "other"
 
 
 def test_what_argo_has_compressed_is_read(argo, command):
@@ -132,7 +138,7 @@ def pod_of(cluster, run, of, phase="Running"):
 def sweep(argo_standing_in):
     """A run of the sweep with two turns of a step, and what their pods print."""
     cluster = argo_standing_in
-    run = workflows.start(cluster, catalog.load("sweep"), {}).name
+    run = begun(cluster, "sweep")
     place = f"{run}.sweep.trials.round({{0}}:index:{{0}},value:x(1:index:1).trial).trial"
     nodes = {str(n): node(place.format(n), "trial", "Running", n) | {"id": f"p{n}"} for n in (0, 1)}
     change(cluster, run, phase="Running", nodes=nodes)
@@ -141,7 +147,7 @@ def sweep(argo_standing_in):
 
 def test_all_tries_of_a_step_are_one(argo_standing_in, container_logs):
     cluster = argo_standing_in
-    run = workflows.start(cluster, catalog.load("pytorch-training"), {}).name
+    run = begun(cluster)
     place = f"{run}.pytorch-training.train"
     lost = {"name": f"{place}(0)", "message": "pod deleted"}
     nodes = {

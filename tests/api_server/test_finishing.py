@@ -3,13 +3,13 @@
 import copy
 
 import pytest
+from argo_runs import begun
 
 from components.finish import finishing
 from components.finish.finishing import finish
 from components.training.cluster import connection, jobs, owner, submission
 from components.training.cluster.refusals import Forbidden
 from components.training.cluster.resources import PODS
-from pipelines import catalog
 from pipelines.targets.argo import workflows
 
 
@@ -48,7 +48,7 @@ def test_a_step_that_may_not_delete_says_so_and_ends_the_run(
 @pytest.fixture
 def on_argo(argo, pytorch, monkeypatch, untracked):
     """A Workflow with the pod of its training step, and the job that this step has made."""
-    run = workflows.start(argo, catalog.load("pytorch-training"), {}).name
+    run = begun(argo)
     workflow = argo.get(workflows.WORKFLOWS, run, argo.namespace)
     reference = {key: workflow[key] for key in ("apiVersion", "kind")} | {
         "name": run,

@@ -10,11 +10,11 @@ from components.training.cluster import nodes, preflight, quota, reasons
 from components.training.cluster.connection import Cluster
 from components.training.cluster.preflight import Right
 from components.training.cluster.refusals import Forbidden, KindMissing, NotFound, Refused
-from components.training.cluster.resources import CONFIG_MAPS, Resource
+from components.training.cluster.resources import CONFIG_MAPS, SECRETS, Resource
 from components.training.manifests.references import Needed
 
 RESOURCES = {
-    "Secret": [Resource("", "v1", "secrets")],
+    "Secret": [SECRETS],
     "ConfigMap": [CONFIG_MAPS],
     "PersistentVolumeClaim": [Resource("", "v1", "persistentvolumeclaims")],
     "ServiceAccount": [Resource("", "v1", "serviceaccounts")],

@@ -41,6 +41,7 @@ class Resource:
 PODS = Resource("", "v1", "pods")
 TRAINING_RUNTIMES = Resource(TRAINJOB.group, TRAINJOB.version, "trainingruntimes")
 CONFIG_MAPS = Resource("", "v1", "configmaps")
+SECRETS = Resource("", "v1", "secrets")
 EVENTS = Resource("", "v1", "events")
 JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets")
 WORKFLOWS = Resource("argoproj.io", "v1alpha1", "workflows")

@@ -11,10 +11,9 @@ from typing import Any
 from hera.workflows import models
 
 from components.errors import InputError
-from pipelines.catalog import Pipeline
 from pipelines.schedules import LATEST, Schedule
 from pipelines.targets.argo.cron import five_fields
-from pipelines.targets.argo.rendering import PIPELINE, VERSION, as_given
+from pipelines.targets.argo.rendering import PIPELINE, VERSION
 
 ASKED = "trireme/schedule"
 """The annotation that says what was asked for, and that Trireme has made the CronWorkflow."""
@@ -124,19 +123,6 @@ def read(manifest: dict[str, Any]) -> CronWorkflow | None:
             f"CronWorkflow {manifest['metadata']['name']}: its annotation {ASKED} cannot be read; "
             "another release of Trireme has made it, or somebody has changed it"
         ) from None
-
-
-def arguments(pipeline: Pipeline, params: dict[str, Any]) -> list[dict[str, str]]:
-    """Returns a pipeline's parameters as a run of Argo's is given them.
-
-    Args:
-        pipeline: The pipeline.
-        params: The values by name.
-    """
-    return [
-        {"name": name, "value": as_given(value, pipeline.parameters[name].type)}
-        for name, value in params.items()
-    ]
 
 
 def notes(schedule: Schedule) -> list[str]:

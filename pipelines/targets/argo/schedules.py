@@ -8,6 +8,7 @@ WorkflowTemplate.
 import json
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from components.errors import InputError
@@ -18,7 +19,7 @@ from components.training.cluster.resources import Resource
 from pipelines import schedule_plans
 from pipelines.schedule_plans import Order
 from pipelines.schedules import LATEST, PINNED, Schedule
-from pipelines.targets.argo import compiling, cron_workflows
+from pipelines.targets.argo import compiling, cron_workflows, workflows
 from pipelines.targets.argo.cron_workflows import ASKED, CronWorkflow
 from pipelines.targets.argo.rendering import VERSION
 from pipelines.targets.argo.workflows import TEMPLATES
@@ -178,11 +179,11 @@ class ArgoSchedules:
             InputError: There is no such version.
         """
         schedule, pipeline = order.schedule, order.pipeline
-        given = cron_workflows.arguments(pipeline, schedule.params)
+        given = partial(workflows.with_arguments, pipeline=pipeline, arguments=schedule.params)
         if schedule.version == PINNED:
             template = compiling.compiled(pipeline, order.claims, self._service_account)
             compiled = json.loads(json.dumps(template.to_dict()))
-            return compiled["metadata"]["labels"][VERSION], _given(compiled["spec"], given)
+            return compiled["metadata"]["labels"][VERSION], given(compiled["spec"])
         if schedule.version != LATEST and found and _is_same_run(found.schedule, schedule):
             return schedule.version, found.manifest["spec"]["workflowSpec"]
         try:
@@ -195,7 +196,8 @@ class ArgoSchedules:
             ) from None
         if schedule.version == LATEST:
             named = {"workflowTemplateRef": {"name": pipeline.name}}
-            return LATEST, named | ({"arguments": {"parameters": given}} if given else {})
+            parameters = workflows.as_parameters(pipeline, schedule.params)
+            return LATEST, named | ({"arguments": {"parameters": parameters}} if parameters else {})
         version = (uploaded["metadata"].get("labels") or {}).get(VERSION, "")
         if version != schedule.version:
             raise InputError(
@@ -203,7 +205,7 @@ class ArgoSchedules:
                 f"Argo has only the one uploaded last, {version}; say that, "
                 f"{PINNED} or {LATEST}"
             )
-        return version, _given(uploaded["spec"], given)
+        return version, given(uploaded["spec"])
 
     def _named(self, name: str) -> CronWorkflow | None:
         """Returns what is there of a name.
@@ -250,11 +252,3 @@ def _put_in(there: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
     annotations = (before.get("annotations") or {}) | {ASKED: ours["annotations"][ASKED]}
     metadata = before | {"labels": labels | ours["labels"], "annotations": annotations}
     return there | {"metadata": metadata, "spec": wanted["spec"]}
-
-
-def _given(workflow: dict[str, Any], given: list[dict[str, str]]) -> dict[str, Any]:
-    """Returns a workflow in which parameters have other values than their defaults."""
-    values = {each["name"]: each for each in given}
-    declared = workflow["arguments"]["parameters"]
-    parameters = [each | values.get(each["name"], {}) for each in declared]
-    return workflow | {"arguments": {"parameters": parameters}}

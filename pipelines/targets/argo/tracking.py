@@ -10,6 +10,9 @@ from hera.workflows import models
 
 from components.tracking.environment import SECRET
 from components.tracking.opening import PARAMETERS, PIPELINE, RUN, TEXTS
+from components.training.cluster.connection import Cluster
+from components.training.cluster.refusals import Forbidden, NotFound
+from components.training.cluster.resources import SECRETS
 from pipelines.targets.argo.expressions import Value, member, native, to_json
 
 
@@ -38,3 +41,18 @@ def add(
             ]
             source = models.SecretEnvSource(name=SECRET, optional=True)
             each.container.env_from = [models.EnvFromSource(secret_ref=source)]
+
+
+def lacking(cluster: Cluster) -> str:
+    """Says why the runs of a namespace would not be recorded; empty where nothing is known of that.
+
+    Args:
+        cluster: The cluster, with the namespace.
+    """
+    try:
+        cluster.get(SECRETS, SECRET, cluster.namespace)
+    except NotFound:
+        return f"the run is not recorded: {cluster.namespace} has no Secret {SECRET}"
+    except Forbidden:
+        pass
+    return ""

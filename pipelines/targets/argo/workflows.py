@@ -96,29 +96,59 @@ def upload(cluster: Cluster, template: WorkflowTemplate) -> bool:
     return True
 
 
-def start(cluster: Cluster, pipeline: Pipeline, arguments: dict[str, Any]) -> Workflow:
-    """Starts a workflow of a pipeline that has been uploaded.
+def start(
+    cluster: Cluster, pipeline: Pipeline, template: WorkflowTemplate, arguments: dict[str, Any]
+) -> Workflow:
+    """Starts a workflow of a pipeline.
+
+    All that it runs is in the Workflow itself: what a name leads to may be changed by somebody else
+    meanwhile, and Argo's controller finds what was there before for a while.
 
     Args:
         cluster: The cluster.
         pipeline: The pipeline.
-        arguments: A value for every parameter.
+        template: The same, compiled.
+        arguments: Values of its parameters, where not the default.
     """
+    compiled: dict[str, Any] = json.loads(json.dumps(template.to_dict()))
     name = f"{pipeline.name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
-    parameters = [
-        {"name": key, "value": as_given(value, pipeline.parameters[key].type)}
-        for key, value in arguments.items()
-    ]
+    labels = {label: compiled["metadata"]["labels"][label] for label in (PIPELINE, VERSION)}
     body = {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "Workflow",
-        "metadata": {"name": name, "labels": {PIPELINE: pipeline.name}},
-        "spec": {
-            "workflowTemplateRef": {"name": pipeline.name},
-            "arguments": {"parameters": parameters},
-        },
+        "metadata": {"name": name, "labels": labels},
+        "spec": with_arguments(compiled["spec"], pipeline, arguments),
     }
     return _read(cluster.create(WORKFLOWS, body, cluster.namespace))
+
+
+def as_parameters(pipeline: Pipeline, arguments: dict[str, Any]) -> list[dict[str, str]]:
+    """Returns values of a pipeline's parameters as Argo is given them.
+
+    Args:
+        pipeline: The pipeline.
+        arguments: The values by name.
+    """
+    return [
+        {"name": name, "value": as_given(value, pipeline.parameters[name].type)}
+        for name, value in arguments.items()
+    ]
+
+
+def with_arguments(
+    spec: dict[str, Any], pipeline: Pipeline, arguments: dict[str, Any]
+) -> dict[str, Any]:
+    """Returns what a Workflow runs with other values than its parameters' defaults.
+
+    Args:
+        spec: Its specification.
+        pipeline: The pipeline that it is of.
+        arguments: The values by name.
+    """
+    values = {each["name"]: each for each in as_parameters(pipeline, arguments)}
+    declared = spec["arguments"]["parameters"]
+    parameters = [each | values.get(each["name"], {}) for each in declared]
+    return spec | {"arguments": {"parameters": parameters}}
 
 
 def latest(cluster: Cluster) -> list[Workflow]:

@@ -1,0 +1,17 @@
+"""Runs on plain Argo that have begun, whatever they are of."""
+
+from functools import cache
+
+from pipelines import catalog
+from pipelines.targets.argo import compiling, workflows
+
+
+@cache
+def made(name="pytorch-training", account="trireme"):
+    """Returns a pipeline as the command line compiles it; it takes a second."""
+    return compiling.compiled(catalog.load(name), {}, account)
+
+
+def begun(cluster, name="pytorch-training"):
+    """Starts a run of a pipeline; returns its name."""
+    return workflows.start(cluster, catalog.load(name), made(name), {}).name
