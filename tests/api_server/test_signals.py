@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from argo_runs import begun
 
 from components.training.cluster import owner, submission
 from components.training.cluster.resources import NODE, PODS, resource_of
 from components.training.kinds import PYTORCHJOB
-from pipelines import catalog
 from pipelines.targets.argo import workflows
 
 JOBS = resource_of(PYTORCHJOB)
@@ -122,7 +122,7 @@ def step(argo, pytorch, monkeypatch):
     """Makes a run, and the pod of its training step; returns the run's name."""
 
     def make(node="run.train(0)", limit=None):
-        run = workflows.start(argo, catalog.load("pytorch-training"), {}).name
+        run = begun(argo)
         workflow = argo.get(workflows.WORKFLOWS, run, argo.namespace)
         reference = {key: workflow[key] for key in ("apiVersion", "kind")} | {
             "name": run,
@@ -130,7 +130,10 @@ def step(argo, pytorch, monkeypatch):
             "controller": True,
         }
         metadata = {"name": "step", "ownerReferences": [reference], "annotations": {NODE: node}}
-        spec = {"containers": [{"name": "main", "image": "example.org/trireme"}]}
+        told = {"name": "ARGO_TEMPLATE", "value": json.dumps({"retryStrategy": {"limit": "2"}})}
+        init = {"name": "init", "image": "example.org/argoexec", "env": [told]}
+        main = {"name": "main", "image": "example.org/trireme"}
+        spec = {"containers": [main], "initContainers": [init]}
         if limit:
             spec["activeDeadlineSeconds"] = limit
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
@@ -175,6 +178,7 @@ def test_a_pod_that_is_taken_away_leaves_the_job_to_the_step_s_next_one(
         ({"spec": {"activeDeadlineSeconds": 0}}, {}),  # as Kubeflow Pipelines terminates a run
         ({"spec": {"activeDeadlineSeconds": 3600}}, {}),
         ({}, {"node": "run.train"}),  # which nobody tries again
+        ({}, {"node": "run.train(2)"}),  # the last time
         ({}, {"limit": 3600}),
     ],
 )

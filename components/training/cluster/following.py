@@ -161,7 +161,9 @@ class Following:
         if status.state is State.DELETING:
             raise JobFailed(f"{self.job['kind']} {self._metadata['name']} was deleted while it ran")
         if status.state is State.CANCELLED:
-            raise Cancelled("the job was cancelled")
+            cancelled = Cancelled("the job was cancelled")
+            cancelled.exit_status = JobFailed.exit_status  # by somebody else: no signal's
+            raise cancelled
         replicas = list(self._replicas)
         expected = expected_replicas(self.job) or len(replicas)
         started = sum(replica.has_started for replica in replicas)

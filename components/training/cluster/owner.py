@@ -1,5 +1,7 @@
 """Whom a job belongs to: what is deleted with its owner outlives no run."""
 
+import json
+import math
 import os
 import re
 import socket
@@ -11,6 +13,9 @@ from components.training.cluster import pods
 from components.training.cluster.connection import Cluster
 from components.training.cluster.refusals import NotFound
 from components.training.cluster.resources import NODE, PODS, WORKFLOWS
+
+TEMPLATE = "ARGO_TEMPLATE"
+"""A variable of Argo's containers: the template that a pod is made from."""
 
 PATIENCE = 3.0  # seconds for each question; a pod that is told to end has 30, on Kubeflow about one
 SLACK = 2.0  # seconds by which clocks may differ
@@ -80,9 +85,25 @@ def starts_again(cluster: Cluster, job: dict[str, Any]) -> bool:
             return True
     except TriremeError:
         return False
-    node = (pod["metadata"].get("annotations") or {}).get(NODE, "")
+    attempt = re.search(r"\((\d+)\)$", (pod["metadata"].get("annotations") or {}).get(NODE, ""))
+    if not attempt or int(attempt[1]) >= _attempts(pod):
+        return False
     limit, started = pod["spec"].get("activeDeadlineSeconds"), pod["status"].get("startTime")
-    return bool(re.search(r"\(\d+\)$", node)) and not _is_over(limit, started)
+    return not _is_over(limit, started)
+
+
+def _attempts(pod: dict[str, Any]) -> float:
+    """Returns how many further ones Argo makes of a step's pod, as it has told its own containers.
+
+    Of a large template it does not tell them.
+    """
+    spec = pod["spec"]
+    for container in [*(spec.get("initContainers") or []), *spec["containers"]]:
+        for variable in container.get("env") or []:
+            if variable["name"] == TEMPLATE and variable.get("value"):
+                limit = (json.loads(variable["value"]).get("retryStrategy") or {}).get("limit")
+                return float(str(limit)) if str(limit).isdecimal() else math.inf
+    return math.inf
 
 
 def _is_ending(workflow: dict[str, Any]) -> bool:

@@ -13,17 +13,15 @@ from pipelines.targets.argo.reading import Compiled
 from pipelines.targets.argo.steps import IN_LOOP
 from pipelines.targets.argo.texts import shown
 
-LOST = " || ".join(
-    (
-        "lastRetry.status == 'Error'",
-        "lastRetry.exitCode == '143'",
-        "!(lastRetry.message startsWith 'main: ' || lastRetry.message contains 'deadline')",
-    )
+LOST = (
+    "!(lastRetry.message contains 'deadline') && (lastRetry.status == 'Error' || "
+    "lastRetry.exitCode == '143' || !(lastRetry.message startsWith 'main: '))"
 )
 """Whether what ended a step's pod was no failure of the step: it was deleted, or could not start;
 its program was ended by SIGTERM; or the kubelet says why the pod was, as of an eviction.
 
-A failure is "main: Error (exit code 3)". Nothing is tried again once a run is stopped.
+A failure is "main: Error (exit code 3)", or a time limit, for which there is SIGTERM, too. Nothing
+is tried again once a run is stopped.
 https://github.com/argoproj/argo-workflows/blob/v4.1.2/workflow/controller/operator.go
 """
 

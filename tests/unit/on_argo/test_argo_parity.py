@@ -109,6 +109,7 @@ def test_a_step_whose_pod_is_lost_is_tried_again_and_one_that_fails_is_not(
         ("Failed", "1", "main: Error (exit code 1)", False),
         ("Failed", "137", "main: OOMKilled (exit code 137)", False),
         ("Failed", "137", "Pod was active on the node longer than the specified deadline", False),
+        ("Failed", "143", "Pod was active on the node longer than the specified deadline", False),
     ],
 )
 def test_what_is_no_failure_of_a_step(status: str, code: str, message: str, is_lost: bool) -> None:
