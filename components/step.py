@@ -121,9 +121,15 @@ def _bring_to_mlflow(name: str, workspace: Path, status: str) -> None:
     from components.tracking.sync import Run, sync
 
     try:
-        sync(workspace, name, Run.from_environment())
-        if status:
-            opening.end(os.environ["MLFLOW_RUN_ID"], status)
+        own = Run.from_environment()
+        if status == "KILLED":
+            # At once: a run that is cancelled on Kubeflow leaves a step about a second, and has no
+            # last one that would end the whole. Where one does come, it has the last word.
+            opening.end(own.step_id, status)
+            opening.end(own.pipeline_id, status)
+        sync(workspace, name, own)
+        if status and status != "KILLED":
+            opening.end(own.step_id, status)
     except TrackingUnavailable as error:
         # The step's work is done, and its records stay in the workspace.
         say(f"warning: {error}")

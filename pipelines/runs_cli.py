@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from components.errors import InputError
+from components.tracking import left_open
 from pipelines import argo_cli
 from pipelines.tables import age, table
 from pipelines.target_options import (
@@ -51,6 +52,7 @@ def list_runs(
                 for run in found
             ],
         )
+        left_open.end({run.name: run.state for run in found})
     else:
         from pipelines.targets import local_runs
 
@@ -97,6 +99,7 @@ def status(
             for step in reading.steps_of(there, ways)
         ]
         facts = {"Id": there.id, "Page": there.page}
+        left_open.end({there.name: there.state})
     else:
         from pipelines.targets import local_runs
 

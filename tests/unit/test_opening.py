@@ -10,7 +10,7 @@ from components import workspace
 from components.errors import Cancelled, PodLost, StepFailed
 from components.finish.finishing import finish
 from components.step import step
-from components.tracking import journal, sync
+from components.tracking import journal, left_open, sync
 
 PARAMETERS = {
     "experiment": "mine",
@@ -170,9 +170,29 @@ def test_a_step_that_was_told_to_end_is_killed_in_mlflow_and_not_failed(argo, tm
     with pytest.raises(SystemExit) as ended:
         run_step("train", tmp_path, be_cancelled)
     assert ended.value.code == 143
-    _, steps = runs(argo)
+    whole, steps = runs(argo)
     assert steps["train"].info.status == "KILLED"
     assert journal.end_of(tmp_path, "train") == "KILLED"
+    assert whole.info.status == "KILLED"  # no last step comes where Kubeflow was told to cancel
+
+
+def test_what_has_ended_without_a_last_step_is_ended_where_somebody_looks(argo, tmp_path, capsys):
+    run_step("checkout", tmp_path)
+    whole, _ = runs(argo)
+    step = argo.create_run(whole.info.experiment_id, run_name="train")
+    argo.set_tag(step.info.run_id, "mlflow.parentRunId", whole.info.run_id)
+    name = whole.info.run_name
+    left_open.end({name: "running", "another": "KILLED"})
+    assert runs(argo)[0].info.status == "RUNNING"
+    left_open.end({name: "KILLED"})
+    whole, steps = runs(argo)
+    states = {name: step.info.status for name, step in steps.items()}
+    assert states == {"checkout": "FINISHED", "train": "KILLED"}
+    assert whole.info.status == "KILLED"
+    said = capsys.readouterr().err
+    assert said.endswith(f"{name} was still open in MLflow, and is KILLED there now\n")
+    left_open.end({name: "FAILED"})
+    assert runs(argo)[0].info.status == "KILLED"
 
 
 def test_a_step_leaves_its_result_as_the_last_words_of_its_container(
