@@ -53,14 +53,16 @@ def retry(connection: Connection, context: str, run: Run) -> str:
     try:
         if not nodes:  # Argo keeps those of a large workflow elsewhere
             raise TriremeError("the Workflow is too large to be changed")
-        _forget_hooks(cluster, workflow["metadata"]["name"], nodes)
+        _forget_hooks(cluster, workflow["metadata"]["name"])
     except TriremeError as error:
         return f"its last step, which tells the webhook, does not run again: {first_line(error)}"
     return ""
 
 
-def _forget_hooks(cluster: Cluster, workflow: str, nodes: dict[str, Any]) -> None:
+def _forget_hooks(cluster: Cluster, workflow: str) -> None:
     """Takes the nodes of exit handlers out of a Workflow, and their pods, whose names recur."""
+    # As the retry has left it: a node that it took out must not come back by a part of it.
+    nodes = cluster.get(WORKFLOWS, workflow, cluster.namespace)["status"]["nodes"]
     selector = f"workflows.argoproj.io/workflow={workflow}"
     for pod in cluster.list(PODS, cluster.namespace, labelSelector=selector)["items"]:
         metadata = pod["metadata"]

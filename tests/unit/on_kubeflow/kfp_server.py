@@ -72,6 +72,7 @@ class KubeflowServer:
         tries: Whether each node has its tries below it, as in 2.17.
         slow_to_end: Whether a run that is terminated takes long enough for its history to say so.
         on_look: Called once, when somebody looks at a run next.
+        on_retry: Called once, when a run is tried again next.
         seen: Method and path of each request, and its headers.
         without_parameters: Names of recurring runs whose runs would get no parameters.
         mlflow: What the MLflow plugin has to say of a new run; None: it is off.
@@ -86,6 +87,7 @@ class KubeflowServer:
     tries: bool = False
     slow_to_end: bool = True
     on_look: Callable[[], None] | None = None
+    on_retry: Callable[[], None] | None = None
     seen: list[tuple[str, Message]] = field(default_factory=list)
     pipelines: dict[str, dict[str, Any]] = field(default_factory=dict)
     versions: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -267,6 +269,9 @@ class KubeflowServer:
             raise No(400, f"Cannot claim run {run_id} for retry: not in a terminal state")
         self._become(run, "PENDING")
         run |= {"left": list(self.states), "finished_at": NEVER}
+        if self.on_retry:
+            self.on_retry, call = None, self.on_retry
+            call()
         return {}
 
     def create_recurring_run(self, query: dict[str, str], body: Any) -> dict[str, Any]:

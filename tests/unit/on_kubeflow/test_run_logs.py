@@ -45,6 +45,10 @@ class ApiServer(BaseHTTPRequestHandler):
     def do_GET(self):
         url = urlsplit(self.path)
         query = {key: values[0] for key, values in parse_qs(url.query).items()}
+        if "/workflows/" in url.path:
+            (workflow,) = self.workflows
+            self._answer(200, json.dumps(workflow))
+            return
         if url.path.endswith("/workflows"):
             self._answer(200, json.dumps({"items": self.workflows}))
             return
@@ -305,7 +309,11 @@ def test_run_says_why_a_step_has_failed(trireme, kubeflow, pods, run):
 
 @pytest.fixture
 def failed(pods, kubeflow, run):
-    """A run that has failed, with its Workflow as Kubeflow Pipelines 2.17 leaves it."""
+    """A run that has failed, with its Workflow as Kubeflow Pipelines 2.17 leaves it.
+
+    A retry takes out of it the nodes that have failed and are no DAG
+    (backend/src/common/util/execution_spec.go, GenerateRetryExecution).
+    """
     run["state"] = "FAILED"
     names = {
         "a": "flow.root.steps",
@@ -314,8 +322,9 @@ def failed(pods, kubeflow, run):
         "d": "flow.root.steps.onExit.finish",
     }
     nodes = {key: {"id": key, "name": name, "children": []} for key, name in names.items()}
-    nodes["a"]["children"] = ["b", "c"]
+    nodes["a"]["children"] = nodes["b"]["children"] = ["b", "c"]
     nodes["c"]["children"] = ["d"]
+    kubeflow.on_retry = lambda: nodes.pop("b")
     spec = {"volumeClaimTemplates": [{"metadata": {"name": "kfp-workspace"}}]}
     pods.workflows[:] = [{"metadata": {"name": "flow"}, "spec": spec, "status": {"nodes": nodes}}]
     pods.claims[:] = ["flow-kfp-workspace"]
