@@ -115,6 +115,12 @@ def test_the_role_allows_what_is_done_and_nothing_else(
     for manifest in [*manifests().values(), of_trainer()]:
         live(launched, player, manifest)
         assert jobs.delete(cluster, manifest["metadata"]["name"]) is None
+    elastic = TrainingJob.create(name="digits", entrypoint="train.py", elastic={"min": 1, "max": 2})
+    run = launched(render(elastic))
+    player.wait_for(render(elastic))
+    run.says("its operator has not taken it up yet")
+    assert jobs.delete_running(cluster, "digits")
+    run.end()
     server = request.getfixturevalue("server")
     server.fail("POST", "/trainjobs$", code=422)  # its runtime goes again
     assert launched(of_trainer()).end().error

@@ -38,9 +38,9 @@ def pod(place="one", **requests):
     return {"spec": {"nodeName": place, "containers": containers}}
 
 
-def said(cluster, at_once=1, **fields):
+def said(cluster, at_once=1, operator="training-operator", **fields):
     job = TrainingJob.create(**{"entrypoint": "train.py", "workers": 1} | fields)
-    return nodes.problem(nodes.free(cluster), render(job), at_once)
+    return nodes.problem(nodes.free(cluster), render(job, operator), at_once)
 
 
 def test_a_default_job_starts_on_a_small_node():
@@ -101,6 +101,7 @@ def test_an_elastic_job_needs_room_for_the_fewest():
     elastic = {"elastic": {"min": 2, "max": 9}, "workers": None}
     assert said(Cluster(node(cpu="500m")), **elastic) == ""
     assert "pod 2 of 2" in said(Cluster(node(cpu="400m")), **elastic)
+    assert said(Cluster(node(cpu="500m")), operator="trainer", **elastic) == ""
 
 
 def test_pods_that_wait_for_a_node_take_nothing_of_one():

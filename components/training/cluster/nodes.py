@@ -11,6 +11,7 @@ from typing import Any
 from components.training.cluster.connection import Cluster
 from components.training.cluster.resources import PODS, Resource
 from components.training.description.values import quantity
+from components.training.kinds import LEAST
 from components.training.manifests.roles import Role, requests, roles, shown
 
 NODES = Resource("", "v1", "nodes")
@@ -111,8 +112,9 @@ def is_queued(manifest: dict[str, Any]) -> bool:
 
 def _needed(manifest: dict[str, Any], role: Role) -> int:
     """Returns how many pods of a role have to run; an elastic job's others may come later."""
+    told = (manifest["metadata"].get("annotations") or {}).get(LEAST, role.count)  # of a TrainJob
     elastic = manifest["spec"].get("elasticPolicy") or {}
-    return int(elastic.get("minReplicas", role.count))
+    return int(elastic.get("minReplicas", told))
 
 
 def _wanted(pod: Mapping[str, Any]) -> dict[str, Decimal]:

@@ -56,7 +56,11 @@ def training_runtime(job: TrainingJob) -> dict[str, Any]:
     _check(job)
     target = rendezvous.replicated_job(job, job.deciding_role)
     jobset: dict[str, Any] = {
-        "successPolicy": {"operator": "All", "targetReplicatedJobs": [target]},
+        # Of an elastic job fewer may train than there are replicas, and they end together.
+        "successPolicy": {
+            "operator": "Any" if job.elastic else "All",
+            "targetReplicatedJobs": [target],
+        },
         "replicatedJobs": [_replicated_job(job, role) for role in _in_order(job)],
     }
     ttl = 0 if job.clean_up == "All" else job.time_to_live
