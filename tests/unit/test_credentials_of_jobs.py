@@ -7,6 +7,7 @@ import pytest
 
 from components.tracking import environment
 from components.training import launch
+from components.training.cluster.passthrough import hand_on
 from components.training.description.job import TrainingJob
 from components.training.inputs import inputs_of
 from components.training.manifests import render, to_yaml
@@ -74,7 +75,7 @@ def test_on_argo_they_are_those_of_the_secret_that_the_step_has(step, framework)
     manifest = render(job(framework=framework))
     for container in containers(manifest):
         assert sources(container) == {
-            name: {"name": "trireme-mlflow", "key": name} for name in LOGIN
+            name: {"name": "trireme-mlflow", "key": name, "optional": True} for name in LOGIN
         }
     assert "hunter2" not in to_yaml(manifest)
     if framework == "mpi":  # or the ranks would not see them
@@ -105,6 +106,19 @@ def test_what_the_job_says_itself_wins(step):
     made = job(env=env, secret_env={"MLFLOW_TRACKING_PASSWORD": "mine/key"})
     (found,) = sources(containers(render(made))[0]).values()
     assert found == {"name": "mine", "key": "key"}
+
+
+def test_what_the_task_says_itself_wins(step):
+    """The step cannot tell keys that the task has from those of the Secret."""
+    step(**RUN, **LOGIN, AWS_ACCESS_KEY_ID="mine")
+    manifest = render(job())
+    workspace = {"name": "w", "persistentVolumeClaim": {"claimName": "w"}}
+    env = [{"name": "AWS_ACCESS_KEY_ID", "value": "mine"}]
+    hand_on(manifest, {"volumes": [workspace], "env": env})
+    container = containers(manifest)[0]
+    (found,) = [each for each in container["env"] if each["name"] == "AWS_ACCESS_KEY_ID"]
+    assert found == {"name": "AWS_ACCESS_KEY_ID", "value": "mine"}
+    assert "MLFLOW_TRACKING_PASSWORD" in sources(container)
 
 
 def test_a_model_does_not_depend_on_them(step):

@@ -104,5 +104,13 @@ def _without_logins(variables: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _without_doubles(
     ours: list[dict[str, Any]], more: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    names = {variable["name"] for variable in ours}
-    return [*ours, *(variable for variable in more if variable["name"] not in names)]
+    """Returns variables of both; the job's win, but for credentials that it may lack."""
+    lacked = {each["name"] for each in ours if _is_optional(each)} & {one["name"] for one in more}
+    kept = [each for each in ours if each["name"] not in lacked]
+    names = {each["name"] for each in kept}
+    return [*kept, *(variable for variable in more if variable["name"] not in names)]
+
+
+def _is_optional(variable: dict[str, Any]) -> bool:
+    source = (variable.get("valueFrom") or {}).get("secretKeyRef") or {}
+    return bool(source.get("optional"))

@@ -139,7 +139,10 @@ def environment(job: TrainingJob) -> list[dict[str, Any]]:
     values |= job.network.nccl | job.env
     entries = {name: {"name": name, "value": literal(value)} for name, value in values.items()}
     # A name that is there twice would be refused.
-    entries |= {name: _from_secret(name, key) for name, key in job.secret_env.items()}
+    for name, key in job.secret_env.items():
+        # A step has handed it on that cannot tell whether it had it from there.
+        is_credential = name in CREDENTIALS and key == f"{SECRET}/{name}"
+        entries[name] = _from_secret(name, key, optional=is_credential)
     if job.tracking:
         for name in CREDENTIALS:
             entries.setdefault(name, _from_secret(name, f"{SECRET}/{name}", optional=True))
