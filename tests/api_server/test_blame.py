@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.training.cluster import following, jobs
+from components.training.cluster import following, jobs, pods
 from components.training.cluster.resources import PODS
 
 PEER = "RuntimeError: Connection closed by peer [10.0.0.1]:23456"
@@ -123,6 +123,41 @@ def test_retries_that_the_operator_does_not_count_are_counted(launched, player, 
     player.pod(job, "worker")
     assert str(run.end().error) == "replica worker-0 was ended by SIGKILL, after 2 retries"
     assert jobs.list_jobs(cluster) == []
+
+
+def test_a_node_that_goes_is_no_retry(launched, player, pytorch, cluster):
+    pytorch["spec"]["runPolicy"]["backoffLimit"] = 0
+    for role in pytorch["spec"]["pytorchReplicaSpecs"].values():
+        role["restartPolicy"] = "ExitCode"
+    run = launched(pytorch)
+    job = player.wait_for(pytorch)
+    master, worker = player.pod(job, "master"), player.pod(job, "worker")
+    player.run(master)
+    player.run(worker)
+    run.says("running: 2 of 2 replicas run")
+    # https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
+    gone = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}
+    player.set(worker, conditions=[gone | {"lastTransitionTime": player.now()}])
+    player.exit(worker, 143)
+    run.says("running: 1 of 2 replicas run")
+    player.remove(worker)
+    run.states.clear()
+    player.run(player.pod(job, "worker"))
+    run.says("running: 2 of 2 replicas run")
+    player.exit(worker, 0)
+    player.exit(master, 0)
+    player.condition(job, "Succeeded")
+    assert run.end().error is None
+
+
+def test_what_may_have_lacked_memory_is_told_its_limit():
+    """containerd 2.3 may tell of the want of memory after the kubelet has asked how it ended."""
+    limited = {"name": "pytorch", "resources": {"limits": {"memory": "1Gi"}}}
+    pod = {"spec": {"containers": [limited]}}
+    ended = {"exitCode": 137, "reason": "Error"}
+    words = "was ended by SIGKILL, as is what needs more memory than its limit of 1Gi"
+    assert pods.exit_words(ended, pod, "pytorch") == words
+    assert pods.exit_words(ended | {"exitCode": 143}, pod, "pytorch") == "was ended by SIGTERM"
 
 
 def test_a_replica_whose_image_cannot_be_pulled_is_the_cause_and_not_who_waited_for_it(

@@ -1,5 +1,6 @@
 """What a pod of a training job tells: which replica it is, when it ran, and how it ended."""
 
+import signal
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,6 +22,7 @@ _JOBSET_INDEX = "batch.kubernetes.io/job-completion-index"
 
 _SKEW = timedelta(seconds=2)  # that the clocks of two API servers may differ by
 _STARTING = ("ContainerCreating", "PodInitializing", "")
+_KILLED = 128 + signal.SIGKILL
 _NOT_STARTED = ("StartError", "ContainerCannotRun", "RunContainerError", "CreateContainerError")
 
 
@@ -32,11 +34,13 @@ class Failure:
         at: When.
         words: A verb phrase, as in ``exited with status 1``.
         stopped: Somebody was ending the pod when it did, and not because it had.
+        taken: The pod was taken off its node, whatever its program did.
     """
 
     at: datetime
     words: str
     stopped: bool
+    taken: bool = False
 
 
 @dataclass(frozen=True)
@@ -146,7 +150,7 @@ def failure(pod: dict[str, Any], container: str) -> Failure | None:
     taken = _taken_away(pod)
     if taken:
         at = moment(ended["finishedAt"]) if ended.get("finishedAt") else _changed(pod)
-        return Failure(at, taken, stopped=False)
+        return Failure(at, taken, stopped=False, taken=True)
     if ended:
         at = moment(ended["finishedAt"]) if ended.get("finishedAt") else _changed(pod)
         return Failure(at, ended["words"], stopped=asked is not None and asked <= at)
@@ -215,12 +219,16 @@ def exit_words(ended: dict[str, Any], pod: dict[str, Any], container: str) -> st
         pod: The pod.
         container: The container.
     """
+    limit = _memory_limit(pod, container)
     if ended.get("reason") == "OOMKilled":
-        limit = _memory_limit(pod, container)
         return "ran out of memory (OOMKilled" + (f"; its limit is {limit})" if limit else ")")
     if ended.get("reason") in _NOT_STARTED:
         return joined("could not be started", ended.get("message", ""))
-    return exit_in_words(ended["exitCode"])
+    words = exit_in_words(ended["exitCode"])
+    if limit and ended["exitCode"] == _KILLED:
+        # Whether that was for want of memory is told apart from the exit, and not always in time.
+        return f"{words}, as is what needs more memory than its limit of {limit}"
+    return words
 
 
 def _taken_away(pod: dict[str, Any]) -> str:

@@ -93,8 +93,9 @@ class Replica:
 
     @property
     def retries(self) -> int:
-        """How many pods of it have failed that another one was made for."""
-        return len({uid for uid, _ in self.failures} - {self._pod["metadata"]["uid"]})
+        """How many pods of it have failed, on their own, that another one was made for."""
+        failed = {uid for (uid, _), failure in self.failures.items() if not failure.taken}
+        return len(failed - {self._pod["metadata"]["uid"]})
 
     @property
     def recovered(self) -> bool:
