@@ -108,11 +108,11 @@ def _open(kind, place, tracking, home):
 def within():
     """Waits until something is so, and says what it was otherwise."""
 
-    def wait(seconds, look, is_so=bool):
+    def wait(seconds, look, is_so=bool, pause=PAUSE):
         end = time.monotonic() + seconds
         while not is_so(seen := look()):
             assert time.monotonic() < end, f"after {seconds} s it is still {seen!r}"
-            time.sleep(PAUSE)
+            time.sleep(pause)
         return seen
 
     return wait

@@ -6,14 +6,11 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cache
 
 import place as places
-import yaml
 
-LABEL = "trireme-test"
-"""Of what is outside of a place: the place that it was made for."""
-
-RIGHTS = "kubeflow-single-user/runs"
+RIGHTS = ("overlays/kubeflow-single-user/runs", "parts/deploying")
 LIMIT = 1500  # seconds that a command may take
 ENDED = ("FINISHED", "FAILED", "KILLED")
 JOBS = [
@@ -38,6 +35,7 @@ class Command:
         from mlflow import MlflowClient  # which takes seconds that other tests need not wait
 
         self.place, self.client, self.home = place, MlflowClient(tracking), home
+        self.tracking = {"MLFLOW_TRACKING_URI": tracking}
         self.images = ("--images", images) if images else ()
 
     @classmethod
@@ -56,10 +54,9 @@ class Command:
     def start(self, *words):
         """Starts a command, and lets it go on."""
         own = {"HOME": str(self.home), "TRIREME_HOME": str(self.home / "trireme")}
-        kept = {name: text for name, text in os.environ.items() if not name.startswith("MLFLOW_")}
         return subprocess.Popen(
             [sys.executable, "-m", "pipelines.cli", *words],
-            env=kept | own | {"COLUMNS": "200"},
+            env=os.environ | own | self.tracking | {"COLUMNS": "200"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -133,15 +130,13 @@ class Engine(Command):
         """Returns the name of a run's Workflow."""
         raise NotImplementedError
 
-    def is_node_of(self, node, step):
-        """Tells whether a node of a Workflow, by its name, does the work of a step."""
-        raise NotImplementedError
-
     def pod_of(self, run, step):
         """Returns the name of the pod of a step that runs; nothing if there is none."""
+        # An attempt is a node of its own, and Kubeflow's do their work in one called executor.
+        of_the_step = re.compile(rf".*\.{step}(\(\d+\))?(\.executor(\(\d+\))?)?")
         for pod in self.pods("--selector", f"workflows.argoproj.io/workflow={self.workflow(run)}"):
             node = pod["metadata"]["annotations"]["workflows.argoproj.io/node-name"]
-            if pod["status"]["phase"] == "Running" and self.is_node_of(node, step):
+            if pod["status"]["phase"] == "Running" and of_the_step.fullmatch(node):
                 return pod["metadata"]["name"]
         return ""
 
@@ -199,9 +194,6 @@ class Argo(Engine):
     def workflow(self, run):
         return run
 
-    def is_node_of(self, node, step):
-        return re.search(rf"\.{step}(\(\d+\))?$", node)
-
     def runs_of(self, schedule):
         label = ("--selector", f"workflows.argoproj.io/cron-workflow={schedule}")
         return [each["metadata"]["name"] for each in self.objects("workflows", words=label)]
@@ -223,30 +215,30 @@ class Kubeflow(Engine):
     @classmethod
     def set_up(cls, place, password):
         """Gives the runs in Kubeflow's namespace their rights and the way to a place's MLflow."""
-        rights = places.kubectl("kustomize", str(places.ROOT / f"manifests/overlays/{RIGHTS}"))
-        made = [each for each in yaml.safe_load_all(rights) if each["kind"].startswith("Role")]
+        made = [each for each in places.rendered(*RIGHTS) if each["kind"].startswith("Role")]
+        account = next(each["subjects"] for each in made if "subjects" in each)
         made.append(places.credentials(place, password))
         for each in made:
-            each["metadata"] |= {"namespace": cls.namespace, "labels": {LABEL: place}}
-            places.kubectl("create", "--filename", "-", given=json.dumps(each))
+            each["metadata"] |= {"namespace": cls.namespace, "labels": {places.LABEL: place}}
+            if "subjects" in each:
+                each["subjects"] = account
+        places.create(cls.namespace, *made)
 
     @classmethod
     def tear_down(cls, place):
         """Takes away what ``set_up`` has made."""
-        made = ("delete", "role,rolebinding,secret", "--selector", f"{LABEL}={place}")
+        made = ("delete", "role,rolebinding,secret", "--selector", f"{places.LABEL}={place}")
         places.kubectl(*made, namespace=cls.namespace)
 
+    @cache  # noqa: B019 - a run's stays the same, and to ask takes seconds
     def workflow(self, run):
         run_id = re.search(r"Id +(\S+)", self.command("status", run))[1]
         (found,) = self.objects("workflows", words=("--selector", f"pipeline/runid={run_id}"))
         return found["metadata"]["name"]
 
-    def is_node_of(self, node, step):
-        return re.search(rf"\.{step}\.executor(\(\d+\))?$", node)
-
     def runs_of(self, schedule):
         return [
-            each["metadata"]["annotations"]["pipelines.kubeflow.org/run_name"]
+            each["metadata"]["name"]  # as the run is called
             for each in self.objects("workflows")
             for owner in each["metadata"].get("ownerReferences", [])
             if owner["kind"] == "ScheduledWorkflow" and owner["name"].startswith(schedule)

@@ -18,7 +18,24 @@ ROOT = HERE.parents[1]
 VARIABLE = "TRIREME_TEST_PLACE"
 """Hands the place that the first process has made to those that run the cases."""
 
+LABEL = "trireme-test"
+"""Of what a place has outside of its namespace, and of namespaces: the place that it is of."""
+
 READY = 300  # seconds in which MLflow and git have to be there, images pulled
+
+# The policies of our manifests let a run's pods go to nothing else in the cluster's own networks.
+EVERY_POD = [{"namespaceSelector": {}}]
+OPEN = {
+    "apiVersion": "networking.k8s.io/v1",
+    "kind": "NetworkPolicy",
+    "metadata": {"name": "open"},
+    "spec": {
+        "podSelector": {},
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [{"from": EVERY_POD}],
+        "egress": [{"to": EVERY_POD}],
+    },
+}
 
 
 def kubectl(*words, given="", namespace=""):
@@ -41,26 +58,26 @@ def make(images):
     """Makes a place; returns what leads to it, to be handed to ``Place``."""
     name = f"trireme-test-{secrets.token_hex(3)}"
     password = secrets.token_urlsafe(16)
-    kubectl("create", "namespace", name)
     try:
-        restricted = ("enforce", "warn")
-        labels = [f"pod-security.kubernetes.io/{mode}=restricted" for mode in restricted]
-        kubectl("label", "namespace", name, *labels)
+        namespace(name, name)
+        restricted = [
+            f"pod-security.kubernetes.io/{mode}=restricted" for mode in ("enforce", "warn")
+        ]
+        kubectl("label", "namespace", name, *restricted)
         users = secret(
             "mlflow-server",
             MLFLOW_AUTH_ADMIN_USERNAME="admin",
             MLFLOW_AUTH_ADMIN_PASSWORD=password,
             MLFLOW_FLASK_SERVER_SECRET_KEY=password,
         )
-        for document in (*_rights(name), users, credentials(name, password)):
-            kubectl("apply", "--filename", "-", given=json.dumps(document), namespace=name)
+        create(name, users, credentials(name, password))
         for config_map, files in (("code", "code"), ("git-daemon", "git_daemon.py")):
             given = ("create", "configmap", config_map, f"--from-file={HERE / files}")
             kubectl(*given, namespace=name)
         services = (HERE / "services.yaml").read_text()
         for ours, pulled in images.items():
             services = services.replace(ours, pulled)
-        kubectl("apply", "--filename", "-", given=services, namespace=name)
+        create(name, *yaml.safe_load_all(services))
         ready = ("wait", "--for=condition=Ready", "pod/mlflow", "pod/git", f"--timeout={READY}s")
         kubectl(*ready, namespace=name)
     except BaseException:
@@ -69,9 +86,22 @@ def make(images):
     return {"namespace": name, "password": password}
 
 
-def remove(name):
-    """Removes a place and all that is in it."""
-    kubectl("delete", "namespace", name, "--ignore-not-found")
+def remove(place):
+    """Removes the namespaces of a place and all that is in them."""
+    kubectl("delete", "namespace", "--selector", f"{LABEL}={place}", "--ignore-not-found")
+
+
+def namespace(name, place):
+    """Makes a namespace of a place, with the rights of our manifests."""
+    kubectl("create", "namespace", name)
+    kubectl("label", "namespace", name, f"{LABEL}={place}")
+    create(name, *_rights(name), OPEN)
+
+
+def create(namespace, *objects):
+    """Makes objects in a namespace."""
+    listed = {"apiVersion": "v1", "kind": "List", "items": objects}
+    kubectl("create", "--filename", "-", given=json.dumps(listed), namespace=namespace)
 
 
 def secret(name, **content):
@@ -90,14 +120,20 @@ def credentials(place, password):
     )
 
 
+def rendered(*parts):
+    """Yields what parts of our manifests hold."""
+    for part in parts:
+        yield from yaml.safe_load_all(kubectl("kustomize", str(ROOT / "manifests" / part)))
+
+
 def _rights(namespace):
     """Yields what our own manifests give a namespace of runs, for another namespace."""
-    rendered = kubectl("kustomize", str(ROOT / "manifests/overlays/argo"))
-    for document in yaml.safe_load_all(
-        rendered.replace("namespace: trireme\n", f"namespace: {namespace}\n")
-    ):
-        is_there = document["metadata"].get("namespace") == namespace
+    for document in rendered("overlays/argo", "parts/deploying"):
+        is_there = document["metadata"].get("namespace") == "trireme"
         if is_there and "argoproj.io" not in document["apiVersion"]:
+            document["metadata"]["namespace"] = namespace
+            for subject in document.get("subjects", []):
+                subject["namespace"] = namespace
             yield document
 
 

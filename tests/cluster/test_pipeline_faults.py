@@ -1,11 +1,30 @@
 """What happens to runs when the cluster, and not the program, is at fault."""
 
+import copy
 import json
+import secrets
+import time
 
 import place as places
 import pytest
 from engines import ENDED
 from test_pipelines import finished, quick  # noqa: F401 - a fixture
+
+NOBODY = "nobody"
+"""A service account that may do what Argo asks of one, and nothing else."""
+
+
+@pytest.fixture
+def elsewhere(engine, place):
+    """The engine in a namespace of its own, without a way to MLflow."""
+    if engine.name == "kfp":
+        pytest.skip("all runs of a Kubeflow Pipelines of one user are in one namespace")
+    there = copy.copy(engine)
+    there.place = copy.copy(place)
+    there.place.namespace = f"{place.namespace}-{secrets.token_hex(2)}"
+    places.namespace(there.namespace, place.namespace)
+    yield there
+    places.kubectl("delete", "namespace", there.namespace, "--wait=false")
 
 
 def evict(namespace, pod):
@@ -58,7 +77,7 @@ def test_a_job_that_cannot_start_says_why(engine, quick, more, words):  # noqa: 
 
 def test_a_replica_without_memory_is_named(engine, quick):  # noqa: F811
     _, output = engine.run(**quick, args=["--gigabytes", "2"], job={"memory": "1Gi"}, status=1)
-    assert "master-0" in output and "OOM" in output
+    assert "master-0" in output and "memory" in output
 
 
 def test_two_first_runs_at_once(engine, quick, within):  # noqa: F811
@@ -67,3 +86,79 @@ def test_two_first_runs_at_once(engine, quick, within):  # noqa: F811
     for run in runs:
         within(1200, lambda run=run: engine.state(run), ENDED.__contains__)
         finished(engine, run)
+
+
+def test_a_node_that_is_drained(engine, quick, within):  # noqa: F811
+    again = {"restart_policy": "ExitCode"}
+    name = f"node-{engine.name}"
+    run = engine.begin(**quick, args=["--seconds", "60"], job=again, model_name=name)
+    within(900, lambda: "second 3/" in engine.said(run, "train"))
+    ((_, job),) = engine.jobs(run)
+    (replica,) = (pod for pod in engine.pods() if pod["metadata"]["name"] == f"{job}-master-0")
+    node = replica["spec"]["nodeName"]
+    places.kubectl("cordon", node)
+    try:
+        evict(engine.namespace, f"{job}-master-0")
+        evict(engine.namespace, engine.pod_of(run, "train"))
+        time.sleep(20)  # in which nothing can start, if it is the only node
+    finally:
+        places.kubectl("uncordon", node)
+    within(900, lambda: engine.state(run), ENDED.__contains__)
+    finished(engine, run)
+
+
+def test_mlflow_with_a_wrong_password(elsewhere, place, quick, within):  # noqa: F811
+    """It trains, and the run goes on from there once the password is right."""
+    places.create(elsewhere.namespace, places.credentials(place.namespace, "a wrong one"))
+    run, output = elsewhere.run(**quick, model_name="in-time", status=1)
+    assert "does not allow this (401); are its user and password" in output
+    states = elsewhere.steps(run)
+    assert [states[step] for step in ("checkout", "dataset", "train")] == ["FINISHED"] * 3
+    places.kubectl("delete", "secret", "trireme-mlflow", namespace=elsewhere.namespace)
+    places.create(elsewhere.namespace, places.credentials(place.namespace, place.password))
+    elsewhere.command("retry", run)
+    within(900, lambda: elsewhere.state(run), ENDED.__contains__)
+    whole, steps = elsewhere.recorded(run)
+    assert whole.info.status == steps["evaluate"].info.status == "FINISHED"
+    assert whole.data.tags["model.version"]
+
+
+def test_without_mlflow(elsewhere, quick):  # noqa: F811
+    run, output = elsewhere.run(**quick)
+    assert "no Secret trireme-mlflow" in output
+    assert elsewhere.steps(run)["export"] == "FINISHED"
+
+
+def test_a_service_account_that_may_start_no_job(elsewhere, quick):  # noqa: F811
+    namespace = elsewhere.namespace
+    places.kubectl("create", "serviceaccount", NOBODY, namespace=namespace)
+    rights = ("--role=trireme-executor", f"--serviceaccount={namespace}:{NOBODY}")
+    places.kubectl("create", "rolebinding", NOBODY, *rights, namespace=namespace)
+    _, output = elsewhere.run("pytorch-training", "--service-account", NOBODY, **quick, status=1)
+    assert "not allowed on the cluster" in output and f":{NOBODY}" in output
+
+
+def test_a_volume_that_belongs_to_root(elsewhere, quick, within):  # noqa: F811
+    """Kubernetes gives it the group of the pods, or the next step says what would."""
+    run = elsewhere.begin(**quick, args=["--seconds", "45"])
+    within(900, lambda: "second 3/" in elsewhere.said(run, "train"))
+    launcher = elsewhere.pod_of(run, "train")
+    (pod,) = (pod for pod in elsewhere.pods() if pod["metadata"]["name"] == launcher)
+    (claim,) = (each for each in pod["spec"]["volumes"] if "persistentVolumeClaim" in each)
+    taking = {
+        "name": "main",
+        "image": next(
+            each["image"] for each in pod["spec"]["containers"] if each["name"] == "main"
+        ),
+        "command": ["sh", "-ec", "chown 0:0 /volume; chmod 0755 /volume"],
+        "securityContext": {"runAsUser": 0},
+        "volumeMounts": [{"name": claim["name"], "mountPath": "/volume"}],
+    }
+    spec = {"restartPolicy": "Never", "containers": [taking], "volumes": [claim]}
+    root = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "root"}, "spec": spec}
+    places.create(elsewhere.namespace, root)
+    done = ("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/root", "--timeout=60s")
+    places.kubectl(*done, namespace=elsewhere.namespace)
+    within(900, lambda: elsewhere.state(run), ENDED.__contains__)
+    status = elsewhere.command("status", run)
+    assert "fsGroup 1000" in status or elsewhere.steps(run)["export"] == "FINISHED", status
