@@ -29,6 +29,8 @@ def check(workspace: Path) -> None:
             f"{owner.st_uid} and group {owner.st_gid}; have the pods of steps get the fsGroup "
             f"{os.getuid()}, or the volume be made so that all may write to it (docs/cluster.md)"
         ) from None
+    except OSError as error:
+        raise InputError(f"run workspace {workspace}: {error.strerror}") from None
 
 
 @contextmanager

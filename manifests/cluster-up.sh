@@ -31,6 +31,8 @@ kubectl apply --server-side --kustomize \
 kubectl get namespace argo >/dev/null 2>&1 || kubectl create namespace argo
 kubectl apply --server-side --namespace argo --filename \
     "https://github.com/argoproj/argo-workflows/releases/download/$ARGO_WORKFLOWS/install.yaml"
+#    Its controller looks at a workflow every 10 s by default, and each step has waited for two looks.
+kubectl --namespace argo set env deployment/workflow-controller DEFAULT_REQUEUE_TIME=2s
 
 # 4. Our images, which no registry has yet: all that the manifests name.
 images=$(kubectl kustomize overlays/kind | sed -n 's|.*image: \(ghcr.io/trireme/.*\)|\1|p' | sort -u)

@@ -74,7 +74,10 @@ def commit() -> str:
 
 def version() -> str:
     """Returns the release of Trireme that they are of."""
-    return importlib.metadata.version("trireme")
+    try:
+        return importlib.metadata.version("trireme")
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def _commit(folder: Path) -> str:

@@ -243,8 +243,7 @@ def end_of(workspace: Path, step: str) -> str:
         workspace: The run workspace.
         step: The step's name.
     """
-    ends = (record["end"] for record in reversed(read(workspace, step)) if "end" in record)
-    return next(ends, "KILLED")
+    return _end(read(workspace, step))
 
 
 def status_of(workspace: Path, step: str) -> str:
@@ -254,14 +253,20 @@ def status_of(workspace: Path, step: str) -> str:
         workspace: The run workspace.
         step: The step's name.
     """
+    records = read(workspace, step)
     attempt: list[dict[str, Any]] = []
-    for record in read(workspace, step):
+    for record in records:
         if attempt and "end" in attempt[-1]:
             attempt = []
         attempt.append(record)
     went_on = any("error" in record for record in attempt)  # as a sweep's trial does
-    end = end_of(workspace, step)
+    end = _end(records)
     return "FAILED" if went_on and end == "FINISHED" else end
+
+
+def _end(records: list[dict[str, Any]]) -> str:
+    ends = (record["end"] for record in reversed(records) if "end" in record)
+    return next(ends, "KILLED")
 
 
 def _append(record: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ import os
 from typing import Any, NamedTuple
 
 from components.errors import TriremeError, first_line
+from components.say import say
 from components.secrets import MOUNTS
 from components.tracking.environment import PLUGIN, TRACKER
 
@@ -63,7 +64,7 @@ def told(pipeline: str) -> Told:
         (owner,) = owners(cluster)
         workflow = cluster.get(WORKFLOWS, owner["name"], cluster.namespace)
     except TriremeError as error:
-        print(f"warning: MLflow is not told the run's parameters: {first_line(error)}", flush=True)
+        say(f"warning: MLflow is not told the run's parameters: {first_line(error)}")
         return Told(pipeline, "", {})
     return read(workflow, pipeline)
 
