@@ -1,6 +1,7 @@
 """Run the training job of a pipeline and keep its result."""
 
 import contextlib
+import re
 import shutil
 import sys
 import time
@@ -34,6 +35,11 @@ OWN = (
 
 REFERENCE = "components/trainers/{}/classifier.py"
 """The program that learns to classify, by framework, among the trainers that Trireme carries."""
+
+_OF_LIBRARIES = re.compile(
+    r"🏃 View run |🧪 View experiment |\d{4}-[-\d]+ [:.\d]+: [EWIF] |[EWIF]\d{4} "
+)
+"""How lines begin that MLflow and TensorFlow add to a program's own when it is about to end."""
 
 SUMMARY = 200  # characters of the program's last line that stand for what it did
 
@@ -214,8 +220,9 @@ class _Lines(Lines):
 
     def __call__(self, replica: str, line: str) -> None:
         super().__call__(replica, line)
-        if replica == self.speaker and line.strip():
-            self.last = line.strip()[:SUMMARY]
+        words = line.strip()
+        if replica == self.speaker and words and not _OF_LIBRARIES.match(words):
+            self.last = words[:SUMMARY]
         if self.logs:
             # A full disk is no reason to stop training.
             with contextlib.suppress(OSError):

@@ -1,5 +1,6 @@
 """The training step around the job: how it is described, what is refused, what is kept."""
 
+import contextlib
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,22 @@ def test_what_a_run_pulls_for_its_images_is_told_the_job():
     assert job.images == {PYTORCH: "registry.example.org/torch"}
     assert {replica.image for replica in job.roles.values()} == {"registry.example.org/torch"}
     assert prepare(images=OF_REPLICAS).images == {}
+
+
+def test_what_libraries_add_in_the_end_is_not_the_program_s_last_word(capsys):
+    with contextlib.closing(launch._Lines("worker")) as lines:
+        for line in (
+            "I am at step 4000",
+            "🏃 View run train at: http://mlflow:5000/#/experiments/1/runs/7",
+            "🧪 View experiment at: http://mlflow:5000/#/experiments/1",
+            "2026-11-22 20:14:09.120371: E external/xla/client.cc:880] The tasks have crashed.",
+            "E1122 22:17:18.084195      15 client.cc:449] cancelled",
+            "",
+        ):
+            lines("worker-0", line)
+        lines("worker-1", "I am another")
+    assert lines.last == "I am at step 4000"
+    assert "The tasks have crashed" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("run", ["7", "0b9e1b0c-7c0d-4e0a-9f5e-3d6f2a1b4c5d", 90 * "x"])
