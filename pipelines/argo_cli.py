@@ -84,7 +84,7 @@ def run(
     workflow = workflows.start(cluster, pipeline, template, arguments)
     console.print(f"{workflow.name} started", "bold")
     if lacking := tracking.lacking(cluster):
-        console.print(lacking)
+        console.print(f"note: {lacking}")
     console.facts({"Status": f"trireme status {workflow.name} --target argo"})
     if not wait:
         return 0
