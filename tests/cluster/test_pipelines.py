@@ -107,7 +107,7 @@ def test_cancel(engine, quick, within, when):
     if when == "train":
         within(300, lambda: "second 3/" in engine.said(run, "train"))
     engine.command("cancel", run)
-    # Kubeflow 2.17 itself says failed, and has no mark of a cancellation that its agent did not see.
+    # Kubeflow 2.17 says failed, and forgets a cancellation that its agent has not seen in time.
     words = ("KILLED", "FAILED") if (engine.name, when) == ("kfp", "at-once") else ("KILLED",)
     within(300, lambda: engine.state(run), words.__contains__)
     within(120, lambda: engine.jobs(run), lambda jobs: not jobs)
