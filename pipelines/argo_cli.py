@@ -1,6 +1,7 @@
 """What ``--target argo`` does in each of the commands that have it."""
 
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -119,13 +120,21 @@ def list_runs(cluster: "Cluster") -> None:
 
 def status(cluster: "Cluster", name: str, console: "Console") -> None:
     """Shows a run and its steps."""
-    from pipelines.targets.argo import workflows
+    from components.training.cluster.refusals import Forbidden
+    from pipelines.targets.argo import logs, workflows
+    from pipelines.targets.pod_logs import last_words
 
     there = workflows.find(cluster, name)
     console.print(f"{there.name}: {there.state}, {there.seconds:.0f} s", "bold")
     if there.message:
         console.print(there.message)
-    rows = [[step.name, step.state, f"{step.seconds:.0f}", step.result] for step in there.steps]
+    said: dict[str, str] = {}
+    with suppress(Forbidden):  # who may not list pods sees what the workflow tells
+        said = last_words(logs.pods(cluster, there))
+    rows = [
+        [step.name, step.state, f"{step.seconds:.0f}", said.get(step.name) or step.result]
+        for step in there.steps
+    ]
     table(["STEP", "STATE", "SECONDS", "RESULT"], rows)
     left_open.end({there.name: there.state})
 

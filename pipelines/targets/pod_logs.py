@@ -32,6 +32,21 @@ def read(cluster: Cluster, pods: list[tuple[str, Pod]], on_line: OnLine) -> None
         PodLog(cluster, pod, CONTAINER, pass_on, lambda: None, Stop(), follow=False).run()
 
 
+def last_words(pods: list[tuple[str, Pod]]) -> dict[str, str]:
+    """Returns what steps have come to, by their names: each leaves that as its last words.
+
+    Args:
+        pods: As for ``read``, of one step the oldest first.
+    """
+    found = {}
+    for name, pod in pods:
+        for container in pod["status"].get("containerStatuses") or []:
+            ended = container["state"].get("terminated") or {}
+            if container["name"] == CONTAINER and ended.get("message"):
+                found[name] = str(ended["message"]).strip()
+    return found
+
+
 def follow(
     cluster: Cluster, look: Callable[[], tuple[bool, list[tuple[str, Pod]]]], on_line: OnLine
 ) -> None:

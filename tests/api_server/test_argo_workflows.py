@@ -116,6 +116,23 @@ def test_a_run_is_followed_to_its_end(argo, command, monkeypatch):
         command("run", "pytorch-training")
 
 
+def test_status_shows_what_the_steps_have_left_as_their_last_words(argo_standing_in, command):
+    run = begun(argo_standing_in)
+    of = node("p", "train", "Failed", 1) | {"name": f"{run}.pytorch-training.train(0)"}
+    change(argo_standing_in, run, phase="Failed", nodes={"p": of})
+    why = "replica master-0 exited with status 1"
+    ended = {"terminated": {"exitCode": 1, "message": f"{why}\n"}}
+    pod = pod_of(argo_standing_in, run, of)
+    status = {"containerStatuses": [{"name": "main", "restartCount": 0, "state": ended}]}
+    argo_standing_in.patch(PODS, pod, argo_standing_in.namespace, {"status": status})
+    assert command("status", run).splitlines()[-1].split(maxsplit=3) == [
+        "train",
+        "FAILED",
+        "60",
+        why,
+    ]
+
+
 def pod_of(cluster, run, of, phase="Running"):
     """Makes the pod of a node, or has it end; returns its name."""
     name = of["id"]

@@ -28,13 +28,13 @@ def logs(cluster: Cluster, workflow: Workflow, step: str, on_line: OnLine) -> No
     """
     begun = list(dict.fromkeys(without_index(each.name) for each in workflow.steps))
     pod_logs.check(step, begun)
-    pods = _pods(cluster, workflow)
-    if not pods:
+    there = pods(cluster, workflow)
+    if not there:
         raise InputError(
             f"run {workflow.name} has no pods in namespace {cluster.namespace}: either no step "
             "has started, or they are gone"
         )
-    wanted = [(name, pod) for name, pod in pods if pod_logs.is_of(name, step)]
+    wanted = [(name, pod) for name, pod in there if pod_logs.is_of(name, step)]
     pod_logs.read(cluster, wanted, on_line)
 
 
@@ -56,21 +56,21 @@ def follow(cluster: Cluster, workflow: Workflow, step: str, on_line: OnLine) -> 
 
     def look() -> tuple[bool, list[tuple[str, dict[str, Any]]]]:
         now = workflows.find(cluster, workflow.name)
-        pods = [each for each in _pods(cluster, now) if pod_logs.is_of(each[0], step)]
-        return now.state in ENDED, pods
+        mine = [each for each in pods(cluster, now) if pod_logs.is_of(each[0], step)]
+        return now.state in ENDED, mine
 
     pod_logs.follow(cluster, look, on_line)
-    begun = [name for name, _ in _pods(cluster, workflows.find(cluster, workflow.name))]
+    begun = [name for name, _ in pods(cluster, workflows.find(cluster, workflow.name))]
     pod_logs.check(step, list(dict.fromkeys(map(without_index, begun))))
 
 
-def _pods(cluster: Cluster, workflow: Workflow) -> list[tuple[str, dict[str, Any]]]:
+def pods(cluster: Cluster, workflow: Workflow) -> list[tuple[str, dict[str, Any]]]:
     """Returns the pods that do a step's work, with its name and turn, the oldest first."""
     names = {each.node: each.name for each in workflow.steps}
     listing = cluster.list(PODS, cluster.namespace, labelSelector=f"{WORKFLOW}={workflow.name}")
-    pods = sorted(listing["items"], key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
+    found = sorted(listing["items"], key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
     nodes = [
         (workflows.untried((pod["metadata"].get("annotations") or {}).get(NODE, "")), pod)
-        for pod in pods
+        for pod in found
     ]
     return [(names[node], pod) for node, pod in nodes if node in names]

@@ -9,7 +9,7 @@ from components.training.cluster.connection import Cluster
 from pipelines.targets.kubeflow import logs
 from pipelines.targets.kubeflow.connection import Connection
 from pipelines.targets.kubeflow.reading import Run
-from pipelines.targets.pod_logs import CONTAINER
+from pipelines.targets.pod_logs import last_words
 
 PATIENCE = 5.0  # seconds that an API server may be away; it is a help, and no more
 
@@ -26,13 +26,6 @@ def results(connection: Connection, context: str, run: Run, steps: list[str]) ->
     try:
         namespace = connection.namespace_of_runs
         cluster = Cluster(namespace, context=context or None, patience=PATIENCE)
-        pods = logs.pods(cluster, run, steps)
+        return last_words(logs.pods(cluster, run, steps))
     except TriremeError:
         return {}
-    found = {}
-    for name, pod in pods:
-        for container in pod["status"].get("containerStatuses") or []:
-            ended = container["state"].get("terminated") or {}
-            if container["name"] == CONTAINER and ended.get("message"):
-                found[name] = str(ended["message"]).strip()
-    return found
