@@ -82,11 +82,13 @@ def run(
     from pipelines.targets.argo import compiling, tracking, workflows
 
     template = compiling.compiled(pipeline, claims, service_account)
+    workflows.check_account(cluster, service_account)
     workflow = workflows.start(cluster, pipeline, template, arguments)
     console.print(f"{workflow.name} started", "bold")
     if lacking := tracking.lacking(cluster):
         console.print(f"note: {lacking}")
-    console.facts({"Status": f"trireme status {workflow.name} --target argo"})
+    there = f"--target argo --namespace {cluster.namespace}"
+    console.facts({"Status": f"trireme status {workflow.name} {there}"})
     if not wait:
         return 0
     seen: dict[str, str] = {}

@@ -132,11 +132,12 @@ def submit(
     if wait:
         limits = Limits(job.queued_limit, job.starting_limit)
         launcher.launch(manifest, cluster, limits=limits, on_line=_lines(), on_state=say)
+        say(f"{manifest['kind']} {job.name} succeeded")
         return
     submission.submit(cluster, manifest)
     typer.echo(
         f"{manifest['kind']} {job.name} is in namespace {cluster.namespace}; "
-        f"follow it with: trireme job logs -f {job.name}"
+        f"follow it with: trireme job logs -f {job.name} --namespace {cluster.namespace}"
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from kfp import dsl, kubernetes
 
 from components import secrets
-from components.checkout import builtin, git
+from components.checkout import builtin, git, url
 from components.checkout.component import checkout
 from components.cost import bill, table
 from components.dataset import description, mounted
@@ -306,8 +306,10 @@ def check_training(
         git.check_here(parameters["code_url"], parameters["code_secret"])
         description.check_here(described)
         source_of(described)
-    elif described.way == "mount":
-        mounted.check_claim(described, claims)
+    else:
+        url.check_there(parameters["code_url"])
+        if described.way == "mount":
+            mounted.check_claim(described, claims)
     given: dict[str, Any] = NOT_EVERYWHERE | parameters
     job = trainings(framework, parameters).job
     if not parameters["code_url"]:

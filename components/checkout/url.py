@@ -60,6 +60,22 @@ def check(url: str) -> None:
         )
 
 
+def check_there(url: str) -> None:
+    """Refuses a repository that the pods of a cluster cannot have.
+
+    Args:
+        url: As for ``components.checkout.git.checkout``.
+
+    Raises:
+        InputError: It is a directory of this machine.
+    """
+    if url and not server(url) and not is_local(url):
+        raise InputError(
+            f"code_url {shown(url)!r}: a directory is for runs here; on a cluster give a server's "
+            "URL, or a file:// URL of a volume that the pods have mounted"
+        )
+
+
 def source(url: str) -> str:
     """Returns the URL of a repository for git; a directory becomes a ``file://`` URL.
 

@@ -27,8 +27,8 @@ from components.training.cluster.connection import Cluster
 from components.training.cluster.following import Limits
 from components.training.cluster.launcher import launch
 from components.training.cluster.reasons import QUEUE
-from components.training.cluster.refusals import KindMissing, NotFound
-from components.training.cluster.resources import PODS
+from components.training.cluster.refusals import AlreadyThere, KindMissing, NotFound
+from components.training.cluster.resources import PODS, SERVICE_ACCOUNTS
 from pipelines.cli import app
 from pipelines.targets.argo import workflows
 
@@ -219,6 +219,9 @@ def argo(cluster, request):
         cluster.list(workflows.TEMPLATES, cluster.namespace)
     except (KindMissing, NotFound):
         pytest.skip("the cluster does not have Argo's custom resource definitions")
+    with suppress(AlreadyThere):
+        account = {"metadata": {"name": "trireme"}}
+        cluster.create(SERVICE_ACCOUNTS, account, cluster.namespace)
     return cluster
 
 

@@ -94,6 +94,15 @@ def test_a_run_is_what_it_was_started_as_whatever_is_uploaded(argo, command):
     assert uploaded["spec"]["serviceAccountName"] == "other"
 
 
+def test_a_run_whose_pods_could_not_start_is_not_made(argo, command):
+    words = ("run", "pytorch-training", "--no-wait")
+    with pytest.raises(InputError, match="has no ServiceAccount nobody; name another namespace"):
+        command(*words, "--service-account", "nobody")
+    with pytest.raises(InputError, match="a directory is for runs here"):
+        command(*words, "-p", "code_url=/tmp")
+    assert command("list") == ""
+
+
 def test_what_argo_has_compressed_is_read(argo, command):
     command("run", "pytorch-training", "--no-wait")
     name = command("list").splitlines()[1].split()[0]

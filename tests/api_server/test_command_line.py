@@ -67,7 +67,7 @@ def test_a_job_is_submitted_listed_shown_cancelled_and_deleted(cluster, there, t
     assert (done.status, done.output) == (
         0,
         f"PyTorchJob digits is in namespace {cluster.namespace}; "
-        "follow it with: trireme job logs -f digits\n",
+        f"follow it with: trireme job logs -f digits --namespace {cluster.namespace}\n",
     )
     job = talkative.wait_for(manifest)
     pod = talkative.pod(job, "worker")

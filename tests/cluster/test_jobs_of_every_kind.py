@@ -84,9 +84,9 @@ def test_mpi(submit):
 
 def test_custom(submit):
     # The job ends with its master, which has to be there until the worker has found it.
-    ask = 'getent hosts "$MASTER_ADDR" && echo "rank $RANK of $WORLD_SIZE"'
-    wait = '[ "$RANK" != 0 ] || sleep 30'
-    output = submit(framework="custom", workers=1, command=["sh", "-c", f"{ask}; {wait}"])
+    find = 'until getent hosts "$MASTER_ADDR"; do sleep 1; done'
+    say = 'echo "rank $RANK of $WORLD_SIZE"; [ "$RANK" != 0 ] || sleep 30'
+    output = submit(framework="custom", workers=1, command=["sh", "-c", f"{find}; {say}"])
     assert "rank 0 of 2" in output and "rank 1 of 2" in output
 
 

@@ -10,14 +10,14 @@ from components.training.cluster import nodes, preflight, quota, reasons
 from components.training.cluster.connection import Cluster
 from components.training.cluster.preflight import Right
 from components.training.cluster.refusals import Forbidden, KindMissing, NotFound, Refused
-from components.training.cluster.resources import CONFIG_MAPS, SECRETS, Resource
+from components.training.cluster.resources import CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, Resource
 from components.training.manifests.references import Needed
 
 RESOURCES = {
     "Secret": [SECRETS],
     "ConfigMap": [CONFIG_MAPS],
     "PersistentVolumeClaim": [Resource("", "v1", "persistentvolumeclaims")],
-    "ServiceAccount": [Resource("", "v1", "serviceaccounts")],
+    "ServiceAccount": [SERVICE_ACCOUNTS],
     "PriorityClass": [Resource("scheduling.k8s.io", "v1", "priorityclasses")],
     # https://kueue.sigs.k8s.io/docs/concepts/local_queue/
     "LocalQueue": [

@@ -178,7 +178,7 @@ class Following:
         }:
             self._reason = ""  # it is over; the next look finds that of another replica
         self._say(self._sentence(phase, status, f"{running} of {expected} replicas run"))
-        self._check_limit(phase)
+        self._check_limit(phase, replicas)
         self._check_retries(replicas)
 
     def _sentence(self, phase: str, status: Status, count: str) -> str:
@@ -226,9 +226,12 @@ class Following:
             self._phase, self._since = phase, time.monotonic()
         return phase
 
-    def _check_limit(self, phase: str) -> None:
+    def _check_limit(self, phase: str, replicas: list[Replica]) -> None:
         limit: float | None = getattr(self._limits, phase, None)
         if limit is not None and time.monotonic() - self._since > limit:
+            if not self._reason:
+                self._next_look = 0.0
+                self._look_for_reason(replicas)
             why = f": {self._reason}" if self._reason else ""
             raise JobFailed(f"the job was {phase} for more than its limit of {limit:g} s{why}")
 
