@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from types import FrameType
@@ -95,10 +96,7 @@ def deploy(
             raise NotDeployed(f"{plan.model} was not deployed: {error}; it is left so") from None
         except BaseException as error:
             _ignore_signals()
-            on_state("putting back what was there before")
-            done = _undo(cluster, plan, before)
-            on_state(done)
-            _fail(error, plan.model, done)
+            _fail(error, plan.model, _put_back(cluster, plan, before, on_state))
 
 
 def _roll_out(
@@ -111,6 +109,21 @@ def _roll_out(
     on_state(f"smoke test passed: {agreement.samples} samples")
     rollout.to_the_end()
     return agreement
+
+
+def _put_back(
+    cluster: Cluster,
+    plan: Plan,
+    before: list[Manifest | None],
+    on_state: Callable[[str], None],
+) -> str:
+    """Undoes it, and says so if anybody still reads; on Kubeflow the reader is ended, too."""
+    with suppress(OSError):
+        on_state("putting back what was there before")
+    done = _undo(cluster, plan, before)
+    with suppress(OSError):
+        on_state(done)
+    return done
 
 
 def _undo(cluster: Cluster, plan: Plan, before: list[Manifest | None]) -> str:

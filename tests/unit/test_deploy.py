@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import yaml
 
-from components.deployment import applying, plans, registered, rollout, trouble
+from components.deployment import applying, deploying, plans, registered, rollout, trouble
 from components.deployment.asking import OpenInferencePod, ScoringPod
 from components.deployment.checking import Expected, compare
 from components.deployment.registered import Brought, Registered
@@ -363,3 +363,12 @@ def test_options_that_mean_nothing_are_refused(options, said):
     assert result.returncode == 2
     assert result.stderr.startswith(f"error: {said}")
     assert result.stdout == ""
+
+
+def test_what_was_there_is_put_back_though_nobody_reads_of_it(monkeypatch):
+    def nobody_reads(sentence):
+        raise BrokenPipeError
+
+    monkeypatch.setattr(deploying, "_undo", lambda *_: "rolled back to models:/m/1")
+    done = deploying._put_back(None, None, [], nobody_reads)
+    assert done == "rolled back to models:/m/1"
