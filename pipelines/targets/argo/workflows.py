@@ -167,7 +167,7 @@ def with_arguments(
         arguments: The values by name.
     """
     values = {each["name"]: each for each in as_parameters(pipeline, arguments)}
-    declared = spec["arguments"]["parameters"]
+    declared = (spec.get("arguments") or {}).get("parameters", [])
     parameters = [each | values.get(each["name"], {}) for each in declared]
     return spec | {"arguments": {"parameters": parameters}}
 
