@@ -6,10 +6,15 @@ import time
 from contextlib import suppress
 
 from components.training.cluster.refusals import AlreadyThere, NotFound
-from components.training.cluster.resources import PODS, Resource, kind_of, resource_of
+from components.training.cluster.resources import (
+    PODS,
+    SERVICE_ACCOUNTS,
+    Resource,
+    kind_of,
+    resource_of,
+)
 
 NAMESPACES = Resource("", "v1", "namespaces")
-SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts")
 NODES = Resource("", "v1", "nodes")
 EVENTS = Resource("", "v1", "events")
 

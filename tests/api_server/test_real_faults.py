@@ -10,12 +10,12 @@ import pytest
 import yaml
 from kubelet import Logs
 from link import Link
-from player import SERVICE_ACCOUNTS, Player
+from player import Player
 
 from components.training.cluster import credentials, following, submission, watching
 from components.training.cluster.connection import Cluster
 from components.training.cluster.refusals import Expired, Forbidden, Unauthorized
-from components.training.cluster.resources import PODS, Resource, resource_of
+from components.training.cluster.resources import PODS, SERVICE_ACCOUNTS, Resource, resource_of
 from components.training.cluster.streams import Stop
 from components.training.kinds import PYTORCHJOB
 

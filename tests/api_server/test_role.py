@@ -8,7 +8,6 @@ from api_server import granted
 from player import (
     REAL,
     ROLES,
-    SERVICE_ACCOUNTS,
     Player,
     manifests,
 )
@@ -16,7 +15,7 @@ from player import (
 from components.training.cluster import following, jobs, owner, preflight
 from components.training.cluster.connection import Cluster
 from components.training.cluster.refusals import Forbidden
-from components.training.cluster.resources import PODS, Resource
+from components.training.cluster.resources import PODS, SECRETS, SERVICE_ACCOUNTS, Resource
 from components.training.description.job import TrainingJob
 from components.training.manifests import render
 
@@ -137,8 +136,7 @@ def test_the_role_allows_what_is_done_and_nothing_else(
 
 
 def test_what_the_role_does_not_allow_is_refused(cluster):
-    secrets = Resource("", "v1", "secrets")
     with pytest.raises(Forbidden):
-        cluster.list(secrets, cluster.namespace)
+        cluster.list(SECRETS, cluster.namespace)
     assert not preflight.may(cluster, cluster.namespace, PODS, "", "create")
     assert preflight.may(cluster, cluster.namespace, PODS, "log", "get")

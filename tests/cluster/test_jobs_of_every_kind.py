@@ -35,9 +35,8 @@ def claim(operator):
     """The name of a volume that several pods may write to."""
     name = f"claim-{secrets.token_hex(3)}"
     room = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
-    metadata = {"name": name, "namespace": operator.namespace}
-    body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": room}
-    places.kubectl("create", "--filename", "-", given=json.dumps(body))
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}}
+    places.create(operator.namespace, claim | {"spec": room})
     yield name
     places.kubectl("delete", "pvc", name, "--wait=false", namespace=operator.namespace)
 
