@@ -112,12 +112,16 @@ def run(
 
 def list_runs(cluster: "Cluster") -> None:
     """Lists the latest runs."""
+    from components.training.cluster import preflight
     from pipelines.targets.argo import workflows
 
     found = workflows.latest(cluster)
     rows = [[run.name, run.state, age(run.created), f"{run.seconds:.0f}"] for run in found]
     table(["NAME", "STATE", "AGE", "SECONDS"], rows)
     left_open.end({run.name: run.state for run in found})
+    if not found:
+        preflight.check_namespace(cluster)
+        typer.echo(f"no runs in namespace {cluster.namespace}", err=True)
 
 
 def status(cluster: "Cluster", name: str, console: "Console") -> None:

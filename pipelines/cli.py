@@ -126,9 +126,13 @@ def run(
     ] = False,
 ) -> None:
     """Run a pipeline on this machine or, with --target kfp or argo, on a cluster."""
-    if wants_help or pipeline is None:
-        typer.echo(context.get_help() if pipeline is None else _parameters_help(pipeline))
-        raise typer.Exit(0 if wants_help else InputError.exit_status)
+    if wants_help:
+        typer.echo(_parameters_help(pipeline) if pipeline else context.get_help())
+        raise typer.Exit
+    if pipeline is None:
+        from pipelines.catalog import PIPELINES
+
+        raise InputError(f"PIPELINE: name one of {', '.join(PIPELINES)}")
 
     check_target(context, target)
 

@@ -114,14 +114,19 @@ def submit(
         _run_here(job, isolated, dry_run)
         return
 
-    from components.training.cluster import launcher, preflight, reasons, submission
+    from components.training.cluster import checks, launcher, preflight, reasons, submission
     from components.training.cluster.following import Limits
     from components.training.cluster.operators import operator_of
+    from components.training.cluster.status import State, status_of
     from components.training.manifests import render, to_yaml
     from components.training.manifests.notes import notes
+    from components.training.manifests.references import references
 
     cluster = connect(namespace, context, stays=wait)
     manifest = render(_at_one_commit(job), operator_of(cluster, job))
+    for needed in references(manifest):
+        if (found := checks.is_there(cluster, needed)).verdict is checks.Verdict.FAILED:
+            raise InputError(found.sentence)
     if dry_run:
         preflight.check(cluster, manifest, cluster.namespace)
         typer.echo(to_yaml(manifest), nl=False)
@@ -134,9 +139,10 @@ def submit(
         launcher.launch(manifest, cluster, limits=limits, on_line=_lines(), on_state=say)
         say(f"{manifest['kind']} {job.name} succeeded")
         return
-    submission.submit(cluster, manifest)
+    state = status_of(submission.submit(cluster, manifest)).state
+    before = " and has succeeded already" if state is State.SUCCEEDED else ""
     typer.echo(
-        f"{manifest['kind']} {job.name} is in namespace {cluster.namespace}; "
+        f"{manifest['kind']} {job.name} is in namespace {cluster.namespace}{before}; "
         f"follow it with: trireme job logs -f {job.name} --namespace {cluster.namespace}"
     )
 
@@ -176,7 +182,10 @@ def list_jobs(local: Local = False, namespace: Namespace = "", context: Context 
         )
         return
     from components.training.cluster import jobs as there
+    from components.training.cluster import preflight
 
+    cluster = connect(namespace, context)
+    rows = there.list_jobs(cluster)
     table(
         ["NAME", "KIND", "STATE", "REPLICAS", "AGE", "REASON"],
         [
@@ -188,9 +197,12 @@ def list_jobs(local: Local = False, namespace: Namespace = "", context: Context 
                 age(time.time() - row.age),
                 row.reason,
             ]
-            for row in there.list_jobs(connect(namespace, context))
+            for row in rows
         ],
     )
+    if not rows:
+        preflight.check_namespace(cluster)
+        typer.echo(f"no jobs in namespace {cluster.namespace}", err=True)
 
 
 @app.command()

@@ -34,6 +34,7 @@ PLURALS = JOBS | {
     "resourcequotas": "ResourceQuota",
     "limitranges": "LimitRange",
     "nodes": "Node",
+    "namespaces": "Namespace",
 }
 """What is there from the beginning; more can be installed."""
 _PATH = re.compile(
@@ -110,6 +111,9 @@ class ApiServer:
         self._drops = 0
         self._port = 0
         self._connections = set()
+        self.create(
+            {"plural": "namespaces", "namespace": ""}, {"metadata": {"name": "team"}}, dry=False
+        )
         self.up()
 
     # What goes wrong.

@@ -100,7 +100,7 @@ def test_a_run_whose_pods_could_not_start_is_not_made(argo, command):
         command(*words, "--service-account", "nobody")
     with pytest.raises(InputError, match="a directory is for runs here"):
         command(*words, "-p", "code_url=/tmp")
-    assert command("list") == ""
+    assert command("list") == f"no runs in namespace {argo.namespace}\n"
 
 
 def test_what_argo_has_compressed_is_read(argo, command):
@@ -158,6 +158,25 @@ def pod_of(cluster, run, of, phase="Running"):
     status = {"phase": phase, "containerStatuses": started}
     cluster.patch(PODS, name, cluster.namespace, {"status": status})
     return name
+
+
+def test_a_graph_that_is_tried_again_has_its_steps_once(argo_standing_in, container_logs):
+    """As with a controller whose ``templateDefaults`` have a retryStrategy."""
+    cluster = argo_standing_in
+    run = begun(cluster)
+    places = [f"{run}(0).pytorch-training({n}).train(0)" for n in (0, 1)]
+    phases = ("Error", "Running")
+    nodes = {
+        f"p{n}": node(f"p{n}", "train", phases[n], n + 1) | {"name": place}
+        for n, place in enumerate(places)
+    }
+    change(cluster, run, phase="Running", nodes=nodes)
+    (step,) = workflows.find(cluster, run).steps
+    assert (step.name, step.state) == ("train", "running")
+    for number in (0, 1):
+        container_logs.write(pod_of(cluster, run, nodes[f"p{number}"], "Succeeded"), str(number))
+    words = ["logs", run, "--target", "argo", "-n", cluster.namespace]
+    assert CliRunner().invoke(app, words).output == "[train] 0\n[train] 1\n"
 
 
 @pytest.fixture

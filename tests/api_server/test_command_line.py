@@ -92,7 +92,29 @@ def test_a_job_is_submitted_listed_shown_cancelled_and_deleted(cluster, there, t
         2,
         f"error: job 'digits': there is none of that name in namespace {cluster.namespace}\n",
     )
-    assert there("list").output == ""
+    nothing = there("list")
+    assert (nothing.output, nothing.errors) == ("", f"no jobs in namespace {cluster.namespace}\n")
+
+
+def test_what_has_succeeded_is_not_run_again(there, talkative, manifest):
+    there("submit", "job.yaml", "--name", "digits")
+    talkative.condition(talkative.wait_for(manifest), "Succeeded")
+    again = there("submit", "job.yaml", "--name", "digits")
+    assert "is in namespace" in again.output and " and has succeeded already; " in again.output
+
+
+def test_what_a_job_refers_to_has_to_be_there(server, trireme, tmp_path):
+    (tmp_path / "job.yaml").write_text(JOB + "image_pull_secrets: [gone]\n")
+    for words in (("submit", "job.yaml"), ("submit", "job.yaml", "--dry-run")):
+        refused = trireme(*words)
+        assert refused.status == 2
+        assert refused.errors == ("error: Secret gone is not in team: create it, or name another\n")
+    assert not [path for method, path in server.requests if method == "POST" and "jobs" in path]
+
+
+def test_a_namespace_that_is_not_there_lists_nothing(server, trireme):
+    refused = trireme("list", "-n", "nope")
+    assert refused.status == 2 and "namespace" in refused.errors and "nope" in refused.errors
 
 
 def test_a_job_that_is_waited_for_shows_its_lines_and_its_failure(

@@ -10,7 +10,6 @@ from functools import cache
 
 import place as places
 
-RIGHTS = ("overlays/kubeflow-single-user/runs", "parts/deploying")
 LIMIT = 1500  # seconds that a command may take
 ENDED = ("FINISHED", "FAILED", "KILLED")
 JOBS = [
@@ -215,11 +214,12 @@ class Kubeflow(Engine):
     @classmethod
     def set_up(cls, place, password):
         """Gives the runs in Kubeflow's namespace their rights and the way to a place's MLflow."""
-        made = [each for each in places.rendered(*RIGHTS) if each["kind"].startswith("Role")]
+        ours = places.rendered("overlays/kubeflow-single-user/runs", cls.namespace)
+        made = [each for each in ours if each["kind"].startswith("Role")]
         account = next(each["subjects"] for each in made if "subjects" in each)
         made.append(places.credentials(place, password))
         for each in made:
-            each["metadata"] |= {"namespace": cls.namespace, "labels": {places.LABEL: place}}
+            each["metadata"] |= {"labels": {places.LABEL: place}}
             if "subjects" in each:
                 each["subjects"] = account
         places.create(cls.namespace, *made)

@@ -6,6 +6,7 @@ import os
 import secrets
 import socket
 import subprocess
+import tempfile
 import time
 import urllib.request
 from contextlib import contextmanager, suppress
@@ -95,7 +96,10 @@ def namespace(name, place):
     """Makes a namespace of a place, with the rights of our manifests."""
     kubectl("create", "namespace", name)
     kubectl("label", "namespace", name, f"{LABEL}={place}")
-    create(name, *_rights(name), OPEN)
+    ours = rendered("overlays/argo/runs", name)
+    pipelines = "argoproj.io/"  # which the cluster may not know; runs bring theirs along
+    there = [each for each in ours if not each["apiVersion"].startswith(pipelines)]
+    create(name, *(each for each in there if each["kind"] != "Namespace"), OPEN)
 
 
 def create(namespace, *objects):
@@ -120,21 +124,17 @@ def credentials(place, password):
     )
 
 
-def rendered(*parts):
-    """Yields what parts of our manifests hold."""
-    for part in parts:
-        yield from yaml.safe_load_all(kubectl("kustomize", str(ROOT / "manifests" / part)))
-
-
-def _rights(namespace):
-    """Yields what our own manifests give a namespace of runs, for another namespace."""
-    for document in rendered("overlays/argo", "parts/deploying"):
-        is_there = document["metadata"].get("namespace") == "trireme"
-        if is_there and "argoproj.io" not in document["apiVersion"]:
-            document["metadata"]["namespace"] = namespace
-            for subject in document.get("subjects", []):
-                subject["namespace"] = namespace
-            yield document
+def rendered(runs, namespace):
+    """Returns what our manifests for runs hold, with the right to deploy, for a namespace."""
+    with tempfile.TemporaryDirectory() as folder:
+        manifests = os.path.relpath(ROOT / "manifests", Path(folder).resolve())
+        own = {
+            "namespace": namespace,
+            "resources": [f"{manifests}/{runs}"],
+            "components": [f"{manifests}/parts/deploying"],
+        }
+        (Path(folder) / "kustomization.yaml").write_text(yaml.safe_dump(own))
+        return list(yaml.safe_load_all(kubectl("kustomize", folder)))
 
 
 class Place:

@@ -231,10 +231,10 @@ def test_the_version_is_that_of_the_package(trireme):
     assert trireme("--version") == (0, f"{importlib.metadata.version('trireme')}\n", "")
 
 
-def test_run_without_a_pipeline_is_a_mistake_that_shows_the_help(trireme, untracked):
-    status, output, _ = trireme("run")
-    assert status == 2
-    assert "Usage: trireme run" in output
+def test_run_without_a_pipeline_says_which_there_are(trireme, untracked):
+    status, output, errors = trireme("run")
+    assert (status, output) == (2, "")
+    assert errors == f"error: PIPELINE: name one of {', '.join(PIPELINES)}\n"
     assert not untracked.exists()
 
 

@@ -214,10 +214,28 @@ def test_the_account_of_the_steps_has_one_name():
             assert thing["subjects"] == [account]
 
 
+def test_another_namespace_takes_one_file(tmp_path):
+    shutil.copytree(MANIFESTS, tmp_path / "manifests")
+    (tmp_path / "kustomization.yaml").write_text(
+        "namespace: team\nresources: [manifests/overlays/argo/runs]\n"
+    )
+    done = subprocess.run(["kubectl", "kustomize", str(tmp_path)], check=True, capture_output=True)
+    made = list(yaml.load_all(done.stdout, yaml.CSafeLoader))
+    assert {thing["metadata"].get("namespace", "team") for thing in made} == {"team"}
+    assert [thing["metadata"]["name"] for thing in made if thing["kind"] == "Namespace"] == ["team"]
+    bindings = [thing for thing in made if thing["kind"] == "RoleBinding"]
+    assert {thing["metadata"]["name"] for thing in bindings} == {
+        "trireme-executor",
+        "trireme-launcher",
+    }
+    account = {"kind": "ServiceAccount", "name": "trireme", "namespace": "team"}
+    assert all(thing["subjects"] == [account] for thing in bindings)
+
+
 @pytest.mark.parametrize(
     ("overlay", "account"),
     [
-        ("argo", {"name": "trireme", "namespace": "trireme"}),
+        ("argo/runs", {"name": "trireme", "namespace": "trireme"}),
         ("kubeflow/profile", {"name": "default-editor", "namespace": "team"}),
     ],
 )

@@ -95,7 +95,7 @@ def _with_a_name(
     if mine.verdict is Verdict.OK:
         yield _dry_run(cluster, manifest)
     for needed in objects:
-        yield _object(cluster, needed)
+        yield is_there(cluster, needed)
     if problem := reasons.without_gang(cluster, manifest):
         yield Finding(Verdict.FAILED, problem)
     yield from _quota(cluster, manifest, at_once, workspace)
@@ -153,7 +153,8 @@ def _pods(cluster: Cluster, manifest: dict[str, Any]) -> Iterator[Finding]:
         yield Finding(Verdict.UNKNOWN, f"the API server warns: {warning}")
 
 
-def _object(cluster: Cluster, needed: Needed) -> Finding:
+def is_there(cluster: Cluster, needed: Needed) -> Finding:
+    """Checks that an object is there, if it has to be, and can be used as it is to be."""
     what = f"{needed.kind} {needed.name}"
     try:
         found = _find(cluster, needed)

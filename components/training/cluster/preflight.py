@@ -10,6 +10,7 @@ from components.training.cluster.refusals import AlreadyThere, Forbidden, Invali
 from components.training.cluster.resources import (
     ACCESS_REVIEWS,
     ACCOUNT_REVIEWS,
+    NAMESPACES,
     PODS,
     TRAINING_RUNTIMES,
     Resource,
@@ -50,6 +51,19 @@ def check(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> None:
     except Invalid as error:
         if not _FULL.search(str(error)):  # there may be room later; the operator tries again
             raise
+
+
+def check_namespace(cluster: Cluster) -> None:
+    """Refuses a namespace that is not there, of which the API server lists nothing.
+
+    Args:
+        cluster: The cluster, with the namespace.
+
+    Raises:
+        InputError: The cluster has none of that name.
+    """
+    with suppress(Forbidden):  # who may not look is not told
+        cluster.get(NAMESPACES, cluster.namespace, "")
 
 
 def rights(manifest: dict[str, Any]) -> list[Right]:

@@ -38,6 +38,7 @@ class Resource:
         return "/".join(filter(None, [root, scope, self.plural, name, subresource]))
 
 
+NAMESPACES = Resource("", "v1", "namespaces")
 PODS = Resource("", "v1", "pods")
 TRAINING_RUNTIMES = Resource(TRAINJOB.group, TRAINJOB.version, "trainingruntimes")
 CONFIG_MAPS = Resource("", "v1", "configmaps")

@@ -38,7 +38,7 @@ class Step:
 
     Attributes:
         name: Its name, as in train; in a loop with its turn, as in train-003.
-        node: Which of them, as Argo has it, without the number of the try.
+        node: Which of them, as Argo has it, without the numbers of the tries.
         state: How it is.
         seconds: How long it has taken.
         message: What Argo says of it.
@@ -231,7 +231,8 @@ def _steps(status: dict[str, Any]) -> list[Step]:
     named = {node["name"]: node for node in nodes.values()}
     found = []
     for name, last in {untried(pod["name"]): pod for pod in pods}.items():
-        node = named.get(name, last)  # what is above the tries, or the only one
+        above = re.sub(r"\(\d+\)$", "", last["name"])
+        node = named.get(above, last)  # what is above the tries, or the only one
         waits = node.get("phase") == "Running" and last.get("phase") == "Pending"
         phase = "Pending" if waits else node.get("phase", "")
         found.append(
@@ -249,8 +250,8 @@ def _steps(status: dict[str, Any]) -> list[Step]:
 
 
 def untried(node: str) -> str:
-    """Returns the name of a pod's node without the number of the try that it is."""
-    return re.sub(r"\(\d+\)$", "", node)
+    """Returns the name of a pod's node without the numbers of its tries and its graphs'."""
+    return re.sub(r"\(\d+\)", "", node)
 
 
 def _result(node: dict[str, Any]) -> str:
