@@ -131,7 +131,7 @@ def logs(
     check_target(context, target)
     from components.signals import Interrupted, from_a_terminal, handled, interrupt
     from pipelines.console import plain
-    from pipelines.kfp_lines import StepLines
+    from pipelines.engine_lines import StepLines
 
     lines = StepLines(plain, needs_reader=True)
     try:

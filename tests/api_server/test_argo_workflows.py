@@ -160,6 +160,24 @@ def pod_of(cluster, run, of, phase="Running"):
     return name
 
 
+def test_logs_are_without_what_argo_says_when_all_is_well(argo_standing_in, container_logs):
+    cluster = argo_standing_in
+    run = begun(cluster)
+    one = node("p0", "train", "Succeeded", 1) | {"name": f"{run}.pytorch-training.train"}
+    change(cluster, run, phase="Succeeded", nodes={"p0": one})
+    said = [
+        'time=2026-11-23T01:00:00.1Z level=INFO msg="capturing logs" argo=true',  # 4.1
+        "time=2026-11-23T01:00:00.1Z level=INFO msg=started argo=false",
+        "epoch 1",
+        'time="2026-11-23T01:00:00Z" level=info msg="sub-process exited" argo=true error="<nil>"',
+        'time=2026-11-23T01:00:00.1Z level=ERROR msg="no such file" argo=true',
+    ]
+    container_logs.write(pod_of(cluster, run, one, "Succeeded"), *said)
+    words = ["logs", run, "--target", "argo", "-n", cluster.namespace]
+    shown = CliRunner().invoke(app, words).output.splitlines()
+    assert shown == [f"[train] {said[number]}" for number in (1, 2, 4)]
+
+
 def test_a_graph_that_is_tried_again_has_its_steps_once(argo_standing_in, container_logs):
     """As with a controller whose ``templateDefaults`` have a retryStrategy."""
     cluster = argo_standing_in

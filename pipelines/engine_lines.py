@@ -1,8 +1,13 @@
-"""What kfp prints into the log of a step: at length, what its executor was given."""
+"""What others print into the log of a step: kfp at length what its executor was given, and Argo."""
 
+import re
 from collections.abc import Callable
 
 from components.training.lines import Lines
+
+_ARGO = re.compile(r"time=\S+ level=(?:DEBUG|INFO|WARN) msg=.* argo=true(?: |$)", re.I)
+"""What argoexec, which starts a step's program, says when all is well, from v3.6 to v4.1:
+https://github.com/argoproj/argo-workflows/blob/v4.1.2/cmd/argoexec/commands/root.go"""
 
 
 class KfpLines:
@@ -29,7 +34,7 @@ class KfpLines:
 
 
 class StepLines(Lines):
-    """Prints the lines of steps, but for kfp's."""
+    """Prints the lines of steps, but for kfp's and Argo's."""
 
     def __init__(self, shown: Callable[[str], str] = str, *, needs_reader: bool = False) -> None:
         """Starts with nothing printed; see ``Lines``."""
@@ -38,5 +43,5 @@ class StepLines(Lines):
 
     def __call__(self, step: str, line: str) -> None:
         """Prints a line of a step; see ``Lines``."""
-        if not self._kfps.are(step, line):
+        if not (self._kfps.are(step, line) or _ARGO.match(line)):
             super().__call__(step, line)
