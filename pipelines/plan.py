@@ -35,6 +35,7 @@ RECORDED = (
 )
 """How a run on Kubeflow Pipelines comes into MLflow."""
 
+LAUNCHER = "the Roles and RoleBindings of an overlay in manifests/overlays allow what is needed"
 DEPLOYER = (
     "the Role and RoleBinding trireme-deployer in manifests/parts/deploying allow what is needed"
 )
@@ -73,7 +74,7 @@ class Plan:
         needed: What has to be there.
         rights: What has to be allowed to whoever runs the job.
         prices: The price table, if there is one.
-        deploying: What of the rights is for deploying the model.
+        deploying: What has to be allowed besides, to deploy the model.
     """
 
     steps: list[tuple[str, str]]
@@ -124,11 +125,15 @@ class Plan:
             cluster: The cluster.
             account: The service account of a run's steps; empty where that is not known.
         """
+        if not account:
+            allowed = [checks.yours(cluster, self.rights)]
+        else:
+            allowed = [checks.account(cluster, account, self.rights, LAUNCHER)]
+            if self.deploying:
+                allowed += [checks.account(cluster, account, self.deploying, DEPLOYER)]
         yield from check_all(
-            cluster, self.manifest, self.rights, self.needed, self.at_once, self.workspace
+            cluster, self.manifest, allowed, self.needed, self.at_once, self.workspace
         )
-        if account and self.deploying:
-            yield checks.account(cluster, account, self.deploying, DEPLOYER)
 
 
 def of_pipeline(
@@ -166,7 +171,7 @@ def of_pipeline(
             *(_claim(name, place) for name, place in claims.items()),
             *training_alone.needed,
         ],
-        rights=list(dict.fromkeys([*training_alone.rights, (PODS, "", "get"), *deploying])),
+        rights=list(dict.fromkeys([*training_alone.rights, (PODS, "", "get")])),
         deploying=deploying,
     )
 

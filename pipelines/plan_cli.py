@@ -98,13 +98,14 @@ def plan(
     table(["STEP", "IMAGE"], map(list, planned.steps))
     typer.echo()
     _show_job(planned)
+    rights = preflight.in_words([*planned.rights, *planned.deploying])
     _facts(
         {
             **_cost(planned),
             "Workspace": f"a ReadWriteMany claim of {planned.workspace} for each run",
             **_needs(planned),
             **({"MLflow": planning.RECORDED} if target == "kfp" else {}),
-            "Rights": f"of the run's service account: {preflight.in_words(planned.rights)}",
+            "Rights": f"of the run's service account: {rights}",
         }
     )
     _check(planned, cluster, also, service_account)

@@ -98,7 +98,7 @@ class ApiServer:
         self.faults = []
         self.denied = set()
         self.limited = {}  # the rules of a Role, by the token of who has that and nothing more
-        self.of_accounts = {}  # the rules of Roles, by the user name of a service account
+        self.of_accounts = {}  # Roles' rules, by a service account's user name; others may all
         self.used = set()  # what those have done, as (API group, resource, verb)
         self.requests = []
         self.watches = 0
@@ -169,8 +169,8 @@ class ApiServer:
             asked = body["spec"]["resourceAttributes"]
             part = f"/{asked['subresource']}" if asked["subresource"] else ""
             right = (asked["group"], f"{asked['resource']}{part}", asked["verb"])
-            rules = self.of_accounts.get(body["spec"]["user"], [])
-            return body | {"status": {"allowed": right in granted(rules)}}
+            rules = self.of_accounts.get(body["spec"]["user"])
+            return body | {"status": {"allowed": rules is None or right in granted(rules)}}
         metadata = body["metadata"]
         key = (place["plural"], place["namespace"], metadata["name"])
         with self._changed:

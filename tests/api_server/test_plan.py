@@ -75,6 +75,11 @@ def failed(done):
     return [sentence for verdict, sentence in done.found if verdict == "failed"]
 
 
+def editor(cluster):
+    """The user name of the account that Kubeflow runs steps as."""
+    return f"system:serviceaccount:{cluster.namespace}:default-editor"
+
+
 def test_a_pipeline_that_can_run(there, cluster):
     make(cluster, "ConfigMap", "trireme-prices", data={"prices.yaml": PRICES})
     job = 'job={"cpu": 2, "memory": "4Gi", "gpu": 2}'
@@ -98,7 +103,7 @@ def test_a_pipeline_that_can_run(there, cluster):
     *found, room = done.found
     assert "node" in room[1]  # a real cluster may have any number of any size
     assert found == [
-        ["ok", f"you may {rights}"],
+        ["ok", f"ServiceAccount default-editor may {rights}"],
         ["ok", "the API server would take the PyTorchJob"],
         ["ok", "ServiceAccount default-editor is there"],
         ["ok", "Secret trireme-mlflow is not there, and need not be"],
@@ -319,15 +324,21 @@ def test_a_job_that_the_api_server_would_refuse_fails_the_check(server, standing
 def test_what_is_not_allowed_is_named_and_what_cannot_be_seen_is_not_known(
     server, standing_in, trireme
 ):
-    server.denied = {"create pytorchjobs"}
+    server.of_accounts[editor(standing_in)] = [
+        {"apiGroups": [""], "resources": ["pods", "pods/log"], "verbs": ["get", "list", "watch"]}
+    ]
+    server.fail("POST", "/pytorchjobs", code=403, times=-1)  # who plans may not make them, either
     for plural in ("secrets", "configmaps", "resourcequotas"):
         server.fail("GET", f"/{plural}", code=403, times=-1)
     done = trireme(*PIPELINE, "-p", "budget=3")
     assert done.status == 1
-    assert [sentence.partition(" in ")[0] for sentence in failed(done)] == [
-        "this user may not create pytorchjobs.kubeflow.org"
+    assert failed(done) == [
+        "ServiceAccount default-editor may not create, get, list, watch, delete "
+        "pytorchjobs.kubeflow.org; the Roles and RoleBindings of an overlay in manifests/overlays "
+        "allow what is needed"
     ]
     assert [sentence for verdict, sentence in done.found if verdict == "unknown"] == [
+        "you may not try out whether it would take the PyTorchJob",
         "Secret trireme-mlflow: you may not see whether it is there",
         "Secret trireme-code: you may not see whether it is there",
         "Secret trireme-dataset: you may not see whether it is there",
@@ -336,7 +347,15 @@ def test_what_is_not_allowed_is_named_and_what_cannot_be_seen_is_not_known(
         "you may not list resourcequotas and limitranges to see if it fits",
         "the cluster has no nodes yet to see if there is room",
     ]
-    assert not [path for _, path in server.requests if "dryRun" in path]
+
+
+def test_a_job_alone_is_for_this_user_to_make(server, trireme, tmp_path):
+    (tmp_path / "job.yaml").write_text("{framework: pytorch, entrypoint: train.py}")
+    server.denied = {"create pytorchjobs"}
+    done = trireme("job", "plan", "job.yaml")
+    assert [sentence.partition(" in ")[0] for sentence in failed(done)] == [
+        "this user may not create pytorchjobs.kubeflow.org"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -490,16 +509,17 @@ def test_an_mpijob_of_another_version_is_told_from_ours(trireme, server, tmp_pat
 def test_deploying_is_for_the_steps_account_to_do(standing_in, server, trireme):
     """By the command line a person deploys, in a pipeline the account of its steps."""
     planned = ("plan", "retraining", *ON_KUBEFLOW, "-p", "deploy=deployment")
+    user = editor(standing_in)
+    launcher, _ = yaml.safe_load_all((MANIFESTS / "base/rights/roles.yaml").read_text())
+    server.of_accounts[user] = launcher["rules"]
     done = trireme(*planned)
     (sentence,) = failed(done)
     assert sentence.startswith("ServiceAccount default-editor may not get, create, patch, delete ")
     assert sentence.endswith("trireme-deployer in manifests/parts/deploying allow what is needed")
     role, _ = yaml.safe_load_all((MANIFESTS / "parts/deploying/roles.yaml").read_text())
-    user = f"system:serviceaccount:{standing_in.namespace}:default-editor"
-    server.of_accounts[user] = role["rules"]
+    server.of_accounts[user] += role["rules"]
     done = trireme(*planned)
     assert done.status == 0, done.output
-    assert ["ok", "ServiceAccount default-editor may do that"] in done.found
     server.fail("POST", "/localsubjectaccessreviews$", code=403)
     done = trireme(*planned)
     assert done.status == 0, done.output

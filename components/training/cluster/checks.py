@@ -55,7 +55,7 @@ class Finding:
 def check_all(
     cluster: Cluster,
     manifest: dict[str, Any],
-    rights: Iterable[Right],
+    allowed: Iterable[Finding],
     objects: Iterable[Needed],
     at_once: int,
     workspace: str,
@@ -65,7 +65,7 @@ def check_all(
     Args:
         cluster: The cluster, in whose namespace the job is to run.
         manifest: The job.
-        rights: What has to be allowed.
+        allowed: What is found of the rights that it takes, as ``yours`` and ``account`` do.
         objects: What has to be there.
         at_once: How many jobs like it run at the same time.
         workspace: In a pipeline the size of the run's volume; its steps' pods request nothing.
@@ -74,7 +74,7 @@ def check_all(
         Unavailable: The API server does not answer.
     """
     found = []
-    for finding in _with_a_name(cluster, manifest, rights, objects, at_once, workspace):
+    for finding in _with_a_name(cluster, manifest, allowed, objects, at_once, workspace):
         found.append(finding)
         yield finding
     if all(finding.verdict is not Verdict.FAILED for finding in found):
@@ -85,15 +85,13 @@ def check_all(
 def _with_a_name(
     cluster: Cluster,
     manifest: dict[str, Any],
-    rights: Iterable[Right],
+    allowed: Iterable[Finding],
     objects: Iterable[Needed],
     at_once: int,
     workspace: str,
 ) -> Iterator[Finding]:
-    mine = _rights(cluster, rights)
-    yield mine
-    if mine.verdict is Verdict.OK:
-        yield _dry_run(cluster, manifest)
+    yield from allowed
+    yield _dry_run(cluster, manifest)
     for needed in objects:
         yield is_there(cluster, needed)
     if problem := reasons.without_gang(cluster, manifest):
@@ -102,7 +100,13 @@ def _with_a_name(
     yield _room(cluster, manifest, at_once)
 
 
-def _rights(cluster: Cluster, rights: Iterable[Right]) -> Finding:
+def yours(cluster: Cluster, rights: Iterable[Right]) -> Finding:
+    """Checks what this user may do.
+
+    Args:
+        cluster: The cluster, with its namespace.
+        rights: What has to be allowed.
+    """
     needed = list(rights)
     try:
         preflight.check_rights(cluster, cluster.namespace, needed)
@@ -120,8 +124,9 @@ def account(cluster: Cluster, name: str, rights: Iterable[Right], remedy: str) -
         rights: What has to be allowed to it.
         remedy: What allows that.
     """
+    needed = list(rights)
     try:
-        lacking = preflight.lacking_to(cluster, name, rights)
+        lacking = preflight.lacking_to(cluster, name, needed)
     except Forbidden:
         return Finding(
             Verdict.UNKNOWN,
@@ -132,12 +137,16 @@ def account(cluster: Cluster, name: str, rights: Iterable[Right], remedy: str) -
             Verdict.FAILED,
             f"ServiceAccount {name} may not {preflight.in_words(lacking)}; {remedy}",
         )
-    return Finding(Verdict.OK, f"ServiceAccount {name} may do that")
+    return Finding(Verdict.OK, f"ServiceAccount {name} may {preflight.in_words(needed)}")
 
 
 def _dry_run(cluster: Cluster, manifest: dict[str, Any]) -> Finding:
     try:
         preflight.try_out(cluster, manifest, cluster.namespace)
+    except Forbidden:
+        return Finding(
+            Verdict.UNKNOWN, f"you may not try out whether it would take the {manifest['kind']}"
+        )
     except Refused as error:
         return Finding(Verdict.FAILED, str(error))
     return Finding(Verdict.OK, f"the API server would take the {manifest['kind']}")
