@@ -79,10 +79,12 @@ def run(
     Raises:
         TriremeError: It cannot be started, or has not succeeded.
     """
+    from components.training.cluster import checks
+    from components.training.manifests.references import Needed
     from pipelines.targets.argo import compiling, tracking, workflows
 
     template = compiling.compiled(pipeline, claims, service_account)
-    workflows.check_account(cluster, service_account)
+    checks.must_be_there(cluster, Needed("ServiceAccount", service_account))
     workflow = workflows.start(cluster, pipeline, template, arguments)
     console.print(f"{workflow.name} started", "bold")
     if lacking := tracking.lacking(cluster):

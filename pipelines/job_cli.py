@@ -124,9 +124,7 @@ def submit(
 
     cluster = connect(namespace, context, stays=wait)
     manifest = render(_at_one_commit(job), operator_of(cluster, job))
-    for needed in references(manifest):
-        if (found := checks.is_there(cluster, needed)).verdict is checks.Verdict.FAILED:
-            raise InputError(found.sentence)
+    checks.must_be_there(cluster, *references(manifest))
     if dry_run:
         preflight.check(cluster, manifest, cluster.namespace)
         typer.echo(to_yaml(manifest), nl=False)

@@ -96,7 +96,7 @@ def test_a_run_is_what_it_was_started_as_whatever_is_uploaded(argo, command):
 
 def test_a_run_whose_pods_could_not_start_is_not_made(argo, command):
     words = ("run", "pytorch-training", "--no-wait")
-    with pytest.raises(InputError, match="has no ServiceAccount nobody; name another namespace"):
+    with pytest.raises(InputError, match="ServiceAccount nobody is not in "):
         command(*words, "--service-account", "nobody")
     with pytest.raises(InputError, match="a directory is for runs here"):
         command(*words, "-p", "code_url=/tmp")

@@ -4,8 +4,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from typing import Any
 
+from components.errors import InputError
 from components.training.cluster import nodes, preflight, quota, reasons
 from components.training.cluster.connection import Cluster
 from components.training.cluster.preflight import Right
@@ -73,31 +75,20 @@ def check_all(
     Raises:
         Unavailable: The API server does not answer.
     """
-    found = []
-    for finding in _with_a_name(cluster, manifest, allowed, objects, at_once, workspace):
-        found.append(finding)
+    findings = chain(
+        allowed,
+        _dry_run(cluster, manifest),
+        (is_there(cluster, needed) for needed in objects),
+        _gang(cluster, manifest),
+        _quota(cluster, manifest, at_once, workspace),
+        _room(cluster, manifest, at_once),
+    )
+    failed = False
+    for finding in findings:
+        failed |= finding.verdict is Verdict.FAILED
         yield finding
-    if all(finding.verdict is not Verdict.FAILED for finding in found):
-        # It refuses pods for much of the above, too, in words that are less clear.
+    if not failed:  # it refuses pods for much of the above, too, in words that are less clear
         yield from _pods(cluster, manifest)
-
-
-def _with_a_name(
-    cluster: Cluster,
-    manifest: dict[str, Any],
-    allowed: Iterable[Finding],
-    objects: Iterable[Needed],
-    at_once: int,
-    workspace: str,
-) -> Iterator[Finding]:
-    yield from allowed
-    yield _dry_run(cluster, manifest)
-    for needed in objects:
-        yield is_there(cluster, needed)
-    if problem := reasons.without_gang(cluster, manifest):
-        yield Finding(Verdict.FAILED, problem)
-    yield from _quota(cluster, manifest, at_once, workspace)
-    yield _room(cluster, manifest, at_once)
 
 
 def yours(cluster: Cluster, rights: Iterable[Right]) -> Finding:
@@ -140,16 +131,17 @@ def account(cluster: Cluster, name: str, rights: Iterable[Right], remedy: str) -
     return Finding(Verdict.OK, f"ServiceAccount {name} may {preflight.in_words(needed)}")
 
 
-def _dry_run(cluster: Cluster, manifest: dict[str, Any]) -> Finding:
+def _dry_run(cluster: Cluster, manifest: dict[str, Any]) -> Iterator[Finding]:
     try:
         preflight.try_out(cluster, manifest, cluster.namespace)
     except Forbidden:
-        return Finding(
+        yield Finding(
             Verdict.UNKNOWN, f"you may not try out whether it would take the {manifest['kind']}"
         )
     except Refused as error:
-        return Finding(Verdict.FAILED, str(error))
-    return Finding(Verdict.OK, f"the API server would take the {manifest['kind']}")
+        yield Finding(Verdict.FAILED, str(error))
+    else:
+        yield Finding(Verdict.OK, f"the API server would take the {manifest['kind']}")
 
 
 def _pods(cluster: Cluster, manifest: dict[str, Any]) -> Iterator[Finding]:
@@ -185,6 +177,21 @@ def is_there(cluster: Cluster, needed: Needed) -> Finding:
     return Finding(Verdict.OK, f"{what} is there")
 
 
+def must_be_there(cluster: Cluster, *objects: Needed) -> None:
+    """Refuses what cannot work without objects that are not there; what cannot be seen may be.
+
+    Args:
+        cluster: The cluster, with the namespace.
+        objects: The objects.
+
+    Raises:
+        InputError: One sentence about the first that is lacking.
+    """
+    for needed in objects:
+        if (found := is_there(cluster, needed)).verdict is Verdict.FAILED:
+            raise InputError(found.sentence)
+
+
 def _find(cluster: Cluster, needed: Needed) -> dict[str, Any] | None:
     namespace = "" if needed.kind in _OF_THE_CLUSTER else cluster.namespace
     *earlier, last = RESOURCES[needed.kind]
@@ -217,18 +224,25 @@ def _quota(
         yield Finding(Verdict.OK, "no ResourceQuota or LimitRange is in the way")
 
 
-def _room(cluster: Cluster, manifest: dict[str, Any], at_once: int) -> Finding:
+def _gang(cluster: Cluster, manifest: dict[str, Any]) -> Iterator[Finding]:
+    if problem := reasons.without_gang(cluster, manifest):
+        yield Finding(Verdict.FAILED, problem)
+
+
+def _room(cluster: Cluster, manifest: dict[str, Any], at_once: int) -> Iterator[Finding]:
     try:
         free = nodes.free(cluster)
     except Forbidden:
-        return Finding(
+        yield Finding(
             Verdict.UNKNOWN, "you may not list the nodes and their pods to see if there is room"
         )
+        return
+    problem = nodes.problem(free, manifest, at_once) if free else ""
     if not free:
-        return Finding(Verdict.UNKNOWN, "the cluster has no nodes yet to see if there is room")
-    problem = nodes.problem(free, manifest, at_once)
-    if problem and nodes.is_queued(manifest):
-        return Finding(Verdict.UNKNOWN, f"{problem}, or have it wait in its queue")
-    if problem:
-        return Finding(Verdict.FAILED, problem)
-    return Finding(Verdict.OK, "the nodes have room for all pods of the job")
+        yield Finding(Verdict.UNKNOWN, "the cluster has no nodes yet to see if there is room")
+    elif not problem:
+        yield Finding(Verdict.OK, "the nodes have room for all pods of the job")
+    elif nodes.is_queued(manifest):
+        yield Finding(Verdict.UNKNOWN, f"{problem}, or have it wait in its queue")
+    else:
+        yield Finding(Verdict.FAILED, problem)

@@ -15,8 +15,8 @@ from hera.workflows import WorkflowTemplate
 from components.errors import InputError
 from components.step import in_a_loop
 from components.training.cluster.connection import Cluster
-from components.training.cluster.refusals import Forbidden, NotFound
-from components.training.cluster.resources import SERVICE_ACCOUNTS, WORKFLOWS, Resource
+from components.training.cluster.refusals import NotFound
+from components.training.cluster.resources import WORKFLOWS, Resource
 from pipelines.catalog import Pipeline
 from pipelines.targets.argo.loops import ROUND
 from pipelines.targets.argo.outputs import EXECUTOR_OUTPUT
@@ -94,27 +94,6 @@ def upload(cluster: Cluster, template: WorkflowTemplate) -> bool:
         return False
     cluster.apply(TEMPLATES, body, cluster.namespace, force="true")
     return True
-
-
-def check_account(cluster: Cluster, name: str) -> None:
-    """Refuses a service account that is not there: Argo would start no pod as it.
-
-    Args:
-        cluster: The cluster, with the namespace.
-        name: Its name.
-
-    Raises:
-        InputError: There is none of that name.
-    """
-    try:
-        cluster.get(SERVICE_ACCOUNTS, name, cluster.namespace)
-    except NotFound:
-        raise InputError(
-            f"namespace {cluster.namespace} has no ServiceAccount {name}; name another namespace "
-            "with --namespace, or another account with --service-account"
-        ) from None
-    except Forbidden:  # who may not look finds out from the run
-        return
 
 
 def start(
