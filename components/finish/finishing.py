@@ -111,11 +111,12 @@ def _close_record(workspace: Path, status: str) -> None:
 def _complete(step: str, workspace: Path, pipeline_id: str) -> None:
     """Makes the record of a step whole that was killed, or that MLflow was away for."""
     named = journal.run_path(workspace, step)
+    began, ended = journal.span_of(workspace, step)
     if named.exists():
         run_id = named.read_text()
     elif opening.is_ours():
         whole = opening.Opened(os.environ["MLFLOW_EXPERIMENT_ID"], pipeline_id)
-        run_id = opening.step_run(step, workspace, whole)
+        run_id = opening.step_run(step, workspace, whole, began)
     else:
         return
     try:
@@ -128,4 +129,4 @@ def _complete(step: str, workspace: Path, pipeline_id: str) -> None:
     if (status := journal.status_of(workspace, step)) == "FINISHED":
         opening.forget_error(run_id)
     if opening.is_ours():
-        opening.end_if_open(run_id, status)
+        opening.end_if_open(run_id, status, ended)

@@ -264,6 +264,17 @@ def status_of(workspace: Path, step: str) -> str:
     return "FAILED" if went_on and end == "FINISHED" else end
 
 
+def span_of(workspace: Path, step: str) -> tuple[float, float]:
+    """Returns when a step has recorded something first and last, in seconds since the epoch.
+
+    Args:
+        workspace: The run workspace.
+        step: The step's name.
+    """
+    times = [record["time"] for record in read(workspace, step)] or [time.time()]
+    return times[0], times[-1]
+
+
 def _end(records: list[dict[str, Any]]) -> str:
     ends = (record["end"] for record in reversed(records) if "end" in record)
     return next(ends, "KILLED")

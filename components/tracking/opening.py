@@ -8,6 +8,7 @@ run workspace from then on, and each step its own.
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -115,13 +116,14 @@ def open_step(step: str, workspace: Path) -> None:
     os.environ |= {"MLFLOW_EXPERIMENT_ID": whole.experiment_id, "MLFLOW_RUN_ID": run_id}
 
 
-def step_run(step: str, workspace: Path, whole: Opened) -> str:
+def step_run(step: str, workspace: Path, whole: Opened, began: float | None = None) -> str:
     """Returns the id of a step's run, which is opened if it is not there.
 
     Args:
         step: The step's name.
         workspace: The run workspace.
         whole: The pipeline's run.
+        began: When the step has begun, in seconds since the epoch, if that is not now.
 
     Raises:
         TrackingUnavailable: MLflow is away.
@@ -134,32 +136,35 @@ def step_run(step: str, workspace: Path, whole: Opened) -> str:
         patiently(lambda: client.update_run(run_id, status="RUNNING"))
         return run_id
     tags = {"mlflow.parentRunId": whole.run_id}
-    run = patiently(lambda: client.create_run(whole.experiment_id, tags=tags, run_name=step))
+    create = partial(client.create_run, whole.experiment_id, _stamp(began), tags, step)
+    run = patiently(create)
     file.write_text(run.info.run_id)
     return str(run.info.run_id)
 
 
-def end(run_id: str, status: str) -> None:
+def end(run_id: str, status: str, ended: float | None = None) -> None:
     """Ends a run.
 
     Args:
         run_id: Its id.
         status: FINISHED, FAILED or KILLED.
+        ended: When it has ended, in seconds since the epoch, if that is not now.
 
     Raises:
         TrackingUnavailable: MLflow is away.
     """
     from mlflow import MlflowClient
 
-    patiently(lambda: MlflowClient().set_terminated(run_id, status))
+    patiently(lambda: MlflowClient().set_terminated(run_id, status, _stamp(ended)))
 
 
-def end_if_open(run_id: str, status: str) -> None:
+def end_if_open(run_id: str, status: str, ended: float) -> None:
     """Ends a run that has not ended yet.
 
     Args:
         run_id: Its id.
         status: FINISHED, FAILED or KILLED.
+        ended: When it has ended, in seconds since the epoch.
 
     Raises:
         TrackingUnavailable: MLflow is away.
@@ -167,7 +172,7 @@ def end_if_open(run_id: str, status: str) -> None:
     from mlflow import MlflowClient
 
     if patiently(lambda: MlflowClient().get_run(run_id)).info.status == "RUNNING":
-        end(run_id, status)
+        end(run_id, status, ended)
 
 
 def forget_error(run_id: str) -> None:
@@ -232,9 +237,22 @@ def _value(text: str) -> Any:
 
 def _experiment(client: Any, experiment: str, pipeline: str) -> str:
     """Returns the id of an experiment, made if it is not there."""
+    from mlflow.exceptions import MlflowException
+
     preset = os.environ.get("MLFLOW_EXPERIMENT_ID", "")
     if preset and not experiment:
         return str(client.get_experiment(preset).experiment_id)
     name = experiment or pipeline
-    existing = client.get_experiment_by_name(name)
-    return str(existing.experiment_id if existing else client.create_experiment(name, tags=KIND))
+    if existing := client.get_experiment_by_name(name):
+        return str(existing.experiment_id)
+    try:
+        return str(client.create_experiment(name, tags=KIND))
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+        return str(client.get_experiment_by_name(name).experiment_id)  # another run was faster
+
+
+def _stamp(moment: float | None) -> int | None:
+    """Returns a moment in MLflow's milliseconds; ``None`` for now."""
+    return None if moment is None else round(1000 * moment)

@@ -2,9 +2,11 @@
 
 import json
 import socket
+import time
 
 import mlflow
 import pytest
+from mlflow import MlflowClient
 
 from components import workspace
 from components.errors import Cancelled, PodLost, StepFailed
@@ -138,12 +140,30 @@ def test_what_mlflow_was_away_for_is_recorded_in_the_end(argo, tmp_path, monkeyp
     uri = mlflow.get_tracking_uri()
     mlflow.set_tracking_uri(away)
     run_step("checkout", tmp_path, lambda: journal.log_tags({"git.commit": "abc"}))
+    over = 1000 * time.time()
     mlflow.set_tracking_uri(uri)
     run_step("finish", tmp_path, lambda: finish("FAILED", "", "p", "run-1", "", tmp_path))
     whole, steps = runs(argo)
     assert whole.info.status == "FAILED"
+    late = steps["checkout"].info
+    assert late.start_time <= late.end_time <= over <= steps["finish"].info.start_time
     assert whole.data.tags["git.commit"] == "abc"
     assert (steps["checkout"].info.status, steps["finish"].info.status) == ("FINISHED", "FINISHED")
+
+
+def test_of_two_first_runs_one_makes_the_experiment(argo, tmp_path, monkeypatch):
+    """Both have looked for it before one has made it."""
+    looked = MlflowClient.get_experiment_by_name
+
+    def late(client, name):
+        monkeypatch.setattr(MlflowClient, "get_experiment_by_name", looked)
+        argo.create_experiment(name)
+
+    monkeypatch.setattr(MlflowClient, "get_experiment_by_name", late)
+    run_step("checkout", tmp_path)
+    whole, steps = runs(argo)
+    assert steps["checkout"].info.status == "FINISHED"
+    assert argo.get_experiment(whole.info.experiment_id).name == "mine"
 
 
 def test_a_server_that_lets_nobody_in_is_one_warning_and_no_wait(
