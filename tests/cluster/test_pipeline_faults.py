@@ -86,6 +86,7 @@ def test_two_first_runs_at_once(engine, quick, within):  # noqa: F811
     for run in runs:
         within(1200, lambda run=run: engine.state(run), ENDED.__contains__)
         finished(engine, run)
+        assert "not in MLflow" not in engine.command("logs", run)
 
 
 def test_a_node_that_is_drained(engine, quick, within):  # noqa: F811
