@@ -7,6 +7,7 @@ import secrets
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.request
 from contextlib import contextmanager, suppress
@@ -154,14 +155,24 @@ class Place:
         """Brings MLflow to this machine; yields its URL."""
         port = _free_port()
         command = ["kubectl", "--namespace", self.namespace, "port-forward", "service/mlflow"]
-        forwarding = subprocess.Popen([*command, f"{port}:5000"], stdout=subprocess.DEVNULL)
+        is_over = threading.Event()
+
+        def forward():
+            while not is_over.is_set():  # one that has lost its connection ends
+                with subprocess.Popen([*command, f"{port}:5000"], stdout=subprocess.DEVNULL) as one:
+                    while one.poll() is None and not is_over.wait(0.2):
+                        pass
+                    one.terminate()
+
+        forwarding = threading.Thread(target=forward)
+        forwarding.start()
         url = f"http://127.0.0.1:{port}"
         try:
             _wait_for(f"{url}/health")
             yield url
         finally:
-            forwarding.terminate()
-            forwarding.wait()
+            is_over.set()
+            forwarding.join()
 
 
 def _free_port():
