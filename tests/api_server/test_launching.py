@@ -352,6 +352,18 @@ def test_an_event_of_the_job_that_another_followed_is_over(cluster, player, pyto
     assert why() == ""
 
 
+def test_a_pod_that_no_scheduler_has_taken_up_says_so(cluster, pytorch):
+    """As of one that asks for a scheduler that is not there: Kubernetes says nothing of it."""
+    job = submission.submit(cluster, pytorch)
+    pod = {"metadata": {"uid": "x"}, "spec": {"schedulerName": "volcano"}, "status": {}}
+    found = reasons.why_not_running(cluster, job, {"master-0": pod}, lacking=False)
+    said = "volcano has not taken it up yet; if that stays so, is it running?"
+    assert found == (f"master-0: {said}", {"master-0"})
+    scheduled = {"type": "PodScheduled", "status": "True"}
+    pod["status"] = {"conditions": [scheduled]}
+    assert reasons.why_not_running(cluster, job, {"master-0": pod}, lacking=False) == ("", set())
+
+
 def test_why_a_replica_that_has_run_does_not_is_said(launched, player, pytorch):
     run = launched(pytorch)
     job = player.wait_for(pytorch)

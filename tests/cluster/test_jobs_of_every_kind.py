@@ -107,7 +107,7 @@ def test_a_missing_image(submit):
 
 
 def test_more_than_any_node_has(submit):
-    output = submit("--starting-limit", "40", cpu="500", command=["true"], status=1)
+    output = submit("--starting-limit", "60", cpu="500", command=["true"], status=1)
     assert "cpu" in output
 
 

@@ -21,6 +21,9 @@ NO_GANG = (
 )
 """What is said of a job whose pods may wait for each other without end."""
 
+NOT_TAKEN_UP = "has not taken it up yet; if that stays so, is it running?"
+"""What is said of whoever is to see to a job or a pod next, where there is no sign of that."""
+
 _WORKLOADS = (
     Resource("kueue.x-k8s.io", "v1beta1", "workloads"),
     Resource("kueue.x-k8s.io", "v1beta2", "workloads"),
@@ -84,11 +87,15 @@ def why_not_running(
         event = _present(_about(pod, said))
         if event:
             return Reason(f"{name}: {event}", {name})
+    for name, pod in pods_by_replica.items():
+        if not (pod["spec"].get("nodeName") or pod.get("status", {}).get("conditions")):
+            scheduler = pod["spec"].get("schedulerName", "its scheduler")
+            return Reason(f"{name}: {scheduler} {NOT_TAKEN_UP}", {name})
     if not lacking:
         return Reason("", set())  # what the Events of the job say is how its pods were made
     event = _present(_about(job, said))
     if not event and status_of(job).state is State.CREATED and not job.get("status"):
-        event = "its operator has not taken it up yet; if that stays so, is it running?"
+        event = f"its operator {NOT_TAKEN_UP}"
     return Reason(event, set())
 
 
