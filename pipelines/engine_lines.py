@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from components.training.lines import Lines
 
-_ARGO = re.compile(r"time=\S+ level=(?:DEBUG|INFO|WARN) msg=.* argo=true(?: |$)", re.I)
-"""What argoexec, which starts a step's program, says when all is well, from v3.6 to v4.1:
+_ARGO = re.compile(r"time=\S+ level=(?:DEBUG|INFO) msg=.* argo=true(?: |$)", re.I)
+"""What argoexec, which starts a step's program, says of its own work, from v3.6 to v4.1:
 https://github.com/argoproj/argo-workflows/blob/v4.1.2/cmd/argoexec/commands/root.go"""
 
 

@@ -123,7 +123,8 @@ class Plan:
 
         Args:
             cluster: The cluster.
-            account: The service account of a run's steps; empty where that is not known.
+            account: The service account of a run's steps; empty for a job alone, which this user
+                makes.
         """
         if not account:
             allowed = [checks.yours(cluster, self.rights)]
@@ -171,7 +172,7 @@ def of_pipeline(
             *(_claim(name, place) for name, place in claims.items()),
             *training_alone.needed,
         ],
-        rights=list(dict.fromkeys([*training_alone.rights, (PODS, "", "get")])),
+        rights=[*training_alone.rights, (PODS, "", "get")],
         deploying=deploying,
     )
 

@@ -98,7 +98,7 @@ def plan(
     table(["STEP", "IMAGE"], map(list, planned.steps))
     typer.echo()
     _show_job(planned)
-    rights = preflight.in_words([*planned.rights, *planned.deploying])
+    rights = preflight.in_words(dict.fromkeys([*planned.rights, *planned.deploying]))
     _facts(
         {
             **_cost(planned),

@@ -5,8 +5,9 @@ nothing and cannot fail because a server is away; ``components.tracking.sync`` b
 into MLflow. The functions here write to the journal of the step that is running in this
 process and do nothing outside of one, so the work of a step can be called from anywhere.
 
-Each line is an object with one key:
+Each line is an object with one key, and the time:
 
+    {"begun": step}                       the first line, which ``read`` leaves out
     {"params": {name: value}}             parameters of the step's MLflow run
     {"metrics": {name: value}}            metrics of the step's run
     {"tags": {name: value}}               tags of the step's run and of the pipeline's (lineage)
@@ -31,6 +32,8 @@ from components.errors import TriremeError
 
 MODEL = "model"
 """The folder of artifacts in which a step's run keeps what training left in MODEL_DIR."""
+
+BEGUN = "begun"
 
 _journal: TextIO | None = None
 
@@ -75,11 +78,7 @@ def read(workspace: Path, step: str) -> list[dict[str, Any]]:
         workspace: The run workspace.
         step: The step's name.
     """
-    path = journal_path(workspace, step)
-    if not path.exists():
-        return []
-    complete = path.read_text().rpartition("\n")[0]
-    return [json.loads(line) for line in complete.splitlines()]
+    return [record for record in _lines(workspace, step) if BEGUN not in record]
 
 
 def steps(workspace: Path) -> list[str]:
@@ -114,6 +113,7 @@ def opened(workspace: Path, step: str) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     synced_path(workspace, step).unlink(missing_ok=True)
     with path.open("w") as _journal:
+        _append({BEGUN: step})
         try:
             yield
         finally:
@@ -264,15 +264,27 @@ def status_of(workspace: Path, step: str) -> str:
     return "FAILED" if went_on and end == "FINISHED" else end
 
 
-def span_of(workspace: Path, step: str) -> tuple[float, float]:
-    """Returns when a step has recorded something first and last, in seconds since the epoch.
+def span_of(workspace: Path, step: str) -> tuple[float, float | None]:
+    """Returns when a step has begun and ended, in seconds since the epoch.
 
     Args:
         workspace: The run workspace.
         step: The step's name.
+
+    Returns:
+        As the end ``None`` where it has had no time to say so.
     """
-    times = [record["time"] for record in read(workspace, step)] or [time.time()]
-    return times[0], times[-1]
+    first, *records = _lines(workspace, step)
+    ends = [record["time"] for record in records if "end" in record]
+    return first["time"], (ends[-1] if ends else None)
+
+
+def _lines(workspace: Path, step: str) -> list[dict[str, Any]]:
+    path = journal_path(workspace, step)
+    if not path.exists():
+        return []
+    complete = path.read_text().rpartition("\n")[0]
+    return [json.loads(line) for line in complete.splitlines()]
 
 
 def _end(records: list[dict[str, Any]]) -> str:

@@ -158,13 +158,13 @@ def end(run_id: str, status: str, ended: float | None = None) -> None:
     patiently(lambda: MlflowClient().set_terminated(run_id, status, _stamp(ended)))
 
 
-def end_if_open(run_id: str, status: str, ended: float) -> None:
+def end_if_open(run_id: str, status: str, ended: float | None) -> None:
     """Ends a run that has not ended yet.
 
     Args:
         run_id: Its id.
         status: FINISHED, FAILED or KILLED.
-        ended: When it has ended, in seconds since the epoch.
+        ended: As for ``end``.
 
     Raises:
         TrackingUnavailable: MLflow is away.
@@ -255,4 +255,4 @@ def _experiment(client: Any, experiment: str, pipeline: str) -> str:
 
 def _stamp(moment: float | None) -> int | None:
     """Returns a moment in MLflow's milliseconds; ``None`` for now."""
-    return None if moment is None else round(1000 * moment)
+    return None if moment is None else int(1000 * moment)

@@ -35,6 +35,8 @@ PLURALS = JOBS | {
     "limitranges": "LimitRange",
     "nodes": "Node",
     "namespaces": "Namespace",
+    "roles": "Role",
+    "rolebindings": "RoleBinding",
 }
 """What is there from the beginning; more can be installed."""
 _PATH = re.compile(
@@ -98,7 +100,6 @@ class ApiServer:
         self.faults = []
         self.denied = set()
         self.limited = {}  # the rules of a Role, by the token of who has that and nothing more
-        self.of_accounts = {}  # Roles' rules, by a service account's user name; others may all
         self.used = set()  # what those have done, as (API group, resource, verb)
         self.requests = []
         self.watches = 0
@@ -169,8 +170,8 @@ class ApiServer:
             asked = body["spec"]["resourceAttributes"]
             part = f"/{asked['subresource']}" if asked["subresource"] else ""
             right = (asked["group"], f"{asked['resource']}{part}", asked["verb"])
-            rules = self.of_accounts.get(body["spec"]["user"])
-            return body | {"status": {"allowed": rules is None or right in granted(rules)}}
+            rules = self._rules_of(body["spec"]["user"], place["namespace"])
+            return body | {"status": {"allowed": right in granted(rules)}}
         metadata = body["metadata"]
         key = (place["plural"], place["namespace"], metadata["name"])
         with self._changed:
@@ -194,6 +195,15 @@ class ApiServer:
                 "creationTimestamp": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
             }
             return self._store("ADDED", key, body)
+
+    def _rules_of(self, user, namespace):
+        """Returns the rules of the Roles that are bound to a service account."""
+        account = {"kind": "ServiceAccount", "namespace": namespace, "name": user.split(":")[-1]}
+        there = self._objects.items()
+        bindings = [it for key, it in there if key[:2] == ("rolebindings", namespace)]
+        names = [it["roleRef"]["name"] for it in bindings if account in it["subjects"]]
+        roles = [self._objects[("roles", namespace, name)] for name in names]
+        return [rule for role in roles for rule in role["rules"]]
 
     def _sees(self, place, runtime):
         """Trainer's webhook asks a cache, which a runtime made just before is not in yet."""

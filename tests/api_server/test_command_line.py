@@ -104,11 +104,13 @@ def test_what_has_succeeded_is_not_run_again(there, talkative, manifest):
 
 
 def test_what_a_job_refers_to_has_to_be_there(server, trireme, tmp_path):
-    (tmp_path / "job.yaml").write_text(JOB + "image_pull_secrets: [gone]\n")
+    (tmp_path / "job.yaml").write_text(JOB + "service_account: gone\n")
     for words in (("submit", "job.yaml"), ("submit", "job.yaml", "--dry-run")):
         refused = trireme(*words)
         assert refused.status == 2
-        assert refused.errors == ("error: Secret gone is not in team: create it, or name another\n")
+        assert refused.errors == (
+            "error: ServiceAccount gone is not in team: create it, or name another\n"
+        )
     assert not [path for method, path in server.requests if method == "POST" and "jobs" in path]
 
 

@@ -216,7 +216,11 @@ class Kubeflow(Engine):
         """Gives the runs in Kubeflow's namespace their rights and the way to a place's MLflow."""
         ours = places.rendered("overlays/kubeflow-single-user/runs", cls.namespace)
         made = [each for each in ours if each["kind"].startswith("Role")]
-        account = next(each["subjects"] for each in made if "subjects" in each)
+        (account,) = (
+            each["subjects"]
+            for each in made
+            if (each["kind"], each["metadata"]["name"]) == ("RoleBinding", "trireme-launcher")
+        )
         made.append(places.credentials(place, password))
         for each in made:
             each["metadata"] |= {"labels": {places.LABEL: place}}

@@ -163,6 +163,7 @@ class Place:
                     while one.poll() is None and not is_over.wait(0.2):
                         pass
                     one.terminate()
+                is_over.wait(1)
 
         forwarding = threading.Thread(target=forward)
         forwarding.start()

@@ -509,8 +509,9 @@ def test_the_journal_is_lines_of_json(workspace):
     with journal.opened(workspace, "train"):
         journal.log_params({"text": "a\nb\u2028c"})
     lines = journal.journal_path(workspace, "train").read_text().splitlines()
-    assert len(lines) == 1
-    assert json.loads(lines[0])["params"] == {"text": "a\nb\u2028c"}
+    begun, params = map(json.loads, lines)
+    assert begun["begun"] == "train" and begun["time"] <= params["time"]
+    assert params["params"] == {"text": "a\nb\u2028c"}
 
 
 @pytest.mark.slow

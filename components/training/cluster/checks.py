@@ -134,12 +134,12 @@ def account(cluster: Cluster, name: str, rights: Iterable[Right], remedy: str) -
 def _dry_run(cluster: Cluster, manifest: dict[str, Any]) -> Iterator[Finding]:
     try:
         preflight.try_out(cluster, manifest, cluster.namespace)
-    except Forbidden:
-        yield Finding(
-            Verdict.UNKNOWN, f"you may not try out whether it would take the {manifest['kind']}"
-        )
     except Refused as error:
-        yield Finding(Verdict.FAILED, str(error))
+        if isinstance(error, Forbidden) and not preflight.may_make(cluster, manifest):
+            words = f"you may not try out whether it would take the {manifest['kind']}"
+            yield Finding(Verdict.UNKNOWN, words)
+        else:
+            yield Finding(Verdict.FAILED, str(error))
     else:
         yield Finding(Verdict.OK, f"the API server would take the {manifest['kind']}")
 
@@ -178,7 +178,7 @@ def is_there(cluster: Cluster, needed: Needed) -> Finding:
 
 
 def must_be_there(cluster: Cluster, *objects: Needed) -> None:
-    """Refuses what cannot work without objects that are not there; what cannot be seen may be.
+    """Refuses what names objects that are not there; what cannot be seen may be.
 
     Args:
         cluster: The cluster, with the namespace.
@@ -189,6 +189,7 @@ def must_be_there(cluster: Cluster, *objects: Needed) -> None:
     """
     for needed in objects:
         if (found := is_there(cluster, needed)).verdict is Verdict.FAILED:
+            preflight.check_namespace(cluster)
             raise InputError(found.sentence)
 
 

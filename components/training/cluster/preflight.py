@@ -194,6 +194,12 @@ def may(cluster: Cluster, namespace: str, resource: Resource, part: str, verb: s
     return bool(answer["status"]["allowed"])
 
 
+def may_make(cluster: Cluster, manifest: dict[str, Any]) -> bool:
+    """Asks the cluster whether this user may make a job in its namespace."""
+    jobs = resource_of(kind_of(manifest))
+    return may(cluster, cluster.namespace, jobs, "", "create")
+
+
 def lacking_to(cluster: Cluster, account: str, needed: Iterable[Right]) -> list[Right]:
     """Returns what a service account of the cluster's namespace may not do.
 
