@@ -30,6 +30,7 @@ def argo(tmp_path, untracked, mlflow_store, monkeypatch):
     (tmp_path / "mlflow.db").write_bytes(mlflow_store.read_bytes())
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    monkeypatch.setenv("_MLFLOW_SERVER_ARTIFACT_ROOT", str(tmp_path / "artifacts"))
     monkeypatch.setenv("TRIREME_PIPELINE", "pytorch-training")
     monkeypatch.setenv("TRIREME_RUN", "pytorch-training-x7k2p")
     monkeypatch.setenv("TRIREME_PARAMETERS", json.dumps(PARAMETERS))
