@@ -133,6 +133,24 @@ def test_its_replicas_have_the_names_of_their_roles(trainer, launched, player):
     assert str(run.end().error).startswith("replica worker-1 exited with status 1")
 
 
+def test_why_its_pods_cannot_be_made_is_said_by_the_job_of_a_role(
+    trainer, launched, player, manifest
+):
+    """As Kubernetes 1.36 says of a Job that JobSet 0.12 has made, where a quota is in the way."""
+    run = launched(manifest)
+    job = player.wait_for(manifest)
+    metadata = {"name": "digits-master-0", "namespace": trainer.namespace, "uid": "of-the-job"}
+    made = {"kind": "Job", "metadata": metadata}
+    other = {"kind": "Job", "metadata": metadata | {"name": "digits-2-master-0"}}
+    player.event(other, "FailedCreate", "of another job")
+    run.says("starting: 0 of 2 replicas run")
+    player.event(made, "FailedCreate", "exceeded quota: cpus")
+    run.says("FailedCreate: exceeded quota: cpus")
+    assert "of another job" not in str(jobs.status(trainer, "digits").events)
+    player.condition(job, "Complete")
+    run.end()
+
+
 def test_an_elastic_trainjob_runs_with_its_fewest_replicas(trainer, launched, player):
     elastic = {"workers": 3, "elastic": {"min": 1, "max": 3}}
     manifest = render(TrainingJob.create(**JOB | elastic), "trainer")

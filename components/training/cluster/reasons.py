@@ -2,13 +2,20 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 from components.training.cluster import pods
 from components.training.cluster.connection import Cluster
 from components.training.cluster.refusals import Forbidden, KindMissing, NotFound
 from components.training.cluster.resources import EVENTS, Resource
-from components.training.cluster.status import State, is_suspended, status_of
+from components.training.cluster.status import (
+    State,
+    is_suspended,
+    is_train_job,
+    roles_of,
+    status_of,
+)
 
 Event = dict[str, str]
 
@@ -108,6 +115,9 @@ def _present(said: list[Event]) -> str:
 def events(cluster: Cluster, job: dict[str, Any], *its_pods: dict[str, Any]) -> list[Event]:
     """Returns the Events about a job and pods of it, the latest last.
 
+    Of a TrainJob they are also those about the Jobs that are made for its roles: these make its
+    pods, and say why they cannot. Here they count as the job's own.
+
     Args:
         cluster: The cluster.
         job: The job.
@@ -117,14 +127,16 @@ def events(cluster: Cluster, job: dict[str, Any], *its_pods: dict[str, Any]) -> 
         Of each its ``type``, ``reason``, ``message`` and ``time``, and the ``uid`` of what it is
         about; none if this user may not see them.
     """
+    own = job["metadata"]["uid"]
     uids = {thing["metadata"]["uid"] for thing in (job, *its_pods)}
+    is_of_its_jobs = partial(_is_of_its_jobs, job)
     try:
         listing = cluster.list(EVENTS, job["metadata"]["namespace"])
     except Forbidden:
         return []
     found = [
         {
-            "uid": event["involvedObject"]["uid"],
+            "uid": own if is_of_its_jobs(event) else event["involvedObject"]["uid"],
             "type": event.get("type", "Normal"),
             "reason": event.get("reason", ""),
             "message": " ".join(event.get("message", "").split()),
@@ -133,9 +145,20 @@ def events(cluster: Cluster, job: dict[str, Any], *its_pods: dict[str, Any]) -> 
             or event["metadata"].get("creationTimestamp", ""),
         }
         for event in listing.get("items") or []
-        if event["involvedObject"].get("uid") in uids
+        if event["involvedObject"].get("uid") in uids or is_of_its_jobs(event)
     ]
     return sorted(found, key=lambda event: event["time"])
+
+
+def _is_of_its_jobs(job: dict[str, Any], event: dict[str, Any]) -> bool:
+    """Tells whether an Event is about the Job that JobSet has made for a role of a TrainJob."""
+    about, metadata = event["involvedObject"], job["metadata"]
+    if about.get("kind") != "Job" or not is_train_job(job):
+        return False
+    names = {f"{metadata['name']}-{role}-0" for role in roles_of(job)}
+    # A TrainJob of the same name may have been there before.
+    is_new = event["metadata"]["creationTimestamp"] >= metadata["creationTimestamp"]
+    return about.get("name") in names and is_new
 
 
 def _about(thing: dict[str, Any], said: list[Event]) -> list[Event]:

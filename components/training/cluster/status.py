@@ -111,6 +111,11 @@ def replica_names(job: dict[str, Any]) -> set[str]:
     }
 
 
+def roles_of(job: dict[str, Any]) -> list[str]:
+    """Returns the names of a TrainJob's roles, as far as it tells."""
+    return list(_told(job))
+
+
 def _told(job: dict[str, Any]) -> dict[str, int]:
     """Returns how many replicas a TrainJob's roles have, as far as it tells."""
     told = job["metadata"].get("annotations", {}).get(REPLICAS)
