@@ -113,22 +113,24 @@ def _recorded(name: str, workspace: Path) -> Iterator[None]:
         raise
     finally:
         if is_told:
-            _bring_to_mlflow(name, workspace, journal.status_of(workspace, name) if ours else "")
+            _bring_to_mlflow(name, workspace, ours)
 
 
-def _bring_to_mlflow(name: str, workspace: Path, status: str) -> None:
-    """Brings a journal into the step's run, and ends that with a status, if one is given."""
+def _bring_to_mlflow(name: str, workspace: Path, ours: bool) -> None:
+    """Brings a journal into the step's run, and ends that if it is ours to end."""
     from components.tracking.sync import Run, sync
 
+    status = journal.status_of(workspace, name)
     try:
         own = Run.from_environment()
         if status == "KILLED":
             # At once: a run that is cancelled on Kubeflow leaves a step about a second, and has no
-            # last one that would end the whole. Where one does come, it has the last word.
+            # last one that would end the whole. Where one does come, it has the last word. Its
+            # plugin, whose runs they may be, ends that of the whole, and no step's.
             opening.end(own.step_id, status)
             opening.end(own.pipeline_id, status)
         sync(workspace, name, own)
-        if status and status != "KILLED":
+        if ours and status != "KILLED":
             opening.end(own.step_id, status)
     except TrackingUnavailable as error:
         # The step's work is done, and its records stay in the workspace.

@@ -3,6 +3,7 @@
 import json
 import socket
 import time
+from contextlib import suppress
 
 import mlflow
 import pytest
@@ -195,6 +196,27 @@ def test_a_step_that_was_told_to_end_is_killed_in_mlflow_and_not_failed(argo, tm
     assert steps["train"].info.status == "KILLED"
     assert journal.end_of(tmp_path, "train") == "KILLED"
     assert whole.info.status == "KILLED"  # no last step comes where Kubeflow was told to cancel
+
+
+def test_a_step_that_was_told_to_end_is_killed_in_the_runs_of_kubeflows_plugin(
+    argo, tmp_path, monkeypatch
+):
+    monkeypatch.delenv("TRIREME_PIPELINE")
+    experiment = argo.create_experiment("mine")
+    whole = argo.create_run(experiment)
+    tags = {"mlflow.parentRunId": whole.info.run_id}
+    own = argo.create_run(experiment, tags=tags, run_name="train").info.run_id
+
+    def stopped():
+        raise Cancelled("told to end")
+
+    for work, status in ((stopped, "KILLED"), (lambda: None, "RUNNING")):
+        argo.update_run(own, status="RUNNING")
+        with pytest.MonkeyPatch.context() as plugin, suppress(SystemExit):
+            plugin.setenv("MLFLOW_RUN_ID", own)
+            with step("train", str(tmp_path)):
+                work()
+        assert argo.get_run(own).info.status == status
 
 
 def test_what_has_ended_without_a_last_step_is_ended_where_somebody_looks(argo, tmp_path, capsys):
