@@ -170,16 +170,19 @@ def test_what_takes_long_to_read_is_read_whole_after_the_end(up, talkative, pyto
     assert of(run, "master-0") == [f"step {number}" for number in range(40)]
 
 
-def test_what_is_not_read_is_said(up, talkative, pytorch, monkeypatch):
+def test_what_is_not_read_is_said(up, talkative, pytorch, monkeypatch, eventually):
     monkeypatch.setattr(following, "DRAIN", 0.5)
     run, job, pods = up(pytorch)
+    for pod in pods:
+        talkative.logs.write(pod, "read")
+    assert eventually(lambda: len(run.lines) == 2)
     ended = {"exitCode": 0, "startedAt": talkative.now(), "finishedAt": talkative.now()}
     talkative._container(pods[0], "Succeeded", {"terminated": ended})  # its log has no end
     talkative.condition(job, "Succeeded")
     assert run.end().error is None
     said = "(the rest of the log is not read: "
-    assert of(run, "master-0") == [f"{said}nothing more came)"]
-    assert of(run, "worker-0") == [f"{said}its pod outlives the job)"]
+    assert of(run, "master-0") == ["read", f"{said}nothing more came)"]
+    assert of(run, "worker-0") == ["read", f"{said}its pod outlives the job)"]
 
 
 def test_what_the_kubelet_says_of_a_log_is_not_the_replicas(up, talkative, pytorch, eventually):
