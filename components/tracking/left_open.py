@@ -1,16 +1,22 @@
 """End the records of runs that have ended without their last step, which would have done it.
 
 A run that is cancelled on Kubeflow has none: its deadline is over at once. Nor has one that was
-terminated on Argo, or whose Workflow somebody has deleted.
+terminated on Argo, or whose Workflow somebody has deleted. Where Kubeflow's MLflow plugin opens the
+runs, it ends that of a cancelled run, and leaves those of its steps open.
 """
 
 import os
 from collections.abc import Mapping
+from functools import partial
+from typing import Any
 
 from components.errors import TrackingUnavailable
 from components.say import say
 from components.tracking import opening, sync
 from components.tracking.store import reason_of
+
+OF_A_PIPELINE = {"pipeline", "kfp.pipeline_run_id"}
+"""Tags of which the run of a pipeline has one: ours, and that of Kubeflow's MLflow plugin."""
 
 ENDED = ("FINISHED", "FAILED", "KILLED")
 
@@ -34,14 +40,23 @@ def end(states: Mapping[str, str]) -> None:
         ids = [each.experiment_id for each in experiments]
         query = "attributes.status = 'RUNNING'"
         running = sync.patiently(lambda: client.search_runs(ids, query))
+        closed = set()
         for run in running:
-            name, tags = run.info.run_name, run.data.tags
-            if name not in ended or "pipeline" not in tags or "mlflow.parentRunId" in tags:
-                continue
-            for step in running:
-                if step.data.tags.get("mlflow.parentRunId") == run.info.run_id:
-                    opening.end(step.info.run_id, "KILLED")
-            opening.end(run.info.run_id, ended[name])
+            whole = _whole(client, run)
+            name = whole.info.run_name
+            if name in ended and OF_A_PIPELINE & whole.data.tags.keys():
+                is_step = run.info.run_id != whole.info.run_id
+                opening.end(run.info.run_id, "KILLED" if is_step else ended[name])
+                closed.add((name, whole.info.run_id))
+        for name, run_id in sorted(closed):
+            opening.end(run_id, ended[name])  # Kubeflow's plugin calls a cancelled run FAILED
             say(f"{name} was still open in MLflow, and is {ended[name]} there now")
     except (TrackingUnavailable, MlflowException) as error:
         say(f"warning: MLflow is not told which runs have ended: {reason_of(error)}")
+
+
+def _whole(client: Any, run: Any) -> Any:
+    """Returns the run that a run is nested in, directly or not; itself if it is in none."""
+    while above := run.data.tags.get("mlflow.parentRunId"):
+        run = sync.patiently(partial(client.get_run, above))
+    return run

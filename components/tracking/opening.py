@@ -155,6 +155,8 @@ def end(run_id: str, status: str, ended: float | None = None) -> None:
     """
     from mlflow import MlflowClient
 
+    # Otherwise it prints where its server has the run, as seen from here, amid what we print.
+    os.environ["MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"] = "true"
     patiently(lambda: MlflowClient().set_terminated(run_id, status, _stamp(ended)))
 
 

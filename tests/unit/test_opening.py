@@ -232,10 +232,27 @@ def test_what_has_ended_without_a_last_step_is_ended_where_somebody_looks(argo, 
     states = {name: step.info.status for name, step in steps.items()}
     assert states == {"checkout": "FINISHED", "train": "KILLED"}
     assert whole.info.status == "KILLED"
-    said = capsys.readouterr().err
+    printed, said = capsys.readouterr()
+    assert printed == ""
     assert said.endswith(f"{name} was still open in MLflow, and is KILLED there now\n")
     left_open.end({name: "FAILED"})
     assert runs(argo)[0].info.status == "KILLED"
+
+
+def test_what_kubeflows_plugin_leaves_open_is_ended_where_somebody_looks(argo, tmp_path):
+    """As with that of 2.17.0, where a run was cancelled while it trained."""
+    experiment = argo.create_experiment("mine")
+    tags = {"kfp.pipeline_run_id": "7e0ef8f3"}
+    ids = [argo.create_run(experiment, run_name="p-1", tags=tags).info.run_id]
+    for name in ("exit-handler-1", "train"):
+        above = {"mlflow.parentRunId": ids[-1]}
+        ids.append(argo.create_run(experiment, run_name=name, tags=above).info.run_id)
+    alone = argo.create_run(experiment, run_name="p-2").info.run_id  # of somebody else
+    argo.set_terminated(ids[0], "FAILED")
+    argo.set_terminated(ids[1], "FINISHED")
+    left_open.end({"p-1": "KILLED", "p-2": "KILLED"})
+    states = [argo.get_run(run_id).info.status for run_id in (*ids, alone)]
+    assert states == ["KILLED", "FINISHED", "KILLED", "RUNNING"]
 
 
 def test_a_step_leaves_its_result_as_the_last_words_of_its_container(
