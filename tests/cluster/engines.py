@@ -233,6 +233,8 @@ class Kubeflow(Engine):
         """Takes away what ``set_up`` has made."""
         made = ("delete", "role,rolebinding,secret", "--selector", f"{places.LABEL}={place}")
         places.kubectl(*made, namespace=cls.namespace)
+        deployed = ("delete", "deployment,service", f"served-{cls.name}", "--ignore-not-found")
+        places.kubectl(*deployed, namespace=cls.namespace)
 
     @cache  # noqa: B019 - a run's stays the same, and to ask takes seconds
     def workflow(self, run):
