@@ -60,6 +60,7 @@ def kubeflow(tmp_path, untracked, mlflow_store, monkeypatch):
     (secret / "..2027_01_01").mkdir(parents=True)
     (secret / "MLFLOW_TRACKING_URI").write_text(f"{uri}\n")
     (secret / "MLFLOW_TRACKING_PASSWORD").write_text("hunter2")
+    monkeypatch.setenv("_MLFLOW_SERVER_ARTIFACT_ROOT", str(tmp_path / "artifacts"))
     monkeypatch.setattr(on_kubeflow, "MOUNT", secret)
     monkeypatch.setattr(on_kubeflow, "told", lambda pipeline: on_kubeflow.read(WORKFLOW))
     before = mlflow.get_tracking_uri()
