@@ -264,7 +264,7 @@ def status_of(workspace: Path, step: str) -> str:
     return "FAILED" if went_on and end == "FINISHED" else end
 
 
-def span_of(workspace: Path, step: str) -> tuple[float, float | None]:
+def span_of(workspace: Path, step: str) -> tuple[float | None, float | None]:
     """Returns when a step has begun and ended, in seconds since the epoch.
 
     Args:
@@ -272,11 +272,12 @@ def span_of(workspace: Path, step: str) -> tuple[float, float | None]:
         step: The step's name.
 
     Returns:
-        As the end ``None`` where it has had no time to say so.
+        ``None`` where it has had no time to say so.
     """
-    first, *records = _lines(workspace, step)
+    records = _lines(workspace, step)
+    times = [record["time"] for record in records]
     ends = [record["time"] for record in records if "end" in record]
-    return first["time"], (ends[-1] if ends else None)
+    return next(iter(times), None), next(reversed(ends), None)
 
 
 def _lines(workspace: Path, step: str) -> list[dict[str, Any]]:

@@ -40,16 +40,17 @@ def end(states: Mapping[str, str]) -> None:
         ids = [each.experiment_id for each in experiments]
         query = "attributes.status = 'RUNNING'"
         running = sync.patiently(lambda: client.search_runs(ids, query))
-        closed = set()
+        closed = {}
         for run in running:
             whole = _whole(client, run)
             name = whole.info.run_name
             if name in ended and OF_A_PIPELINE & whole.data.tags.keys():
-                is_step = run.info.run_id != whole.info.run_id
-                opening.end(run.info.run_id, "KILLED" if is_step else ended[name])
-                closed.add((name, whole.info.run_id))
-        for name, run_id in sorted(closed):
-            opening.end(run_id, ended[name])  # Kubeflow's plugin calls a cancelled run FAILED
+                if run.info.run_id != whole.info.run_id:
+                    opening.end(run.info.run_id, "KILLED")
+                closed[name] = whole
+        for name, whole in closed.items():
+            if whole.info.status != ended[name]:  # Kubeflow's plugin calls a cancelled run FAILED
+                opening.end(whole.info.run_id, ended[name])
             say(f"{name} was still open in MLflow, and is {ended[name]} there now")
     except (TrackingUnavailable, MlflowException) as error:
         say(f"warning: MLflow is not told which runs have ended: {reason_of(error)}")

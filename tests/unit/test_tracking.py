@@ -97,6 +97,15 @@ def test_a_cut_off_last_line_is_left_out(workspace):
         assert without_time(journal.read(workspace, "train")) == [{"summary": "whole"}], length
 
 
+def test_a_step_that_was_killed_has_begun_and_not_ended(workspace):
+    with journal.opened(workspace, "train"):
+        journal.summarize("so far")
+    began, ended = journal.span_of(workspace, "train")
+    assert began <= time.time() and ended is None
+    journal.journal_path(workspace, "train").write_text('{"begun": "tra')
+    assert journal.span_of(workspace, "train") == (None, None)
+
+
 def test_a_step_that_has_not_started_has_no_records(workspace):
     assert journal.read(workspace, "train") == []
 
