@@ -4,6 +4,7 @@ import json
 import math
 import shutil
 import socket
+import time
 from pathlib import Path
 
 import numpy as np
