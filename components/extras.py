@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, requires
 
-from components.errors import InputError
+from trireme.components.errors import InputError
 
 BROUGHT_BY = {
     "PIL": "pillow",

@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from components.errors import InputError
-from components.tracking.environment import TRACKER
+from trireme.components.errors import InputError
+from trireme.components.tracking.environment import TRACKER
 
 
 def home() -> Path:

@@ -5,7 +5,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError
 from pydantic_core import CoreSchema
 
-from components.errors import InputError
+from trireme.components.errors import InputError
 
 
 class Part(BaseModel):

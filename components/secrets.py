@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from components.errors import InputError
-from components.home import home, mounted
+from trireme.components.errors import InputError
+from trireme.components.home import home, mounted
 
 MOUNTS = Path("/var/run/secrets/trireme")
 """Where pods have their Secrets, in a directory for each purpose."""

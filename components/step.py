@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from components import extras
-from components.cost.steps import counted
-from components.errors import Cancelled, PodLost, TrackingUnavailable, TriremeError
-from components.say import say
-from components.tracking import journal, opening
-from components.tracking.environment import TRACKER
-from components.workspace import check
+from trireme.components import extras
+from trireme.components.cost.steps import counted
+from trireme.components.errors import Cancelled, PodLost, TrackingUnavailable, TriremeError
+from trireme.components.say import say
+from trireme.components.tracking import journal, opening
+from trireme.components.tracking.environment import TRACKER
+from trireme.components.workspace import check
 
 TERMINATION_LOG = Path("/dev/termination-log")
 """Where Kubernetes reads a container's last words from (``terminationMessagePath``)."""
@@ -118,7 +118,7 @@ def _recorded(name: str, workspace: Path) -> Iterator[None]:
 
 def _bring_to_mlflow(name: str, workspace: Path, ours: bool) -> None:
     """Brings a journal into the step's run, and ends that if it is ours to end."""
-    from components.tracking.sync import Run, sync
+    from trireme.components.tracking.sync import Run, sync
 
     status = journal.status_of(workspace, name)
     try:

@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from components.errors import InputError
+from trireme.components.errors import InputError
 
 
 def read(file: Path, called: str) -> Any:

@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from components import images  # noqa: E402
+from trireme.components import images  # noqa: E402
 
 IMAGES = {
     "base": images.BASE,

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from components.errors import TriremeError
-from components.tracking import left_open
-from pipelines.tables import age, table
+from trireme.components.errors import TriremeError
+from trireme.components.tracking import left_open
+from trireme.pipelines.tables import age, table
 
 if TYPE_CHECKING:
-    from components.training.cluster.connection import Cluster
-    from components.training.lines import Lines
-    from pipelines.catalog import Pipeline
-    from pipelines.console import Console
-    from pipelines.targets.argo.workflows import Workflow
+    from trireme.components.training.cluster.connection import Cluster
+    from trireme.components.training.lines import Lines
+    from trireme.pipelines.catalog import Pipeline
+    from trireme.pipelines.console import Console
+    from trireme.pipelines.targets.argo.workflows import Workflow
 
 PAUSE = 2.0  # seconds between two looks at a workflow
 
@@ -26,7 +26,11 @@ def connected(namespace: str, context: str, *, stays: bool = False) -> "Cluster"
 
     For a command that asks something, or that stays until a run ends.
     """
-    from components.training.cluster.connection import PATIENCE, PATIENCE_OF_A_PERSON, Cluster
+    from trireme.components.training.cluster.connection import (
+        PATIENCE,
+        PATIENCE_OF_A_PERSON,
+        Cluster,
+    )
 
     return Cluster(
         namespace,
@@ -40,7 +44,7 @@ def compile(
     pipelines: list["Pipeline"], output: Path, claims: dict[str, Path], service_account: str
 ) -> None:
     """Writes pipelines as WorkflowTemplates."""
-    from pipelines.targets.argo import compiling
+    from trireme.pipelines.targets.argo import compiling
 
     for pipeline in pipelines:
         typer.echo(compiling.write(pipeline, output, claims, service_account))
@@ -54,7 +58,7 @@ def upload(
     console: "Console",
 ) -> None:
     """Applies pipelines' WorkflowTemplates, each if it has changed."""
-    from pipelines.targets.argo import compiling, workflows
+    from trireme.pipelines.targets.argo import compiling, workflows
 
     for pipeline in pipelines:
         made = compiling.compiled(pipeline, claims, service_account)
@@ -79,9 +83,9 @@ def run(
     Raises:
         TriremeError: It cannot be started, or has not succeeded.
     """
-    from components.training.cluster import checks
-    from components.training.manifests.references import Needed
-    from pipelines.targets.argo import compiling, tracking, workflows
+    from trireme.components.training.cluster import checks
+    from trireme.components.training.manifests.references import Needed
+    from trireme.pipelines.targets.argo import compiling, tracking, workflows
 
     template = compiling.compiled(pipeline, claims, service_account)
     checks.must_be_there(cluster, Needed("ServiceAccount", service_account))
@@ -114,8 +118,8 @@ def run(
 
 def list_runs(cluster: "Cluster") -> None:
     """Lists the latest runs."""
-    from components.training.cluster import preflight
-    from pipelines.targets.argo import workflows
+    from trireme.components.training.cluster import preflight
+    from trireme.pipelines.targets.argo import workflows
 
     found = workflows.latest(cluster)
     rows = [[run.name, run.state, age(run.created), f"{run.seconds:.0f}"] for run in found]
@@ -128,9 +132,9 @@ def list_runs(cluster: "Cluster") -> None:
 
 def status(cluster: "Cluster", name: str, console: "Console") -> None:
     """Shows a run and its steps."""
-    from components.training.cluster.refusals import Forbidden
-    from pipelines.targets.argo import logs, workflows
-    from pipelines.targets.pod_logs import last_words
+    from trireme.components.training.cluster.refusals import Forbidden
+    from trireme.pipelines.targets.argo import logs, workflows
+    from trireme.pipelines.targets.pod_logs import last_words
 
     there = workflows.find(cluster, name)
     console.print(f"{there.name}: {there.state}, {there.seconds:.0f} s", "bold")
@@ -149,7 +153,7 @@ def status(cluster: "Cluster", name: str, console: "Console") -> None:
 
 def logs(cluster: "Cluster", name: str, step: str, lines: "Lines", *, follow: bool) -> None:
     """Shows what the steps of a run have printed, or print until it ends."""
-    from pipelines.targets.argo import logs, workflows
+    from trireme.pipelines.targets.argo import logs, workflows
 
     show = logs.follow if follow else logs.logs
     show(cluster, workflows.find(cluster, name), step, lines)
@@ -157,7 +161,7 @@ def logs(cluster: "Cluster", name: str, step: str, lines: "Lines", *, follow: bo
 
 def cancel(cluster: "Cluster", name: str) -> None:
     """Stops a run."""
-    from pipelines.targets.argo import workflows
+    from trireme.pipelines.targets.argo import workflows
 
     workflows.cancel(cluster, workflows.find(cluster, name))
     typer.echo(f"{name} is being cancelled")
@@ -165,7 +169,7 @@ def cancel(cluster: "Cluster", name: str) -> None:
 
 def retry(cluster: "Cluster", name: str) -> None:
     """Has a run that failed tried again."""
-    from pipelines.targets.argo import server
+    from trireme.pipelines.targets.argo import server
 
     server.retry(cluster, name)
     typer.echo(f"{name} is tried again")

@@ -9,13 +9,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from components import yaml_text
-from components.errors import InputError
+from trireme.components import yaml_text
+from trireme.components.errors import InputError
 
 if TYPE_CHECKING:
     from kfp.dsl.graph_component import GraphComponent
 
-    from pipelines.training import Trainings
+    from trireme.pipelines.training import Trainings
 
 PIPELINES = {
     "pytorch-training": "Train with PyTorch on one or many processes",
@@ -208,7 +208,7 @@ def load(name: str) -> Pipeline:
     if name not in PIPELINES:
         raise InputError(f"there is no pipeline {name!r}; there are {', '.join(PIPELINES)}")
     identifier = name.replace("-", "_")
-    module = importlib.import_module(f"pipelines.{identifier}")
+    module = importlib.import_module(f"trireme.pipelines.{identifier}")
     return Pipeline(name, getattr(module, identifier), module.check, module.trainings)
 
 

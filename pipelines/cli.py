@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from components import extras
-from components.errors import InputError, TriremeError
-from components.say import say
-from pipelines import (
+from trireme.components import extras
+from trireme.components.errors import InputError, TriremeError
+from trireme.components.say import say
+from trireme.pipelines import (
     argo_cli,
     dataset_cli,
     deploy_cli,
@@ -25,7 +25,7 @@ from pipelines import (
     serve_cli,
     upload_cli,
 )
-from pipelines.target_options import (
+from trireme.pipelines.target_options import (
     SERVICE_ACCOUNT,
     CaFile,
     Context,
@@ -37,12 +37,12 @@ from pipelines.target_options import (
     TokenFile,
     check_target,
 )
-from pipelines.upload_cli import CacheClaim, DatasetClaim, Images, Parallelism
+from trireme.pipelines.upload_cli import CacheClaim, DatasetClaim, Images, Parallelism
 
 if TYPE_CHECKING:
-    from pipelines.catalog import Pipeline
-    from pipelines.console import Console
-    from pipelines.targets.local import Result
+    from trireme.pipelines.catalog import Pipeline
+    from trireme.pipelines.console import Console
+    from trireme.pipelines.targets.local import Result
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -130,23 +130,23 @@ def run(
         typer.echo(_parameters_help(pipeline) if pipeline else context.get_help())
         raise typer.Exit
     if pipeline is None:
-        from pipelines.catalog import PIPELINES
+        from trireme.pipelines.catalog import PIPELINES
 
         raise InputError(f"PIPELINE: name one of {', '.join(PIPELINES)}")
 
     check_target(context, target)
 
-    from pipelines.console import Console
+    from trireme.pipelines.console import Console
 
     console = Console(sys.stdout, verbose)
     with console.waiting(f"loading {pipeline}"):  # kfp, for the most part
-        from pipelines import catalog
+        from trireme.pipelines import catalog
 
         chosen = catalog.load(pipeline)
     if target != "local":
-        from pipelines.compiling import ir
-        from pipelines.compiling.images import pinned, read
-        from pipelines.compiling.loops import limited
+        from trireme.pipelines.compiling import ir
+        from trireme.pipelines.compiling.images import pinned, read
+        from trireme.pipelines.compiling.loops import limited
 
         chosen = limited(pinned(chosen, read(images)), parallelism)
         claims = ir.mounts(dataset_claim or [], cache_claim)
@@ -159,7 +159,7 @@ def run(
             )
         )
     if target == "kfp":
-        from pipelines import run_kubeflow
+        from trireme.pipelines import run_kubeflow
 
         place = Place(endpoint, token_file, ca_file, namespace, kube_context)
         raise typer.Exit(
@@ -167,7 +167,7 @@ def run(
         )
     arguments = chosen.arguments(param or [], params)
 
-    from pipelines.targets import local
+    from trireme.pipelines.targets import local
 
     result = local.run(chosen, arguments, console)
     _show(result, console)
@@ -177,7 +177,7 @@ def run(
 @app.command(name="pipelines")
 def list_pipelines() -> None:
     """List the pipelines there are."""
-    from pipelines.catalog import PIPELINES
+    from trireme.pipelines.catalog import PIPELINES
 
     for name, description in PIPELINES.items():
         typer.echo(f"{name}  {description}")
@@ -190,9 +190,9 @@ def ui(
     ] = None,
 ) -> None:
     """Open MLflow's UI on the runs recorded here."""
-    from components.deployment.serving import check_port
-    from components.home import home
-    from components.tracking.store import TRAINING, UI_PORT, default_uri, must_work, public
+    from trireme.components.deployment.serving import check_port
+    from trireme.components.home import home
+    from trireme.components.tracking.store import TRAINING, UI_PORT, default_uri, must_work, public
 
     uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(home())
     if uri.startswith(("http://", "https://")):
@@ -217,7 +217,7 @@ def ui(
 
 
 def _parameters_help(name: str) -> str:
-    from pipelines import catalog
+    from trireme.pipelines import catalog
 
     pipeline = catalog.load(name)
     lines = [f"Usage: trireme run {name} [-p NAME=VALUE]... [--params FILE] [--verbose]", ""]
@@ -235,7 +235,7 @@ def _description(pipeline: "Pipeline") -> str:
 
 def _show(result: "Result", console: "Console") -> None:
     """Prints how a run ended and where its things are."""
-    from components.cost.table import in_words
+    from trireme.components.cost.table import in_words
 
     said: dict[str, Any] = {}
     for record in (record for records in result.steps.values() for record in records):
@@ -243,7 +243,7 @@ def _show(result: "Result", console: "Console") -> None:
     facts = {}
     for name, value in said.items():
         if name.startswith("held_out_"):
-            from components.evaluation.figures import words
+            from trireme.components.evaluation.figures import words
 
             figure = words(name.removeprefix("held_out_"))
             digits = ".4f" if figure == "accuracy" else ".4g"
@@ -291,12 +291,8 @@ def main() -> None:
             app()
     except TriremeError as error:
         if error.detail:
-            from pipelines.console import plain
+            from trireme.pipelines.console import plain
 
             say(plain(error.detail))
         say(f"error: {error}")
         sys.exit(error.exit_status)
-
-
-if __name__ == "__main__":
-    main()

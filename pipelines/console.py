@@ -16,7 +16,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from pipelines.engine_lines import KfpLines
+from trireme.pipelines.engine_lines import KfpLines
 
 REFRESH = 4  # times a second
 BAR = 20  # characters of a progress bar

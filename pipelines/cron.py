@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from cronsim import CronSim, CronSimError
 
-from components.errors import InputError
+from trireme.components.errors import InputError
 
 LONGEST_WAIT = timedelta(days=5 * 365)  # for which the engines of cron look for the next time
 DAYS_LOOKED_AT = 60

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from components.errors import InputError
+from trireme.components.errors import InputError
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Datasets on a cluster.")
 
@@ -28,9 +28,9 @@ def volume(
     """Print the PersistentVolume and the claim that make it pvc://NAME, for kubectl apply."""
     import yaml
 
-    from components.dataset import volumes
-    from components.dataset.description import of_fields
-    from components.dataset.uri import CLAIM
+    from trireme.components.dataset import volumes
+    from trireme.components.dataset.description import of_fields
+    from trireme.components.dataset.uri import CLAIM
 
     for option, text in (("--name", name), ("--namespace", namespace)):
         if not CLAIM.fullmatch(text):

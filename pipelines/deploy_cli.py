@@ -4,13 +4,13 @@ from typing import Annotated
 
 import typer
 
-from components.deployment.kinds import check_kind
-from components.errors import InputError
-from components.images import PYTORCH
-from components.say import say
-from pipelines.job_cli import Context, Namespace
+from trireme.components.deployment.kinds import check_kind
+from trireme.components.errors import InputError
+from trireme.components.images import PYTORCH
+from trireme.components.say import say
+from trireme.pipelines.job_cli import Context, Namespace
 
-TIMEOUT = 600  # seconds, as in components.deployment.model, which takes long to load
+TIMEOUT = 600  # seconds, as in trireme.components.deployment.model, which takes long to load
 
 
 def deploy(
@@ -35,8 +35,12 @@ def deploy(
     context: Context = "",
 ) -> None:
     """Deploy a registered model to a cluster, and put back what was there if it does not work."""
-    from components.deployment import model as deployed
-    from components.training.cluster.connection import PATIENCE, PATIENCE_OF_A_PERSON, Cluster
+    from trireme.components.deployment import model as deployed
+    from trireme.components.training.cluster.connection import (
+        PATIENCE,
+        PATIENCE_OF_A_PERSON,
+        Cluster,
+    )
 
     check_kind("--as", kind)
     if kind == "kserve" and image != PYTORCH:

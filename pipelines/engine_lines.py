@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from components.training.lines import Lines
+from trireme.components.training.lines import Lines
 
 _ARGO = re.compile(r"time=\S+ level=(?:DEBUG|INFO) msg=.* argo=true(?: |$)", re.I)
 """What argoexec, which starts a step's program, says of its own work, from v3.6 to v4.1:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from components.errors import InputError, JobFailed, TriremeError
-from components.say import say
-from pipelines.tables import age, table
+from trireme.components.errors import InputError, JobFailed, TriremeError
+from trireme.components.say import say
+from trireme.pipelines.tables import age, table
 
 if TYPE_CHECKING:
-    from components.training.cluster.connection import Cluster
-    from components.training.description.job import TrainingJob
-    from components.training.lines import Lines
+    from trireme.components.training.cluster.connection import Cluster
+    from trireme.components.training.description.job import TrainingJob
+    from trireme.components.training.lines import Lines
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -114,13 +114,13 @@ def submit(
         _run_here(job, isolated, dry_run)
         return
 
-    from components.training.cluster import checks, launcher, preflight, reasons, submission
-    from components.training.cluster.following import Limits
-    from components.training.cluster.operators import operator_of
-    from components.training.cluster.status import State, status_of
-    from components.training.manifests import render, to_yaml
-    from components.training.manifests.notes import notes
-    from components.training.manifests.references import references
+    from trireme.components.training.cluster import checks, launcher, preflight, reasons, submission
+    from trireme.components.training.cluster.following import Limits
+    from trireme.components.training.cluster.operators import operator_of
+    from trireme.components.training.cluster.status import State, status_of
+    from trireme.components.training.manifests import render, to_yaml
+    from trireme.components.training.manifests.notes import notes
+    from trireme.components.training.manifests.references import references
 
     cluster = connect(namespace, context, stays=wait)
     manifest = render(_at_one_commit(job), operator_of(cluster, job))
@@ -149,7 +149,7 @@ def submit(
 @app.command()
 def render(file: File = None, operator: Operator = "") -> None:
     """Show the manifest of a job, for kubectl or a repository; no cluster is asked."""
-    from components.training import manifests
+    from trireme.components.training import manifests
 
     job = described(file, operator=operator)
     manifest = manifests.render(job, manifests.without_a_cluster(job))
@@ -159,7 +159,7 @@ def render(file: File = None, operator: Operator = "") -> None:
 @app.command()
 def schema() -> None:
     """Show the JSON schema of a job's YAML, with which editors complete it."""
-    from components.training.description.job import TrainingJob
+    from trireme.components.training.description.job import TrainingJob
 
     typer.echo(json.dumps(TrainingJob.model_json_schema(), indent=2))
 
@@ -169,7 +169,7 @@ def list_jobs(local: Local = False, namespace: Namespace = "", context: Context 
     """List the jobs there are."""
     if local:
         _refuse_a_place(namespace, context)
-        from components.training.local import jobs
+        from trireme.components.training.local import jobs
 
         here = jobs.all_jobs(_home())
         table(
@@ -180,8 +180,8 @@ def list_jobs(local: Local = False, namespace: Namespace = "", context: Context 
             ],
         )
         return
-    from components.training.cluster import jobs as there
-    from components.training.cluster import preflight
+    from trireme.components.training.cluster import jobs as there
+    from trireme.components.training.cluster import preflight
 
     cluster = connect(namespace, context)
     rows = there.list_jobs(cluster)
@@ -211,7 +211,7 @@ def status(
     """Show a job, its replicas, and why they are as they are."""
     if local:
         _refuse_a_place(namespace, context)
-        from components.training.local import jobs
+        from trireme.components.training.local import jobs
 
         job = jobs.find(_home(), name)
         typer.echo(f"{job.kind} {job.name}: {job.state}, {job.seconds:.0f} s")
@@ -220,7 +220,7 @@ def status(
         typer.echo(f"replicas: {', '.join(job.replicas) or 'none yet'}")
         typer.echo(str(job.directory))
         return
-    from components.training.cluster import jobs as there
+    from trireme.components.training.cluster import jobs as there
 
     details = there.status(connect(namespace, context), name)
     row = details.row
@@ -260,12 +260,12 @@ def logs(
     lines = _lines(needs_reader=True)
     if local:
         _refuse_a_place(namespace, context)
-        from components.training.local import jobs
+        from trireme.components.training.local import jobs
 
         with suppress(BrokenPipeError):
             jobs.logs(_home(), name, follow, replica, lines)
         return
-    from components.training.cluster import jobs as there
+    from trireme.components.training.cluster import jobs as there
 
     cluster = connect(namespace, context, stays=follow)
     there.logs(cluster, name, follow=follow, replica=replica, on_line=lines)
@@ -278,11 +278,11 @@ def cancel(
     """End a job; its record stays."""
     if local:
         _refuse_a_place(namespace, context)
-        from components.training.local import jobs
+        from trireme.components.training.local import jobs
 
         jobs.cancel(_home(), name)
     else:
-        from components.training.cluster import jobs as there
+        from trireme.components.training.cluster import jobs as there
 
         there.cancel(connect(namespace, context), name)
     typer.echo(f"{name} cancelled")
@@ -295,11 +295,11 @@ def delete(
     """Remove a job and all that is left of it; end it if it runs."""
     if local:
         _refuse_a_place(namespace, context)
-        from components.training.local import jobs
+        from trireme.components.training.local import jobs
 
         jobs.delete(_home(), name)
     else:
-        from components.training.cluster import jobs as there
+        from trireme.components.training.cluster import jobs as there
 
         there.delete(connect(namespace, context), name)
     typer.echo(f"{name} deleted")
@@ -315,7 +315,7 @@ def described(file: Path | None, **flags: Any) -> "TrainingJob":
     Raises:
         InputError: The file cannot be read, or a field is wrong.
     """
-    from components.training.description.job import TrainingJob
+    from trireme.components.training.description.job import TrainingJob
 
     given = {field: value for field, value in flags.items() if value not in (None, "", [], {})}
     text = _read(file) if file else ""
@@ -327,7 +327,7 @@ def described(file: Path | None, **flags: Any) -> "TrainingJob":
 
 
 def _read(file: Path) -> str:
-    from components import yaml_text
+    from trireme.components import yaml_text
 
     if file.suffix == ".py":
         raise InputError(f"{file}: is no description of a job; give it with --entrypoint")
@@ -362,8 +362,8 @@ def _refuse_a_place(namespace: str, context: str) -> None:
 
 def _at_one_commit(job: "TrainingJob") -> "TrainingJob":
     """Returns a job whose replicas all check out the same commit, whatever its branch does."""
-    from components.checkout import credentials, git
-    from components.secrets import read
+    from trireme.components.checkout import credentials, git
+    from trireme.components.secrets import read
 
     if not job.code:
         return job
@@ -379,8 +379,8 @@ def _at_one_commit(job: "TrainingJob") -> "TrainingJob":
 
 
 def _run_here(job: "TrainingJob", isolated: bool, dry_run: bool) -> None:
-    from components.training.local import jobs
-    from components.training.manifests import to_yaml
+    from trireme.components.training.local import jobs
+    from trireme.components.training.manifests import to_yaml
 
     manifest = jobs.check(_home(), job)
     if dry_run:
@@ -397,7 +397,7 @@ def _run_here(job: "TrainingJob", isolated: bool, dry_run: bool) -> None:
 
 
 def _home() -> Path:
-    from components.home import home
+    from trireme.components.home import home
 
     return home() / "jobs"
 
@@ -413,7 +413,11 @@ def connect(namespace: str, context: str, stays: bool = False) -> "Cluster":
     Raises:
         InputError: There is no cluster.
     """
-    from components.training.cluster.connection import PATIENCE, PATIENCE_OF_A_PERSON, Cluster
+    from trireme.components.training.cluster.connection import (
+        PATIENCE,
+        PATIENCE_OF_A_PERSON,
+        Cluster,
+    )
 
     return Cluster(
         namespace,
@@ -425,7 +429,7 @@ def connect(namespace: str, context: str, stays: bool = False) -> "Cluster":
 
 
 def _lines(needs_reader: bool = False) -> "Lines":
-    from components.training.lines import Lines
-    from pipelines.console import plain
+    from trireme.components.training.lines import Lines
+    from trireme.pipelines.console import plain
 
     return Lines(plain, needs_reader=needs_reader)

@@ -6,28 +6,28 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from components import secrets
-from components.cost import prices, table
-from components.cost.bill import Bill
-from components.cost.prices import Prices
-from components.dataset.volumes import CACHE
-from components.deployment import looks
-from components.errors import InputError
-from components.tracking.environment import SECRET
-from components.training.cluster import checks, preflight
-from components.training.cluster.checks import Finding, check_all
-from components.training.cluster.connection import Cluster
-from components.training.cluster.operators import operator_of
-from components.training.cluster.preflight import Right
-from components.training.cluster.refusals import NotFound
-from components.training.cluster.resources import CONFIG_MAPS, PODS
-from components.training.description.job import TrainingJob
-from components.training.manifests import render, without_a_cluster
-from components.training.manifests.references import Needed, references
-from components.training.manifests.roles import requests, roles
-from pipelines import training
-from pipelines.catalog import Pipeline
-from pipelines.targets.steps import images
+from trireme.components import secrets
+from trireme.components.cost import prices, table
+from trireme.components.cost.bill import Bill
+from trireme.components.cost.prices import Prices
+from trireme.components.dataset.volumes import CACHE
+from trireme.components.deployment import looks
+from trireme.components.errors import InputError
+from trireme.components.tracking.environment import SECRET
+from trireme.components.training.cluster import checks, preflight
+from trireme.components.training.cluster.checks import Finding, check_all
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.operators import operator_of
+from trireme.components.training.cluster.preflight import Right
+from trireme.components.training.cluster.refusals import NotFound
+from trireme.components.training.cluster.resources import CONFIG_MAPS, PODS
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.manifests import render, without_a_cluster
+from trireme.components.training.manifests.references import Needed, references
+from trireme.components.training.manifests.roles import requests, roles
+from trireme.pipelines import training
+from trireme.pipelines.catalog import Pipeline
+from trireme.pipelines.targets.steps import images
 
 RECORDED = (
     f"by Kubeflow's MLflow plugin where it is on; else with MLFLOW_TRACKING_URI of the Secret "

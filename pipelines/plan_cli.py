@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipelines import job_cli
-from pipelines.tables import table
-from pipelines.target_options import (
+from trireme.pipelines import job_cli
+from trireme.pipelines.tables import table
+from trireme.pipelines.target_options import (
     EDITOR,
     RUNNER,
     SERVICE_ACCOUNT,
@@ -24,14 +24,14 @@ from pipelines.target_options import (
     Target,
     check_target,
 )
-from pipelines.targets.kubeflow import KUBEFLOW
-from pipelines.upload_cli import CacheClaim, DatasetClaim
+from trireme.pipelines.targets.kubeflow import KUBEFLOW
+from trireme.pipelines.upload_cli import CacheClaim, DatasetClaim
 
 if TYPE_CHECKING:
-    from components.cost.prices import Prices
-    from components.training.cluster.checks import Finding
-    from components.training.cluster.connection import Cluster
-    from pipelines.plan import Plan, Pods
+    from trireme.components.cost.prices import Prices
+    from trireme.components.training.cluster.checks import Finding
+    from trireme.components.training.cluster.connection import Cluster
+    from trireme.pipelines.plan import Plan, Pods
 
 NoCheck = Annotated[bool, typer.Option("--no-check", help="Ask no cluster.")]
 
@@ -57,11 +57,11 @@ def plan(
     """Show what a run would make, request and cost, and check that it can; make nothing."""
     check_target(context, target)
 
-    from components.training.cluster import preflight
-    from components.training.manifests.references import Needed
-    from pipelines import catalog
-    from pipelines import plan as planning
-    from pipelines.compiling import ir
+    from trireme.components.training.cluster import preflight
+    from trireme.components.training.manifests.references import Needed
+    from trireme.pipelines import catalog
+    from trireme.pipelines import plan as planning
+    from trireme.pipelines.compiling import ir
 
     chosen = catalog.load(pipeline)
     claims = ir.mounts(dataset_claim or [], cache_claim)
@@ -73,7 +73,7 @@ def plan(
         arguments["budget"] = 0.0  # what it is enough for is not to be told without prices
     if target == "local":
         planned = planning.of_pipeline(chosen, arguments, claims, known)
-        from pipelines.targets.kfp_local import AT_ONCE
+        from trireme.pipelines.targets.kfp_local import AT_ONCE
 
         typer.echo(f"{pipeline} on this machine\n")
         _show_job(replace(planned, at_once=min(planned.at_once, AT_ONCE)))
@@ -88,8 +88,8 @@ def plan(
         account = Needed("ServiceAccount", service_account)
         planned = replace(planned, needed=[account, *planned.needed])
     else:
-        from pipelines.targets.argo import planning as argo_planning
-        from pipelines.targets.argo.compiling import compiled
+        from trireme.pipelines.targets.argo import planning as argo_planning
+        from trireme.pipelines.targets.argo.compiling import compiled
 
         planned = argo_planning.on_argo(planned, service_account)
         if cluster:
@@ -119,10 +119,10 @@ def plan_job(
     context: job_cli.Context = "",
 ) -> None:
     """Show what a job would make, request and cost, and check that it can; make nothing."""
-    from components.training.cluster import preflight
-    from components.training.manifests import render
-    from components.training.manifests.notes import notes
-    from pipelines import plan as planning
+    from trireme.components.training.cluster import preflight
+    from trireme.components.training.manifests import render
+    from trireme.components.training.manifests.notes import notes
+    from trireme.pipelines import plan as planning
 
     job = job_cli.described(file, operator=operator)
     cluster = _cluster_at_hand(namespace, context, no_check)
@@ -138,7 +138,7 @@ def plan_job(
 
 
 def _cluster_at_hand(namespace: str, context: str, no_check: bool) -> "Cluster | None":
-    from components.training.cluster import credentials
+    from trireme.components.training.cluster import credentials
 
     if no_check or not (context or credentials.are_there()):
         return None
@@ -147,9 +147,9 @@ def _cluster_at_hand(namespace: str, context: str, no_check: bool) -> "Cluster |
 
 def _prices(cluster: "Cluster | None") -> "tuple[Prices | None, bool]":
     """Returns the price table, if there is one, and whether it is known which there is."""
-    from components.cost import prices
-    from components.training.cluster.refusals import Forbidden
-    from pipelines import plan as planning
+    from trireme.components.cost import prices
+    from trireme.components.training.cluster.refusals import Forbidden
+    from trireme.pipelines import plan as planning
 
     if cluster:
         with suppress(Forbidden):
@@ -190,7 +190,7 @@ def _cost(planned: "Plan") -> dict[str, str]:
 
 
 def _row(pods: "Pods", known: "Prices | None") -> list[Any]:
-    from components.training.manifests.roles import shown
+    from trireme.components.training.manifests.roles import shown
 
     others = {name: n for name, n in pods.requests.items() if name not in ("cpu", "memory")}
     return [
@@ -233,6 +233,6 @@ def _check(
 
 
 def _facts(facts: dict[str, str]) -> None:
-    from pipelines.console import Console
+    from trireme.pipelines.console import Console
 
     Console(sys.stdout).facts(facts)

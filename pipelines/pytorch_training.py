@@ -4,8 +4,8 @@ from functools import partial
 
 from kfp import dsl
 
-from components.secrets import DEFAULTS
-from pipelines import training
+from trireme.components.secrets import DEFAULTS
+from trireme.pipelines import training
 
 check = partial(training.check, "pytorch")
 trainings = partial(training.trainings, "pytorch")

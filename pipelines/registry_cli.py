@@ -11,7 +11,7 @@ def promote(
     model: Model, version: Annotated[str, typer.Argument(metavar="VERSION", help="As in 3.")]
 ) -> None:
     """Make a version of a registered model its champion."""
-    from components.tracking import registry, store
+    from trireme.components.tracking import registry, store
 
     store.use()
     before = registry.promote(model, version)
@@ -21,7 +21,7 @@ def promote(
 
 def rollback(model: Model) -> None:
     """Make the version champion again whose place the champion took."""
-    from components.tracking import registry, store
+    from trireme.components.tracking import registry, store
 
     store.use()
     left, now = registry.rollback(model)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from components.errors import StepFailed
-from components.say import say
+from trireme.components.errors import StepFailed
+from trireme.components.say import say
 
 if TYPE_CHECKING:
-    from components.tracking.lineage import Lineage
-    from pipelines.targets.local import Result
+    from trireme.components.tracking.lineage import Lineage
+    from trireme.pipelines.targets.local import Result
 
 SHOWN = 10  # differences between then and now that are told
 ASYNCHRONOUS = (
@@ -27,15 +27,15 @@ def reproduce(
     ] = False,
 ) -> None:
     """Train again as a run did, and compare the models bit by bit."""
-    from components.tracking import lineage as lineages
-    from components.tracking import store
+    from trireme.components.tracking import lineage as lineages
+    from trireme.components.tracking import store
 
     store.use()
     lineage = lineages.read(run)
 
-    from pipelines import reproduction
-    from pipelines.console import Console
-    from pipelines.targets import local
+    from trireme.pipelines import reproduction
+    from trireme.pipelines.console import Console
+    from trireme.pipelines.targets import local
 
     arguments = reproduction.arguments(lineage)
     reproduction.check_data(arguments, lineage)
@@ -72,8 +72,8 @@ def _compared(result: "Result", lineage: "Lineage") -> str:
     Raises:
         StepFailed: They are not the same.
     """
-    from components.tracking import lineage as lineages
-    from components.training.result.same import compare
+    from trireme.components.tracking import lineage as lineages
+    from trireme.components.training.result.same import compare
 
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # else it tells of this CPU's instructions
     original = lineages.bring_model(lineage, result.directory / "original")

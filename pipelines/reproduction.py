@@ -8,14 +8,14 @@ from typing import Any
 
 from kfp import dsl
 
-from components.checkout import builtin
-from components.dataset import staging
-from components.dataset.description import described
-from components.errors import InputError, StepFailed
-from components.tracking.lineage import Lineage
-from components.tracking.sync import PARAMETER_LIMIT
-from pipelines import training
-from pipelines.catalog import Parameter, Pipeline
+from trireme.components.checkout import builtin
+from trireme.components.dataset import staging
+from trireme.components.dataset.description import described
+from trireme.components.errors import InputError, StepFailed
+from trireme.components.tracking.lineage import Lineage
+from trireme.components.tracking.sync import PARAMETER_LIMIT
+from trireme.pipelines import training
+from trireme.pipelines.catalog import Parameter, Pipeline
 
 
 @dsl.pipeline(name="reproduction", pipeline_config=training.CONFIG)

@@ -5,12 +5,12 @@ from typing import Any
 
 from kfp import dsl
 
-from components.deployment.kinds import check_kind
-from components.images import of_framework
-from components.retraining.component import compare
-from components.secrets import DEFAULTS
-from components.training.cluster.connection import Cluster
-from pipelines import training
+from trireme.components.deployment.kinds import check_kind
+from trireme.components.images import of_framework
+from trireme.components.retraining.component import compare
+from trireme.components.secrets import DEFAULTS
+from trireme.components.training.cluster.connection import Cluster
+from trireme.pipelines import training
 
 
 @dsl.pipeline(name="retraining", display_name="Retraining", pipeline_config=training.CONFIG)

@@ -9,16 +9,23 @@ from typing import Any
 
 import typer
 
-from components.errors import TriremeError
-from components.signals import Interrupted, from_a_terminal, handled, interrupt
-from pipelines import upload_cli
-from pipelines.catalog import Pipeline
-from pipelines.console import Console
-from pipelines.target_options import Place
-from pipelines.targets.kubeflow import experiments, following, parameters, results, runs, uploading
-from pipelines.targets.kubeflow.connection import Connection
-from pipelines.targets.kubeflow.reading import ENDED, Run
-from pipelines.targets.steps import Part, ways
+from trireme.components.errors import TriremeError
+from trireme.components.signals import Interrupted, from_a_terminal, handled, interrupt
+from trireme.pipelines import upload_cli
+from trireme.pipelines.catalog import Pipeline
+from trireme.pipelines.console import Console
+from trireme.pipelines.target_options import Place
+from trireme.pipelines.targets.kubeflow import (
+    experiments,
+    following,
+    parameters,
+    results,
+    runs,
+    uploading,
+)
+from trireme.pipelines.targets.kubeflow.connection import Connection
+from trireme.pipelines.targets.kubeflow.reading import ENDED, Run
+from trireme.pipelines.targets.steps import Part, ways
 
 NOT_EXPORTED = "not exported"
 """What the result of a step begins with that keeps a model from being exported."""

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from components.errors import InputError
-from components.tracking import left_open
-from pipelines import argo_cli
-from pipelines.tables import age, table
-from pipelines.target_options import (
+from trireme.components.errors import InputError
+from trireme.components.tracking import left_open
+from trireme.pipelines import argo_cli
+from trireme.pipelines.tables import age, table
+from trireme.pipelines.target_options import (
     CaFile,
     Context,
     Endpoint,
@@ -22,7 +22,7 @@ from pipelines.target_options import (
 )
 
 if TYPE_CHECKING:
-    from components.training.lines import Lines
+    from trireme.components.training.lines import Lines
 
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="Its name; or with kfp its id.")]
 
@@ -41,7 +41,7 @@ def list_runs(
     if target == "argo":
         argo_cli.list_runs(argo_cli.connected(namespace, kube_context))
     elif target == "kfp":
-        from pipelines.targets.kubeflow import runs
+        from trireme.pipelines.targets.kubeflow import runs
 
         place = Place(endpoint, token_file, ca_file, namespace, kube_context)
         found = runs.latest(place.connect())
@@ -54,7 +54,7 @@ def list_runs(
         )
         left_open.end({run.name: run.state for run in found})
     else:
-        from pipelines.targets import local_runs
+        from trireme.pipelines.targets import local_runs
 
         here = local_runs.latest()
         table(
@@ -77,7 +77,7 @@ def status(
 ) -> None:
     """Show a run and its steps."""
     check_target(context, target)
-    from pipelines.console import Console
+    from trireme.pipelines.console import Console
 
     console = Console(sys.stdout)
     if target == "argo":
@@ -85,7 +85,7 @@ def status(
         return
     head = ["STEP", "STATE", "SECONDS", "RESULT"]
     if target == "kfp":
-        from pipelines.targets.kubeflow import reading, results, runs
+        from trireme.pipelines.targets.kubeflow import reading, results, runs
 
         connection = Place(endpoint, token_file, ca_file, namespace, kube_context).connect()
         there = runs.find(connection, run)
@@ -101,7 +101,7 @@ def status(
         facts = {"Id": there.id, "Page": there.page}
         left_open.end({there.name: there.state})
     else:
-        from pipelines.targets import local_runs
+        from trireme.pipelines.targets import local_runs
 
         here = local_runs.find(run)
         console.print(f"{here.name}: {here.state}, {here.seconds:.0f} s", "bold")
@@ -129,9 +129,9 @@ def logs(
 ) -> None:
     """Show what the steps of a run have printed, each line with its step."""
     check_target(context, target)
-    from components.signals import Interrupted, from_a_terminal, handled, interrupt
-    from pipelines.console import plain
-    from pipelines.engine_lines import StepLines
+    from trireme.components.signals import Interrupted, from_a_terminal, handled, interrupt
+    from trireme.pipelines.console import plain
+    from trireme.pipelines.engine_lines import StepLines
 
     lines = StepLines(plain, needs_reader=True)
     try:
@@ -143,7 +143,7 @@ def logs(
                 place = Place(endpoint, token_file, ca_file, namespace, kube_context)
                 _logs_there(place, run, step, lines, follow=follow)
             else:
-                from pipelines.targets import local_runs
+                from trireme.pipelines.targets import local_runs
 
                 local_runs.logs(run, step, lines, follow=follow)
     except Interrupted as interruption:  # the run goes on
@@ -166,14 +166,14 @@ def cancel(
         argo_cli.cancel(argo_cli.connected(namespace, kube_context), run)
         return
     if target == "kfp":
-        from pipelines.targets.kubeflow import runs
+        from trireme.pipelines.targets.kubeflow import runs
 
         connection = Place(endpoint, token_file, ca_file, namespace, kube_context).connect()
         there = runs.find(connection, run)
         runs.cancel(connection, there)
         typer.echo(f"{there.name} is being cancelled")
         return
-    from pipelines.targets import local_runs
+    from trireme.pipelines.targets import local_runs
 
     local_runs.cancel(run)
     typer.echo(f"{run} cancelled")
@@ -198,7 +198,7 @@ def retry(
         raise InputError(
             "retry goes with --target kfp or argo; here 'trireme run' runs it from its start"
         )
-    from pipelines.targets.kubeflow import retrying, runs
+    from trireme.pipelines.targets.kubeflow import retrying, runs
 
     connection = Place(endpoint, token_file, ca_file, namespace, kube_context).connect()
     there = runs.find(connection, run)
@@ -209,12 +209,12 @@ def retry(
 
 
 def _logs_there(place: Place, name: str, step: str, lines: "Lines", *, follow: bool) -> None:
-    from components.training.cluster.connection import (
+    from trireme.components.training.cluster.connection import (
         PATIENCE,
         PATIENCE_OF_A_PERSON,
         Cluster,
     )
-    from pipelines.targets.kubeflow import logs, runs
+    from trireme.pipelines.targets.kubeflow import logs, runs
 
     connection = place.connect(stays=follow)
     run = runs.find(connection, name)

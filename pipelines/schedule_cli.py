@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from components.errors import InputError
-from pipelines import argo_cli
-from pipelines.target_options import (
+from trireme.components.errors import InputError
+from trireme.pipelines import argo_cli
+from trireme.pipelines.target_options import (
     SERVICE_ACCOUNT,
     THERE,
     CaFile,
@@ -22,17 +22,17 @@ from pipelines.target_options import (
     TokenFile,
     check_target,
 )
-from pipelines.upload_cli import CacheClaim, DatasetClaim, Images
+from trireme.pipelines.upload_cli import CacheClaim, DatasetClaim, Images
 
 if TYPE_CHECKING:
-    from pipelines.schedule_plans import Keeper
+    from trireme.pipelines.schedule_plans import Keeper
 
 
 class _Group(TyperGroup):
     """A group in which the name of a pipeline stands for ``set`` with it."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        from pipelines.catalog import PIPELINES
+        from trireme.pipelines.catalog import PIPELINES
 
         if args[0] in PIPELINES:
             args = ["set", *args]
@@ -73,8 +73,8 @@ def apply(
     """Make, change or leave alone the schedules that a file describes."""
     place = Place(endpoint, token_file, ca_file, namespace, context)
     keeper = _keeper(command, target, place, kubeflow_time_zone, service_account)
-    from pipelines import schedule_console
-    from pipelines.schedules import Schedule
+    from trireme.pipelines import schedule_console
+    from trireme.pipelines.schedules import Schedule
 
     schedule_console.apply(keeper, Schedule.read_file(file), images, dry_run=dry_run)
 
@@ -124,8 +124,8 @@ def set_schedule(
     """Make, change or leave alone one schedule."""
     place = Place(endpoint, token_file, ca_file, namespace, context)
     keeper = _keeper(command, target, place, kubeflow_time_zone, service_account)
-    from pipelines import catalog, schedule_console
-    from pipelines.schedules import Schedule
+    from trireme.pipelines import catalog, schedule_console
+    from trireme.pipelines.schedules import Schedule
 
     described: dict[str, Any] = {
         "name": name or pipeline,
@@ -158,7 +158,7 @@ def list_schedules(
 ) -> None:
     """List the schedules that Trireme has made."""
     keeper = _keeper(command, target, Place(endpoint, token_file, ca_file, namespace, context))
-    from pipelines import schedule_console
+    from trireme.pipelines import schedule_console
 
     schedule_console.list_all(keeper)
 
@@ -176,7 +176,7 @@ def show(
 ) -> None:
     """Show a schedule, with the next times it runs."""
     keeper = _keeper(command, target, Place(endpoint, token_file, ca_file, namespace, context))
-    from pipelines import schedule_console
+    from trireme.pipelines import schedule_console
 
     schedule_console.show(keeper, name)
 
@@ -242,9 +242,9 @@ def _keeper(
     """Returns what keeps the schedules of a target."""
     check_target(command, target, THERE)
     if target == "argo":
-        from pipelines.targets.argo.schedules import ArgoSchedules
+        from trireme.pipelines.targets.argo.schedules import ArgoSchedules
 
         return ArgoSchedules(argo_cli.connected(place.namespace, place.context), service_account)
-    from pipelines.targets.kubeflow.schedules import KubeflowSchedules
+    from trireme.pipelines.targets.kubeflow.schedules import KubeflowSchedules
 
     return KubeflowSchedules(place.connect, kubeflow_time_zone)

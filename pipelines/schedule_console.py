@@ -4,11 +4,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pipelines.compiling import images
-from pipelines.console import Console
-from pipelines.schedule_plans import Keeper, Plan, shown
-from pipelines.schedules import Schedule
-from pipelines.tables import table
+from trireme.pipelines.compiling import images
+from trireme.pipelines.console import Console
+from trireme.pipelines.schedule_plans import Keeper, Plan, shown
+from trireme.pipelines.schedules import Schedule
+from trireme.pipelines.tables import table
 
 NEXT = 5  # times that are shown
 

@@ -7,11 +7,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from components.errors import InputError
-from pipelines import catalog
-from pipelines.catalog import Pipeline
-from pipelines.compiling import images, ir
-from pipelines.schedules import PINNED, Schedule
+from trireme.components.errors import InputError
+from trireme.pipelines import catalog
+from trireme.pipelines.catalog import Pipeline
+from trireme.pipelines.compiling import images, ir
+from trireme.pipelines.schedules import PINNED, Schedule
 
 
 @dataclass(frozen=True)

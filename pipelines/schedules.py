@@ -8,10 +8,10 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
-from components import yaml_text
-from components.errors import InputError
-from components.part import Part
-from pipelines import cron
+from trireme.components import yaml_text
+from trireme.components.errors import InputError
+from trireme.components.part import Part
+from trireme.pipelines import cron
 
 PINNED, LATEST = "pinned", "latest"
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from components.errors import InputError
-from components.images import PYTORCH
-from components.signals import from_a_terminal, handled
+from trireme.components.errors import InputError
+from trireme.components.images import PYTORCH
+from trireme.components.signals import from_a_terminal, handled
 
 if TYPE_CHECKING:
-    from components.deployment.registered import Brought
-    from components.deployment.serving import Server
+    from trireme.components.deployment.registered import Brought
+    from trireme.components.deployment.serving import Server
 
 SHOWN = 1000  # characters of a request or an answer that are shown; more goes to a file, or is cut
 
@@ -57,8 +57,8 @@ def serve(
         _render(model, render, image)
         return
     with handled(_end, from_a_terminal()):
-        from components.deployment import registered, serving
-        from components.training.local.ports import Ports
+        from trireme.components.deployment import registered, serving
+        from trireme.components.training.local.ports import Ports
 
         with (
             closing(Ports()) as ports,
@@ -75,9 +75,9 @@ def serve(
 
 
 def _render(text: str, kind: str, image: str) -> None:
-    from components.deployment import manifests, registered
-    from components.tracking import store
-    from components.training.manifests import to_yaml
+    from trireme.components.deployment import manifests, registered
+    from trireme.components.tracking import store
+    from trireme.components.training.manifests import to_yaml
 
     if kind not in ("kserve", "deployment"):
         raise InputError(f"--render {kind!r}: must be kserve or deployment")
@@ -93,7 +93,7 @@ def _render(text: str, kind: str, image: str) -> None:
 
 
 def _serve(brought: "Brought", port: int, verbose: bool) -> None:
-    from components.deployment import samples, serving
+    from trireme.components.deployment import samples, serving
 
     request = samples.request(brought)
     with serving.started(brought.files, port, _shown(verbose)) as server:
@@ -106,7 +106,7 @@ def _serve(brought: "Brought", port: int, verbose: bool) -> None:
 
 
 def _check(brought: "Brought", port: int, verbose: bool) -> None:
-    from components.deployment import checking, samples, serving
+    from trireme.components.deployment import checking, samples, serving
 
     pairs = checking.expected(brought)
     with serving.started(brought.files, port, _shown(verbose)) as server:

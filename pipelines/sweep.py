@@ -5,11 +5,11 @@ from typing import Any
 
 from kfp import dsl
 
-from components.images import OF_REPLICAS, of_framework
-from components.secrets import DEFAULTS
-from components.sweep import component as steps
-from components.sweep import sets
-from pipelines import training
+from trireme.components.images import OF_REPLICAS, of_framework
+from trireme.components.secrets import DEFAULTS
+from trireme.components.sweep import component as steps
+from trireme.components.sweep import sets
+from trireme.pipelines import training
 
 AT_ONCE = 4
 """Trainings that run at the same time; kfp takes no parameter for it. Here it is two at most."""

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from components.errors import InputError
-from components.say import say
+from trireme.components.errors import InputError
+from trireme.components.say import say
 
 if TYPE_CHECKING:
-    from pipelines.targets.kubeflow.connection import Connection
+    from trireme.pipelines.targets.kubeflow.connection import Connection
 
 TARGETS = ("local", "kfp", "argo")
 THERE = ("kfp", "argo")
@@ -95,8 +95,8 @@ class Place:
 
     def connect(self, *, stays: bool = False) -> "Connection":
         """Connects, for a command that asks something, or that stays until a run ends."""
-        from pipelines.targets.kubeflow.client import Server
-        from pipelines.targets.kubeflow.connection import PATIENCE, Connection
+        from trireme.pipelines.targets.kubeflow.client import Server
+        from trireme.pipelines.targets.kubeflow.connection import PATIENCE, Connection
 
         connection = Connection(
             Server(

@@ -7,27 +7,27 @@ from typing import Any, NamedTuple
 
 from kfp import dsl, kubernetes
 
-from components import secrets
-from components.checkout import builtin, git, url
-from components.checkout.component import checkout
-from components.cost import bill, table
-from components.dataset import description, mounted
-from components.dataset.component import dataset
-from components.dataset.sources import source_of
-from components.deployment.component import deploy
-from components.evaluation import asked
-from components.evaluation.component import evaluate
-from components.export.component import export
-from components.finish.component import finish
-from components.images import OF_REPLICAS, PYTORCH, TENSORFLOW
-from components.tracking import on_kubeflow, pipeline_run, registry
-from components.tracking.environment import SECRET
-from components.training import launch
-from components.training.component import train
-from components.training.description.job import TrainingJob
-from components.training.local import installed
-from components.training.manifests import render
-from components.training.result import naming
+from trireme.components import secrets
+from trireme.components.checkout import builtin, git, url
+from trireme.components.checkout.component import checkout
+from trireme.components.cost import bill, table
+from trireme.components.dataset import description, mounted
+from trireme.components.dataset.component import dataset
+from trireme.components.dataset.sources import source_of
+from trireme.components.deployment.component import deploy
+from trireme.components.evaluation import asked
+from trireme.components.evaluation.component import evaluate
+from trireme.components.export.component import export
+from trireme.components.finish.component import finish
+from trireme.components.images import OF_REPLICAS, PYTORCH, TENSORFLOW
+from trireme.components.tracking import on_kubeflow, pipeline_run, registry
+from trireme.components.tracking.environment import SECRET
+from trireme.components.training import launch
+from trireme.components.training.component import train
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.local import installed
+from trireme.components.training.manifests import render
+from trireme.components.training.result import naming
 
 CONFIG = dsl.PipelineConfig(
     workspace=dsl.WorkspaceConfig(

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipelines import argo_cli
-from pipelines.target_options import (
+from trireme.pipelines import argo_cli
+from trireme.pipelines.target_options import (
     SERVICE_ACCOUNT,
     THERE,
     CaFile,
@@ -22,8 +22,8 @@ from pipelines.target_options import (
 )
 
 if TYPE_CHECKING:
-    from pipelines.console import Console
-    from pipelines.targets.kubeflow.uploading import Version
+    from trireme.pipelines.console import Console
+    from trireme.pipelines.targets.kubeflow.uploading import Version
 
 DatasetClaim = Annotated[
     list[str] | None,
@@ -61,10 +61,10 @@ def compile(
 ) -> None:
     """Write pipelines as YAML for Kubeflow Pipelines or Argo, to review, commit and upload."""
     check_target(command, target, THERE)
-    from pipelines import catalog
-    from pipelines.compiling import ir
-    from pipelines.compiling.images import pinned, read
-    from pipelines.compiling.loops import limited
+    from trireme.pipelines import catalog
+    from trireme.pipelines.compiling import ir
+    from trireme.pipelines.compiling.images import pinned, read
+    from trireme.pipelines.compiling.loops import limited
 
     claims, pins = ir.mounts(dataset_claim or [], cache_claim), read(images)
     named = (catalog.load(name) for name in pipelines or catalog.PIPELINES)
@@ -95,12 +95,12 @@ def upload(
 ) -> None:
     """Upload pipelines to Kubeflow or Argo, each if it has changed."""
     check_target(command, target, THERE)
-    from pipelines import catalog
-    from pipelines.compiling import ir
-    from pipelines.compiling.images import pinned, read
-    from pipelines.compiling.loops import limited
-    from pipelines.console import Console
-    from pipelines.targets.kubeflow import uploading
+    from trireme.pipelines import catalog
+    from trireme.pipelines.compiling import ir
+    from trireme.pipelines.compiling.images import pinned, read
+    from trireme.pipelines.compiling.loops import limited
+    from trireme.pipelines.console import Console
+    from trireme.pipelines.targets.kubeflow import uploading
 
     claims, pins = ir.mounts(dataset_claim or [], cache_claim), read(images)
     named = (catalog.load(name) for name in pipelines or catalog.PIPELINES)

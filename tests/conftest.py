@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -13,12 +14,16 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from components.training.kinds import KINDS
+from trireme.components.training.kinds import KINDS
 
 GOLDEN = Path(__file__).parent / "golden"
 
 # Other tests use the other cores, and threads that wait for a core take it from those that work.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# torch loads triton where it is installed, and its LLVM and that of TensorFlow end a process that
+# has loaded both. Nothing here needs it.
+sys.modules["triton"] = None  # type: ignore[assignment]
 
 # Under nohup SIGHUP is ignored, by all that the tests start, too. What is handled is not.
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:

@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from components.training.description.rules import ROLES
+from trireme.components.training.description.rules import ROLES
 
 IMAGE = "example.org/team/trainer:1.2"
 

@@ -5,9 +5,9 @@ import importlib.metadata
 import shutil
 from pathlib import Path, PurePosixPath
 
-from components.errors import InputError
-from components.secrets import DEFAULTS
-from components.workspace import written_whole
+from trireme.components.errors import InputError
+from trireme.components.secrets import DEFAULTS
+from trireme.components.workspace import written_whole
 
 URL = "builtin://trainers"
 """What is recorded as the place where the code is from."""

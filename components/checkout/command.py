@@ -5,10 +5,10 @@ import subprocess
 import time
 from pathlib import Path
 
-from components.checkout.credentials import Access
-from components.checkout.failures import is_fault, reason
-from components.errors import InputError, TriremeError
-from components.say import say
+from trireme.components.checkout.credentials import Access
+from trireme.components.checkout.failures import is_fault, reason
+from trireme.components.errors import InputError, TriremeError
+from trireme.components.say import say
 
 TIME_LIMIT = 3600  # seconds that one git command may take; one that stalls ends long before
 PAUSES = (1.0, 2.0, 4.0, 8.0)  # seconds between attempts

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from kfp import dsl
 
-from components.images import BASE
+from trireme.components.images import BASE
 
 
 @dsl.component(base_image=BASE, install_kfp_package=False)
@@ -30,9 +30,9 @@ def checkout(
     """
     from pathlib import Path
 
-    from components import secrets
-    from components.checkout.git import checkout
-    from components.step import step
+    from trireme.components import secrets
+    from trireme.components.checkout.git import checkout
+    from trireme.components.step import step
 
     with step("checkout", workspace):
         return checkout(

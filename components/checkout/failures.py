@@ -2,8 +2,8 @@
 
 import re
 
-from components.checkout.url import path, server
-from components.errors import InputError, TriremeError
+from trireme.components.checkout.url import path, server
+from trireme.components.errors import InputError, TriremeError
 
 _FAULT = re.compile(
     r"requested URL returned error: (429|5\d\d)|HTTP (429|5\d\d)|timed? ?out|too slow|"

@@ -3,15 +3,15 @@
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from components import secrets
-from components.checkout import builtin, credentials, lineage, repository, tree
-from components.checkout import revision as revisions
-from components.checkout import url as urls
-from components.checkout.repository import Found, Origin
-from components.errors import InputError, TriremeError
-from components.say import say
-from components.tracking import journal
-from components.workspace import written_whole
+from trireme.components import secrets
+from trireme.components.checkout import builtin, credentials, lineage, repository, tree
+from trireme.components.checkout import revision as revisions
+from trireme.components.checkout import url as urls
+from trireme.components.checkout.repository import Found, Origin
+from trireme.components.errors import InputError, TriremeError
+from trireme.components.say import say
+from trireme.components.tracking import journal
+from trireme.components.workspace import written_whole
 
 
 class Checkout(NamedTuple):
@@ -106,7 +106,8 @@ def checkout(
         revision: A branch, a tag, or a full or short commit id. Empty: the remote's ``HEAD``.
         destination: The directory to make.
         secret: The name of the Secret that opens a private repository, with the keys in
-            ``components.checkout.credentials.KEYS``. Empty: whatever git finds on this machine.
+            ``trireme.components.checkout.credentials.KEYS``. Empty: whatever git finds on this
+            machine.
         directory: A directory in the repository, which is what the caller wants of it.
 
     Returns:

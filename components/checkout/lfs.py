@@ -4,9 +4,9 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from components.checkout.command import git
-from components.checkout.url import server
-from components.errors import InputError
+from trireme.components.checkout.command import git
+from trireme.components.checkout.url import server
+from trireme.components.errors import InputError
 
 # What `git lfs install` would write for everything this user does.
 _ON = (

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from components.checkout.command import git
+from trireme.components.checkout.command import git
 
 LIMIT = 1 << 20  # bytes of a difference that are kept
 

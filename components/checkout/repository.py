@@ -5,11 +5,11 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-from components.checkout import revision as revisions
-from components.checkout.command import git, must, patiently
-from components.checkout.credentials import Access
-from components.checkout.failures import is_not_there, unreadable
-from components.errors import InputError
+from trireme.components.checkout import revision as revisions
+from trireme.components.checkout.command import git, must, patiently
+from trireme.components.checkout.credentials import Access
+from trireme.components.checkout.failures import is_not_there, unreadable
+from trireme.components.errors import InputError
 
 _FETCH = ("fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance")
 _DEPTHS = (50, 500, 5000)  # commits from each branch and tag, before all of them

@@ -2,7 +2,7 @@
 
 import re
 
-from components.errors import InputError
+from trireme.components.errors import InputError
 
 _ACCEPTED = re.compile(r"[^\s~^:?*\[\\\x00-\x1f\x7f]*")  # what git allows in a name
 _COMMIT = re.compile(r"[0-9a-fA-F]{40}")
@@ -13,7 +13,7 @@ def check(revision: str) -> None:
     """Refuses what cannot be a revision, or what git would take for an option.
 
     Args:
-        revision: As for ``components.checkout.git.checkout``.
+        revision: As for ``trireme.components.checkout.git.checkout``.
 
     Raises:
         InputError: One sentence that says what is wrong.

@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from components.checkout.command import git, must
-from components.errors import InputError
+from trireme.components.checkout.command import git, must
+from trireme.components.errors import InputError
 
 
 def urls(commit: str, tree: Path) -> dict[str, str]:

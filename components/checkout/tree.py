@@ -4,11 +4,11 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from components.checkout import lfs, submodules, url
-from components.checkout.command import git, must, patiently
-from components.checkout.failures import reason, unreadable
-from components.checkout.repository import Origin, fetch
-from components.errors import InputError
+from trireme.components.checkout import lfs, submodules, url
+from trireme.components.checkout.command import git, must, patiently
+from trireme.components.checkout.failures import reason, unreadable
+from trireme.components.checkout.repository import Origin, fetch
+from trireme.components.errors import InputError
 
 _IN_PARALLEL = "checkout.workers=4"  # a NAS answers each write slowly, but many at once
 _FILE, _LINK, _SUBMODULE = "100644", "120000", "160000"

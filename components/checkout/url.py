@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from components.errors import InputError
-from components.home import in_a_pod
+from trireme.components.errors import InputError
+from trireme.components.home import in_a_pod
 
 _HOST = r"(?P<host>\w[\w.-]*|\[[0-9A-Fa-f:.]+\])"
 _USER = r"(\w[\w.+-]*@)"
@@ -43,7 +43,7 @@ def check(url: str) -> None:
     """Refuses what is neither a URL nor a directory, and a URL that holds a secret.
 
     Args:
-        url: As for ``components.checkout.git.checkout``.
+        url: As for ``trireme.components.checkout.git.checkout``.
 
     Raises:
         InputError: One sentence that says what is wrong.
@@ -64,7 +64,7 @@ def check_there(url: str) -> None:
     """Refuses a repository that the pods of a cluster cannot have.
 
     Args:
-        url: As for ``components.checkout.git.checkout``.
+        url: As for ``trireme.components.checkout.git.checkout``.
 
     Raises:
         InputError: It is a directory of this machine.
@@ -80,7 +80,7 @@ def source(url: str) -> str:
     """Returns the URL of a repository for git; a directory becomes a ``file://`` URL.
 
     Args:
-        url: As for ``components.checkout.git.checkout``.
+        url: As for ``trireme.components.checkout.git.checkout``.
 
     Raises:
         InputError: This is a pod, and the directory is not on one of its volumes.

@@ -4,13 +4,13 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from components.cost import prices, table
-from components.cost.prices import GIB, Prices, is_gpu
-from components.errors import InputError, JobFailed
-from components.tracking import journal
-from components.training.blame import TimeLimitReached
-from components.training.manifests.roles import Role, requests, roles
-from components.training.manifests.time_limit import set_time_limit
+from trireme.components.cost import prices, table
+from trireme.components.cost.prices import GIB, Prices, is_gpu
+from trireme.components.errors import InputError, JobFailed
+from trireme.components.tracking import journal
+from trireme.components.training.blame import TimeLimitReached
+from trireme.components.training.manifests.roles import Role, requests, roles
+from trireme.components.training.manifests.time_limit import set_time_limit
 
 HOUR = 3600  # seconds
 MOST = 2**31 - 1  # seconds that a job's time limit can be

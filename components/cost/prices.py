@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from components import yaml_text
-from components.cost import table
-from components.errors import InputError
-from components.part import Part
-from components.training.manifests.roles import is_spot, requests, roles
+from trireme.components import yaml_text
+from trireme.components.cost import table
+from trireme.components.errors import InputError
+from trireme.components.part import Part
+from trireme.components.training.manifests.roles import is_spot, requests, roles
 
 GIB = 2**30
 

@@ -9,13 +9,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from components.cost import table
-from components.errors import TriremeError
-from components.home import in_a_pod
-from components.tracking import journal
+from trireme.components.cost import table
+from trireme.components.errors import TriremeError
+from trireme.components.home import in_a_pod
+from trireme.components.tracking import journal
 
 if TYPE_CHECKING:
-    from components.cost.prices import Prices
+    from trireme.components.cost.prices import Prices
 
 PATIENCE = 15.0  # seconds that an API server may be away when a step asks it what it has
 
@@ -36,7 +36,7 @@ def counted(workspace: Path, step: str) -> Iterator[None]:
     if table.file() is None:
         yield
         return
-    from components.cost import prices
+    from trireme.components.cost import prices
 
     known = prices.read()
     assert known
@@ -85,9 +85,9 @@ def _seconds() -> float:
 
 def _requested() -> tuple[dict[str, Decimal], dict[str, str]]:
     """Returns what this container requests, and where its pod may run; nothing if not allowed."""
-    from components.training.cluster.connection import Cluster
-    from components.training.cluster.owner import this_pod
-    from components.training.manifests.roles import amounts
+    from trireme.components.training.cluster.connection import Cluster
+    from trireme.components.training.cluster.owner import this_pod
+    from trireme.components.training.manifests.roles import amounts
 
     with suppress(TriremeError):
         spec = this_pod(Cluster(patience=PATIENCE))["spec"]

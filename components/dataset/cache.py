@@ -16,20 +16,20 @@ import hashlib
 import shutil
 from pathlib import Path
 
-from components.dataset.copying import Copy, Known
-from components.dataset.description import Dataset
-from components.dataset.fingerprint import BLOCK, dataset_hash
-from components.dataset.folders import remove, remove_strangers, set_folders
-from components.dataset.journal import Journal
-from components.dataset.listing import Entry, in_order
-from components.dataset.lock import locked
-from components.dataset.patterns import selector
-from components.dataset.progress import Progress, in_words
-from components.dataset.shelf import Shelf, Staged
-from components.dataset.sources import Source, SourceFailed, source_of
-from components.dataset.uri import local
-from components.errors import InputError
-from components.say import say
+from trireme.components.dataset.copying import Copy, Known
+from trireme.components.dataset.description import Dataset
+from trireme.components.dataset.fingerprint import BLOCK, dataset_hash
+from trireme.components.dataset.folders import remove, remove_strangers, set_folders
+from trireme.components.dataset.journal import Journal
+from trireme.components.dataset.listing import Entry, in_order
+from trireme.components.dataset.lock import locked
+from trireme.components.dataset.patterns import selector
+from trireme.components.dataset.progress import Progress, in_words
+from trireme.components.dataset.shelf import Shelf, Staged
+from trireme.components.dataset.sources import Source, SourceFailed, source_of
+from trireme.components.dataset.uri import local
+from trireme.components.errors import InputError
+from trireme.components.say import say
 
 
 def bring(dataset: Dataset, cache: Path) -> Staged:

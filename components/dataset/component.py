@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from kfp import dsl
 
-from components.images import BASE
+from trireme.components.images import BASE
 
 
 @dsl.component(base_image=BASE, install_kfp_package=False)
@@ -18,7 +18,7 @@ def dataset(uri: str, secret: str, options: dict, workspace: str) -> NamedTuple(
         secret: The name of the Secret that opens it. Empty: none; there need not be one of the
             default name.
         options: How it is reached and which part of it is meant, as in
-            components.dataset.description.
+            trireme.components.dataset.description.
         workspace: The run workspace.
 
     Returns:
@@ -27,9 +27,9 @@ def dataset(uri: str, secret: str, options: dict, workspace: str) -> NamedTuple(
     """
     from pathlib import Path
 
-    from components.dataset.description import described
-    from components.dataset.staging import cache_of, stage
-    from components.step import step
+    from trireme.components.dataset.description import described
+    from trireme.components.dataset.staging import cache_of, stage
+    from trireme.components.step import step
 
     with step("dataset", workspace):
         directory = Path(workspace)

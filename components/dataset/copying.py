@@ -10,11 +10,11 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from components.dataset.fingerprint import BLOCK, block_hash, blocks, file_hash
-from components.dataset.journal import Journal
-from components.dataset.listing import Entry
-from components.dataset.progress import Progress
-from components.dataset.sources import Fault, Source, SourceFailed
+from trireme.components.dataset.fingerprint import BLOCK, block_hash, blocks, file_hash
+from trireme.components.dataset.journal import Journal
+from trireme.components.dataset.listing import Entry
+from trireme.components.dataset.progress import Progress
+from trireme.components.dataset.sources import Fault, Source, SourceFailed
 
 TRIES = 5  # for one block, beyond what the source's own library does
 PAUSE = 0.5  # seconds before the second try; doubled every time

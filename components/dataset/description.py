@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, ValidationError, model_validator
 
-from components import secrets
-from components.dataset import uri as uris
-from components.dataset.patterns import Pattern
-from components.dataset.uri import CLAIM, MOUNTED, STORES, Place
-from components.errors import InputError
-from components.part import Part
+from trireme.components import secrets
+from trireme.components.dataset import uri as uris
+from trireme.components.dataset.patterns import Pattern
+from trireme.components.dataset.uri import CLAIM, MOUNTED, STORES, Place
+from trireme.components.errors import InputError
+from trireme.components.part import Part
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ENDPOINT = re.compile(r"(https?://)?[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?(:[0-9]{1,5})?/?")

@@ -24,9 +24,9 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from components.dataset.listing import Entry, encoded, in_order
-from components.dataset.sources import PIECE
-from components.dataset.sources.local import READERS, files_of
+from trireme.components.dataset.listing import Entry, encoded, in_order
+from trireme.components.dataset.sources import PIECE
+from trireme.components.dataset.sources.local import READERS, files_of
 
 BLOCK = 1 << 24
 

@@ -5,7 +5,7 @@ import os
 import shutil
 from pathlib import Path
 
-from components.dataset.listing import Entry
+from trireme.components.dataset.listing import Entry
 
 
 def set_folders(tree: Path, mode: int, but_itself: bool = False) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from components.errors import InputError
+from trireme.components.errors import InputError
 
 LONGEST_NAME = 255  # bytes that a file system takes
 LONGEST_PATH = 3500  # bytes that, with the cache's own path, stay below PATH_MAX

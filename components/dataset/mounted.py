@@ -2,14 +2,14 @@
 
 from collections.abc import Collection
 
-from components.dataset import volumes
-from components.dataset.description import Dataset, refuse_mounted
-from components.dataset.fingerprint import of_content, of_times
-from components.dataset.listing import in_order
-from components.dataset.shelf import Staged
-from components.dataset.sources.local import files_of
-from components.errors import InputError
-from components.home import in_a_pod
+from trireme.components.dataset import volumes
+from trireme.components.dataset.description import Dataset, refuse_mounted
+from trireme.components.dataset.fingerprint import of_content, of_times
+from trireme.components.dataset.listing import in_order
+from trireme.components.dataset.shelf import Staged
+from trireme.components.dataset.sources.local import files_of
+from trireme.components.errors import InputError
+from trireme.components.home import in_a_pod
 
 
 def check_claim(dataset: Dataset, claims: Collection[str]) -> None:

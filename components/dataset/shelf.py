@@ -10,12 +10,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from components.dataset.copying import Known
-from components.dataset.description import Dataset
-from components.dataset.folders import remove, set_folders
-from components.dataset.listing import Entry, packed, unpacked
-from components.dataset.sources import SourceFailed
-from components.errors import TriremeError
+from trireme.components.dataset.copying import Known
+from trireme.components.dataset.description import Dataset
+from trireme.components.dataset.folders import remove, set_folders
+from trireme.components.dataset.listing import Entry, packed, unpacked
+from trireme.components.dataset.sources import SourceFailed
+from trireme.components.errors import TriremeError
 
 _FULL = {
     errno.ENOSPC: "there is no space left",
@@ -29,7 +29,7 @@ class Staged(NamedTuple):
 
     Attributes:
         path: The directory that holds its files.
-        fingerprint: ``sha256:`` and 64 hexadecimal digits, see ``components.dataset.fingerprint``.
+        fingerprint: ``sha256:`` and 64 hexadecimal digits, see ``fingerprint.py``.
         files: How many files it has.
         bytes: How large they are together.
         copied: How many of the files were brought now, rather than being here already.

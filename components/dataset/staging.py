@@ -4,14 +4,14 @@ import os
 import uuid
 from pathlib import Path
 
-from components.dataset import mounted, volumes
-from components.dataset.cache import bring
-from components.dataset.description import Dataset, check
-from components.dataset.folders import remove, set_folders
-from components.dataset.shelf import Staged
-from components.errors import InputError, TriremeError
-from components.home import home, in_a_pod
-from components.tracking import journal
+from trireme.components.dataset import mounted, volumes
+from trireme.components.dataset.cache import bring
+from trireme.components.dataset.description import Dataset, check
+from trireme.components.dataset.folders import remove, set_folders
+from trireme.components.dataset.shelf import Staged
+from trireme.components.errors import InputError, TriremeError
+from trireme.components.home import home, in_a_pod
+from trireme.components.tracking import journal
 
 __all__ = ["Staged", "check", "stage"]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from components.errors import InputError
+from trireme.components.errors import InputError
 
 BUILTIN = ("builtin://digits", "builtin://python-source")
 """Datasets that come with Trireme."""

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from components.dataset.description import Dataset
-from components.dataset.uri import Place
+from trireme.components.dataset.description import Dataset
+from trireme.components.dataset.uri import Place
 
 SHARED = Path("/var/lib/trireme")
 """Below this a pipeline's pods have what other runs see, too; training only reads it."""

@@ -5,15 +5,15 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from components.deployment.manifests import MODEL
-from components.deployment.registered import Registered
-from components.deployment.rollout import POLL
-from components.errors import InputError, TriremeError
-from components.training.cluster import preflight
-from components.training.cluster.connection import Cluster
-from components.training.cluster.preflight import Right
-from components.training.cluster.refusals import AlreadyThere, NotFound
-from components.training.cluster.resources import PODS, Resource
+from trireme.components.deployment.manifests import MODEL
+from trireme.components.deployment.registered import Registered
+from trireme.components.deployment.rollout import POLL
+from trireme.components.errors import InputError, TriremeError
+from trireme.components.training.cluster import preflight
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.preflight import Right
+from trireme.components.training.cluster.refusals import AlreadyThere, NotFound
+from trireme.components.training.cluster.resources import PODS, Resource
 
 Manifest = dict[str, Any]
 

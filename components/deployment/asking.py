@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from components.deployment.manifests import PORT, SMOKE_TEST
-from components.deployment.serving import ServingFailed
-from components.deployment.trouble import Pod
-from components.errors import TriremeError
-from components.training.cluster.connection import Cluster
-from components.training.cluster.resources import PODS
+from trireme.components.deployment.manifests import PORT, SMOKE_TEST
+from trireme.components.deployment.serving import ServingFailed
+from trireme.components.deployment.trouble import Pod
+from trireme.components.errors import TriremeError
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.resources import PODS
 
 SHOWN = 200  # characters of an answer that is none
 PATIENCE = 15.0  # seconds that a pod which is ready may not answer

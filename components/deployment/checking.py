@@ -6,13 +6,13 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from components.deployment.registered import Brought
-from components.deployment.samples import at_hand, body
-from components.deployment.serving import ServingFailed
-from components.errors import InputError
-from components.evaluation.held_out import predict
-from components.export.agreement import TOLERANCE
-from components.export.onnx_file import load_onnx
+from trireme.components.deployment.registered import Brought
+from trireme.components.deployment.samples import at_hand, body
+from trireme.components.deployment.serving import ServingFailed
+from trireme.components.errors import InputError
+from trireme.components.evaluation.held_out import predict
+from trireme.components.export.agreement import TOLERANCE
+from trireme.components.export.onnx_file import load_onnx
 
 BATCH = 16  # samples in one request
 SHOWN = 200  # characters of an answer that is none

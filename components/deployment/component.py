@@ -2,7 +2,7 @@
 
 from kfp import dsl
 
-from components.images import PYTORCH
+from trireme.components.images import PYTORCH
 
 
 @dsl.component(base_image=PYTORCH, install_kfp_package=False)
@@ -18,11 +18,11 @@ def deploy(kind: str, model_name: str, image: str, workspace: str) -> str:
     Returns:
         Where it answers, a URL in the cluster.
     """
-    from components.deployment import model
-    from components.step import step
-    from components.tracking import environment, journal
-    from components.tracking.registry import CHAMPION
-    from components.training.cluster.connection import Cluster
+    from trireme.components.deployment import model
+    from trireme.components.step import step
+    from trireme.components.tracking import environment, journal
+    from trireme.components.tracking.registry import CHAMPION
+    from trireme.components.training.cluster.connection import Cluster
 
     with step("deploy", workspace):
         environment.variables()  # which are there when the model is registered

@@ -8,16 +8,16 @@ from functools import partial
 from types import FrameType
 from typing import NoReturn
 
-from components.deployment import applying
-from components.deployment.applying import Manifest, named
-from components.deployment.checking import Agreement, Expected, Predicting, compare
-from components.deployment.registered import Registered
-from components.deployment.rollout import Look, Rollout, Superseded
-from components.deployment.trouble import Pod
-from components.errors import InputError, TriremeError
-from components.signals import from_a_terminal, handled
-from components.training.cluster.connection import Cluster
-from components.training.cluster.resources import Resource
+from trireme.components.deployment import applying
+from trireme.components.deployment.applying import Manifest, named
+from trireme.components.deployment.checking import Agreement, Expected, Predicting, compare
+from trireme.components.deployment.registered import Registered
+from trireme.components.deployment.rollout import Look, Rollout, Superseded
+from trireme.components.deployment.trouble import Pod
+from trireme.components.errors import InputError, TriremeError
+from trireme.components.signals import from_a_terminal, handled
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.resources import Resource
 
 RESTORING = 120.0  # seconds that are waited for the version before to be back
 

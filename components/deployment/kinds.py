@@ -1,6 +1,6 @@
 """The ways in which a registered model is deployed."""
 
-from components.errors import InputError
+from trireme.components.errors import InputError
 
 KINDS = ("deployment", "kserve")
 """The ways in which a cluster serves a model."""

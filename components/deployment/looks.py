@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from components.deployment import applying
-from components.deployment.applying import REVISION, Manifest, find, named
-from components.deployment.rollout import Look, Superseded, is_ready
-from components.deployment.trouble import UNCREATED, Pod, Trouble
-from components.training.cluster.connection import Cluster
-from components.training.cluster.preflight import Right
-from components.training.cluster.resources import PODS, Resource
+from trireme.components.deployment import applying
+from trireme.components.deployment.applying import REVISION, Manifest, find, named
+from trireme.components.deployment.rollout import Look, Superseded, is_ready
+from trireme.components.deployment.trouble import UNCREATED, Pod, Trouble
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.preflight import Right
+from trireme.components.training.cluster.resources import PODS, Resource
 
 REPLICA_SETS = Resource("apps", "v1", "replicasets")
 

@@ -5,10 +5,10 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
-from components.deployment.registered import Registered
-from components.errors import InputError
-from components.tracking.environment import SECRET
-from components.tracking.store import public
+from trireme.components.deployment.registered import Registered
+from trireme.components.errors import InputError
+from trireme.components.tracking.environment import SECRET
+from trireme.components.tracking.store import public
 
 PORT = 8080
 SMOKE_TEST = 30  # seconds that a new pod has to be ready before an old one is ended

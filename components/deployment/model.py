@@ -4,10 +4,10 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from components.deployment import deploying, plans, registered
-from components.deployment.kinds import check_kind
-from components.tracking import store
-from components.training.cluster.connection import Cluster
+from trireme.components.deployment import deploying, plans, registered
+from trireme.components.deployment.kinds import check_kind
+from trireme.components.tracking import store
+from trireme.components.training.cluster.connection import Cluster
 
 TIMEOUT = 600  # seconds
 

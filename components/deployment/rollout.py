@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from components.deployment.trouble import Pod, Trouble, in_full, worst
-from components.errors import TriremeError
-from components.training.cluster.connection import Cluster
+from trireme.components.deployment.trouble import Pod, Trouble, in_full, worst
+from trireme.components.errors import TriremeError
+from trireme.components.training.cluster.connection import Cluster
 
 POLL = 1.0  # seconds between two looks at it
 

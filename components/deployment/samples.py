@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 
-from components.deployment.registered import Brought, Registered
-from components.errors import InputError
-from components.home import home
-from components.training.result.trained import NotLoadable
+from trireme.components.deployment.registered import Brought, Registered
+from trireme.components.errors import InputError
+from trireme.components.home import home
+from trireme.components.training.result.trained import NotLoadable
 
 SAMPLES = 64  # held-out samples that are sent
 
@@ -59,7 +59,7 @@ def at_hand(brought: Brought) -> list[np.ndarray]:
 
 def _held_out(model: Registered) -> np.ndarray | None:
     """Returns inputs of the held-out split of the dataset that a model was trained on."""
-    from components.evaluation.held_out import held_out
+    from trireme.components.evaluation.held_out import held_out
 
     content = model.tags.get("dataset.fingerprint", "").removeprefix("sha256:")
     try:

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
-from components.errors import InputError, TriremeError, exit_in_words
-from components.home import home
-from components.training.local.supervised import supervised
+from trireme.components.errors import InputError, TriremeError, exit_in_words
+from trireme.components.home import home
+from trireme.components.training.local.supervised import supervised
 
 if TYPE_CHECKING:
     import requests

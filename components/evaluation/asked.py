@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from components.errors import InputError
-from components.part import Part
+from trireme.components.errors import InputError
+from trireme.components.part import Part
 
 FIGURES = (
     *("accuracy", "macro_f1", "log_loss", "roc_auc"),

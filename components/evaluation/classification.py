@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from components.evaluation.bootstrap import interval, resampled
-from components.evaluation.figures import (
+from trireme.components.evaluation.bootstrap import interval, resampled
+from trireme.components.evaluation.figures import (
     NO_NUMBERS,
     WORST,
     Chart,
@@ -13,7 +13,7 @@ from components.evaluation.figures import (
     Worst,
     are_probabilities,
 )
-from components.training.result.trained import NotLoadable
+from trireme.components.training.result.trained import NotLoadable
 
 ROC_POINTS = 100  # of a curve, which may have one for each sample
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from kfp import dsl
 
-from components.images import PYTORCH
+from trireme.components.images import PYTORCH
 
 
 @dsl.component(base_image=PYTORCH, install_kfp_package=False)
@@ -35,8 +35,9 @@ def evaluate(
         model_factory: module:callable that builds the network, for a file of bare weights.
         min_accuracy: The least held-out accuracy that passes, 0 to 1.
         gate: What else it takes, and with what it takes the champion's place, as in
-            components.evaluation.gate.
-        evaluation: A program of the repository that evaluates it, as in components.evaluation.own.
+            trireme.components.evaluation.gate.
+        evaluation: A program of the repository that evaluates it, as in
+            trireme.components.evaluation.own.
         model_name: The registered model whose champion it is compared with.
         workspace: The run workspace.
         metrics: Accuracy and the like.
@@ -51,8 +52,8 @@ def evaluate(
         champion: The version that it was compared with; empty where there is none.
         against: One sentence on how it does against that.
     """
-    from components.evaluation.outputs import evaluate_and_report
-    from components.step import step
+    from trireme.components.evaluation.outputs import evaluate_and_report
+    from trireme.components.step import step
 
     with step("evaluate", workspace):
         return evaluate_and_report(

@@ -6,18 +6,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from components.errors import StepFailed
-from components.evaluation import own as owning
-from components.evaluation.asked import Gate, Own
-from components.evaluation.figures import Evaluation
-from components.evaluation.gate import BETTER, Comparison, compare, judge, reached
-from components.evaluation.held_out import held_out
-from components.evaluation.kinds import class_names, measured
-from components.export.onnx_file import load_onnx
-from components.tracking import journal
-from components.tracking.registry import CHAMPION, Champion
-from components.training.result.load import load_model
-from components.training.result.trained import NotLoadable
+from trireme.components.errors import StepFailed
+from trireme.components.evaluation import own as owning
+from trireme.components.evaluation.asked import Gate, Own
+from trireme.components.evaluation.figures import Evaluation
+from trireme.components.evaluation.gate import BETTER, Comparison, compare, judge, reached
+from trireme.components.evaluation.held_out import held_out
+from trireme.components.evaluation.kinds import class_names, measured
+from trireme.components.export.onnx_file import load_onnx
+from trireme.components.tracking import journal
+from trireme.components.tracking.registry import CHAMPION, Champion
+from trireme.components.training.result.load import load_model
+from trireme.components.training.result.trained import NotLoadable
 
 
 class Verdict(NamedTuple):
@@ -86,7 +86,7 @@ def evaluate(
 
     Args:
         model: What was MODEL_DIR.
-        data: The staged dataset, see ``components.evaluation.held_out``.
+        data: The staged dataset, see ``trireme.components.evaluation.held_out``.
         code: The training code's repository.
         entrypoint: The training program in it.
         factory: ``module:callable`` that builds the network, where the model needs it.
@@ -126,7 +126,7 @@ def evaluate_with(
     """Has a program of the user's measure a model, and the model in use.
 
     Args:
-        own: The program, see ``components.evaluation.own``.
+        own: The program, see ``trireme.components.evaluation.own``.
         directory: Where it leaves what it finds; what it finds of the champion is in ``champion``
             there.
         model: What was MODEL_DIR.

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from components.trainers.pytorch import splits
-from components.training.result.trained import Answer, NotLoadable
+from trireme.components.trainers.pytorch import splits
+from trireme.components.training.result.trained import Answer, NotLoadable
 
 TEST, VALIDATION = "test", "validation"
 """Splits of a dataset: what models are measured on, and what one of many is chosen by."""

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from components.evaluation.classification import Classification
-from components.evaluation.held_out import HeldOut, asked, batches
-from components.evaluation.language import Language
-from components.evaluation.regression import Regression
-from components.trainers.pytorch import splits
-from components.training.result.trained import Answer, NotLoadable
+from trireme.components.evaluation.classification import Classification
+from trireme.components.evaluation.held_out import HeldOut, asked, batches
+from trireme.components.evaluation.language import Language
+from trireme.components.evaluation.regression import Regression
+from trireme.components.trainers.pytorch import splits
+from trireme.components.training.result.trained import Answer, NotLoadable
 
 Measure = Classification | Regression | Language
 

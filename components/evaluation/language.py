@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from components.evaluation.bootstrap import interval, resampled
-from components.evaluation.figures import (
+from trireme.components.evaluation.bootstrap import interval, resampled
+from trireme.components.evaluation.figures import (
     NO_NUMBERS,
     WORST,
     Chart,
@@ -14,7 +14,7 @@ from components.evaluation.figures import (
     Worst,
     are_probabilities,
 )
-from components.training.result.trained import NotLoadable
+from trireme.components.training.result.trained import NotLoadable
 
 SHOWN = 60  # bytes of a text
 TEXT = 256  # tokens that a model of bytes has

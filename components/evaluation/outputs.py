@@ -4,11 +4,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from components.evaluation import own as owning
-from components.evaluation import report as page
-from components.evaluation.asked import Gate, check, parsed
-from components.evaluation.evaluate import Verdict, evaluate, evaluate_with
-from components.tracking import journal, registry
+from trireme.components.evaluation import own as owning
+from trireme.components.evaluation import report as page
+from trireme.components.evaluation.asked import Gate, check, parsed
+from trireme.components.evaluation.evaluate import Verdict, evaluate, evaluate_with
+from trireme.components.tracking import journal, registry
 
 
 def evaluate_and_report(

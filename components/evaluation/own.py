@@ -23,12 +23,12 @@ from pathlib import Path
 
 import numpy as np
 
-from components.errors import InputError, StepFailed, exit_in_words
-from components.evaluation.asked import Own
-from components.evaluation.figures import Evaluation, Score, words
-from components.tracking import environment
-from components.training.blame import TAIL
-from components.training.result.trained import NotLoadable
+from trireme.components.errors import InputError, StepFailed, exit_in_words
+from trireme.components.evaluation.asked import Own
+from trireme.components.evaluation.figures import Evaluation, Score, words
+from trireme.components.tracking import environment
+from trireme.components.training.blame import TAIL
+from trireme.components.training.result.trained import NotLoadable
 
 PICTURES = (".png", ".svg")
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from components.evaluation.bootstrap import interval, resampled
-from components.evaluation.figures import NO_NUMBERS, WORST, Chart, Evaluation, Score, Worst
-from components.training.result.trained import NotLoadable
+from trireme.components.evaluation.bootstrap import interval, resampled
+from trireme.components.evaluation.figures import NO_NUMBERS, WORST, Chart, Evaluation, Score, Worst
+from trireme.components.training.result.trained import NotLoadable
 
 DOTS = 1000  # that are drawn
 

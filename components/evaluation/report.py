@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, Template
 from markupsafe import Markup
 
-from components.cost.table import in_words
-from components.evaluation import plots, progress
-from components.evaluation.evaluate import Judged
-from components.evaluation.figures import Chart, Evaluation, Worst, words
-from components.evaluation.held_out import held_out
-from components.sweep.results import results
-from components.tracking import environment, journal, store
+from trireme.components.cost.table import in_words
+from trireme.components.evaluation import plots, progress
+from trireme.components.evaluation.evaluate import Judged
+from trireme.components.evaluation.figures import Chart, Evaluation, Worst, words
+from trireme.components.evaluation.held_out import held_out
+from trireme.components.sweep.results import results
+from trireme.components.tracking import environment, journal, store
 
 NAME = "report.html"
 """The report in the run workspace."""
@@ -95,7 +95,7 @@ def hand_over(file: Path, artifact: Path) -> None:
 
 
 def _template(name: str) -> Template:
-    loader = PackageLoader("components.evaluation", ".")
+    loader = PackageLoader("trireme.components.evaluation", ".")
     return Environment(
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
     ).get_template(name)

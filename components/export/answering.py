@@ -1,6 +1,6 @@
 """Answers from exported files, in a process without the training code: ``python -I answering.py``.
 
-A program, started by ``components.export.isolated`` as a file of its own: nothing of Trireme is
+A program, started by ``isolated.py`` as a file of its own: nothing of Trireme is
 imported, let alone of a user. It is told a module to load in advance and a ``.npz`` of inputs;
 then each line of standard input is a JSON list of an exported file and the ``.npz`` to write its
 answers to, and each line of standard output a JSON string that says what went wrong, or nothing.

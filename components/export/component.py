@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from kfp import dsl
 
-from components.images import PYTORCH
+from trireme.components.images import PYTORCH
 
 
 @dsl.component(base_image=PYTORCH, install_kfp_package=False)
@@ -40,8 +40,8 @@ def export(
         path: Where the files are in the workspace.
         difference: Largest absolute difference of any file's outputs from the model's.
     """
-    from components.export.outputs import export_and_report
-    from components.step import step
+    from trireme.components.export.outputs import export_and_report
+    from trireme.components.step import step
 
     with step("export", workspace):
         return export_and_report(

@@ -5,15 +5,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from components.errors import StepFailed
-from components.evaluation.held_out import held_out, predict
-from components.export import pytorch, tensorflow
-from components.export.agreement import TOLERANCES, differ
-from components.export.isolated import isolated
-from components.tracking import journal
-from components.training.result.load import load_model
-from components.training.result.trained import TrainedModel
-from components.workspace import written_whole
+from trireme.components.errors import StepFailed
+from trireme.components.evaluation.held_out import held_out, predict
+from trireme.components.export import pytorch, tensorflow
+from trireme.components.export.agreement import TOLERANCES, differ
+from trireme.components.export.isolated import isolated
+from trireme.components.tracking import journal
+from trireme.components.training.result.load import load_model
+from trireme.components.training.result.trained import TrainedModel
+from trireme.components.workspace import written_whole
 
 SAMPLES = 64  # real samples that every exported file is compared on
 ANSWER_LIMIT = 1 << 26  # numbers in their answers; a language model's are many

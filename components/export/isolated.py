@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from components.errors import StepFailed, exit_in_words
-from components.export import answering
+from trireme.components.errors import StepFailed, exit_in_words
+from trireme.components.export import answering
 
 REASON_LIMIT = 300  # characters of what a framework says
 LAST_LINES = 20  # of a process that has died

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from components.errors import StepFailed, first_line
-from components.training.result.trained import Answer
+from trireme.components.errors import StepFailed, first_line
+from trireme.components.training.result.trained import Answer
 
 
 def load_onnx(file: Path) -> Answer:

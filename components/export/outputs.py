@@ -4,13 +4,13 @@ import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from components.errors import StepFailed
-from components.evaluation import report as page
-from components.evaluation.held_out import TEST
-from components.evaluation.own import FOUND, inputs_of
-from components.export.export import Exported, export
-from components.tracking.registry import CHALLENGER, CHAMPION
-from components.trainers.pytorch import splits
+from trireme.components.errors import StepFailed
+from trireme.components.evaluation import report as page
+from trireme.components.evaluation.held_out import TEST
+from trireme.components.evaluation.own import FOUND, inputs_of
+from trireme.components.export.export import Exported, export
+from trireme.components.tracking.registry import CHALLENGER, CHAMPION
+from trireme.components.trainers.pytorch import splits
 
 
 class Outputs(NamedTuple):

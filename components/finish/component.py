@@ -2,7 +2,7 @@
 
 from kfp import dsl
 
-from components.images import BASE
+from trireme.components.images import BASE
 
 
 @dsl.component(base_image=BASE, install_kfp_package=False)
@@ -25,8 +25,8 @@ def finish(
     """
     from pathlib import Path
 
-    from components.finish.finishing import finish
-    from components.step import step
+    from trireme.components.finish.finishing import finish
+    from trireme.components.step import step
 
     with step("finish", workspace, is_charged=False):
         finish(

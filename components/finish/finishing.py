@@ -5,13 +5,13 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from components import secrets
-from components.errors import StepFailed, TriremeError, first_line
-from components.finish import outcome, webhook
-from components.home import in_a_pod
-from components.tracking import journal, opening, sync
-from components.tracking.environment import TRACKER
-from components.tracking.sync import Run
+from trireme.components import secrets
+from trireme.components.errors import StepFailed, TriremeError, first_line
+from trireme.components.finish import outcome, webhook
+from trireme.components.home import in_a_pod
+from trireme.components.tracking import journal, opening, sync
+from trireme.components.tracking.environment import TRACKER
+from trireme.components.tracking.sync import Run
 
 OWN = "finish"  # the step that does this
 
@@ -60,7 +60,7 @@ def _as_steps_tell(workspace: Path) -> str:
 
 
 def _as_argo_tells(workflow: str) -> str:
-    from components.finish.stopped import was_stopped
+    from trireme.components.finish.stopped import was_stopped
 
     return "KILLED" if was_stopped(workflow) else "FAILED"
 
@@ -88,9 +88,9 @@ def _tell(secret: str, workspace: Path, pipeline: str, run: str, status: str, me
 
 def _stop_jobs(run: str) -> None:
     """Deletes the run's training jobs that still run: their step was killed, or timed out."""
-    from components.training.cluster import jobs
-    from components.training.cluster.connection import Cluster
-    from components.training.description import names
+    from trireme.components.training.cluster import jobs
+    from trireme.components.training.cluster.connection import Cluster
+    from trireme.components.training.description import names
 
     for name in jobs.delete_running(Cluster(), names.of_run(run)):
         print(f"deleted the training job {name}, which was still there", flush=True)

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from components.tracking import environment, journal, store
+from trireme.components.tracking import environment, journal, store
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 import time
 
-from components import secrets
-from components.errors import InputError, TriremeError
-from components.finish.outcome import Outcome
+from trireme.components import secrets
+from trireme.components.errors import InputError, TriremeError
+from trireme.components.finish.outcome import Outcome
 
 TRIES = 4
 PAUSE = 1.0  # seconds before the second try; doubled before each further one

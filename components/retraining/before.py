@@ -5,9 +5,9 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from components.tracking import environment
-from components.tracking.registry import CHAMPION, Champion, version_at
-from components.workspace import written_whole
+from trireme.components.tracking import environment
+from trireme.components.tracking.registry import CHAMPION, Champion, version_at
+from trireme.components.workspace import written_whole
 
 TAG = "retraining"
 """The tag of a run that retrains, with the name of the registered model."""
@@ -92,7 +92,7 @@ def bring(name: str, directory: Path, trained: bool, experiment_id: str) -> None
     Raises:
         TriremeError: MLflow does not answer, or refuses.
     """
-    from components.tracking import lineage
+    from trireme.components.tracking import lineage
 
     version = version_at(name, CHAMPION)
     with written_whole(directory) as partial:

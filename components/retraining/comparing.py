@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from components.retraining import before
-from components.tracking import journal
-from components.training.description.job import TrainingJob
-from components.training.inputs import TAG, inputs_of, short
+from trireme.components.retraining import before
+from trireme.components.tracking import journal
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.inputs import TAG, inputs_of, short
 
 SHORT = 12  # characters of an id that tell a person which it is
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from kfp import dsl
 
-from components.images import BASE
+from trireme.components.images import BASE
 
 
 @dsl.component(base_image=BASE, install_kfp_package=False)
@@ -69,10 +69,10 @@ def compare(
     """
     from pathlib import Path
 
-    from components.images import of_framework
-    from components.retraining.comparing import compare
-    from components.step import step
-    from components.training import launch
+    from trireme.components.images import of_framework
+    from trireme.components.retraining.comparing import compare
+    from trireme.components.step import step
+    from trireme.components.training import launch
 
     with step("compare", workspace):
         ours = of_framework(framework, images)

@@ -4,12 +4,12 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-from components.errors import StepFailed
-from components.step import in_a_loop
-from components.sweep.results import Tried, place, results
-from components.tracking import journal
-from components.training.inputs import TAG
-from components.training.launch import mend_links
+from trireme.components.errors import StepFailed
+from trireme.components.step import in_a_loop
+from trireme.components.sweep.results import Tried, place, results
+from trireme.components.tracking import journal
+from trireme.components.training.inputs import TAG
+from trireme.components.training.launch import mend_links
 
 LOGS = "steps/train"
 """What a trial leaves in its folder, and a training in the run workspace."""

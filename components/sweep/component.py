@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from kfp import dsl
 
-from components.images import BASE, PYTORCH
-from components.training.component import HANDED_ON
+from trireme.components.images import BASE, PYTORCH
+from trireme.components.training.component import HANDED_ON
 
 
 @dsl.component(base_image=BASE, install_kfp_package=False)
@@ -32,10 +32,10 @@ def plan(
             called so because kfp.local takes a loop's items from nothing else.
         image: The image that evaluates and exports models of the framework.
     """
-    from components.images import of_framework
-    from components.step import step
-    from components.sweep import sets
-    from components.tracking import journal
+    from trireme.components.images import of_framework
+    from trireme.components.step import step
+    from trireme.components.sweep import sets
+    from trireme.components.tracking import journal
 
     with step("plan", workspace):
         found = sets.trials(grid, trials, entrypoint)
@@ -97,11 +97,11 @@ def trial(
     from pathlib import Path
     from typing import Any
 
-    from components.step import in_a_loop, step
-    from components.sweep.sets import Trial
-    from components.sweep.trying import Measured, attempt
-    from components.tracking import environment
-    from components.training import launch
+    from trireme.components.step import in_a_loop, step
+    from trireme.components.sweep.sets import Trial
+    from trireme.components.sweep.trying import Measured, attempt
+    from trireme.components.tracking import environment
+    from trireme.components.training import launch
 
     one = Trial.of_json(trial)
     common: dict[str, Any] = {
@@ -154,8 +154,8 @@ def choose(tried: list, workspace: str) -> NamedTuple("Outputs", model=str, entr
     """
     from pathlib import Path
 
-    from components.step import step
-    from components.sweep.choosing import choose
+    from trireme.components.step import step
+    from trireme.components.sweep.choosing import choose
 
     with step("choose", workspace):
         return choose(Path(workspace))

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from components.sweep.sets import Trial, Value
+from trireme.components.sweep.sets import Trial, Value
 
 RESULT = "trial.json"
 """The file in a trial's folder that says what came of it."""

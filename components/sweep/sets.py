@@ -4,8 +4,8 @@ import json
 from itertools import product
 from typing import Any, NamedTuple, Self
 
-from components.errors import InputError
-from components.tracking.lineage import VARIED
+from trireme.components.errors import InputError
+from trireme.components.tracking.lineage import VARIED
 
 MOST = 1000  # trials of one sweep
 

@@ -4,20 +4,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from components.errors import StepFailed, TriremeError
-from components.evaluation import own as owning
-from components.evaluation.asked import parsed
-from components.evaluation.figures import Evaluation
-from components.evaluation.held_out import TEST, VALIDATION, held_out
-from components.evaluation.kinds import class_names, measured
-from components.sweep.results import Tried, keep, place
-from components.sweep.sets import Trial
-from components.tracking import journal
-from components.trainers.pytorch import splits
-from components.training import launch
-from components.training.description.job import TrainingJob
-from components.training.inputs import inputs_of
-from components.training.result.load import load_model
+from trireme.components.errors import StepFailed, TriremeError
+from trireme.components.evaluation import own as owning
+from trireme.components.evaluation.asked import parsed
+from trireme.components.evaluation.figures import Evaluation
+from trireme.components.evaluation.held_out import TEST, VALIDATION, held_out
+from trireme.components.evaluation.kinds import class_names, measured
+from trireme.components.sweep.results import Tried, keep, place
+from trireme.components.sweep.sets import Trial
+from trireme.components.tracking import journal
+from trireme.components.trainers.pytorch import splits
+from trireme.components.training import launch
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.inputs import inputs_of
+from trireme.components.training.result.load import load_model
 
 
 class Measured(NamedTuple):

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from components.errors import InputError, TrackingUnavailable
+from trireme.components.errors import InputError, TrackingUnavailable
 
 TRACKER = "TRIREME_TRACKER"
 """Names the file that the variables appear in, where somebody else keeps this step's record."""
@@ -89,7 +89,7 @@ def pipeline_run() -> str:
     """
     if TRACKER in os.environ:
         return _announced()[_WHOLE]
-    from components.tracking.sync import Run
+    from trireme.components.tracking.sync import Run
 
     return Run.from_environment().pipeline_id
 

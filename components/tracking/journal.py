@@ -1,7 +1,7 @@
 """The journal: what a step has to record, written to the run workspace as it happens.
 
 A step never talks to MLflow. It appends lines of JSON to a file in the workspace, which costs
-nothing and cannot fail because a server is away; ``components.tracking.sync`` brings the file
+nothing and cannot fail because a server is away; ``sync.py`` brings the file
 into MLflow. The functions here write to the journal of the step that is running in this
 process and do nothing outside of one, so the work of a step can be called from anywhere.
 
@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from components.errors import TriremeError
+from trireme.components.errors import TriremeError
 
 MODEL = "model"
 """The folder of artifacts in which a step's run keeps what training left in MODEL_DIR."""

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from components.errors import TrackingUnavailable
-from components.say import say
-from components.tracking import opening, sync
-from components.tracking.store import reason_of
+from trireme.components.errors import TrackingUnavailable
+from trireme.components.say import say
+from trireme.components.tracking import opening, sync
+from trireme.components.tracking.store import reason_of
 
 OF_A_PIPELINE = {"pipeline", "kfp.pipeline_run_id"}
 """Tags of which the run of a pipeline has one: ours, and that of Kubeflow's MLflow plugin."""

@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from components.errors import InputError, TriremeError
-from components.tracking import machine
-from components.tracking.journal import MODEL
-from components.tracking.store import public, reason_of
-from components.tracking.sync import TRAINING, patiently
+from trireme.components.errors import InputError, TriremeError
+from trireme.components.tracking import machine
+from trireme.components.tracking.journal import MODEL
+from trireme.components.tracking.store import public, reason_of
+from trireme.components.tracking.sync import TRAINING, patiently
 
 if TYPE_CHECKING:
     from mlflow.entities import Run

@@ -9,10 +9,10 @@ import json
 import os
 from typing import Any, NamedTuple
 
-from components.errors import TriremeError, first_line
-from components.say import say
-from components.secrets import MOUNTS
-from components.tracking.environment import PLUGIN, TRACKER
+from trireme.components.errors import TriremeError, first_line
+from trireme.components.say import say
+from trireme.components.secrets import MOUNTS
+from trireme.components.tracking.environment import PLUGIN, TRACKER
 
 MOUNT = MOUNTS / "mlflow"
 """Where steps have the Secret."""
@@ -55,9 +55,9 @@ def told(pipeline: str) -> Told:
     Args:
         pipeline: The pipeline's name, where it does not say.
     """
-    from components.training.cluster.connection import Cluster
-    from components.training.cluster.owner import owners
-    from components.training.cluster.resources import WORKFLOWS
+    from trireme.components.training.cluster.connection import Cluster
+    from trireme.components.training.cluster.owner import owners
+    from trireme.components.training.cluster.resources import WORKFLOWS
 
     try:
         cluster = Cluster()

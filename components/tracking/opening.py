@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from components.errors import TrackingUnavailable
-from components.say import say
-from components.tracking import journal, machine, on_kubeflow
-from components.tracking.environment import TRACKER
-from components.tracking.store import reason_of
-from components.tracking.sync import log, patiently
+from trireme.components.errors import TrackingUnavailable
+from trireme.components.say import say
+from trireme.components.tracking import journal, machine, on_kubeflow
+from trireme.components.tracking.environment import TRACKER
+from trireme.components.tracking.store import reason_of
+from trireme.components.tracking.sync import log, patiently
 
 PIPELINE, RUN = "TRIREME_PIPELINE", "TRIREME_RUN"
 PARAMETERS, TEXTS = "TRIREME_PARAMETERS", "TRIREME_TEXTS"

@@ -14,11 +14,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from components.errors import InputError, TriremeError
-from components.tracking import opening
-from components.tracking.environment import TRACKER, announce
-from components.tracking.store import default_uri, must_work, page_of, public, quiet, reason_of
-from components.tracking.sync import Run, hurry, log, patiently, sync
+from trireme.components.errors import InputError, TriremeError
+from trireme.components.tracking import opening
+from trireme.components.tracking.environment import TRACKER, announce
+from trireme.components.tracking.store import (
+    default_uri,
+    must_work,
+    page_of,
+    public,
+    quiet,
+    reason_of,
+)
+from trireme.components.tracking.sync import Run, hurry, log, patiently, sync
 
 
 def check(experiment: str) -> None:
@@ -90,7 +97,7 @@ class PipelineRun:
             before: Brings from MLflow what the step wants; called with the experiment's id.
 
         Returns:
-            The environment of the step's process, see ``components.tracking.environment``.
+            The environment of the step's process, see ``trireme.components.tracking.environment``.
         """
         file = directory / f"mlflow-{step}.json"
         file.unlink(missing_ok=True)

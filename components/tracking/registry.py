@@ -15,10 +15,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from components.errors import InputError, StepFailed
-from components.tracking import environment
-from components.tracking.sync import patiently
-from components.workspace import written_whole
+from trireme.components.errors import InputError, StepFailed
+from trireme.components.tracking import environment
+from trireme.components.tracking.sync import patiently
+from trireme.components.workspace import written_whole
 
 CHAMPION, CHALLENGER = "champion", "challenger"
 
@@ -97,7 +97,7 @@ def bring(name: str, directory: Path, trained: bool = False) -> None:
     import mlflow
     from mlflow.exceptions import MlflowException
 
-    from components.tracking import lineage, store
+    from trireme.components.tracking import lineage, store
 
     store.quiet()
     shutil.rmtree(directory, ignore_errors=True)

@@ -7,8 +7,8 @@ import urllib.request
 from importlib.util import find_spec
 from pathlib import Path
 
-from components.errors import InputError, first_line
-from components.home import home
+from trireme.components.errors import InputError, first_line
+from trireme.components.home import home
 
 UI_PORT = 5000  # where "trireme ui" shows a database's runs
 TRAINING = "?workflowType=machine_learning"  # on MLflow 3's pages, which else are about prompts

@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from components.errors import StepFailed, TrackingRefused, TrackingUnavailable
-from components.tracking import journal
-from components.tracking.environment import SECRET
-from components.tracking.store import reason_of
+from trireme.components.errors import StepFailed, TrackingRefused, TrackingUnavailable
+from trireme.components.tracking import journal
+from trireme.components.tracking.environment import SECRET
+from trireme.components.tracking.store import reason_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -277,7 +277,7 @@ def _log_model(
     from mlflow import MlflowClient
     from onnx import load
 
-    from components.tracking import registry
+    from trireme.components.tracking import registry
 
     def pinned(package: str) -> str:
         return f"{package}=={importlib.metadata.version(package)}"
@@ -333,7 +333,7 @@ def _signature(graph: Any, inputs: "np.ndarray", outputs: "np.ndarray") -> Any:
 
 def _take_part(run: Run, name: str, version: str, champion: str) -> str:
     """Makes a version the champion; says so if another was faster, and returns that sentence."""
-    from components.tracking import registry
+    from trireme.components.tracking import registry
 
     try:
         registry.promote(name, version, champion)

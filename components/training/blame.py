@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from components.errors import JobFailed
+from trireme.components.errors import JobFailed
 
 TAIL = 20  # lines of a failed replica that are shown
 KEPT = 80  # lines of a replica that are kept, for TAIL to be among them before torchrun's own

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from kfp import dsl
 
-from components.images import BASE
+from trireme.components.images import BASE
 
 HANDED_ON = [
     dsl.TaskConfigField.RESOURCES,
@@ -69,9 +69,9 @@ def train(
     from dataclasses import asdict
     from pathlib import Path
 
-    from components.step import step
-    from components.tracking import environment
-    from components.training import launch
+    from trireme.components.step import step
+    from trireme.components.tracking import environment
+    from trireme.components.training import launch
 
     with step("train", workspace):
         described = launch.prepare(

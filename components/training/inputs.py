@@ -3,8 +3,8 @@
 import hashlib
 import json
 
-from components.tracking.environment import CREDENTIALS, VARIABLES
-from components.training.description.job import TrainingJob
+from trireme.components.tracking.environment import CREDENTIALS, VARIABLES
+from trireme.components.training.description.job import TrainingJob
 
 TAG = "training.inputs"
 """The tag of a run, and of a model's version, that holds this."""

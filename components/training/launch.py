@@ -8,18 +8,18 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from components.cost import prices
-from components.cost.bill import Bill
-from components.errors import InputError, JobFailed
-from components.home import in_a_pod
-from components.say import say
-from components.tracking import journal
-from components.training.description import names
-from components.training.description.job import TrainingJob
-from components.training.description.reading import merged
-from components.training.inputs import TAG, WARM_START, inputs_of
-from components.training.lines import Lines
-from components.training.manifests import render, to_yaml
+from trireme.components.cost import prices
+from trireme.components.cost.bill import Bill
+from trireme.components.errors import InputError, JobFailed
+from trireme.components.home import in_a_pod
+from trireme.components.say import say
+from trireme.components.tracking import journal
+from trireme.components.training.description import names
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.description.reading import merged
+from trireme.components.training.inputs import TAG, WARM_START, inputs_of
+from trireme.components.training.lines import Lines
+from trireme.components.training.manifests import render, to_yaml
 
 OWN = (
     "name",
@@ -168,7 +168,7 @@ def train(
         job: The job, as ``prepare`` describes it.
         workspace: The run workspace.
         passthrough: On a cluster: what the pipeline's task hands on to the job's pods, as
-            ``components.training.cluster.passthrough.hand_on`` takes it.
+            ``trireme.components.training.cluster.passthrough.hand_on`` takes it.
         evaluation: The program of the repository that evaluates the model later, if one does.
         budget: The most that the job may cost, in the price table's currency; 0 for no limit.
         is_whole_run: Whether this is the training of its run, and not one of many.
@@ -244,7 +244,7 @@ class _Lines(Lines):
 
 
 def _train_here(job: TrainingJob, logs: Path, lines: _Lines, bill: Bill) -> dict[str, float]:
-    from components.training.local import installed, runner
+    from trireme.components.training.local import installed, runner
 
     installed.check(job)
     _make_room(job)
@@ -257,12 +257,12 @@ def _train_here(job: TrainingJob, logs: Path, lines: _Lines, bill: Bill) -> dict
 def _train_there(
     job: TrainingJob, passthrough: dict[str, Any], logs: Path, lines: _Lines, bill: Bill
 ) -> dict[str, float]:
-    from components.training.cluster import launcher, submission
-    from components.training.cluster.connection import Cluster
-    from components.training.cluster.following import Limits
-    from components.training.cluster.operators import operator_of
-    from components.training.cluster.owner import owners
-    from components.training.cluster.passthrough import hand_on
+    from trireme.components.training.cluster import launcher, submission
+    from trireme.components.training.cluster.connection import Cluster
+    from trireme.components.training.cluster.following import Limits
+    from trireme.components.training.cluster.operators import operator_of
+    from trireme.components.training.cluster.owner import owners
+    from trireme.components.training.cluster.passthrough import hand_on
 
     for file in logs.glob("*.log"):
         file.unlink()  # of an earlier attempt, whose lines come again

@@ -8,10 +8,10 @@ from typing import Any
 
 from google.protobuf import json_format
 
-from components import images, yaml_text
-from components.errors import InputError
-from pipelines import catalog
-from pipelines.catalog import Pipeline
+from trireme.components import images, yaml_text
+from trireme.components.errors import InputError
+from trireme.pipelines import catalog
+from trireme.pipelines.catalog import Pipeline
 
 # https://github.com/opencontainers/image-spec/blob/v1.1.0/descriptor.md#digests
 _PINNED = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")

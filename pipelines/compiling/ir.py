@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf import json_format
 from kfp import compiler, kubernetes
 
-from components.dataset import volumes
-from components.dataset.uri import CLAIM
-from components.errors import InputError
-from pipelines.catalog import Pipeline
+from trireme.components.dataset import volumes
+from trireme.components.dataset.uri import CLAIM
+from trireme.components.errors import InputError
+from trireme.pipelines.catalog import Pipeline
 
 if TYPE_CHECKING:
     from kfp.dsl.graph_component import GraphComponent

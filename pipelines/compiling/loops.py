@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from pipelines.catalog import Pipeline
+from trireme.pipelines.catalog import Pipeline
 
 
 def limited(pipeline: Pipeline, parallelism: int | None) -> Pipeline:

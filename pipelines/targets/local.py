@@ -13,19 +13,19 @@ from typing import Any
 
 from kfp import local
 
-from components.errors import InputError, TriremeError
-from components.finish import outcome, webhook
-from components.home import home
-from components.secrets import given
-from components.signals import Interrupted, from_a_terminal, handled
-from components.tracking import journal, sync
-from components.tracking.pipeline_run import PipelineRun
-from pipelines.catalog import Pipeline
-from pipelines.console import Console
-from pipelines.targets import local_runs
-from pipelines.targets.kfp_local import tamed
-from pipelines.targets.local_steps import Result, Steps
-from pipelines.targets.steps import step_names
+from trireme.components.errors import InputError, TriremeError
+from trireme.components.finish import outcome, webhook
+from trireme.components.home import home
+from trireme.components.secrets import given
+from trireme.components.signals import Interrupted, from_a_terminal, handled
+from trireme.components.tracking import journal, sync
+from trireme.components.tracking.pipeline_run import PipelineRun
+from trireme.pipelines.catalog import Pipeline
+from trireme.pipelines.console import Console
+from trireme.pipelines.targets import local_runs
+from trireme.pipelines.targets.kfp_local import tamed
+from trireme.pipelines.targets.local_steps import Result, Steps
+from trireme.pipelines.targets.steps import step_names
 
 
 def run(pipeline: Pipeline, arguments: dict[str, Any], console: Console) -> Result:

@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from components.errors import InputError, TriremeError
-from components.home import home
-from components.processes import born
-from components.step import without_index
-from components.training.lines import pass_on
+from trireme.components.errors import InputError, TriremeError
+from trireme.components.home import home
+from trireme.components.processes import born
+from trireme.components.step import without_index
+from trireme.components.training.lines import pass_on
 
 POLL = 0.2  # seconds between two looks
 ENDING = 60.0  # seconds that a run gets to end when it is cancelled

@@ -17,15 +17,15 @@ from typing import Any, BinaryIO
 
 from kfp.local import status, subprocess_task_handler
 
-from components.errors import TriremeError, exit_in_words
-from components.retraining import before
-from components.signals import from_a_terminal, handled, interrupt
-from components.step import in_a_loop
-from components.tracking import journal, registry
-from components.tracking.pipeline_run import PipelineRun
-from components.training.local.supervised import supervised
-from pipelines.console import Console
-from pipelines.targets import local_runs
+from trireme.components.errors import TriremeError, exit_in_words
+from trireme.components.retraining import before
+from trireme.components.signals import from_a_terminal, handled, interrupt
+from trireme.components.step import in_a_loop
+from trireme.components.tracking import journal, registry
+from trireme.components.tracking.pipeline_run import PipelineRun
+from trireme.components.training.local.supervised import supervised
+from trireme.pipelines.console import Console
+from trireme.pipelines.targets import local_runs
 
 GRACE = 8.0  # seconds a step gets to end when the run is stopped, its replicas included
 TAIL = 20  # lines of a step's log that are shown when it ends without saying why

@@ -5,11 +5,11 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from components.errors import InputError
-from components.step import without_index
-from components.training.cluster.connection import Cluster
-from components.training.cluster.logs import PodLog
-from components.training.cluster.streams import Stop
+from trireme.components.errors import InputError
+from trireme.components.step import without_index
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.logs import PodLog
+from trireme.components.training.cluster.streams import Stop
 
 CONTAINER = "main"
 PAUSE = 2.0  # seconds between two looks

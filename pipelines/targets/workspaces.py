@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from components.errors import InputError
-from components.training.cluster.connection import Cluster
-from components.training.cluster.refusals import Forbidden, NotFound
-from components.training.cluster.resources import Resource
+from trireme.components.errors import InputError
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.refusals import Forbidden, NotFound
+from trireme.components.training.cluster.resources import Resource
 
 CLAIMS = Resource("", "v1", "persistentvolumeclaims")
 

@@ -2,8 +2,8 @@
 
 from functools import cache
 
-from pipelines import catalog
-from pipelines.targets.argo import compiling, workflows
+from trireme.pipelines import catalog
+from trireme.pipelines.targets.argo import compiling, workflows
 
 
 @cache

@@ -21,16 +21,16 @@ from player import (
 )
 from typer.testing import CliRunner
 
-from components.errors import TriremeError
-from components.training.cluster import connection, following, logs, submission, watching
-from components.training.cluster.connection import Cluster
-from components.training.cluster.following import Limits
-from components.training.cluster.launcher import launch
-from components.training.cluster.reasons import QUEUE
-from components.training.cluster.refusals import AlreadyThere, KindMissing, NotFound
-from components.training.cluster.resources import PODS, SERVICE_ACCOUNTS
-from pipelines.cli import app
-from pipelines.targets.argo import workflows
+from trireme.components.errors import TriremeError
+from trireme.components.training.cluster import connection, following, logs, submission, watching
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.following import Limits
+from trireme.components.training.cluster.launcher import launch
+from trireme.components.training.cluster.reasons import QUEUE
+from trireme.components.training.cluster.refusals import AlreadyThere, KindMissing, NotFound
+from trireme.components.training.cluster.resources import PODS, SERVICE_ACCOUNTS
+from trireme.pipelines.cli import app
+from trireme.pipelines.targets.argo import workflows
 
 
 @pytest.fixture(autouse=True)
@@ -162,7 +162,7 @@ def launched(cluster, monkeypatch, eventually):
     """Launches a job in another thread; what came of it can be waited for."""
     threads = []
     # Only the main thread can be told of signals.
-    monkeypatch.setattr("components.training.cluster.launcher._SIGNALS", ())
+    monkeypatch.setattr("trireme.components.training.cluster.launcher._SIGNALS", ())
 
     def start(manifest, **limits):
         run = SimpleNamespace(lines=[], states=[], seconds=None, error=None)

@@ -6,13 +6,13 @@ import pytest
 import yaml
 from argo_runs import begun
 
-from components.errors import InputError
-from components.training.cluster.refusals import AlreadyThere, NotFound, Unavailable
-from pipelines import catalog
-from pipelines.schedules import Schedule
-from pipelines.targets.argo import compiling, workflows
-from pipelines.targets.argo.rendering import VERSION
-from pipelines.targets.argo.schedules import CRON_WORKFLOWS, ArgoSchedules
+from trireme.components.errors import InputError
+from trireme.components.training.cluster.refusals import AlreadyThere, NotFound, Unavailable
+from trireme.pipelines import catalog
+from trireme.pipelines.schedules import Schedule
+from trireme.pipelines.targets.argo import compiling, workflows
+from trireme.pipelines.targets.argo.rendering import VERSION
+from trireme.pipelines.targets.argo.schedules import CRON_WORKFLOWS, ArgoSchedules
 
 NAME = "pytorch-training"
 SET = ("schedule", NAME, "--cron", "0 3 * * 1-5", "--version", "latest")

@@ -11,13 +11,13 @@ import yaml
 from argo_runs import begun, made
 from typer.testing import CliRunner
 
-from components.errors import InputError, TriremeError
-from components.training.cluster.refusals import AlreadyThere
-from components.training.cluster.resources import NODE, PODS
-from pipelines import argo_cli, catalog
-from pipelines.cli import app
-from pipelines.targets import pod_logs
-from pipelines.targets.argo import logs, workflows
+from trireme.components.errors import InputError, TriremeError
+from trireme.components.training.cluster.refusals import AlreadyThere
+from trireme.components.training.cluster.resources import NODE, PODS
+from trireme.pipelines import argo_cli, catalog
+from trireme.pipelines.cli import app
+from trireme.pipelines.targets import pod_logs
+from trireme.pipelines.targets.argo import logs, workflows
 
 
 def change(cluster, name, **status):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from components.training.cluster import following, jobs, pods
-from components.training.cluster.resources import PODS
+from trireme.components.training.cluster import following, jobs, pods
+from trireme.components.training.cluster.resources import PODS
 
 PEER = "RuntimeError: Connection closed by peer [10.0.0.1]:23456"
 

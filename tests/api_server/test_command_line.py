@@ -13,12 +13,12 @@ import pytest
 import yaml
 from player import Player
 
-from components.checkout import command
-from components.training.cluster import connection, following, submission
-from components.training.cluster.connection import Cluster
-from components.training.cluster.resources import resource_of
-from components.training.kinds import KINDS
-from pipelines import cli
+from trireme.components.checkout import command
+from trireme.components.training.cluster import connection, following, submission
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.resources import resource_of
+from trireme.components.training.kinds import KINDS
+from trireme.pipelines import cli
 
 JOB = "entrypoint: train.py\nimage: example.org/train\nworkers: 1\n"
 
@@ -290,7 +290,7 @@ def reader(server, container_logs, pytorch):
 
     def start(**environment):
         process = subprocess.Popen(
-            [sys.executable, "-m", "pipelines.cli", "job", "logs", "-f", "digits"],
+            [sys.executable, "-m", "trireme", "job", "logs", "-f", "digits"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -5,12 +5,12 @@ import threading
 import pytest
 from player import ROLES, Player, manifests
 
-from components.errors import InputError
-from components.training.cluster import jobs, reasons, submission
-from components.training.cluster.connection import Cluster
-from components.training.cluster.refusals import KindMissing
-from components.training.cluster.resources import PODS, kind_of, resource_of
-from components.training.cluster.status import status_of
+from trireme.components.errors import InputError
+from trireme.components.training.cluster import jobs, reasons, submission
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.refusals import KindMissing
+from trireme.components.training.cluster.resources import PODS, kind_of, resource_of
+from trireme.components.training.cluster.status import status_of
 
 
 @pytest.fixture

@@ -18,10 +18,10 @@ import pytest
 import yaml
 from player import REAL, make_namespace, remove_namespace
 
-from components.deployment.applying import RESOURCES, find
-from components.errors import TriremeError
-from components.training.cluster.connection import Cluster
-from components.training.cluster.resources import Resource
+from trireme.components.deployment.applying import RESOURCES, find
+from trireme.components.errors import TriremeError
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.resources import Resource
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -133,7 +133,7 @@ def start(space, registry, tmp_path_factory):
             "TRIREME_HOME": str(home),
         }
         return subprocess.Popen(
-            [sys.executable, "-m", "pipelines.cli", *arguments],
+            [sys.executable, "-m", "trireme", *arguments],
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

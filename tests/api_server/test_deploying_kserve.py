@@ -14,16 +14,21 @@ import numpy as np
 import pytest
 from player import REAL, make_namespace, remove_namespace
 
-from components.deployment import applying, deploying, looks, manifests, rollout
-from components.deployment.asking import OpenInferencePod
-from components.deployment.checking import Expected
-from components.deployment.deploying import NotDeployed, Plan
-from components.deployment.plans import place
-from components.deployment.registered import Registered
-from components.errors import InputError
-from components.training.cluster.connection import Cluster
-from components.training.cluster.refusals import AlreadyThere, Invalid, KindMissing, NotFound
-from components.training.cluster.resources import PODS, Resource
+from trireme.components.deployment import applying, deploying, looks, manifests, rollout
+from trireme.components.deployment.asking import OpenInferencePod
+from trireme.components.deployment.checking import Expected
+from trireme.components.deployment.deploying import NotDeployed, Plan
+from trireme.components.deployment.plans import place
+from trireme.components.deployment.registered import Registered
+from trireme.components.errors import InputError
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.refusals import (
+    AlreadyThere,
+    Invalid,
+    KindMissing,
+    NotFound,
+)
+from trireme.components.training.cluster.resources import PODS, Resource
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

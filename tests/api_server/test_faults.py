@@ -5,19 +5,19 @@ from threading import Thread
 import pytest
 from player import Player
 
-from components.errors import InputError
-from components.training.cluster import connection, following, watching
-from components.training.cluster.connection import Cluster
-from components.training.cluster.refusals import (
+from trireme.components.errors import InputError
+from trireme.components.training.cluster import connection, following, watching
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.refusals import (
     Forbidden,
     KindMissing,
     Refused,
     Unauthorized,
     Unavailable,
 )
-from components.training.cluster.resources import PODS, resource_of
-from components.training.cluster.streams import Stop
-from components.training.kinds import PYTORCHJOB
+from trireme.components.training.cluster.resources import PODS, resource_of
+from trireme.components.training.cluster.streams import Stop
+from trireme.components.training.kinds import PYTORCHJOB
 
 JOBS = resource_of(PYTORCHJOB)
 

@@ -5,12 +5,12 @@ import copy
 import pytest
 from argo_runs import begun
 
-from components.finish import finishing
-from components.finish.finishing import finish
-from components.training.cluster import connection, jobs, owner, submission
-from components.training.cluster.refusals import Forbidden
-from components.training.cluster.resources import PODS
-from pipelines.targets.argo import workflows
+from trireme.components.finish import finishing
+from trireme.components.finish.finishing import finish
+from trireme.components.training.cluster import connection, jobs, owner, submission
+from trireme.components.training.cluster.refusals import Forbidden
+from trireme.components.training.cluster.resources import PODS
+from trireme.pipelines.targets.argo import workflows
 
 
 def test_jobs_of_the_run_that_still_work_are_deleted_and_no_others(

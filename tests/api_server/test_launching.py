@@ -5,11 +5,11 @@ from threading import Thread
 import pytest
 from player import ROLES, Player, manifests
 
-from components.errors import Cancelled, InputError, JobFailed
-from components.training.blame import TimeLimitReached
-from components.training.cluster import following, jobs, reasons, submission
-from components.training.cluster.refusals import Invalid, NotFound
-from components.training.cluster.resources import PODS, kind_of, resource_of
+from trireme.components.errors import Cancelled, InputError, JobFailed
+from trireme.components.training.blame import TimeLimitReached
+from trireme.components.training.cluster import following, jobs, reasons, submission
+from trireme.components.training.cluster.refusals import Invalid, NotFound
+from trireme.components.training.cluster.resources import PODS, kind_of, resource_of
 
 
 @pytest.fixture(autouse=True)

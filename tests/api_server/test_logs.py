@@ -6,9 +6,9 @@ from functools import partial
 import pytest
 from player import ROLES
 
-from components.training.blame import TAIL
-from components.training.cluster import following, logs
-from components.training.cluster.log_position import is_of_the_kubelet
+from trireme.components.training.blame import TAIL
+from trireme.components.training.cluster import following, logs
+from trireme.components.training.cluster.log_position import is_of_the_kubelet
 
 
 @pytest.fixture(autouse=True)

@@ -9,21 +9,21 @@ from hypothesis import strategies as st
 from player import NAMESPACES
 from shapes import IMAGE, SHAPES, TRAINJOBS, descriptions
 
-from components.dataset.description import Dataset
-from components.dataset.volumes import persistent
-from components.errors import InputError
-from components.training.cluster import submission
-from components.training.cluster.refusals import Forbidden, Invalid
-from components.training.cluster.resources import (
+from trireme.components.dataset.description import Dataset
+from trireme.components.dataset.volumes import persistent
+from trireme.components.errors import InputError
+from trireme.components.training.cluster import submission
+from trireme.components.training.cluster.refusals import Forbidden, Invalid
+from trireme.components.training.cluster.resources import (
     PODS,
     TRAINING_RUNTIMES,
     Resource,
     kind_of,
     resource_of,
 )
-from components.training.description.job import TrainingJob
-from components.training.kinds import KINDS
-from components.training.manifests import objects, render
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.kinds import KINDS
+from trireme.components.training.manifests import objects, render
 
 pytestmark = pytest.mark.cluster
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from components.training.cluster import launcher
+from trireme.components.training.cluster import launcher
 
 # Its own high-water mark, in KiB.
 MARK = "int(Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()[0])"
 ALONE = f"""
 import json, sys
 from pathlib import Path
-from components.training.cluster.connection import Cluster
-from components.training.cluster.following import Limits
-from components.training.cluster.launcher import launch
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.following import Limits
+from trireme.components.training.cluster.launcher import launch
 before, heard = {MARK}, 0
 def on_line(replica, line):
     global heard

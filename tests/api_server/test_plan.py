@@ -8,15 +8,15 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from components.training.cluster import checks, quota
-from components.training.cluster.nodes import NODES
-from components.training.cluster.refusals import AlreadyThere
-from components.training.cluster.resources import PODS, Resource, resource_of
-from components.training.description.job import TrainingJob
-from components.training.kinds import KINDS
-from components.training.manifests import render
-from pipelines import cli
-from pipelines.targets.argo import workflows
+from trireme.components.training.cluster import checks, quota
+from trireme.components.training.cluster.nodes import NODES
+from trireme.components.training.cluster.refusals import AlreadyThere
+from trireme.components.training.cluster.resources import PODS, Resource, resource_of
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.kinds import KINDS
+from trireme.components.training.manifests import render
+from trireme.pipelines import cli
+from trireme.pipelines.targets.argo import workflows
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 PRICES = "{currency: EUR, cpu_hour: 0.5, gib_hour: 0.25, gpu_hour: 2}"

@@ -5,9 +5,9 @@ import itertools
 import pytest
 from player import manifests
 
-from components.training import blame
-from components.training.cluster import pods, submission
-from components.training.cluster.status import expected_replicas, status_of
+from trireme.components.training import blame
+from trireme.components.training.cluster import pods, submission
+from trireme.components.training.cluster.status import expected_replicas, status_of
 
 
 def job(*conditions, **metadata):

@@ -12,12 +12,17 @@ from kubelet import Logs
 from link import Link
 from player import Player
 
-from components.training.cluster import credentials, following, submission, watching
-from components.training.cluster.connection import Cluster
-from components.training.cluster.refusals import Expired, Forbidden, Unauthorized
-from components.training.cluster.resources import PODS, SERVICE_ACCOUNTS, Resource, resource_of
-from components.training.cluster.streams import Stop
-from components.training.kinds import PYTORCHJOB
+from trireme.components.training.cluster import credentials, following, submission, watching
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.refusals import Expired, Forbidden, Unauthorized
+from trireme.components.training.cluster.resources import (
+    PODS,
+    SERVICE_ACCOUNTS,
+    Resource,
+    resource_of,
+)
+from trireme.components.training.cluster.streams import Stop
+from trireme.components.training.kinds import PYTORCHJOB
 
 pytestmark = pytest.mark.cluster
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles")

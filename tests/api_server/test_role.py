@@ -12,12 +12,12 @@ from player import (
     manifests,
 )
 
-from components.training.cluster import following, jobs, owner, preflight
-from components.training.cluster.connection import Cluster
-from components.training.cluster.refusals import Forbidden
-from components.training.cluster.resources import PODS, SECRETS, SERVICE_ACCOUNTS, Resource
-from components.training.description.job import TrainingJob
-from components.training.manifests import render
+from trireme.components.training.cluster import following, jobs, owner, preflight
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.refusals import Forbidden
+from trireme.components.training.cluster.resources import PODS, SECRETS, SERVICE_ACCOUNTS, Resource
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.manifests import render
 
 FILE = Path(__file__).parents[2] / "manifests/base/rights/roles.yaml"
 ROLE, BINDING = yaml.safe_load_all(FILE.read_text())

@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 from argo_runs import begun
 
-from components.training.cluster import owner, submission
-from components.training.cluster.resources import NODE, PODS, resource_of
-from components.training.kinds import PYTORCHJOB
-from pipelines.targets.argo import workflows
+from trireme.components.training.cluster import owner, submission
+from trireme.components.training.cluster.resources import NODE, PODS, resource_of
+from trireme.components.training.kinds import PYTORCHJOB
+from trireme.pipelines.targets.argo import workflows
 
 JOBS = resource_of(PYTORCHJOB)
 ALONE = """
 import json, sys
-from components.errors import TriremeError
-from components.training.cluster import launcher
-from components.training.cluster.connection import Cluster
-from components.training.cluster.following import Limits
-from components.training.cluster.launcher import launch
+from trireme.components.errors import TriremeError
+from trireme.components.training.cluster import launcher
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.following import Limits
+from trireme.components.training.cluster.launcher import launch
 launcher.LAST_CALL = float(sys.argv[3])
 try:
     launch(

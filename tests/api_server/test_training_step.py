@@ -6,13 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from components.cost import steps, table
-from components.cost.prices import Prices
-from components.errors import InputError, JobFailed, TriremeError
-from components.training import launch
-from components.training.cluster import connection, following, launcher, owner, submission
-from components.training.cluster.resources import PODS
-from components.training.manifests import render
+from trireme.components.cost import steps, table
+from trireme.components.cost.prices import Prices
+from trireme.components.errors import InputError, JobFailed, TriremeError
+from trireme.components.training import launch
+from trireme.components.training.cluster import connection, following, launcher, owner, submission
+from trireme.components.training.cluster.resources import PODS
+from trireme.components.training.manifests import render
 
 CLAIM = {"name": "workspace", "persistentVolumeClaim": {"claimName": "run-7"}}
 

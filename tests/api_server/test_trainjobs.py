@@ -3,14 +3,14 @@
 import pytest
 import yaml
 
-from components.training import launch
-from components.training.cluster import connection, jobs, launcher, submission
-from components.training.cluster.operators import operator_of
-from components.training.cluster.refusals import Invalid, Unavailable
-from components.training.cluster.resources import TRAINING_RUNTIMES, resource_of
-from components.training.description.job import TrainingJob
-from components.training.kinds import TRAINJOB
-from components.training.manifests import render
+from trireme.components.training import launch
+from trireme.components.training.cluster import connection, jobs, launcher, submission
+from trireme.components.training.cluster.operators import operator_of
+from trireme.components.training.cluster.refusals import Invalid, Unavailable
+from trireme.components.training.cluster.resources import TRAINING_RUNTIMES, resource_of
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.kinds import TRAINJOB
+from trireme.components.training.manifests import render
 
 V1 = ("pytorchjobs", "tfjobs", "mpijobs")
 JOB = {"name": "digits", "entrypoint": "train.py", "workers": 1}

@@ -22,7 +22,7 @@ from pipeline import measure, row
 sys.path.insert(0, str(Path(__file__).parents[1] / "integration"))
 from git_servers import http_server
 
-from components.checkout.git import checkout
+from trireme.components.checkout.git import checkout
 
 FILES, COMMITS = 2000, 200
 
@@ -82,7 +82,7 @@ def main() -> None:
         with http_server(root) as server:
             url = f"{server.url}/public/code.git"
             clone = ["git", "clone", "--quiet", "--depth=1", url, str(target)]
-            module = [sys.executable, "-m", "components.checkout", url, "", str(target)]
+            module = [sys.executable, "-m", "trireme.components.checkout", url, "", str(target)]
             everything = ["git", "clone", "--quiet", url, str(target)]
 
             print(f"medians of {pairs} pairs\n{'':<12} {'trireme':>9} {'git':>9}      ratio")

@@ -20,8 +20,8 @@ import onnxruntime
 import torch
 from pipeline import row
 
-from components.evaluation.evaluate import evaluate
-from components.tracking.registry import Champion
+from trireme.components.evaluation.evaluate import evaluate
+from trireme.components.tracking.registry import Champion
 
 SIZES = {28: 4_000, 8: 100_000}
 """Samples by their height and width."""

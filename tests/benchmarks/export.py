@@ -19,7 +19,7 @@ import torch
 from evaluation import CODE, SHAPE, classifier, in_turn, save, seconds
 from pipeline import row
 
-from components.export.export import export
+from trireme.components.export.export import export
 
 
 def make(directory: Path) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pipeline import BIN
 
-from components.dataset.staging import stage
+from trireme.components.dataset.staging import stage
 
 FOLDER = Path(__file__).resolve().parents[2] / "components/trainers/pytorch"
 EACH = 8  # samples in a batch, of each process

@@ -25,10 +25,10 @@ import onnx
 import torch
 from evaluation import SHAPE, classifier, in_turn, write_onnx
 
-from components.deployment.samples import body
-from components.deployment.serving import JSON, started
-from components.export.onnx_file import load_onnx
-from components.training.local.ports import Ports
+from trireme.components.deployment.samples import body
+from trireme.components.deployment.serving import JSON, started
+from trireme.components.export.onnx_file import load_onnx
+from trireme.components.training.local.ports import Ports
 
 SECONDS = 3.0  # of each measurement
 CLIENTS, BATCHES = (1, 4), (1, 64)

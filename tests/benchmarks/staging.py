@@ -127,7 +127,7 @@ def clients(directory: Path, name: str, endpoint: str) -> dict[str, list[str]]:
 
 def staged(directory: Path, dataset: str) -> list[str]:
     """Returns the command that stages a dataset."""
-    command = [sys.executable, "-m", "components.dataset", dataset]
+    command = [sys.executable, "-m", "trireme.components.dataset", dataset]
     return [*command, str(directory / "copy"), str(directory / "cache")]
 
 
@@ -169,8 +169,8 @@ def again(directory: Path, rounds: int) -> None:
     command = staged(directory, str(directory / "many"))
     measure(command, {})
     whole = [measure(command, {})[0].wall for _ in range(rounds)]
-    from components.dataset.cache import bring
-    from components.dataset.description import Dataset
+    from trireme.components.dataset.cache import bring
+    from trireme.components.dataset.description import Dataset
 
     alone = []
     for _ in range(rounds):

@@ -54,7 +54,7 @@ class Command:
         """Starts a command, and lets it go on."""
         own = {"HOME": str(self.home), "TRIREME_HOME": str(self.home / "trireme")}
         return subprocess.Popen(
-            [sys.executable, "-m", "pipelines.cli", *words],
+            [sys.executable, "-m", "trireme", *words],
             env=os.environ | own | self.tracking | {"COLUMNS": "200"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

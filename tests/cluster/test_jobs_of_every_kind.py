@@ -7,7 +7,7 @@ import place as places
 import pytest
 import yaml
 
-TRAINERS = "/opt/trireme/lib/python3.11/site-packages/components/trainers"
+TRAINERS = "/opt/trireme/lib/python3.11/site-packages/trireme/components/trainers"
 SMALL = {"cpu": "100m", "memory": "1Gi"}
 
 

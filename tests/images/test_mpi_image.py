@@ -4,9 +4,9 @@ import subprocess
 
 import pytest
 
-from components.training.manifests.mpijob import BEFORE_STOP
 from images import build
 from tests.images.containers import Containers, engine, is_built
+from trireme.components.training.manifests.mpijob import BEFORE_STOP
 
 pytestmark = pytest.mark.images
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from components.training import launch
-from components.training.manifests import render
 from images import build
 from tests.images.containers import Containers, is_built
+from trireme.components.training import launch
+from trireme.components.training.manifests import render
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPILED = ROOT / "tests/golden/pytorch-training.yaml"

@@ -13,7 +13,7 @@ from unittest.mock import patch
 TRAINERS = Path(__file__).resolve().parents[2] / "components" / "trainers" / "pytorch"
 LOADED = [
     "language_model",
-    "components.tracking.registry",
+    "trireme.components.tracking.registry",
     "mlflow.store.model_registry.sqlalchemy_store",
     "onnx",
     "psycopg2",

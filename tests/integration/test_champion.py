@@ -7,8 +7,8 @@ import forking
 import mlflow
 import pytest
 
-from components.errors import InputError, StepFailed
-from components.tracking import registry
+from trireme.components.errors import InputError, StepFailed
+from trireme.components.tracking import registry
 
 pytestmark = pytest.mark.slow
 

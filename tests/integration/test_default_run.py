@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
-from components.checkout import builtin
+from trireme.components.checkout import builtin
 
 EPOCHS = 15
 PRICES = "{currency: EUR, cpu_hour: 3600, gib_hour: 0, gpu_hour: 0}"

@@ -11,8 +11,8 @@ import sys
 
 import pytest
 
-from components.errors import JobFailed
-from components.training.local import runner
+from trireme.components.errors import JobFailed
+from trireme.components.training.local import runner
 
 pytestmark = [
     pytest.mark.slow,
@@ -146,7 +146,7 @@ def test_nothing_is_left_when_the_runner_is_killed(mpijob, tmp_path, runs, event
     program = (
         "import json, sys\n"
         "from pathlib import Path\n"
-        "from components.training.local import runner\n"
+        "from trireme.components.training.local import runner\n"
         "def show(name, line): print(line, flush=True)\n"
         "here = Path(sys.argv[1])\n"
         "job = json.loads((here / 'job.json').read_text())\n"

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from components.dataset.staging import stage
-from components.errors import JobFailed
-from components.training.local import runner
-from components.training.local.isolation import Isolated
-from components.training.local.manifest import read
+from trireme.components.dataset.staging import stage
+from trireme.components.errors import JobFailed
+from trireme.components.training.local import runner
+from trireme.components.training.local.isolation import Isolated
+from trireme.components.training.local.manifest import read
 
 TRAINER = (
     Path(__file__).resolve().parents[2] / "components" / "trainers" / "pytorch" / "classifier.py"

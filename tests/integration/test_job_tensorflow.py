@@ -4,7 +4,7 @@ import importlib.util
 
 import pytest
 
-from components.training.local import runner
+from trireme.components.training.local import runner
 
 pytestmark = [
     pytest.mark.slow,

@@ -11,9 +11,9 @@ import pytest
 import torch
 import trainers
 
-from components.training.description.job import TrainingJob
-from components.training.local import runner
-from components.training.manifests import render
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.local import runner
+from trireme.components.training.manifests import render
 
 SAMPLES = 37  # in one batch of 64: of two processes one has 32 and the other 5
 STEPS = 20  # each an epoch, so that the loss of every one of them is printed

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 from stores import KEY, RCLONE, SECRET, Fault, Proxy, free_port, object_store, web_server
 
-import components.dataset.copying
-import components.dataset.sources.stores
-from components.dataset.cache import bring
-from components.dataset.description import Dataset
-from components.dataset.fingerprint import BLOCK, fingerprint
-from components.errors import InputError, TriremeError
+import trireme.components.dataset.copying
+import trireme.components.dataset.sources.stores
+from trireme.components.dataset.cache import bring
+from trireme.components.dataset.description import Dataset
+from trireme.components.dataset.fingerprint import BLOCK, fingerprint
+from trireme.components.errors import InputError, TriremeError
 
 pytestmark = [
     pytest.mark.slow,
@@ -94,8 +94,8 @@ def cache(tmp_path):
 
 @pytest.fixture
 def impatient(monkeypatch):
-    monkeypatch.setattr(components.dataset.copying, "TRIES", 1)
-    monkeypatch.setitem(components.dataset.sources.stores._RETRIES, "max_retries", 0)
+    monkeypatch.setattr(trireme.components.dataset.copying, "TRIES", 1)
+    monkeypatch.setitem(trireme.components.dataset.sources.stores._RETRIES, "max_retries", 0)
 
 
 def other(dataset, **changes):
@@ -125,7 +125,7 @@ def refused(dataset, cache, kind=TriremeError):
 
 
 def start(dataset, destination, cache):
-    command = [sys.executable, "-m", "components.dataset", dataset.model_dump_json()]
+    command = [sys.executable, "-m", "trireme.components.dataset", dataset.model_dump_json()]
     return subprocess.Popen(
         [*command, str(destination), str(cache)],
         stdout=subprocess.PIPE,
@@ -179,7 +179,7 @@ def test_where_there_are_no_hard_links_files_are_copied(dataset, bucket, cache, 
 
     bring(dataset, cache)
     (bucket / "train" / "a.txt").write_text("FIRST")
-    monkeypatch.setattr(components.dataset.copying.os, "link", no_links)
+    monkeypatch.setattr(trireme.components.dataset.copying.os, "link", no_links)
     result, files = staged(dataset, cache)
     assert files == tree(bucket / "train") and result.copied == 1
 
@@ -409,9 +409,9 @@ def test_memory_is_bounded(dataset, bucket, cache):
     (bucket / "train" / "large.bin").write_bytes(content(160 << 20))
     program = (
         "import resource, sys; from pathlib import Path\n"
-        "from components.dataset.description import Dataset\n"
-        "from components.dataset.cache import bring\n"
-        "import components.dataset.sources.objects\n"
+        "from trireme.components.dataset.description import Dataset\n"
+        "from trireme.components.dataset.cache import bring\n"
+        "import trireme.components.dataset.sources.objects\n"
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10\n"
         "before = peak()\n"
         "bring(Dataset.model_validate_json(sys.argv[1]), Path(sys.argv[2]))\n"

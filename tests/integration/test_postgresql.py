@@ -14,10 +14,10 @@ import yaml
 from onnx import TensorProto, helper, save
 from tracking_server import TrackingServer
 
-from components.errors import StepFailed, TriremeError
-from components.tracking import environment, journal, lineage, registry, sync
-from components.tracking.pipeline_run import PipelineRun
-from components.training.local.environment import expand
+from trireme.components.errors import StepFailed, TriremeError
+from trireme.components.tracking import environment, journal, lineage, registry, sync
+from trireme.components.tracking.pipeline_run import PipelineRun
+from trireme.components.training.local.environment import expand
 
 postgresql = pytest.importorskip("postgresql", reason="needs psycopg2")
 

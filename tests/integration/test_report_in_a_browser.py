@@ -7,11 +7,11 @@ import subprocess
 import numpy as np
 import pytest
 
-from components.evaluation import report
-from components.evaluation.classification import Classification
-from components.evaluation.evaluate import Judged, Verdict
-from components.evaluation.gate import BETTER, compare
-from components.tracking import journal
+from trireme.components.evaluation import report
+from trireme.components.evaluation.classification import Classification
+from trireme.components.evaluation.evaluate import Judged, Verdict
+from trireme.components.evaluation.gate import BETTER, compare
+from trireme.components.tracking import journal
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 SAMPLES = 300

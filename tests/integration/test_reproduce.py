@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from components.dataset.staging import stage
+from trireme.components.dataset.staging import stage
 
 TRAINER = (
     Path(__file__).resolve().parents[2] / "components" / "trainers" / "pytorch" / "classifier.py"

@@ -10,7 +10,7 @@ import pytest
 from git_servers import FCGIWRAP, NGINX, PASSWORD, USER, http_server
 from stores import KEY, RCLONE, SECRET, free_port, object_store
 
-from components.dataset.staging import stage
+from trireme.components.dataset.staging import stage
 
 ROOT = Path(__file__).parents[2]
 

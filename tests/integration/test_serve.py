@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 import yaml
 
-from components.deployment import checking, manifests, samples, serving
-from components.deployment.registered import bring, find
-from components.tracking import journal
-from components.tracking.sync import Run, sync
-from components.training.local.ports import Ports
+from trireme.components.deployment import checking, manifests, samples, serving
+from trireme.components.deployment.registered import bring, find
+from trireme.components.tracking import journal
+from trireme.components.tracking.sync import Run, sync
+from trireme.components.training.local.ports import Ports
 
 pytestmark = pytest.mark.slow
 

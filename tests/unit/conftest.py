@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from components.dataset import volumes
-from pipelines import cli
+from trireme.components.dataset import volumes
+from trireme.pipelines import cli
 
 
 @pytest.fixture

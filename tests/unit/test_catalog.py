@@ -12,11 +12,11 @@ import yaml
 from google.protobuf import json_format
 from kfp.kubernetes.kubernetes_executor_config_pb2 import KubernetesExecutorConfig
 
-from components.dataset import volumes
-from components.errors import InputError
-from components.tracking.store import public
-from pipelines import catalog, cli
-from pipelines.catalog import PIPELINES, Parameter
+from trireme.components.dataset import volumes
+from trireme.components.errors import InputError
+from trireme.components.tracking.store import public
+from trireme.pipelines import catalog, cli
+from trireme.pipelines.catalog import PIPELINES, Parameter
 
 ROOT = Path(cli.__file__).parents[1]
 LIMIT = 120  # seconds; far more than any command here takes
@@ -41,7 +41,7 @@ def params(tmp_path):
 
 def start(*arguments: str, home: Path, **variables: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "pipelines.cli", *arguments],
+        [sys.executable, "-m", "trireme", *arguments],
         cwd=ROOT,
         env=os.environ | {"TRIREME_HOME": str(home)} | variables,
         stdout=subprocess.PIPE,

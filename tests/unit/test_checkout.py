@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from components.checkout import command, git, lineage
-from components.checkout.git import checkout
-from components.errors import InputError, TriremeError
-from components.tracking import journal
+from trireme.components.checkout import command, git, lineage
+from trireme.components.checkout.git import checkout
+from trireme.components.errors import InputError, TriremeError
+from trireme.components.tracking import journal
 
 pytestmark = pytest.mark.usefixtures("unaided_git")
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from components.tracking import environment
-from components.training import launch
-from components.training.cluster.passthrough import hand_on
-from components.training.description.job import TrainingJob
-from components.training.inputs import inputs_of
-from components.training.manifests import render, to_yaml
-from components.training.manifests.references import Needed, references
+from trireme.components.tracking import environment
+from trireme.components.training import launch
+from trireme.components.training.cluster.passthrough import hand_on
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.inputs import inputs_of
+from trireme.components.training.manifests import render, to_yaml
+from trireme.components.training.manifests.references import Needed, references
 
 RUN = {
     "MLFLOW_TRACKING_URI": "http://mlflow:5000",

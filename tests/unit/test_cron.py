@@ -5,10 +5,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from components.errors import InputError
-from pipelines import cron
-from pipelines.targets.argo.cron import five_fields
-from pipelines.targets.kubeflow.trigger import six_fields
+from trireme.components.errors import InputError
+from trireme.pipelines import cron
+from trireme.pipelines.targets.argo.cron import five_fields
+from trireme.pipelines.targets.kubeflow.trigger import six_fields
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 import yaml
 
-from components.deployment import applying, deploying, plans, registered, rollout, trouble
-from components.deployment.asking import OpenInferencePod, ScoringPod
-from components.deployment.checking import Expected, compare
-from components.deployment.registered import Brought, Registered
-from components.deployment.rollout import Look, NotReady, Rollout
-from components.deployment.serving import ServingFailed
-from components.errors import InputError
-from components.training.cluster.connection import Cluster
+from trireme.components.deployment import applying, deploying, plans, registered, rollout, trouble
+from trireme.components.deployment.asking import OpenInferencePod, ScoringPod
+from trireme.components.deployment.checking import Expected, compare
+from trireme.components.deployment.registered import Brought, Registered
+from trireme.components.deployment.rollout import Look, NotReady, Rollout
+from trireme.components.deployment.serving import ServingFailed
+from trireme.components.errors import InputError
+from trireme.components.training.cluster.connection import Cluster
 
 MODEL = Registered("My relu", "2", "r", {})
 INPUTS = np.array([[-1, 2], [3, -4]], dtype=np.float32)
@@ -358,7 +358,7 @@ def test_a_model_is_planned_for_kserve_from_where_its_files_are(tmp_path, monkey
     ],
 )
 def test_options_that_mean_nothing_are_refused(options, said):
-    command = [sys.executable, "-m", "pipelines.cli", "deploy", "relu", *options]
+    command = [sys.executable, "-m", "trireme", "deploy", "relu", *options]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 2
     assert result.stderr.startswith(f"error: {said}")

@@ -16,13 +16,13 @@ from sklearn.metrics import (
 )
 from torch import nn
 
-from components.errors import InputError
-from components.evaluation import outputs, plots, progress, report
-from components.evaluation.asked import check
-from components.evaluation.classification import Classification
-from components.evaluation.evaluate import Judged, Verdict, evaluate
-from components.evaluation.held_out import BATCH
-from components.tracking import journal
+from trireme.components.errors import InputError
+from trireme.components.evaluation import outputs, plots, progress, report
+from trireme.components.evaluation.asked import check
+from trireme.components.evaluation.classification import Classification
+from trireme.components.evaluation.evaluate import Judged, Verdict, evaluate
+from trireme.components.evaluation.held_out import BATCH
+from trireme.components.tracking import journal
 
 NAMES = ["ant", "bee", "cat", "dog", "<b>eel</b>"]
 

@@ -9,15 +9,15 @@ import pytest
 import torch
 from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
 
-from components.evaluation import held_out as splits
-from components.evaluation import report
-from components.evaluation.asked import FIGURES, Gate
-from components.evaluation.bootstrap import interval, resampled
-from components.evaluation.evaluate import Judged, Verdict
-from components.evaluation.gate import compare, judge
-from components.evaluation.held_out import BATCH_BYTES, HeldOut, batches, held_out, predict
-from components.evaluation.kinds import measured
-from components.training.result.trained import NotLoadable
+from trireme.components.evaluation import held_out as splits
+from trireme.components.evaluation import report
+from trireme.components.evaluation.asked import FIGURES, Gate
+from trireme.components.evaluation.bootstrap import interval, resampled
+from trireme.components.evaluation.evaluate import Judged, Verdict
+from trireme.components.evaluation.gate import compare, judge
+from trireme.components.evaluation.held_out import BATCH_BYTES, HeldOut, batches, held_out, predict
+from trireme.components.evaluation.kinds import measured
+from trireme.components.training.result.trained import NotLoadable
 
 
 def evaluated(outputs: np.ndarray, labels: np.ndarray):

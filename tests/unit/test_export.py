@@ -7,15 +7,15 @@ import onnxruntime
 import pytest
 import torch
 
-from components.errors import InputError, StepFailed, TriremeError
-from components.export import agreement
-from components.export import export as exporting
-from components.export.export import export
-from components.export.isolated import isolated
-from components.tracking import journal
-from components.tracking.registry import check_name
-from components.trainers.pytorch import classifier
-from components.training.result.trained import TrainedModel
+from trireme.components.errors import InputError, StepFailed, TriremeError
+from trireme.components.export import agreement
+from trireme.components.export import export as exporting
+from trireme.components.export.export import export
+from trireme.components.export.isolated import isolated
+from trireme.components.tracking import journal
+from trireme.components.tracking.registry import check_name
+from trireme.components.trainers.pytorch import classifier
+from trireme.components.training.result.trained import TrainedModel
 
 pytestmark = pytest.mark.slow
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-import components
-from components import extras
-from components.errors import InputError
+import trireme
+from trireme.components import extras
+from trireme.components.errors import InputError
 
 # The command line where some packages are not installed.
 WITHOUT = """
@@ -25,7 +25,7 @@ class Seen:
 hidden, sys.argv = sys.argv[1].split(","), ["trireme", *sys.argv[2:]]
 sys.meta_path[sys.meta_path.index(PathFinder)] = Seen
 
-from pipelines import cli
+from trireme.pipelines import cli
 cli.main()
 """
 
@@ -43,7 +43,7 @@ cli.main()
 def test_a_command_says_what_to_install(untracked, hidden, command, said):
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT, hidden, *command.split()],
-        cwd=Path(components.__file__).parents[1],
+        cwd=Path(trireme.__file__).parents[1],
         capture_output=True,
         text=True,
         timeout=240,

@@ -8,12 +8,12 @@ from threading import Thread
 import mlflow
 import pytest
 
-from components.errors import InputError, StepFailed, TriremeError
-from components.finish import outcome, webhook
-from components.finish.finishing import finish
-from components.finish.outcome import Outcome
-from components.step import step
-from components.tracking import journal, sync
+from trireme.components.errors import InputError, StepFailed, TriremeError
+from trireme.components.finish import outcome, webhook
+from trireme.components.finish.finishing import finish
+from trireme.components.finish.outcome import Outcome
+from trireme.components.step import step
+from trireme.components.tracking import journal, sync
 
 OUTCOME = Outcome("retraining", "run-1", "FAILED", "the learning rate went to seed")
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy.stats import bootstrap
 
-from components.errors import InputError
-from components.evaluation.asked import Gate, check
-from components.evaluation.classification import SCORE
-from components.evaluation.figures import Classes
-from components.evaluation.gate import BETTER, compare, judge, reached
+from trireme.components.errors import InputError
+from trireme.components.evaluation.asked import Gate, check
+from trireme.components.evaluation.classification import SCORE
+from trireme.components.evaluation.figures import Classes
+from trireme.components.evaluation.gate import BETTER, compare, judge, reached
 
 CLASSES = Classes(["ant", "bee"], [], [], [], [], ([], [], []))
 

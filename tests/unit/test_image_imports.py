@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import pytest
 
-import components
-from components import extras
+import trireme
+from trireme.components import extras
 
-ROOT = Path(components.__file__).parents[1]
-OURS = ("components", "pipelines")
+ROOT = Path(trireme.__file__).parents[1]
+OURS = ("trireme/components", "trireme/pipelines")
 
 LOCKS = {
     "base": ("base",),
@@ -28,21 +28,21 @@ LOCKS = {
 
 NOT_THERE = {
     "base": {
-        # components.finish.finishing says so in a sentence: the one step here that may come to it.
-        "components.tracking.sync:_log_model",
-        "components.tracking.sync:_signature",
+        # The step finish says so in a sentence: the one step here that may come to it.
+        "trireme.components.tracking.sync:_log_model",
+        "trireme.components.tracking.sync:_signature",
     },
     # A model is loaded by the framework that it was made with.
     "pytorch": {
-        "components.export.answering:_saved_model",
-        "components.export.tensorflow",
-        "components.training.result.tensorflow",
+        "trireme.components.export.answering:_saved_model",
+        "trireme.components.export.tensorflow",
+        "trireme.components.training.result.tensorflow",
     },
     "tensorflow": {
-        "components.export.answering:_program",
-        "components.export.pytorch",
-        "components.training.result.pytorch",
-        "components.training.result.sharded",
+        "trireme.components.export.answering:_program",
+        "trireme.components.export.pytorch",
+        "trireme.components.training.result.pytorch",
+        "trireme.components.training.result.sharded",
     },
     "mpi": set(),
 }
@@ -67,7 +67,7 @@ for module in modules:
 
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import RESOURCE_ALREADY_EXISTS
-from components.tracking.sync import patiently
+from trireme.components.tracking.sync import patiently
 
 def refuse():
     raise MlflowException("there is one", error_code=RESOURCE_ALREADY_EXISTS)
@@ -128,7 +128,7 @@ def imports(node: ast.AST, place: str) -> Iterator[Import]:
         elif isinstance(child, ast.ImportFrom):
             for alias in child.names:
                 one = f"{child.module}.{alias.name}"
-                is_ours = str(child.module).split(".")[0] in OURS
+                is_ours = str(child.module).split(".")[0] == "trireme"
                 yield Import(one if is_ours and file_of(one) else str(child.module), place)
         elif isinstance(child, ast.FunctionDef) and ":" not in place:
             yield from imports(child, f"{place}:{child.name}")
@@ -138,12 +138,14 @@ def imports(node: ast.AST, place: str) -> Iterator[Import]:
 
 def steps(image: str) -> Iterator[Import]:
     """Returns what the steps import that run in an image by default."""
-    for face in sorted((ROOT / "components").glob("*/component.py")):
+    for face in sorted((ROOT / "trireme/components").glob("*/component.py")):
         for step in ast.parse(face.read_text()).body:
             if isinstance(step, ast.FunctionDef):
                 (decorator,) = step.decorator_list
                 if f"base_image={image}," in ast.unparse(decorator):
-                    yield from imports(step, f"components.{face.parent.name}.component:{step.name}")
+                    yield from imports(
+                        step, f"trireme.components.{face.parent.name}.component:{step.name}"
+                    )
 
 
 def modules(names: Iterable[str]) -> Iterator[Import]:
@@ -152,11 +154,11 @@ def modules(names: Iterable[str]) -> Iterator[Import]:
 
 def trainers(framework: str) -> Iterator[Import]:
     """Returns what the reference programs import, but for each other."""
-    files = sorted((ROOT / "components/trainers" / framework).glob("*.py"))
+    files = sorted((ROOT / "trireme/components/trainers" / framework).glob("*.py"))
     names = {file.stem for file in files}
     for file in files:
         if file.stem != "mpi_classifier":
-            found = imports(ast.parse(file.read_text()), f"components.trainers.{file.stem}")
+            found = imports(ast.parse(file.read_text()), f"trireme.components.trainers.{file.stem}")
             yield from (each for each in found if each.name not in names)
 
 
@@ -165,17 +167,21 @@ def roots(image: str) -> list[Import]:
     match image:
         case "base":
             # Whose two last run before a training job's program.
-            fetch = ("components.checkout.__main__", "components.dataset.__main__")
+            fetch = ("trireme.components.checkout.__main__", "trireme.components.dataset.__main__")
             return [*steps("BASE"), *modules(fetch)]
         case "pytorch":
             return [*steps("PYTORCH"), *trainers("pytorch")]
         case "tensorflow":
             # pipelines/training.py has these run here, for a model of TensorFlow.
-            work = ("components.evaluation.outputs", "components.export.outputs", "components.step")
+            work = (
+                "trireme.components.evaluation.outputs",
+                "trireme.components.export.outputs",
+                "trireme.components.step",
+            )
             return [*modules(work), *trainers("tensorflow")]
-    program = tree_of("components.trainers.pytorch.mpi_classifier")
+    program = tree_of("trireme.components.trainers.pytorch.mpi_classifier")
     beside = ("helpers", "metrics", "classifier")
-    found = imports(program, "components.trainers.pytorch.mpi_classifier")
+    found = imports(program, "trireme.components.trainers.pytorch.mpi_classifier")
     return [each for each in found if each.name not in beside]
 
 
@@ -187,7 +193,7 @@ def reached(image: str) -> tuple[set[Import], set[str]]:
         places = {each.place, each.place.partition(":")[0], each.name} & NOT_THERE[image]
         if places:
             met |= places
-        elif each.top in OURS:
+        elif each.top == "trireme":
             if each.name not in seen:
                 seen.add(each.name)
                 waiting += imports(tree_of(each.name), each.name)
@@ -225,7 +231,7 @@ def test_what_the_base_image_does_not_hold_is_brought_by_an_extra():
     }
     extra = {
         name
-        for name in names - {*OURS, *sys.stdlib_module_names}
+        for name in names - {"trireme", *sys.stdlib_module_names}
         if not there & {normal(one) for one in provided.get(name, [])}
     }
     assert {"numpy", "torch", "sklearn"} <= extra
@@ -237,7 +243,8 @@ def test_mlflow_without_the_rest_of_it_has_what_the_base_image_needs_and_refuses
     hidden = [
         top
         for top, names in packages_distributions().items()
-        if top not in (*OURS, "images", "tests") and not there & {normal(name) for name in names}
+        if top not in ("trireme", "images", "tests")
+        and not there & {normal(name) for name in names}
     ]
     assert {"sqlalchemy", "numpy", "pandas"} <= set(hidden)
     needed = sorted({each.name for each in reached("base")[0]})

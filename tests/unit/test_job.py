@@ -13,9 +13,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from shapes import SHAPES, TEXT, TRAINJOBS, descriptions
 
-from components.errors import InputError
-from components.training.description.job import TrainingJob
-from components.training.description.reading import merged
+from trireme.components.errors import InputError
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.description.reading import merged
 
 PYTORCH: dict[str, Any] = {"image": "example.org/team/trainer:1.2", "entrypoint": "train.py"}
 TENSORFLOW = PYTORCH | {"framework": "tensorflow"}

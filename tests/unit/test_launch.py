@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from components.errors import InputError, JobFailed
-from components.images import OF_REPLICAS, PYTORCH
-from components.tracking import environment
-from components.tracking.environment import TRACKER
-from components.training import launch
-from components.training.kinds import KINDS
-from components.training.local import runner
-from components.training.manifests import render, to_yaml
+from trireme.components.errors import InputError, JobFailed
+from trireme.components.images import OF_REPLICAS, PYTORCH
+from trireme.components.tracking import environment
+from trireme.components.tracking.environment import TRACKER
+from trireme.components.training import launch
+from trireme.components.training.kinds import KINDS
+from trireme.components.training.local import runner
+from trireme.components.training.manifests import render, to_yaml
 
 RUN: dict[str, Any] = {
     "run": "0f3c",

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-import components
-from pipelines.catalog import PIPELINES
+import trireme
+from trireme.pipelines.catalog import PIPELINES
 
-ROOT = Path(components.__file__).parents[1]
+ROOT = Path(trireme.__file__).parents[1]
 
 # Whatever one of them loads is loaded in the end, and was not before the first that loads it. That
 # each can also be imported alone is seen in a fork that has other people's modules, but not ours.
@@ -44,13 +44,13 @@ pytestmark = pytest.mark.slow
 
 def modules_of_components() -> list[str]:
     """Returns their names, those of the faces to kfp after all others."""
-    files = sorted((ROOT / "components").rglob("*.py"))
+    files = sorted((ROOT / "trireme/components").rglob("*.py"))
     files.sort(key=lambda file: file.name == "component.py")
     names = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files]
     return [
         name.removesuffix(".__init__")
         for name in names
-        if not name.startswith("components.trainers")
+        if not name.startswith("trireme.components.trainers")
     ]
 
 
@@ -71,8 +71,10 @@ def loaded(heavy: list[str], names: list[str]) -> list[tuple[str, str]]:
 
 def test_no_component_loads_a_framework_or_mlflow_nor_its_work_kfp():
     names = modules_of_components()
-    assert {"components.training.local.runner", "components.tracking.sync"} <= set(names)
-    face = ("components.checkout.component", "kfp")  # the first of all component.py
+    assert {"trireme.components.training.local.runner", "trireme.components.tracking.sync"} <= set(
+        names
+    )
+    face = ("trireme.components.checkout.component", "kfp")  # the first of all component.py
     assert loaded(["torch", "tensorflow", "mlflow", "kfp"], names) == [face]
 
 
@@ -80,7 +82,7 @@ def work_of_base() -> set[str]:
     """Returns our modules that the steps in the base image import when they run."""
     steps = [
         step
-        for face in (ROOT / "components").glob("*/component.py")
+        for face in (ROOT / "trireme/components").glob("*/component.py")
         for step in ast.parse(face.read_text()).body
         if isinstance(step, ast.FunctionDef)
         and "base_image=BASE" in ast.unparse(step.decorator_list[0])
@@ -94,11 +96,13 @@ def work_of_base() -> set[str]:
 
 
 def test_the_base_image_needs_no_numpy_for_its_steps_nor_for_pipelines():
-    names = work_of_base() | {"components.dataset.sources.builtin"}
-    assert {"components.checkout.git", "components.training.launch"} <= names
+    names = work_of_base() | {"trireme.components.dataset.sources.builtin"}
+    assert {"trireme.components.checkout.git", "trireme.components.training.launch"} <= names
     modules = [f"pipelines.{name.replace('-', '_')}" for name in PIPELINES]
-    assert loaded(["numpy"], [*sorted(names), *modules, "pipelines.plan"]) == []
+    assert loaded(["numpy"], [*sorted(names), *modules, "trireme.pipelines.plan"]) == []
 
 
 def test_the_command_line_loads_nothing_heavy_before_it_knows_what_to_do():
-    assert loaded(["torch", "tensorflow", "mlflow", "kfp", "sklearn"], ["pipelines.cli"]) == []
+    assert (
+        loaded(["torch", "tensorflow", "mlflow", "kfp", "sklearn"], ["trireme.pipelines.cli"]) == []
+    )

@@ -7,13 +7,13 @@ import shutil
 import mlflow
 import pytest
 
-from components.checkout import builtin
-from components.errors import InputError
-from components.tracking import journal, lineage, machine, registry, store
-from components.tracking.pipeline_run import PipelineRun
-from components.tracking.sync import PARAMETER_LIMIT
-from components.training import launch
-from pipelines import reproduction
+from trireme.components.checkout import builtin
+from trireme.components.errors import InputError
+from trireme.components.tracking import journal, lineage, machine, registry, store
+from trireme.components.tracking.pipeline_run import PipelineRun
+from trireme.components.tracking.sync import PARAMETER_LIMIT
+from trireme.components.training import launch
+from trireme.pipelines import reproduction
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 PARAMS = {

@@ -12,14 +12,14 @@ from operators import refusals
 from shapes import IMAGE, SHAPES, TEXT, TRAINJOBS, descriptions
 from typed import through
 
-from components import images
-from components.dataset.description import Dataset
-from components.errors import InputError
-from components.training.description.job import TrainingJob
-from components.training.description.values import quantity
-from components.training.local.environment import expand
-from components.training.manifests import render, to_yaml
-from components.training.manifests.roles import roles
+from trireme.components import images
+from trireme.components.dataset.description import Dataset
+from trireme.components.errors import InputError
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.description.values import quantity
+from trireme.components.training.local.environment import expand
+from trireme.components.training.manifests import render, to_yaml
+from trireme.components.training.manifests.roles import roles
 
 OPERATOR = dict.fromkeys(SHAPES, "training-operator") | dict.fromkeys(TRAINJOBS, "trainer")
 DOLLARS = st.text(st.sampled_from("$(){}AZ_.-1 "))

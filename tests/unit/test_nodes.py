@@ -2,11 +2,11 @@
 
 import pytest
 
-from components.training.cluster import nodes
-from components.training.cluster.resources import PODS
-from components.training.description.job import TrainingJob
-from components.training.manifests import render
-from components.training.manifests.roles import roles
+from trireme.components.training.cluster import nodes
+from trireme.components.training.cluster.resources import PODS
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.manifests import render
+from trireme.components.training.manifests.roles import roles
 
 GPU = "nvidia.com/gpu"
 

@@ -5,9 +5,9 @@ import json
 import mlflow
 import pytest
 
-from components.finish.finishing import finish
-from components.step import step
-from components.tracking import on_kubeflow
+from trireme.components.finish.finishing import finish
+from trireme.components.step import step
+from trireme.components.tracking import on_kubeflow
 
 PARAMETERS = {"experiment": "mine", "workers": 2, "args": ["--a"], "model_factory": None}
 

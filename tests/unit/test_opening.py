@@ -9,11 +9,11 @@ import mlflow
 import pytest
 from mlflow import MlflowClient
 
-from components import workspace
-from components.errors import Cancelled, PodLost, StepFailed
-from components.finish.finishing import finish
-from components.step import step
-from components.tracking import journal, left_open, sync
+from trireme.components import workspace
+from trireme.components.errors import Cancelled, PodLost, StepFailed
+from trireme.components.finish.finishing import finish
+from trireme.components.step import step
+from trireme.components.tracking import journal, left_open, sync
 
 PARAMETERS = {
     "experiment": "mine",
@@ -260,7 +260,7 @@ def test_a_step_leaves_its_result_as_the_last_words_of_its_container(
 ):
     log = tmp_path / "termination-log"
     log.touch()
-    monkeypatch.setattr("components.step.TERMINATION_LOG", log)
+    monkeypatch.setattr("trireme.components.step.TERMINATION_LOG", log)
     with step("evaluate", str(tmp_path)):
         journal.summarize("not exported: too bad")
     assert log.read_text() == "not exported: too bad"

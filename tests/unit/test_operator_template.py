@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from components.images import BASE, USER
+from trireme.components.images import BASE, USER
 
 OPERATOR = Path(__file__).parents[2] / "manifests" / "operator"
 

@@ -12,10 +12,10 @@ import pytest
 import yaml
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from components import images
-from components.deployment import looks
-from components.deployment.kinds import KINDS
-from pipelines.catalog import PIPELINES
+from trireme.components import images
+from trireme.components.deployment import looks
+from trireme.components.deployment.kinds import KINDS
+from trireme.pipelines.catalog import PIPELINES
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 OVERLAYS = ["kind", "kubeflow", "kubeflow-single-user", "argo", "aliyun"]

@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from components.errors import InputError, StepFailed
-from components.evaluation import own, report
-from components.evaluation.asked import Gate, Own, check
-from components.evaluation.evaluate import evaluate_with
-from components.tracking.registry import Champion
+from trireme.components.errors import InputError, StepFailed
+from trireme.components.evaluation import own, report
+from trireme.components.evaluation.asked import Gate, Own, check
+from trireme.components.evaluation.evaluate import evaluate_with
+from trireme.components.tracking.registry import Champion
 
 PROGRAM = """
 import json, os, sys

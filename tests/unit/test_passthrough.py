@@ -2,11 +2,11 @@
 
 import pytest
 
-from components.errors import InputError
-from components.training.cluster.passthrough import hand_on
-from components.training.description.job import TrainingJob
-from components.training.manifests import render
-from components.training.manifests.roles import roles
+from trireme.components.errors import InputError
+from trireme.components.training.cluster.passthrough import hand_on
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.manifests import render
+from trireme.components.training.manifests.roles import roles
 
 TASK = {
     "volumes": [{"name": "kfp-workspace", "persistentVolumeClaim": {"claimName": "run-1"}}],

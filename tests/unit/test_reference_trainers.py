@@ -4,17 +4,17 @@ import shutil
 
 import pytest
 
-from components.checkout import builtin
-from components.checkout.git import checkout
-from components.errors import InputError
-from components.tracking import journal
-from components.training.launch import REFERENCE
+from trireme.components.checkout import builtin
+from trireme.components.checkout.git import checkout
+from trireme.components.errors import InputError
+from trireme.components.tracking import journal
+from trireme.components.training.launch import REFERENCE
 
 
 @pytest.fixture
 def trainers(tmp_path, monkeypatch):
     """A copy of the trainers that may be changed, where the package is no git checkout."""
-    copy = tmp_path / "site-packages" / "components" / "trainers"
+    copy = tmp_path / "site-packages" / "trireme" / "components" / "trainers"
     shutil.copytree(builtin.TRAINERS, copy)
     monkeypatch.setattr(builtin, "TRAINERS", copy)
     return copy

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from components.training.result.same import compare
+from trireme.components.training.result.same import compare
 
 
 @pytest.fixture

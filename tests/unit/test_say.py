@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from components.say import say
+from trireme.components.say import say
 
 
 def test_a_line_and_its_end_are_one_write(monkeypatch):
@@ -28,7 +28,7 @@ def test_a_line_and_its_end_are_one_write(monkeypatch):
 def test_an_error_comes_in_one_piece_from_an_unbuffered_process(tmp_path):
     """Images set PYTHONUNBUFFERED, with which print writes a line and its end one by one."""
     reading, writing = os.pipe2(os.O_DIRECT)  # keeps what is written apart
-    program = [sys.executable, "-m", "pipelines.cli", "job", "list", "--context", "other"]
+    program = [sys.executable, "-m", "trireme", "job", "list", "--context", "other"]
     file = tmp_path / "kubeconfig"
     environment = {"PYTHONUNBUFFERED": "1", "KUBECONFIG": str(file)}
     subprocess.run(program, stderr=writing, env=os.environ | environment, check=False)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from components import secrets
-from components.errors import InputError
+from trireme.components import secrets
+from trireme.components.errors import InputError
 
 KEYS = ("username", "password", "ssh-privatekey")
 

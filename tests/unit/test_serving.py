@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from typed import through
 
-from components.deployment import checking, manifests, registered, samples, serving
-from components.errors import InputError, TriremeError
-from components.tracking import store as tracking_store
-from components.training.manifests import to_yaml
+from trireme.components.deployment import checking, manifests, registered, samples, serving
+from trireme.components.errors import InputError, TriremeError
+from trireme.components.tracking import store as tracking_store
+from trireme.components.training.manifests import to_yaml
 
 INPUTS = np.array([[-1, 2], [3, -4], [0.1, 7]], dtype=np.float32)
 

@@ -12,9 +12,9 @@ import torch.distributed.checkpoint as dcp
 from torch import nn
 from torch.distributed.checkpoint.metadata import BytesStorageMetadata
 
-from components.training.result import same
-from components.training.result.load import load_model
-from components.training.result.trained import NotLoadable
+from trireme.components.training.result import same
+from trireme.components.training.result.load import load_model
+from trireme.components.training.result.trained import NotLoadable
 
 NETWORK = """
 import torch

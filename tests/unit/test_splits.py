@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from components.evaluation.held_out import held_out
-from components.evaluation.kinds import class_names
-from components.trainers.pytorch import splits
-from components.training.result.trained import NotLoadable
+from trireme.components.evaluation.held_out import held_out
+from trireme.components.evaluation.kinds import class_names
+from trireme.components.trainers.pytorch import splits
+from trireme.components.training.result.trained import NotLoadable
 
 
 def idx(array):

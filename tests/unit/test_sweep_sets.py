@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.errors import InputError, StepFailed
-from components.sweep.choosing import choose
-from components.sweep.results import Tried, keep, place, results
-from components.sweep.sets import Trial, trials
-from components.tracking import journal
+from trireme.components.errors import InputError, StepFailed
+from trireme.components.sweep.choosing import choose
+from trireme.components.sweep.results import Tried, keep, place, results
+from trireme.components.sweep.sets import Trial, trials
+from trireme.components.tracking import journal
 
 
 def test_every_combination_of_the_grid_and_what_is_listed_is_tried():

@@ -25,7 +25,7 @@ SERVED = {"chief": ["a:1"], "ps": ["b:1"], "worker": ["c:1"]}
 def classifier():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TF_NUM_INTRAOP_THREADS", "1")  # several could add up in any order
-        from components.trainers.tensorflow import classifier
+        from trireme.components.trainers.tensorflow import classifier
 
         yield classifier
 

@@ -6,18 +6,18 @@ import numpy as np
 import onnxruntime
 import pytest
 
-import components
-from components.errors import StepFailed
-from components.evaluation.evaluate import evaluate
-from components.export.agreement import TOLERANCE
-from components.export.export import export
-from components.tracking import journal
-from components.training.result.load import load_model
-from components.training.result.trained import NotLoadable
+import trireme
+from trireme.components.errors import StepFailed
+from trireme.components.evaluation.evaluate import evaluate
+from trireme.components.export.agreement import TOLERANCE
+from trireme.components.export.export import export
+from trireme.components.tracking import journal
+from trireme.components.training.result.load import load_model
+from trireme.components.training.result.trained import NotLoadable
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(components.__file__).parents[1]
+ROOT = Path(trireme.__file__).parents[1]
 SHAPE = (1, 8, 8)
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from components.errors import InputError, StepFailed, TriremeError
-from components.tracking import environment, journal
-from components.tracking.pipeline_run import PipelineRun
-from components.tracking.store import default_uri
-from components.tracking.sync import PARAMETER_LIMIT, Run, sync
+from trireme.components.errors import InputError, StepFailed, TriremeError
+from trireme.components.tracking import environment, journal
+from trireme.components.tracking.pipeline_run import PipelineRun
+from trireme.components.tracking.store import default_uri
+from trireme.components.tracking.sync import PARAMETER_LIMIT, Run, sync
 
 
 @pytest.fixture

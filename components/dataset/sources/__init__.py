@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Protocol
 
-from components.dataset.description import Dataset, refuse_mounted
-from components.dataset.listing import Entry
-from components.errors import TriremeError
+from trireme.components.dataset.description import Dataset, refuse_mounted
+from trireme.components.dataset.listing import Entry
+from trireme.components.errors import TriremeError
 
 
 class Source(Protocol):
@@ -98,17 +98,17 @@ def source_of(dataset: Dataset) -> Source:
     refuse_mounted(dataset)
     kind = dataset.place.kind
     if kind == "file":
-        from components.dataset.sources.local import LocalSource
+        from trireme.components.dataset.sources.local import LocalSource
 
         return LocalSource(dataset)
     if kind == "builtin":
-        from components.dataset.sources.builtin import BuiltinSource
+        from trireme.components.dataset.sources.builtin import BuiltinSource
 
         return BuiltinSource(dataset)
     if kind == "http":
-        from components.dataset.sources.web import WebSource
+        from trireme.components.dataset.sources.web import WebSource
 
         return WebSource(dataset)
-    from components.dataset.sources.objects import ObjectSource
+    from trireme.components.dataset.sources.objects import ObjectSource
 
     return ObjectSource(dataset)

@@ -9,8 +9,8 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from components.dataset.description import Dataset
-from components.dataset.listing import Entry
+from trireme.components.dataset.description import Dataset
+from trireme.components.dataset.listing import Entry
 
 HELD_OUT_SOURCES = 1 / 64  # share of Python's files
 LENGTH = 256  # bytes of a sample of them

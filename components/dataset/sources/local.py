@@ -5,11 +5,11 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from components.dataset import uri as uris
-from components.dataset.description import Dataset
-from components.dataset.listing import Entry
-from components.dataset.sources import PIECE, changed
-from components.errors import InputError
+from trireme.components.dataset import uri as uris
+from trireme.components.dataset.description import Dataset
+from trireme.components.dataset.listing import Entry
+from trireme.components.dataset.sources import PIECE, changed
+from trireme.components.errors import InputError
 
 READERS = min(4, os.cpu_count() or 1)  # of large files; beyond that the disk is the limit
 LARGE = 1 << 20  # bytes from which on a file is better read by several threads

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import obstore
 from obstore.exceptions import BaseError, PreconditionError
 
-from components.dataset.description import Dataset
-from components.dataset.listing import Entry, refuse_hostile, without_markers
-from components.dataset.sources import PIECE, Fault, changed
-from components.dataset.sources.stores import bucket_of, explained, unreachable
-from components.errors import InputError
+from trireme.components.dataset.description import Dataset
+from trireme.components.dataset.listing import Entry, refuse_hostile, without_markers
+from trireme.components.dataset.sources import PIECE, Fault, changed
+from trireme.components.dataset.sources.stores import bucket_of, explained, unreachable
+from trireme.components.errors import InputError
 
 if TYPE_CHECKING:
     Listed = list[obstore.ObjectMeta]

@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 from obstore.exceptions import BaseError
 from obstore.store import GCSStore, ObjectStore, S3Store
 
-from components import secrets
-from components.dataset.description import Dataset
-from components.dataset.sources import Fault, SourceFailed, why_broken
-from components.errors import InputError, TriremeError
+from trireme.components import secrets
+from trireme.components.dataset.description import Dataset
+from trireme.components.dataset.sources import Fault, SourceFailed, why_broken
+from trireme.components.errors import InputError, TriremeError
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig

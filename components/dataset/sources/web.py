@@ -8,11 +8,11 @@ from typing import Any
 import requests
 from urllib3.util import Retry
 
-from components import secrets
-from components.dataset.description import Dataset
-from components.dataset.listing import Entry, refuse_hostile
-from components.dataset.sources import PIECE, Fault, SourceFailed, changed, why_broken
-from components.errors import InputError
+from trireme.components import secrets
+from trireme.components.dataset.description import Dataset
+from trireme.components.dataset.listing import Entry, refuse_hostile
+from trireme.components.dataset.sources import PIECE, Fault, SourceFailed, changed, why_broken
+from trireme.components.errors import InputError
 
 KEYS = ("username", "password", "token")
 """The keys of a Secret: a user and a password, or a token."""

@@ -7,13 +7,18 @@ from enum import StrEnum
 from itertools import chain
 from typing import Any
 
-from components.errors import InputError
-from components.training.cluster import nodes, preflight, quota, reasons
-from components.training.cluster.connection import Cluster
-from components.training.cluster.preflight import Right
-from components.training.cluster.refusals import Forbidden, KindMissing, NotFound, Refused
-from components.training.cluster.resources import CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, Resource
-from components.training.manifests.references import Needed
+from trireme.components.errors import InputError
+from trireme.components.training.cluster import nodes, preflight, quota, reasons
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.preflight import Right
+from trireme.components.training.cluster.refusals import Forbidden, KindMissing, NotFound, Refused
+from trireme.components.training.cluster.resources import (
+    CONFIG_MAPS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    Resource,
+)
+from trireme.components.training.manifests.references import Needed
 
 RESOURCES = {
     "Secret": [SECRETS],

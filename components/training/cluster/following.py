@@ -8,16 +8,22 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from components.errors import Cancelled, JobFailed
-from components.training.blame import TimeLimitReached
-from components.training.cluster import pods, reasons
-from components.training.cluster.connection import Cluster
-from components.training.cluster.replicas import Replica, Replicas
-from components.training.cluster.resources import PODS, Resource, kind_of, pods_of, resource_of
-from components.training.cluster.status import State, Status, expected_replicas, status_of
-from components.training.cluster.streams import Stop
-from components.training.cluster.watching import Change, changes
-from components.training.kinds import LEAST
+from trireme.components.errors import Cancelled, JobFailed
+from trireme.components.training.blame import TimeLimitReached
+from trireme.components.training.cluster import pods, reasons
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.replicas import Replica, Replicas
+from trireme.components.training.cluster.resources import (
+    PODS,
+    Resource,
+    kind_of,
+    pods_of,
+    resource_of,
+)
+from trireme.components.training.cluster.status import State, Status, expected_replicas, status_of
+from trireme.components.training.cluster.streams import Stop
+from trireme.components.training.cluster.watching import Change, changes
+from trireme.components.training.kinds import LEAST
 
 TICK = 1.0  # seconds between two looks at the clock
 REASON_EVERY = 5.0  # seconds between two questions why nothing runs

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from components.errors import InputError, JobFailed
-from components.training.cluster import pods, reasons, submission
-from components.training.cluster.connection import Cluster
-from components.training.cluster.following import Following, Limits
-from components.training.cluster.refusals import Forbidden, KindMissing, Refused
-from components.training.cluster.replicas import Replicas
-from components.training.cluster.resources import PODS, kind_of, pods_of, resource_of
-from components.training.cluster.status import (
+from trireme.components.errors import InputError, JobFailed
+from trireme.components.training.cluster import pods, reasons, submission
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.following import Following, Limits
+from trireme.components.training.cluster.refusals import Forbidden, KindMissing, Refused
+from trireme.components.training.cluster.replicas import Replicas
+from trireme.components.training.cluster.resources import PODS, kind_of, pods_of, resource_of
+from trireme.components.training.cluster.status import (
     CANCELLED,
     State,
     expected_replicas,
@@ -22,8 +22,8 @@ from components.training.cluster.status import (
     replica_names,
     status_of,
 )
-from components.training.cluster.streams import Stop
-from components.training.kinds import KINDS
+from trireme.components.training.cluster.streams import Stop
+from trireme.components.training.kinds import KINDS
 
 MANAGED = "app.kubernetes.io/managed-by=trireme"
 """The label of the jobs that are ours."""

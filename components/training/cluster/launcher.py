@@ -5,13 +5,13 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from components.errors import Cancelled, PodLost, TriremeError
-from components.signals import TOLD_TO_END, handled
-from components.training.cluster import owner, submission
-from components.training.cluster.connection import Cluster
-from components.training.cluster.following import Following, Limits
-from components.training.cluster.resources import kind_of, resource_of
-from components.training.cluster.status import State, status_of
+from trireme.components.errors import Cancelled, PodLost, TriremeError
+from trireme.components.signals import TOLD_TO_END, handled
+from trireme.components.training.cluster import owner, submission
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.following import Following, Limits
+from trireme.components.training.cluster.resources import kind_of, resource_of
+from trireme.components.training.cluster.status import State, status_of
 
 RUNNING = "Running"
 """The ``cleanPodPolicy`` by which pods are removed that have not ended when their job has."""

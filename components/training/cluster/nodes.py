@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from components.training.cluster.connection import Cluster
-from components.training.cluster.resources import PODS, Resource
-from components.training.description.values import quantity
-from components.training.kinds import LEAST
-from components.training.manifests.roles import Role, requests, roles, shown
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.resources import PODS, Resource
+from trireme.components.training.description.values import quantity
+from trireme.components.training.kinds import LEAST
+from trireme.components.training.manifests.roles import Role, requests, roles, shown
 
 NODES = Resource("", "v1", "nodes")
 

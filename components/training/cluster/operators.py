@@ -1,11 +1,11 @@
 """Which of the operators that a job could be made for a cluster has."""
 
-from components.training.cluster.connection import Cluster
-from components.training.cluster.refusals import Forbidden, KindMissing
-from components.training.cluster.resources import resource_of
-from components.training.description.job import TrainingJob
-from components.training.kinds import OF_FRAMEWORK, TRAINJOB, Kind
-from components.training.manifests import without_a_cluster
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.refusals import Forbidden, KindMissing
+from trireme.components.training.cluster.resources import resource_of
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.kinds import OF_FRAMEWORK, TRAINJOB, Kind
+from trireme.components.training.manifests import without_a_cluster
 
 
 def operator_of(cluster: Cluster, job: TrainingJob) -> str:

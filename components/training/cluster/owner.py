@@ -8,11 +8,11 @@ import socket
 from datetime import UTC, datetime
 from typing import Any
 
-from components.errors import TriremeError
-from components.training.cluster import pods
-from components.training.cluster.connection import Cluster
-from components.training.cluster.refusals import NotFound
-from components.training.cluster.resources import NODE, PODS, WORKFLOWS
+from trireme.components.errors import TriremeError
+from trireme.components.training.cluster import pods
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.refusals import NotFound
+from trireme.components.training.cluster.resources import NODE, PODS, WORKFLOWS
 
 TEMPLATE = "ARGO_TEMPLATE"
 """A variable of Argo's containers: the template that a pod is made from."""

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
-from components.dataset.volumes import SHARED
-from components.errors import InputError
-from components.say import say
-from components.training.kinds import TRAINJOB
-from components.training.manifests.roles import roles
+from trireme.components.dataset.volumes import SHARED
+from trireme.components.errors import InputError
+from trireme.components.say import say
+from trireme.components.training.kinds import TRAINJOB
+from trireme.components.training.manifests.roles import roles
 
 IDLE = ("ps", "launcher")
 """Roles that do not compute: what the task asks for is not meant for them."""

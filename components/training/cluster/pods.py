@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from components.errors import exit_in_words
-from components.training.kinds import KINDS, ROLE
+from trireme.components.errors import exit_in_words
+from trireme.components.training.kinds import KINDS, ROLE
 
 TIME_LIMIT = "ran into its pod's time limit (DeadlineExceeded)"
 """How a pod failed that had run as long as it may."""

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from components.training.cluster.connection import Cluster
-from components.training.cluster.refusals import AlreadyThere, Forbidden, Invalid
-from components.training.cluster.resources import (
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.refusals import AlreadyThere, Forbidden, Invalid
+from trireme.components.training.cluster.resources import (
     ACCESS_REVIEWS,
     ACCOUNT_REVIEWS,
     NAMESPACES,
@@ -17,7 +17,7 @@ from components.training.cluster.resources import (
     kind_of,
     resource_of,
 )
-from components.training.manifests import objects
+from trireme.components.training.manifests import objects
 
 Right = tuple[Resource, str, str]  # resource, subresource, verb
 

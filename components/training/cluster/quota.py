@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
-from components.training.cluster.connection import Cluster
-from components.training.cluster.resources import Resource, kind_of, resource_of
-from components.training.description.values import quantity
-from components.training.manifests.roles import amounts, limits, requests, roles, shown
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.resources import Resource, kind_of, resource_of
+from trireme.components.training.description.values import quantity
+from trireme.components.training.manifests.roles import amounts, limits, requests, roles, shown
 
 QUOTAS = Resource("", "v1", "resourcequotas")
 LIMIT_RANGES = Resource("", "v1", "limitranges")

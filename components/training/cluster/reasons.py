@@ -5,11 +5,11 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
-from components.training.cluster import pods
-from components.training.cluster.connection import Cluster
-from components.training.cluster.refusals import Forbidden, KindMissing, NotFound
-from components.training.cluster.resources import EVENTS, Resource
-from components.training.cluster.status import (
+from trireme.components.training.cluster import pods
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.refusals import Forbidden, KindMissing, NotFound
+from trireme.components.training.cluster.resources import EVENTS, Resource
+from trireme.components.training.cluster.status import (
     State,
     is_suspended,
     is_train_job,

@@ -6,9 +6,9 @@ from typing import Any
 
 from kubernetes.client import ApiException
 
-from components.errors import InputError, TriremeError
-from components.training.cluster.resources import Resource
-from components.training.kinds import KINDS
+from trireme.components.errors import InputError, TriremeError
+from trireme.components.training.cluster.resources import Resource
+from trireme.components.training.kinds import KINDS
 
 # What server-side apply says of an unknown field, with a 500 as if that were a fault of its own.
 _UNTYPED = "failed to create typed patch object"

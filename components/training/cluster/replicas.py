@@ -8,12 +8,12 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
-from components.training.blame import KEPT, dragged_down, last_lines
-from components.training.cluster import pods
-from components.training.cluster.connection import Cluster
-from components.training.cluster.logs import PodLog
-from components.training.cluster.pods import Failure, Span
-from components.training.cluster.streams import Stop
+from trireme.components.training.blame import KEPT, dragged_down, last_lines
+from trireme.components.training.cluster import pods
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.logs import PodLog
+from trireme.components.training.cluster.pods import Failure, Span
+from trireme.components.training.cluster.streams import Stop
 
 UNSAID = timedelta(minutes=1)  # after which one fails that does not say that it lost a peer
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from components.training.kinds import KINDS, TRAINJOB, Kind
+from trireme.components.training.kinds import KINDS, TRAINJOB, Kind
 
 
 @dataclass(frozen=True)

@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from components.errors import InputError, TriremeError
-from components.training.cluster import preflight
-from components.training.cluster.connection import Cluster
-from components.training.cluster.refusals import (
+from trireme.components.errors import InputError, TriremeError
+from trireme.components.training.cluster import preflight
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.refusals import (
     AlreadyThere,
     Forbidden,
     Invalid,
     KindMissing,
     NotFound,
 )
-from components.training.cluster.resources import (
+from trireme.components.training.cluster.resources import (
     JOB_SETS,
     PODS,
     TRAINING_RUNTIMES,
@@ -27,8 +27,8 @@ from components.training.cluster.resources import (
     pods_of,
     resource_of,
 )
-from components.training.cluster.status import State, is_train_job, status_of
-from components.training.kinds import KINDS
+from trireme.components.training.cluster.status import State, is_train_job, status_of
+from trireme.components.training.kinds import KINDS
 
 SPEC_HASH = "trireme.dev/spec-hash"
 """The annotation that tells whether a job of the same name is the same job."""

@@ -10,11 +10,11 @@ from pydantic import (
     model_validator,
 )
 
-from components.checkout import git
-from components.errors import InputError
-from components.part import Part
-from components.training.description.affinity import checked
-from components.training.description.values import (
+from trireme.components.checkout import git
+from trireme.components.errors import InputError
+from trireme.components.part import Part
+from trireme.components.training.description.affinity import checked
+from trireme.components.training.description.values import (
     AbsolutePath,
     Argument,
     Bytes,

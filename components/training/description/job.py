@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from components.errors import InputError
-from components.images import MPI, PYTORCH, TENSORFLOW, USER, for_gpus, is_ours
-from components.training.description import reading, rules
-from components.training.description.fields import (
+from trireme.components.errors import InputError
+from trireme.components.images import MPI, PYTORCH, TENSORFLOW, USER, for_gpus, is_ours
+from trireme.components.training.description import reading, rules
+from trireme.components.training.description.fields import (
     Code,
     Elastic,
     Network,
@@ -18,7 +18,7 @@ from components.training.description.fields import (
     Tracking,
     Volume,
 )
-from components.training.description.values import (
+from trireme.components.training.description.values import (
     AbsolutePath,
     Argument,
     Bytes,

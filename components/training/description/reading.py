@@ -8,8 +8,8 @@ from typing import Any, ClassVar, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from components import yaml_text
-from components.errors import InputError
+from trireme.components import yaml_text
+from trireme.components.errors import InputError
 
 SECRET = ("env", "secret_env", "tracking", "dataset")
 """Fields whose values are never shown: some put a password there."""

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from components.training.description import names
+from trireme.components.training.description import names
 
 if TYPE_CHECKING:
-    from components.training.description.job import TrainingJob
+    from trireme.components.training.description.job import TrainingJob
 
 ROLES: dict[str, tuple[str, ...]] = {
     "pytorch": ("master", "worker"),

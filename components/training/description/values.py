@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from components.dataset.description import Dataset
-from components.errors import InputError
+from trireme.components.dataset.description import Dataset
+from trireme.components.errors import InputError
 
 # https://github.com/kubernetes/apimachinery/blob/v0.31.0/pkg/api/resource/quantity.go
 _QUANTITY = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,3})?")

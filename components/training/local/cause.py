@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from components.errors import JobFailed, exit_in_words
-from components.training.blame import dragged_down, last_lines
-from components.training.local import mpi
-from components.training.local.replica import Failure, Replica
+from trireme.components.errors import JobFailed, exit_in_words
+from trireme.components.training.blame import dragged_down, last_lines
+from trireme.components.training.local import mpi
+from trireme.components.training.local.replica import Failure, Replica
 
 EPISODE = 30.0  # seconds before the last failure in which others belong to the same trouble
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from components.errors import InputError
-from components.training.kinds import TFJOB
-from components.training.local.manifest import Job, Pod
+from trireme.components.errors import InputError
+from trireme.components.training.kinds import TFJOB
+from trireme.components.training.local.manifest import Job, Pod
 
 _VARIABLE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 # Set by whoever started this process; a container would not see it.

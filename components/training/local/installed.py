@@ -2,8 +2,8 @@
 
 from importlib.util import find_spec
 
-from components.errors import InputError
-from components.training.description.job import TrainingJob
+from trireme.components.errors import InputError
+from trireme.components.training.description.job import TrainingJob
 
 _MODULES = {"pytorch": "torch", "tensorflow": "tensorflow"}
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from components.errors import InputError, TriremeError
-from components.processes import born
-from components.signals import from_a_terminal, handled
-from components.training.description.job import TrainingJob
-from components.training.lines import pass_on
-from components.training.local import provision, runner
-from components.training.manifests import render, to_yaml
+from trireme.components.errors import InputError, TriremeError
+from trireme.components.processes import born
+from trireme.components.signals import from_a_terminal, handled
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.lines import pass_on
+from trireme.components.training.local import provision, runner
+from trireme.components.training.manifests import render, to_yaml
 
 POLL = 0.2  # seconds between two looks at a job that is followed
 ENDING = 30.0  # seconds that a job gets to end when it is cancelled

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.errors import InputError
-from components.training.kinds import KINDS, MPIJOB, PYTORCHJOB, TFJOB, Kind
+from trireme.components.errors import InputError
+from trireme.components.training.kinds import KINDS, MPIJOB, PYTORCHJOB, TFJOB, Kind
 
 ROLES = {
     PYTORCHJOB.name: ("Master", "Worker"),

@@ -13,11 +13,11 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from components.errors import InputError
-from components.training.local import environment, mpi_host, mpi_rsh, mpi_ssh
-from components.training.local.isolation import Isolated
-from components.training.local.manifest import Job, Pod
-from components.training.local.network import Network
+from trireme.components.errors import InputError
+from trireme.components.training.local import environment, mpi_host, mpi_rsh, mpi_ssh
+from trireme.components.training.local.isolation import Isolated
+from trireme.components.training.local.manifest import Job, Pod
+from trireme.components.training.local.network import Network
 
 _TAG = re.compile(r"\[\d+,(\d+)\]<std(?:out|err)>:")
 # What mpirun says of the first rank that failed.

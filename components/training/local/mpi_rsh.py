@@ -2,7 +2,7 @@
 
 mpirun starts it as its remote shell agent (OMPI_MCA_plm_rsh_agent):
 
-    python -I -m components.training.local.mpi_rsh [-o OPTION] HOST COMMAND...
+    python -I -m trireme.components.training.local.mpi_rsh [-o OPTION] HOST COMMAND...
 
 See https://docs.open-mpi.org/en/v4.1.x/faq/rsh.html; ``mpi_host`` is what answers.
 """

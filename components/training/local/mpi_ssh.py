@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from components.errors import InputError
-from components.training.local.isolation import Isolated
-from components.training.local.manifest import Job
+from trireme.components.errors import InputError
+from trireme.components.training.local.isolation import Isolated
+from trireme.components.training.local.manifest import Job
 
 COMMAND = ["/usr/sbin/sshd", "-De"]
 """What the operator has a worker do that has no command of its own."""

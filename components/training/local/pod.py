@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from components.training.kinds import MPIJOB, TFJOB
-from components.training.local import environment, mpi, pytorch, tensorflow
-from components.training.local.manifest import Job, Pod
-from components.training.local.network import Network
-from components.training.local.supervised import supervised
+from trireme.components.training.kinds import MPIJOB, TFJOB
+from trireme.components.training.local import environment, mpi, pytorch, tensorflow
+from trireme.components.training.local.manifest import Job, Pod
+from trireme.components.training.local.network import Network
+from trireme.components.training.local.supervised import supervised
 
 GRACE = 3.0  # seconds between asking a replica to end and killing it
 

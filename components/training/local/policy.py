@@ -7,9 +7,9 @@ and for an MPIJob those of the batch Job that MPI operator v0.8 makes of its lau
 
 from collections.abc import Sequence
 
-from components.training.kinds import MPIJOB, PYTORCHJOB, TFJOB
-from components.training.local.manifest import Job
-from components.training.local.replica import Replica
+from trireme.components.training.kinds import MPIJOB, PYTORCHJOB, TFJOB
+from trireme.components.training.local.manifest import Job
+from trireme.components.training.local.replica import Replica
 
 BATCH_BACKOFF_LIMIT = 6  # of a batch Job whose manifest does not say
 

@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from components.checkout.git import checkout
-from components.dataset.description import check_here
-from components.dataset.staging import cache_of, stage
-from components.errors import InputError
-from components.training.description.job import TrainingJob
-from components.training.local import installed, runner
-from components.training.manifests import render
+from trireme.components.checkout.git import checkout
+from trireme.components.dataset.description import check_here
+from trireme.components.dataset.staging import cache_of, stage
+from trireme.components.errors import InputError
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.local import installed, runner
+from trireme.components.training.manifests import render
 
 
 def check(job: TrainingJob, directory: Path) -> dict[str, Any]:

@@ -4,9 +4,9 @@ Value for value as in pkg/controller.v1/pytorch/{envvar,master,elastic}.go of tr
 v1.9, https://github.com/kubeflow/training-operator/tree/v1.9.0/pkg/controller.v1/pytorch.
 """
 
-from components.errors import InputError
-from components.training.local.manifest import Job, Pod
-from components.training.local.network import Network, declared_port
+from trireme.components.errors import InputError
+from trireme.components.training.local.manifest import Job, Pod
+from trireme.components.training.local.network import Network, declared_port
 
 PORT_NAME, PORT = "pytorchjob-port", 23456
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from components.errors import JobFailed, exit_in_words
-from components.training.blame import KEPT
-from components.training.local.manifest import Pod
-from components.training.local.supervised import cpu_seconds, kill_left
+from trireme.components.errors import JobFailed, exit_in_words
+from trireme.components.training.blame import KEPT
+from trireme.components.training.local.manifest import Pod
+from trireme.components.training.local.supervised import cpu_seconds, kill_left
 
 LINE_LIMIT = 64 * 1024  # bytes after which a line without an end is cut
 WIDTH = 2000  # characters of a line that are kept for showing it with a failure

@@ -11,16 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from components.errors import Cancelled, JobFailed
-from components.signals import from_a_terminal, handled
-from components.training.blame import TimeLimitReached, last_lines
-from components.training.kinds import MPIJOB, PYTORCHJOB
-from components.training.local import cause, environment, mpi, policy
-from components.training.local.isolation import Isolated
-from components.training.local.manifest import Job, read
-from components.training.local.network import Loopback, Network
-from components.training.local.pod import starts
-from components.training.local.replica import Ended, Replica
+from trireme.components.errors import Cancelled, JobFailed
+from trireme.components.signals import from_a_terminal, handled
+from trireme.components.training.blame import TimeLimitReached, last_lines
+from trireme.components.training.kinds import MPIJOB, PYTORCHJOB
+from trireme.components.training.local import cause, environment, mpi, policy
+from trireme.components.training.local.isolation import Isolated
+from trireme.components.training.local.manifest import Job, read
+from trireme.components.training.local.network import Loopback, Network
+from trireme.components.training.local.pod import starts
+from trireme.components.training.local.replica import Ended, Replica
 
 __all__ = ["Cancelled", "run", "run_in"]
 

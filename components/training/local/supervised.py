@@ -7,13 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from components.training.local import supervisor
+from trireme.components.training.local import supervisor
 
 
 def supervised(
     command: list[str], grace: float, environment: dict[str, str], directory: str | Path = "."
 ) -> subprocess.Popen[bytes]:
-    """Starts a command under ``components.training.local.supervisor``.
+    """Starts a command under ``trireme.components.training.local.supervisor``.
 
     Args:
         command: Program and arguments.

@@ -7,8 +7,8 @@ v1.9, https://github.com/kubeflow/training-operator/tree/v1.9.0/pkg/controller.v
 import json
 from typing import Any
 
-from components.training.local.manifest import Job, Pod
-from components.training.local.network import Network, declared_port
+from trireme.components.training.local.manifest import Job, Pod
+from trireme.components.training.local.network import Network, declared_port
 
 PORT_NAME, PORT = "tfjob-port", 2222
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import yaml
 
-from components.errors import InputError
-from components.training.description.job import TrainingJob
-from components.training.manifests.mpijob import mpijob
-from components.training.manifests.pytorchjob import pytorchjob
-from components.training.manifests.tfjob import tfjob
-from components.training.manifests.time_limit import set_time_limit
-from components.training.manifests.trainjob import trainjob
+from trireme.components.errors import InputError
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.manifests.mpijob import mpijob
+from trireme.components.training.manifests.pytorchjob import pytorchjob
+from trireme.components.training.manifests.tfjob import tfjob
+from trireme.components.training.manifests.time_limit import set_time_limit
+from trireme.components.training.manifests.trainjob import trainjob
 
 OPERATORS = ("training-operator", "trainer")
 """The operators that manifests are made for: v1 (with MPIJob from the MPI operator) and v2."""

@@ -1,7 +1,7 @@
 """What a replica runs, in such a way that the program gets its arguments untouched."""
 
-from components.training.description.fields import Replica
-from components.training.description.job import TrainingJob
+from trireme.components.training.description.fields import Replica
+from trireme.components.training.description.job import TrainingJob
 
 
 def literal(text: str) -> str:

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from components import images
-from components.training.description.job import TrainingJob
-from components.training.kinds import MPIJOB
-from components.training.manifests import command, pod
+from trireme.components import images
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.kinds import MPIJOB
+from trireme.components.training.manifests import command, pod
 
 AS_ROOT = [
     {"name": "OMPI_ALLOW_RUN_AS_ROOT", "value": "1"},

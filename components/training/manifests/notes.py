@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from components.training.description.job import TrainingJob
-from components.training.kinds import KINDS, TRAINJOB
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.kinds import KINDS, TRAINJOB
 
 
 def notes(job: TrainingJob, manifest: dict[str, Any], *, followed: bool) -> list[str]:

@@ -3,15 +3,15 @@
 import re
 from typing import Any
 
-from components import secrets
-from components.errors import InputError
-from components.images import BASE, USER
-from components.tracking.environment import CREDENTIALS, SECRET
-from components.training.description.fields import Replica
-from components.training.description.job import TrainingJob
-from components.training.description.rules import GPU, MANAGED_BY
-from components.training.manifests import storage
-from components.training.manifests.command import literal
+from trireme.components import secrets
+from trireme.components.errors import InputError
+from trireme.components.images import BASE, USER
+from trireme.components.tracking.environment import CREDENTIALS, SECRET
+from trireme.components.training.description.fields import Replica
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.description.rules import GPU, MANAGED_BY
+from trireme.components.training.manifests import storage
+from trireme.components.training.manifests.command import literal
 
 DEFAULTS = {
     # What the reference classifiers need on the digits: 480 MiB with PyTorch, 840 with TensorFlow.
@@ -239,12 +239,16 @@ def _init_containers(job: TrainingJob) -> list[dict[str, Any]]:
         options = [f"--secret={job.code.secret}"] if job.code.secret else []
         options += [f"--directory={job.code.directory}"] if job.code.directory else []
         # What is fetched appears whole, by a rename: it cannot be the mount itself.
-        command = ["components.checkout", *options, job.code.url, job.code.revision]
+        command = ["trireme.components.checkout", *options, job.code.url, job.code.revision]
         command.append(f"{_FETCH}/{storage.FETCHED}")
         containers.append(_fetch(job, "code", command, job.code.secret))
     if job.dataset and job.dataset.way == "stage":
         described = job.dataset.model_dump_json(exclude_defaults=True)
-        command = ["components.dataset", described, f"{_FETCH}/{storage.staged_at(job.dataset)}"]
+        command = [
+            "trireme.components.dataset",
+            described,
+            f"{_FETCH}/{storage.staged_at(job.dataset)}",
+        ]
         if job.dataset.cache:
             command.append(_FETCH)
         containers.append(_fetch(job, "dataset", command, job.dataset.secret))

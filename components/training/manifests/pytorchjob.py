@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from components.training.description.job import TrainingJob
-from components.training.kinds import PYTORCHJOB
-from components.training.manifests import command, pod
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.kinds import PYTORCHJOB
+from trireme.components.training.manifests import command, pod
 
 
 def pytorchjob(job: TrainingJob) -> dict[str, Any]:

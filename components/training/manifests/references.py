@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from components.training.manifests.roles import roles
+from trireme.components.training.manifests.roles import roles
 
 
 @dataclass(frozen=True)

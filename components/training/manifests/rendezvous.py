@@ -8,7 +8,7 @@ a stable name, and labels with its place in the set
 import json
 from typing import Any
 
-from components.training.description.job import TrainingJob
+from trireme.components.training.description.job import TrainingJob
 
 INDEX = "TRIREME_TASK_INDEX"
 """The variable with a replica's place in its role."""

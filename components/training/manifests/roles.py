@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from components.training.description.values import quantity
-from components.training.kinds import KINDS, ROLE, TRAINJOB
-from components.training.manifests.pod import SPOT
+from trireme.components.training.description.values import quantity
+from trireme.components.training.kinds import KINDS, ROLE, TRAINJOB
+from trireme.components.training.manifests.pod import SPOT
 
 
 @dataclass(frozen=True)

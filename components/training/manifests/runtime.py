@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from components import images
-from components.errors import InputError
-from components.training.description.fields import Replica
-from components.training.description.job import TrainingJob
-from components.training.description.rules import MANAGED_BY
-from components.training.kinds import ROLE, TRAINJOB
-from components.training.manifests import command, pod, rendezvous
-from components.training.manifests.mpijob import AS_ROOT, BEFORE_STOP
-from components.training.manifests.pytorchjob import ELASTIC, LOCAL
+from trireme.components import images
+from trireme.components.errors import InputError
+from trireme.components.training.description.fields import Replica
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.description.rules import MANAGED_BY
+from trireme.components.training.kinds import ROLE, TRAINJOB
+from trireme.components.training.manifests import command, pod, rendezvous
+from trireme.components.training.manifests.mpijob import AS_ROOT, BEFORE_STOP
+from trireme.components.training.manifests.pytorchjob import ELASTIC, LOCAL
 
 ANY_NUMBER = 2**31 - 1
 

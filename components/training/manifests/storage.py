@@ -3,12 +3,12 @@
 from pathlib import PurePosixPath
 from typing import Any
 
-from components.dataset import volumes as dataset_volumes
-from components.dataset.description import Dataset
-from components.dataset.uri import MOUNTED
-from components.errors import InputError
-from components.training.description.fields import Replica, Volume
-from components.training.description.job import TrainingJob
+from trireme.components.dataset import volumes as dataset_volumes
+from trireme.components.dataset.description import Dataset
+from trireme.components.dataset.uri import MOUNTED
+from trireme.components.errors import InputError
+from trireme.components.training.description.fields import Replica, Volume
+from trireme.components.training.description.job import TrainingJob
 
 FETCHED = "fetched"
 """Directory of a volume that what was fetched for a pod is in."""

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from components.training.description.job import TrainingJob
-from components.training.kinds import TFJOB
-from components.training.manifests import command, pod
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.kinds import TFJOB
+from trireme.components.training.manifests import command, pod
 
 ROLES = {"chief": "Chief", "ps": "PS", "worker": "Worker", "evaluator": "Evaluator"}
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from components.training.kinds import KINDS, PYTORCHJOB, TFJOB, TRAINJOB
+from trireme.components.training.kinds import KINDS, PYTORCHJOB, TFJOB, TRAINJOB
 
 
 def set_time_limit(manifest: dict[str, Any], seconds: int) -> None:

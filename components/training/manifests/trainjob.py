@@ -3,12 +3,12 @@
 import json
 from typing import Any
 
-from components.errors import InputError
-from components.training.description.fields import Replica
-from components.training.description.job import TrainingJob
-from components.training.kinds import LEAST, REPLICAS, TRAINJOB
-from components.training.manifests import command, pod, storage
-from components.training.manifests.runtime import training_runtime
+from trireme.components.errors import InputError
+from trireme.components.training.description.fields import Replica
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.kinds import LEAST, REPLICAS, TRAINJOB
+from trireme.components.training.manifests import command, pod, storage
+from trireme.components.training.manifests.runtime import training_runtime
 
 OF_A_RUNTIME = ("pytorch", "mpi")
 """The frameworks that a ClusterTrainingRuntime is known to be for: torchrun, and OpenMPI."""

@@ -1,19 +1,16 @@
 """Build a network with the user's own code."""
 
 import importlib
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from components.training.result.trained import NotLoadable
+from trireme.components.training.result.trained import NotLoadable
 
 if TYPE_CHECKING:
     import torch
-
-_OURS = re.compile(r"(components|pipelines)(\.|$)")
 
 
 def build(factory: Any, arguments: Any, code: Path, entrypoint: str) -> "torch.nn.Module":
@@ -41,21 +38,12 @@ def build(factory: Any, arguments: Any, code: Path, entrypoint: str) -> "torch.n
 
 @contextmanager
 def _importable(code: Path, entrypoint: str) -> Iterator[None]:
-    """Makes the training code's modules importable, as they are for the training program.
-
-    Ours step aside meanwhile: the code may well have a package called ``components`` too.
-    """
+    """Makes the training code's modules importable, as they are for the training program."""
     program = code / entrypoint
     path, arguments = sys.path[:], sys.argv[:]
-    ours = {name: module for name, module in sys.modules.items() if _OURS.match(name)}
-    for name in ours:
-        del sys.modules[name]
     sys.path[:0] = [str(program.parent), str(code)]
     sys.argv[:] = [str(program)]
     try:
         yield
     finally:
         sys.path[:], sys.argv[:] = path, arguments
-        for name in [name for name in sys.modules if _OURS.match(name)]:
-            del sys.modules[name]
-        sys.modules.update(ours)

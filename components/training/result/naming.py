@@ -2,7 +2,7 @@
 
 import re
 
-from components.errors import InputError
+from trireme.components.errors import InputError
 
 
 def check(factory: str) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from components.training.result.factory import build
-from components.training.result.trained import NotLoadable, TrainedModel, read
+from trireme.components.training.result.factory import build
+from trireme.components.training.result.trained import NotLoadable, TrainedModel, read
 
 if TYPE_CHECKING:
     import torch

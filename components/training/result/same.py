@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from components.training.result import sharded
-from components.training.result.pytorch import load_exported
-from components.training.result.sharded import METADATA
+from trireme.components.training.result import sharded
+from trireme.components.training.result.pytorch import load_exported
+from trireme.components.training.result.sharded import METADATA
 
 if TYPE_CHECKING:
     import torch

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from components.errors import first_line
-from components.training.result.factory import build
-from components.training.result.pytorch import as_trained, with_ordinary_numbers
-from components.training.result.trained import NotLoadable, TrainedModel, read
+from trireme.components.errors import first_line
+from trireme.components.training.result.factory import build
+from trireme.components.training.result.pytorch import as_trained, with_ordinary_numbers
+from trireme.components.training.result.trained import NotLoadable, TrainedModel, read
 
 if TYPE_CHECKING:
     import torch

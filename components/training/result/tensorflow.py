@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from components.training.result.trained import NotLoadable, TrainedModel, read
+from trireme.components.training.result.trained import NotLoadable, TrainedModel, read
 
 SERVING = "serving_default"  # the signature that TensorFlow Serving calls
 COARSEST_FIRST = ("bfloat16", "float16", "float32", "float64")

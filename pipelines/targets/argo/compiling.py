@@ -5,11 +5,11 @@ from pathlib import Path
 
 from hera.workflows import WorkflowTemplate
 
-from components.errors import InputError
-from pipelines.catalog import Pipeline
-from pipelines.compiling import ir
-from pipelines.targets.argo.reading import read
-from pipelines.targets.argo.rendering import workflow_template
+from trireme.components.errors import InputError
+from trireme.pipelines.catalog import Pipeline
+from trireme.pipelines.compiling import ir
+from trireme.pipelines.targets.argo.reading import read
+from trireme.pipelines.targets.argo.rendering import workflow_template
 
 
 def compiled(pipeline: Pipeline, claims: dict[str, Path], service_account: str) -> WorkflowTemplate:
@@ -17,7 +17,7 @@ def compiled(pipeline: Pipeline, claims: dict[str, Path], service_account: str) 
 
     Args:
         pipeline: The pipeline.
-        claims: What all of its pods have mounted, as ``pipelines.compiling.ir.mounts`` returns it.
+        claims: What all of its pods have mounted, as ``compiling.ir.mounts`` returns it.
         service_account: The service account of its pods.
     """
     with tempfile.TemporaryDirectory(prefix="trireme-") as directory:

@@ -8,8 +8,8 @@ import ast
 import re
 from collections.abc import Mapping
 
-from pipelines.targets.argo.expressions import Value, quoted
-from pipelines.targets.argo.reading import NotOnArgo
+from trireme.pipelines.targets.argo.expressions import Value, quoted
+from trireme.pipelines.targets.argo.reading import NotOnArgo
 
 _TOKEN = re.compile(
     r"\s*(?:"

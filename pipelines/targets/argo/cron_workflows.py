@@ -10,10 +10,10 @@ from typing import Any
 
 from hera.workflows import models
 
-from components.errors import InputError
-from pipelines.schedules import LATEST, Schedule
-from pipelines.targets.argo.cron import five_fields
-from pipelines.targets.argo.rendering import PIPELINE, VERSION
+from trireme.components.errors import InputError
+from trireme.pipelines.schedules import LATEST, Schedule
+from trireme.pipelines.targets.argo.cron import five_fields
+from trireme.pipelines.targets.argo.rendering import PIPELINE, VERSION
 
 ASKED = "trireme/schedule"
 """The annotation that says what was asked for, and that Trireme has made the CronWorkflow."""

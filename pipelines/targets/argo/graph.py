@@ -5,14 +5,14 @@ from typing import Any
 
 from hera.workflows import models
 
-from pipelines.targets.argo import claims, containers, loops
-from pipelines.targets.argo.conditions import condition
-from pipelines.targets.argo.expressions import Value, encoded, filled_in, parameter
-from pipelines.targets.argo.outputs import constant, of_dag, of_file
-from pipelines.targets.argo.reading import NotOnArgo, only, plain
-from pipelines.targets.argo.scope import Scope, filled, is_last_resort
-from pipelines.targets.argo.steps import DIRECTORY, IN_LOOP, Step
-from pipelines.targets.argo.templates import (
+from trireme.pipelines.targets.argo import claims, containers, loops
+from trireme.pipelines.targets.argo.conditions import condition
+from trireme.pipelines.targets.argo.expressions import Value, encoded, filled_in, parameter
+from trireme.pipelines.targets.argo.outputs import constant, of_dag, of_file
+from trireme.pipelines.targets.argo.reading import NotOnArgo, only, plain
+from trireme.pipelines.targets.argo.scope import Scope, filled, is_last_resort
+from trireme.pipelines.targets.argo.steps import DIRECTORY, IN_LOOP, Step
+from trireme.pipelines.targets.argo.templates import (
     Task,
     Templates,
     absent_inputs,
@@ -24,7 +24,7 @@ from pipelines.targets.argo.templates import (
     short_names,
     task_names,
 )
-from pipelines.targets.argo.texts import shown
+from trireme.pipelines.targets.argo.texts import shown
 
 _TASK_FIELDS = (
     *("taskInfo", "inputs", "dependentTasks", "cachingOptions", "componentRef", "triggerPolicy"),

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from components.errors import InputError
-from components.step import without_index
-from components.training.cluster.connection import Cluster
-from components.training.cluster.resources import NODE, PODS
-from pipelines.targets import pod_logs
-from pipelines.targets.argo import workflows
-from pipelines.targets.argo.workflows import ENDED, Workflow
-from pipelines.targets.pod_logs import OnLine
+from trireme.components.errors import InputError
+from trireme.components.step import without_index
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.resources import NODE, PODS
+from trireme.pipelines.targets import pod_logs
+from trireme.pipelines.targets.argo import workflows
+from trireme.pipelines.targets.argo.workflows import ENDED, Workflow
+from trireme.pipelines.targets.pod_logs import OnLine
 
 WORKFLOW = "workflows.argoproj.io/workflow"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from hera.workflows import models
 
-from pipelines.targets.argo.expressions import (
+from trireme.pipelines.targets.argo.expressions import (
     Value,
     encoded,
     encoded_in,
@@ -14,9 +14,9 @@ from pipelines.targets.argo.expressions import (
     parameter,
     to_json,
 )
-from pipelines.targets.argo.scope import as_text
-from pipelines.targets.argo.steps import DIRECTORY, IN_LOOP
-from pipelines.targets.argo.templates import Task
+from trireme.pipelines.targets.argo.scope import as_text
+from trireme.pipelines.targets.argo.steps import DIRECTORY, IN_LOOP
+from trireme.pipelines.targets.argo.templates import Task
 
 ROUND = "round"
 """The task in a loop that there is one of for each item."""

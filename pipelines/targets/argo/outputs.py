@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from pipelines.targets.argo.expressions import Value, encoded_in, member, native, output
+from trireme.pipelines.targets.argo.expressions import Value, encoded_in, member, native, output
 
 Output = Callable[[bool], Value]
 """Returns an output's value; told that the task may have none, one that is null then."""

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 from hera.workflows import WorkflowTemplate
 
-from components.tracking.environment import SECRET
-from components.training.cluster.checks import Finding, Verdict
-from components.training.cluster.connection import Cluster
-from components.training.cluster.refusals import Refused
-from components.training.cluster.resources import WORKFLOWS, Resource
-from components.training.manifests.references import Needed
-from pipelines.plan import Plan
-from pipelines.targets.argo.workflows import TEMPLATES
+from trireme.components.tracking.environment import SECRET
+from trireme.components.training.cluster.checks import Finding, Verdict
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.refusals import Refused
+from trireme.components.training.cluster.resources import WORKFLOWS, Resource
+from trireme.components.training.manifests.references import Needed
+from trireme.pipelines.plan import Plan
+from trireme.pipelines.targets.argo.workflows import TEMPLATES
 
 TASK_RESULTS = Resource("argoproj.io", "v1alpha1", "workflowtaskresults")
 """In which Argo's own container of a step says what it has left."""

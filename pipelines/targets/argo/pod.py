@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipelines.targets.argo.expressions import Constant, Value, filled_in, name_of, native
-from pipelines.targets.argo.placeholders import WORKSPACE
-from pipelines.targets.argo.reading import NotOnArgo, only, whole
+from trireme.pipelines.targets.argo.expressions import Constant, Value, filled_in, name_of, native
+from trireme.pipelines.targets.argo.placeholders import WORKSPACE
+from trireme.pipelines.targets.argo.reading import NotOnArgo, only, whole
 
 WORKSPACE_VOLUME = "workspace"
 

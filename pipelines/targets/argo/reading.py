@@ -14,7 +14,7 @@ from google.protobuf import json_format
 from kfp.kubernetes import kubernetes_executor_config_pb2
 from kfp.pipeline_spec import pipeline_spec_pb2
 
-from components.errors import InputError
+from trireme.components.errors import InputError
 
 
 class NotOnArgo(InputError):

@@ -5,14 +5,14 @@ from typing import Any
 
 from hera.workflows import WorkflowTemplate, models
 
-from components.images import USER
-from pipelines.targets.argo import tracking
-from pipelines.targets.argo.expressions import Value, encoded, encoded_in, member, to_json
-from pipelines.targets.argo.graph import Dag
-from pipelines.targets.argo.pod import WORKSPACE_VOLUME
-from pipelines.targets.argo.reading import Compiled, NotOnArgo, only, plain
-from pipelines.targets.argo.templates import Templates, arguments_of
-from pipelines.targets.argo.texts import shown
+from trireme.components.images import USER
+from trireme.pipelines.targets.argo import tracking
+from trireme.pipelines.targets.argo.expressions import Value, encoded, encoded_in, member, to_json
+from trireme.pipelines.targets.argo.graph import Dag
+from trireme.pipelines.targets.argo.pod import WORKSPACE_VOLUME
+from trireme.pipelines.targets.argo.reading import Compiled, NotOnArgo, only, plain
+from trireme.pipelines.targets.argo.templates import Templates, arguments_of
+from trireme.pipelines.targets.argo.texts import shown
 
 ENTRYPOINT = "main"
 SERVICE_ACCOUNT = "trireme"

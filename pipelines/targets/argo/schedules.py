@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from components.errors import InputError
-from components.say import say
-from components.training.cluster.connection import Cluster
-from components.training.cluster.refusals import AlreadyThere, NotFound
-from components.training.cluster.resources import Resource
-from pipelines import schedule_plans
-from pipelines.schedule_plans import Order
-from pipelines.schedules import LATEST, PINNED, Schedule
-from pipelines.targets.argo import compiling, cron_workflows, workflows
-from pipelines.targets.argo.cron_workflows import ASKED, CronWorkflow
-from pipelines.targets.argo.rendering import VERSION
-from pipelines.targets.argo.workflows import TEMPLATES
+from trireme.components.errors import InputError
+from trireme.components.say import say
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.refusals import AlreadyThere, NotFound
+from trireme.components.training.cluster.resources import Resource
+from trireme.pipelines import schedule_plans
+from trireme.pipelines.schedule_plans import Order
+from trireme.pipelines.schedules import LATEST, PINNED, Schedule
+from trireme.pipelines.targets.argo import compiling, cron_workflows, workflows
+from trireme.pipelines.targets.argo.cron_workflows import ASKED, CronWorkflow
+from trireme.pipelines.targets.argo.rendering import VERSION
+from trireme.pipelines.targets.argo.workflows import TEMPLATES
 
 CRON_WORKFLOWS = Resource("argoproj.io", "v1alpha1", "cronworkflows")
 
@@ -41,7 +41,7 @@ class Plan(schedule_plans.Plan):
 
 
 class ArgoSchedules:
-    """The schedules of a namespace; see ``pipelines.schedule_plans.Keeper``."""
+    """The schedules of a namespace; see ``trireme.pipelines.schedule_plans.Keeper``."""
 
     def __init__(self, cluster: Cluster, service_account: str) -> None:
         """Takes in where they are; nothing is asked yet.
@@ -73,7 +73,7 @@ class ArgoSchedules:
             plan: What is to be done.
 
         Raises:
-            Refused: The API server does not take it; see ``components.training.cluster.refusals``.
+            Refused: The API server does not take it.
             Unavailable: The API server does not answer.
         """
         name, namespace = plan.schedule.name, self._cluster.namespace

@@ -5,11 +5,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from components.errors import InputError
-from pipelines.targets.argo.expressions import Constant, Value, filled_in, member, name_of, native
-from pipelines.targets.argo.outputs import Output
-from pipelines.targets.argo.placeholders import ARTIFACTS, OF_THE_RUN, WORKSPACE, keyed, pieces
-from pipelines.targets.argo.reading import NotOnArgo, plain
+from trireme.components.errors import InputError
+from trireme.pipelines.targets.argo.expressions import (
+    Constant,
+    Value,
+    filled_in,
+    member,
+    name_of,
+    native,
+)
+from trireme.pipelines.targets.argo.outputs import Output
+from trireme.pipelines.targets.argo.placeholders import (
+    ARTIFACTS,
+    OF_THE_RUN,
+    WORKSPACE,
+    keyed,
+    pieces,
+)
+from trireme.pipelines.targets.argo.reading import NotOnArgo, plain
 
 _MEMBER = re.compile(r'parseJson\(string_value\)\["(.+)"\]')
 _TEXT = "type(#) == 'string' ? # : toJson(#)"

@@ -12,11 +12,11 @@ from hera.exceptions import Forbidden, HeraException, Unauthorized
 from hera.workflows.models import WorkflowRetryRequest
 from hera.workflows.service import WorkflowsService
 
-from components.errors import InputError, TriremeError
-from components.training.cluster.connection import Cluster
-from components.training.cluster.resources import WORKFLOWS
-from pipelines.targets import workspaces
-from pipelines.targets.argo import workflows
+from trireme.components.errors import InputError, TriremeError
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.resources import WORKFLOWS
+from trireme.pipelines.targets import workspaces
+from trireme.pipelines.targets.argo import workflows
 
 PATIENCE = 30.0  # seconds for an answer
 # Argo takes an exit handler that has succeeded for done, and would leave the run open.

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipelines.targets.argo.expressions import (
+from trireme.pipelines.targets.argo.expressions import (
     Constant,
     Value,
     filled_in,
@@ -17,14 +17,14 @@ from pipelines.targets.argo.expressions import (
     parameter,
     quoted,
 )
-from pipelines.targets.argo.outputs import (
+from trireme.pipelines.targets.argo.outputs import (
     Output,
     artifact_of_executor,
     constant,
     of_executor,
     of_file,
 )
-from pipelines.targets.argo.placeholders import (
+from trireme.pipelines.targets.argo.placeholders import (
     ARTIFACTS,
     OF_THE_RUN,
     WORKSPACE,
@@ -33,9 +33,9 @@ from pipelines.targets.argo.placeholders import (
     pieces,
     words,
 )
-from pipelines.targets.argo.reading import NotOnArgo
-from pipelines.targets.argo.scope import Scope
-from pipelines.targets.argo.texts import document, word, word_of
+from trireme.pipelines.targets.argo.reading import NotOnArgo
+from trireme.pipelines.targets.argo.scope import Scope
+from trireme.pipelines.targets.argo.texts import document, word, word_of
 
 DIRECTORY = "artifact-directory"
 """The input of a template in a loop that keeps the files of its rounds apart."""

@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from pipelines.targets.argo.expressions import Value, encoded
+from trireme.pipelines.targets.argo.expressions import Value, encoded
 
 NOTHING = "KFP_NOTHING"
 """A variable that is empty. Between two braces it keeps Argo from taking them for a tag, and the

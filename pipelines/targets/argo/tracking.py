@@ -8,12 +8,12 @@ from typing import Any
 
 from hera.workflows import models
 
-from components.tracking.environment import SECRET
-from components.tracking.opening import PARAMETERS, PIPELINE, RUN, TEXTS
-from components.training.cluster.connection import Cluster
-from components.training.cluster.refusals import Forbidden, NotFound
-from components.training.cluster.resources import SECRETS
-from pipelines.targets.argo.expressions import Value, member, native, to_json
+from trireme.components.tracking.environment import SECRET
+from trireme.components.tracking.opening import PARAMETERS, PIPELINE, RUN, TEXTS
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.refusals import Forbidden, NotFound
+from trireme.components.training.cluster.resources import SECRETS
+from trireme.pipelines.targets.argo.expressions import Value, member, native, to_json
 
 
 def add(

@@ -12,15 +12,15 @@ from typing import Any
 
 from hera.workflows import WorkflowTemplate
 
-from components.errors import InputError
-from components.step import in_a_loop
-from components.training.cluster.connection import Cluster
-from components.training.cluster.refusals import NotFound
-from components.training.cluster.resources import WORKFLOWS, Resource
-from pipelines.catalog import Pipeline
-from pipelines.targets.argo.loops import ROUND
-from pipelines.targets.argo.outputs import EXECUTOR_OUTPUT
-from pipelines.targets.argo.rendering import PIPELINE, VERSION, as_given
+from trireme.components.errors import InputError
+from trireme.components.step import in_a_loop
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.refusals import NotFound
+from trireme.components.training.cluster.resources import WORKFLOWS, Resource
+from trireme.pipelines.catalog import Pipeline
+from trireme.pipelines.targets.argo.loops import ROUND
+from trireme.pipelines.targets.argo.outputs import EXECUTOR_OUTPUT
+from trireme.pipelines.targets.argo.rendering import PIPELINE, VERSION, as_given
 
 TEMPLATES = Resource("argoproj.io", "v1alpha1", "workflowtemplates")
 LIMIT = 20  # workflows that are listed
@@ -82,7 +82,7 @@ def upload(cluster: Cluster, template: WorkflowTemplate) -> bool:
         template: The template.
 
     Raises:
-        Refused: The API server does not take it; see ``components.training.cluster.refusals``.
+        Refused: The API server does not take it.
     """
     body: dict[str, Any] = json.loads(json.dumps(template.to_dict()))
     name, version = body["metadata"]["name"], body["metadata"]["labels"][VERSION]
@@ -234,7 +234,7 @@ def untried(node: str) -> str:
 
 
 def _result(node: dict[str, Any]) -> str:
-    """Returns what the gate has refused, as ``components.evaluation.component`` returns it."""
+    """Returns what the gate has refused, as the step evaluate returns it."""
     for output in (node.get("outputs") or {}).get("parameters") or []:
         if output["name"] == EXECUTOR_OUTPUT:
             values = json.loads(output.get("value") or "{}").get("parameterValues", {})

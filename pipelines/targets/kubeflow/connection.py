@@ -10,11 +10,11 @@ from typing import Any
 import kfp_server_api
 from urllib3.exceptions import HTTPError
 
-from components.errors import InputError
-from components.training.cluster import credentials
-from pipelines.targets.kubeflow import KUBEFLOW, refusals
-from pipelines.targets.kubeflow.client import Client, Server
-from pipelines.targets.kubeflow.refusals import Refused, Unauthorized, Unavailable
+from trireme.components.errors import InputError
+from trireme.components.training.cluster import credentials
+from trireme.pipelines.targets.kubeflow import KUBEFLOW, refusals
+from trireme.pipelines.targets.kubeflow.client import Client, Server
+from trireme.pipelines.targets.kubeflow.refusals import Refused, Unauthorized, Unavailable
 
 PATIENCE = 300.0  # seconds that the server may be away while a run is followed
 PATIENCE_OF_A_PERSON = 15.0  # who waits for the answer
@@ -101,7 +101,7 @@ class Connection:
             The answer, as one of kfp's models.
 
         Raises:
-            Refused: The answer is no; see ``pipelines.targets.kubeflow.refusals``.
+            Refused: The answer is no; see ``trireme.pipelines.targets.kubeflow.refusals``.
             Unavailable: There was no answer.
         """
         began = time.monotonic()

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from components.errors import InputError
-from pipelines.targets.kubeflow.connection import Connection
-from pipelines.targets.kubeflow.refusals import AlreadyThere
+from trireme.components.errors import InputError
+from trireme.pipelines.targets.kubeflow.connection import Connection
+from trireme.pipelines.targets.kubeflow.refusals import AlreadyThere
 
 NAME_LIMIT = 128  # letters of a name that Kubeflow Pipelines keeps
 

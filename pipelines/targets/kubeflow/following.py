@@ -2,12 +2,12 @@
 
 import time
 
-from components.errors import StepFailed, TriremeError
-from pipelines.console import Console
-from pipelines.targets.kubeflow import reading, runs
-from pipelines.targets.kubeflow.connection import Connection
-from pipelines.targets.kubeflow.reading import ENDED, Run, Step
-from pipelines.targets.steps import Part
+from trireme.components.errors import StepFailed, TriremeError
+from trireme.pipelines.console import Console
+from trireme.pipelines.targets.kubeflow import reading, runs
+from trireme.pipelines.targets.kubeflow.connection import Connection
+from trireme.pipelines.targets.kubeflow.reading import ENDED, Run, Step
+from trireme.pipelines.targets.steps import Part
 
 PAUSE = 2.0  # seconds between two looks
 

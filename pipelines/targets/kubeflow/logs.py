@@ -7,15 +7,15 @@ https://github.com/kubeflow/pipelines/tree/2.17.0/backend/src/v2/compiler/argoco
 
 from typing import Any
 
-from components.errors import InputError
-from components.step import without_index
-from components.training.cluster.connection import Cluster
-from components.training.cluster.resources import NODE, PODS
-from pipelines.targets import pod_logs
-from pipelines.targets.kubeflow import nodes, runs
-from pipelines.targets.kubeflow.connection import Connection
-from pipelines.targets.kubeflow.reading import ENDED, Run
-from pipelines.targets.pod_logs import OnLine
+from trireme.components.errors import InputError
+from trireme.components.step import without_index
+from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster.resources import NODE, PODS
+from trireme.pipelines.targets import pod_logs
+from trireme.pipelines.targets.kubeflow import nodes, runs
+from trireme.pipelines.targets.kubeflow.connection import Connection
+from trireme.pipelines.targets.kubeflow.reading import ENDED, Run
+from trireme.pipelines.targets.pod_logs import OnLine
 
 RUN = "pipeline/runid"
 

@@ -15,8 +15,8 @@ from functools import lru_cache
 from itertools import product
 from typing import Any
 
-from components.step import in_a_loop
-from pipelines.targets.steps import Part
+from trireme.components.step import in_a_loop
+from trireme.pipelines.targets.steps import Part
 
 _TURN = re.compile(r"iteration-iterations\((\d+):\d+\)(\(\d+\))?")
 

@@ -5,7 +5,7 @@ import math
 import re
 from typing import Any
 
-from components.errors import InputError
+from trireme.components.errors import InputError
 
 WHOLE = 2**53  # up to which a double holds every whole number
 

@@ -3,19 +3,19 @@
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
-from components.errors import InputError
-from components.tracking.environment import SECRET
-from pipelines import schedule_plans
-from pipelines.schedules import LATEST, PINNED, Schedule
-from pipelines.targets.kubeflow import (
+from trireme.components.errors import InputError
+from trireme.components.tracking.environment import SECRET
+from trireme.pipelines import schedule_plans
+from trireme.pipelines.schedules import LATEST, PINNED, Schedule
+from trireme.pipelines.targets.kubeflow import (
     experiments,
     parameters,
     recurring,
     trigger,
     uploading,
 )
-from pipelines.targets.kubeflow.connection import Connection
-from pipelines.targets.kubeflow.recurring import Recurring, Trigger
+from trireme.pipelines.targets.kubeflow.connection import Connection
+from trireme.pipelines.targets.kubeflow.recurring import Recurring, Trigger
 
 WITHOUT_THE_PLUGIN = (
     f"Kubeflow's MLflow plugin does not record its runs, which would lose their parameters; the "

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from components.step import in_a_loop
-from pipelines.targets.kubeflow import nodes
-from pipelines.targets.kubeflow.connection import Connection
-from pipelines.targets.steps import Part
+from trireme.components.step import in_a_loop
+from trireme.pipelines.targets.kubeflow import nodes
+from trireme.pipelines.targets.kubeflow.connection import Connection
+from trireme.pipelines.targets.steps import Part
 
 WORDS = {
     "PENDING": "pending",

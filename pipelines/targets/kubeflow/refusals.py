@@ -4,7 +4,7 @@ import json
 
 from kfp_server_api import ApiException
 
-from components.errors import InputError, TriremeError
+from trireme.components.errors import InputError, TriremeError
 
 
 class Refused(TriremeError):

@@ -4,12 +4,12 @@ Its API tells states alone. A step leaves its result as its container's last wor
 has as long as that is there.
 """
 
-from components.errors import TriremeError
-from components.training.cluster.connection import Cluster
-from pipelines.targets.kubeflow import logs
-from pipelines.targets.kubeflow.connection import Connection
-from pipelines.targets.kubeflow.reading import Run
-from pipelines.targets.pod_logs import last_words
+from trireme.components.errors import TriremeError
+from trireme.components.training.cluster.connection import Cluster
+from trireme.pipelines.targets.kubeflow import logs
+from trireme.pipelines.targets.kubeflow.connection import Connection
+from trireme.pipelines.targets.kubeflow.reading import Run
+from trireme.pipelines.targets.pod_logs import last_words
 
 PATIENCE = 5.0  # seconds that an API server may be away; it is a help, and no more
 

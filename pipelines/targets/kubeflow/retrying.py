@@ -9,14 +9,14 @@ once it runs again.
 
 from typing import Any
 
-from components.errors import InputError, TriremeError, first_line
-from components.training.cluster.connection import PATIENCE_OF_A_PERSON, Cluster
-from components.training.cluster.resources import NODE, PODS, WORKFLOWS
-from pipelines.targets import workspaces
-from pipelines.targets.kubeflow import runs
-from pipelines.targets.kubeflow.connection import Connection
-from pipelines.targets.kubeflow.logs import RUN
-from pipelines.targets.kubeflow.reading import Run
+from trireme.components.errors import InputError, TriremeError, first_line
+from trireme.components.training.cluster.connection import PATIENCE_OF_A_PERSON, Cluster
+from trireme.components.training.cluster.resources import NODE, PODS, WORKFLOWS
+from trireme.pipelines.targets import workspaces
+from trireme.pipelines.targets.kubeflow import runs
+from trireme.pipelines.targets.kubeflow.connection import Connection
+from trireme.pipelines.targets.kubeflow.logs import RUN
+from trireme.pipelines.targets.kubeflow.reading import Run
 
 HOOK = ".onExit"
 """What the names of an exit handler's nodes have after that of its task."""

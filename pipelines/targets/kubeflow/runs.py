@@ -6,14 +6,14 @@ from typing import Any
 from google.protobuf import json_format
 from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec
 
-from components.errors import InputError
-from components.tracking.environment import SECRET
-from pipelines.targets.kubeflow import experiments, reading
-from pipelines.targets.kubeflow.connection import Connection
-from pipelines.targets.kubeflow.reading import ENDED, Run
-from pipelines.targets.kubeflow.refusals import Invalid, NotFound
-from pipelines.targets.kubeflow.uploading import Version
-from pipelines.targets.steps import Part, ways
+from trireme.components.errors import InputError
+from trireme.components.tracking.environment import SECRET
+from trireme.pipelines.targets.kubeflow import experiments, reading
+from trireme.pipelines.targets.kubeflow.connection import Connection
+from trireme.pipelines.targets.kubeflow.reading import ENDED, Run
+from trireme.pipelines.targets.kubeflow.refusals import Invalid, NotFound
+from trireme.pipelines.targets.kubeflow.uploading import Version
+from trireme.pipelines.targets.steps import Part, ways
 
 LIMIT = 20  # runs that are listed
 
@@ -37,7 +37,7 @@ def start(
         parameters: A value for every parameter.
 
     Raises:
-        Refused: The server does not take it; see ``pipelines.targets.kubeflow.refusals``.
+        Refused: The server does not take it; see ``trireme.pipelines.targets.kubeflow.refusals``.
         Unavailable: The server does not answer.
     """
     body = {

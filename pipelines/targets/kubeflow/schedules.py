@@ -14,18 +14,18 @@ from typing import Any
 
 import kfp_server_api
 
-from components.errors import InputError
-from pipelines import cron
-from pipelines.schedules import PINNED, Schedule
-from pipelines.targets.kubeflow import experiments, planning, recurring, uploading
-from pipelines.targets.kubeflow.connection import Connection
-from pipelines.targets.kubeflow.planning import Plan
-from pipelines.targets.kubeflow.recurring import SERVICE, Recurring, Trigger
-from pipelines.targets.kubeflow.refusals import NotFound
+from trireme.components.errors import InputError
+from trireme.pipelines import cron
+from trireme.pipelines.schedules import PINNED, Schedule
+from trireme.pipelines.targets.kubeflow import experiments, planning, recurring, uploading
+from trireme.pipelines.targets.kubeflow.connection import Connection
+from trireme.pipelines.targets.kubeflow.planning import Plan
+from trireme.pipelines.targets.kubeflow.recurring import SERVICE, Recurring, Trigger
+from trireme.pipelines.targets.kubeflow.refusals import NotFound
 
 
 class KubeflowSchedules:
-    """The schedules of a Kubeflow Pipelines; see ``pipelines.schedule_plans.Keeper``."""
+    """The schedules of a Kubeflow Pipelines; see ``trireme.pipelines.schedule_plans.Keeper``."""
 
     def __init__(self, connect: Callable[[], Connection], time_zone: str = "UTC") -> None:
         """Takes in where they are; nothing is asked yet.
@@ -65,7 +65,7 @@ class KubeflowSchedules:
             plan: What is to be done.
 
         Raises:
-            Refused: The server does not take it; see ``pipelines.targets.kubeflow.refusals``.
+            Refused: The server does not take it.
             Unavailable: The server does not answer.
         """
         keep = plan.keep or _create(self.connection, plan)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.checkout.command import git
-from pipelines.catalog import Pipeline
-from pipelines.compiling import ir
-from pipelines.targets.kubeflow.connection import Connection
-from pipelines.targets.kubeflow.refusals import AlreadyThere, NotFound
+from trireme.components.checkout.command import git
+from trireme.pipelines.catalog import Pipeline
+from trireme.pipelines.compiling import ir
+from trireme.pipelines.targets.kubeflow.connection import Connection
+from trireme.pipelines.targets.kubeflow.refusals import AlreadyThere, NotFound
 
 SOURCE_TREE = Path(__file__).resolve().parents[3]
 """Where Trireme's own source is, or the packages that it is installed among."""
@@ -48,7 +48,7 @@ def upload(connection: Connection, pipeline: Pipeline, claims: dict[str, Path]) 
         claims: What all of its pods have mounted, as ``ir.mounts`` returns it.
 
     Raises:
-        Refused: The server does not take it; see ``pipelines.targets.kubeflow.refusals``.
+        Refused: The server does not take it; see ``trireme.pipelines.targets.kubeflow.refusals``.
         Unavailable: The server does not answer.
     """
     with tempfile.TemporaryDirectory(prefix="trireme-") as directory:

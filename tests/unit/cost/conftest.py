@@ -2,9 +2,9 @@
 
 import pytest
 
-from components.cost import table
-from components.training.description.job import TrainingJob
-from components.training.manifests import render
+from trireme.components.cost import table
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.manifests import render
 
 TABLE = """
 currency: EUR

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from components.cost import bill, prices
-from components.cost.bill import Bill
-from components.errors import InputError, JobFailed
-from components.tracking import journal
-from components.training import launch
-from components.training.blame import TimeLimitReached
-from components.training.local import runner
-from pipelines import catalog
+from trireme.components.cost import bill, prices
+from trireme.components.cost.bill import Bill
+from trireme.components.errors import InputError, JobFailed
+from trireme.components.tracking import journal
+from trireme.components.training import launch
+from trireme.components.training.blame import TimeLimitReached
+from trireme.components.training.local import runner
+from trireme.pipelines import catalog
 
 
 def recorded(workspace, kind):

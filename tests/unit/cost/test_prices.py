@@ -2,10 +2,10 @@
 
 import pytest
 
-from components.cost import prices, table
-from components.cost.table import in_words
-from components.errors import InputError
-from components.training.manifests.roles import limits, requests, roles
+from trireme.components.cost import prices, table
+from trireme.components.cost.table import in_words
+from trireme.components.errors import InputError
+from trireme.components.training.manifests.roles import limits, requests, roles
 
 A100 = {"cloud.google.com/gke-accelerator": "nvidia-tesla-a100"}
 

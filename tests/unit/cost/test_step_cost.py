@@ -5,11 +5,11 @@ import time
 
 import pytest
 
-from components import step as steps
-from components.cost import steps as costs
-from components.cost.prices import Prices
-from components.errors import StepFailed
-from components.tracking import journal
+from trireme.components import step as steps
+from trireme.components.cost import steps as costs
+from trireme.components.cost.prices import Prices
+from trireme.components.errors import StepFailed
+from trireme.components.tracking import journal
 
 WHO = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
 

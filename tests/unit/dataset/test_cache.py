@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.dataset import copying, lock, shelf
-from components.dataset.cache import bring
-from components.dataset.description import Dataset
-from components.dataset.fingerprint import BLOCK, dataset_hash, file_hash, fingerprint
-from components.dataset.journal import Journal
-from components.dataset.listing import (
+from trireme.components.dataset import copying, lock, shelf
+from trireme.components.dataset.cache import bring
+from trireme.components.dataset.description import Dataset
+from trireme.components.dataset.fingerprint import BLOCK, dataset_hash, file_hash, fingerprint
+from trireme.components.dataset.journal import Journal
+from trireme.components.dataset.listing import (
     Entry,
     in_order,
     packed,
@@ -28,11 +28,11 @@ from components.dataset.listing import (
     unpacked,
     without_markers,
 )
-from components.dataset.lock import locked
-from components.dataset.progress import in_words
-from components.dataset.sources.local import LocalSource
-from components.dataset.staging import stage
-from components.errors import InputError, TriremeError
+from trireme.components.dataset.lock import locked
+from trireme.components.dataset.progress import in_words
+from trireme.components.dataset.sources.local import LocalSource
+from trireme.components.dataset.staging import stage
+from trireme.components.errors import InputError, TriremeError
 
 ENTRIES = st.builds(
     Entry,
@@ -88,7 +88,7 @@ def test_two_sizes_with_one_hash_are_two_datasets():
 
 def test_an_unchanged_source_is_not_read_again(source, cache, monkeypatch):
     first = bring(here(source), cache)
-    monkeypatch.setattr("components.dataset.sources.local.LocalSource.read", None)
+    monkeypatch.setattr("trireme.components.dataset.sources.local.LocalSource.read", None)
     assert bring(here(source), cache) == first._replace(copied=0)
 
 
@@ -260,7 +260,7 @@ def test_a_heartbeat_of_this_machine_without_a_lock_is_a_dead_ones(tmp_path):
 NODE = """
 import fcntl, os, sys, time
 from pathlib import Path
-from components.dataset import copying, lock, shelf
+from trireme.components.dataset import copying, lock, shelf
 
 fcntl.flock = lambda *_: None  # as on a mount with nolock: each node has its own
 lock._here = lambda: sys.argv[2]

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from components.dataset.description import Dataset, described
-from components.dataset.fingerprint import fingerprint
-from components.dataset.staging import cache_of, stage
-from components.errors import InputError, TriremeError
+from trireme.components.dataset.description import Dataset, described
+from trireme.components.dataset.fingerprint import fingerprint
+from trireme.components.dataset.staging import cache_of, stage
+from trireme.components.errors import InputError, TriremeError
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.dataset.patterns import matcher, selector
+from trireme.components.dataset.patterns import matcher, selector
 
 
 @pytest.mark.parametrize(

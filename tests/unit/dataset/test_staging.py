@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from components.dataset.fingerprint import fingerprint
-from components.dataset.staging import stage
-from components.errors import InputError
+from trireme.components.dataset.fingerprint import fingerprint
+from trireme.components.dataset.staging import stage
+from trireme.components.errors import InputError
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from components.dataset.description import Dataset, check
-from components.dataset.uri import Place, place
-from components.errors import InputError
+from trireme.components.dataset.description import Dataset, check
+from trireme.components.dataset.uri import Place, place
+from trireme.components.errors import InputError
 
 SEGMENT = st.text(
     st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1

@@ -3,8 +3,8 @@
 import pytest
 import yaml
 
-from components.dataset.description import Dataset
-from components.dataset.volumes import persistent, volume
+from trireme.components.dataset.description import Dataset
+from trireme.components.dataset.volumes import persistent, volume
 
 
 def test_a_claim_is_mounted_read_only_at_its_path():

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from components.errors import InputError
-from components.training.local import pytorch, runner, tensorflow
-from components.training.local.environment import expand
-from components.training.local.isolation import Isolated
-from components.training.local.manifest import read
-from components.training.local.network import Loopback
+from trireme.components.errors import InputError
+from trireme.components.training.local import pytorch, runner, tensorflow
+from trireme.components.training.local.environment import expand
+from trireme.components.training.local.isolation import Isolated
+from trireme.components.training.local.manifest import read
+from trireme.components.training.local.network import Loopback
 
 DUMP = """
 import json, os, pathlib

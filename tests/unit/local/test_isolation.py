@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from components.errors import InputError, JobFailed
-from components.training.local import runner
-from components.training.local.isolation import Isolated
-from components.training.local.manifest import read
+from trireme.components.errors import InputError, JobFailed
+from trireme.components.training.local import runner
+from trireme.components.training.local.isolation import Isolated
+from trireme.components.training.local.manifest import read
 
 LIMIT = 60  # seconds; far more than any of this takes
 

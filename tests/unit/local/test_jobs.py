@@ -9,9 +9,9 @@ import textwrap
 
 import pytest
 
-from components.errors import InputError, JobFailed
-from components.training.description.job import TrainingJob
-from components.training.local import jobs, provision
+from trireme.components.errors import InputError, JobFailed
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.local import jobs, provision
 
 LIMIT = 60  # seconds; far more than any of this takes
 
@@ -87,9 +87,9 @@ def test_a_job_can_be_cancelled_while_its_code_is_fetched(tmp_path, runs, eventu
     program = """
         import sys
         from pathlib import Path
-        from components.errors import TriremeError
-        from components.training.description.job import TrainingJob
-        from components.training.local import jobs
+        from trireme.components.errors import TriremeError
+        from trireme.components.training.description.job import TrainingJob
+        from trireme.components.training.local import jobs
 
         code = {"url": "https://example.org/code.git"}
         job = TrainingJob.create(name="digits", entrypoint="train.py", code=code)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from components.errors import InputError
-from components.training.local import runner
-from components.training.local.manifest import read
+from trireme.components.errors import InputError
+from trireme.components.training.local import runner
+from trireme.components.training.local.manifest import read
 
 
 def test_the_pods_are_named_as_the_operators_name_them(job, replicas):

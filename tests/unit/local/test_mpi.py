@@ -4,10 +4,10 @@ import os
 
 import pytest
 
-from components.errors import InputError
-from components.training.local import mpi
-from components.training.local.manifest import read
-from components.training.local.network import Loopback
+from trireme.components.errors import InputError
+from trireme.components.training.local import mpi
+from trireme.components.training.local.manifest import read
+from trireme.components.training.local.network import Loopback
 
 ABORT = """[1,0]<stdout>:rank 0 is fine
 [1,2]<stderr>:Traceback (most recent call last):

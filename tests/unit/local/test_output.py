@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from components.errors import JobFailed
-from components.training.local import replica, runner
+from trireme.components.errors import JobFailed
+from trireme.components.training.local import replica, runner
 
 LIMIT = 90  # seconds; far more than any of this takes
 

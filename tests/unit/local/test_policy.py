@@ -2,9 +2,9 @@
 
 import pytest
 
-from components.training.local import policy
-from components.training.local.manifest import read
-from components.training.local.replica import Replica
+from trireme.components.training.local import policy
+from trireme.components.training.local.manifest import read
+from trireme.components.training.local.replica import Replica
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 import pytest
 
-from components.errors import JobFailed
-from components.training.local import replica, runner
+from trireme.components.errors import JobFailed
+from trireme.components.training.local import replica, runner
 
 COUNTED = """
 import os, pathlib, sys, time

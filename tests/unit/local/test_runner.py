@@ -4,9 +4,9 @@ import signal
 
 import pytest
 
-from components.errors import JobFailed
-from components.training import blame
-from components.training.local import runner
+from trireme.components.errors import JobFailed
+from trireme.components.training import blame
+from trireme.components.training.local import runner
 
 LIMIT = 90  # seconds; far more than any of this takes
 

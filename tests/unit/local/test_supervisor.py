@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from components.training.local import supervisor
+from trireme.components.training.local import supervisor
 
 LIMIT = 60  # seconds; far more than any of this takes
 

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from components.training.cluster.refusals import NotFound
-from components.training.cluster.resources import Resource
-from components.training.manifests import to_yaml
-from pipelines.schedules import LATEST, Schedule
-from pipelines.targets.argo.rendering import SERVICE_ACCOUNT
-from pipelines.targets.argo.schedules import ArgoSchedules
-from pipelines.targets.argo.workflows import TEMPLATES
+from trireme.components.training.cluster.refusals import NotFound
+from trireme.components.training.cluster.resources import Resource
+from trireme.components.training.manifests import to_yaml
+from trireme.pipelines.schedules import LATEST, Schedule
+from trireme.pipelines.targets.argo.rendering import SERVICE_ACCOUNT
+from trireme.pipelines.targets.argo.schedules import ArgoSchedules
+from trireme.pipelines.targets.argo.workflows import TEMPLATES
 
 SCHEDULE = Schedule(
     name="nightly-retraining",

@@ -17,12 +17,12 @@ from kfp import local
 from kfp.local import pipeline_orchestrator
 from mlflow import MlflowClient
 
-from pipelines.catalog import Pipeline
-from pipelines.console import Console
-from pipelines.targets import local as here
-from pipelines.targets.argo import compiling as argo_compiling
-from pipelines.targets.argo.templates import LOST
-from pipelines.targets.kfp_local import undisturbed
+from trireme.pipelines.catalog import Pipeline
+from trireme.pipelines.console import Console
+from trireme.pipelines.targets import local as here
+from trireme.pipelines.targets.argo import compiling as argo_compiling
+from trireme.pipelines.targets.argo.templates import LOST
+from trireme.pipelines.targets.kfp_local import undisturbed
 
 OnArgo = Callable[[Any], dict[str, Any]]
 

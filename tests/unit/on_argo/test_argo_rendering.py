@@ -12,10 +12,10 @@ from argo_walker import Walker
 from google.protobuf import json_format
 from kfp import dsl, kubernetes
 
-from components.errors import InputError
-from pipelines.catalog import PIPELINES
-from pipelines.targets.argo.reading import read
-from pipelines.targets.argo.rendering import as_given, workflow_template
+from trireme.components.errors import InputError
+from trireme.pipelines.catalog import PIPELINES
+from trireme.pipelines.targets.argo.reading import read
+from trireme.pipelines.targets.argo.rendering import as_given, workflow_template
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 OnArgo = Callable[[Any], dict[str, Any]]

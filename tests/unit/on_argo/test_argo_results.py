@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pipelines.targets.argo.workflows import _steps
+from trireme.pipelines.targets.argo.workflows import _steps
 
 
 def node(**values):

@@ -7,8 +7,8 @@ import kfp
 import pytest
 from kfp_server import KubeflowServer
 
-from pipelines.targets import pod_logs
-from pipelines.targets.kubeflow import connection, following
+from trireme.pipelines.targets import pod_logs
+from trireme.pipelines.targets.kubeflow import connection, following
 
 MINE = (
     "KF_PIPELINES_ENDPOINT",

@@ -7,8 +7,8 @@ import pytest
 import yaml
 from kfp_server import PROXY, KubeflowServer
 
-from pipelines.target_options import Place
-from pipelines.targets.kubeflow import connection
+from trireme.pipelines.target_options import Place
+from trireme.pipelines.targets.kubeflow import connection
 
 SECRET = "not-to-be-seen-anywhere"
 

@@ -5,13 +5,13 @@ import io
 import pytest
 from kfp import dsl
 
-from components.errors import StepFailed
-from pipelines import run_kubeflow
-from pipelines.catalog import Pipeline
-from pipelines.console import Console
-from pipelines.target_options import Place
-from pipelines.targets.kubeflow import nodes
-from pipelines.targets.steps import step_names, ways
+from trireme.components.errors import StepFailed
+from trireme.pipelines import run_kubeflow
+from trireme.pipelines.catalog import Pipeline
+from trireme.pipelines.console import Console
+from trireme.pipelines.target_options import Place
+from trireme.pipelines.targets.kubeflow import nodes
+from trireme.pipelines.targets.steps import step_names, ways
 
 
 @dsl.component(base_image="example.org/base:1", install_kfp_package=False)

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from components.errors import InputError
-from pipelines import catalog, run_kubeflow
-from pipelines.target_options import Place
-from pipelines.targets.kubeflow import parameters, runs, uploading
+from trireme.components.errors import InputError
+from trireme.pipelines import catalog, run_kubeflow
+from trireme.pipelines.target_options import Place
+from trireme.pipelines.targets.kubeflow import parameters, runs, uploading
 
 GOOD = [
     ("PENDING", {}),
@@ -402,7 +402,7 @@ def test_ctrl_c_at_a_real_terminal_asks_whether_to_cancel(kubeflow, untracked, a
     kubeflow.states = [("RUNNING", {"checkout": "RUNNING"})]
     pid, terminal = pty.fork()
     if pid == 0:
-        os.execv(sys.executable, [sys.executable, "-m", "pipelines.cli", *RUN])
+        os.execv(sys.executable, [sys.executable, "-m", "trireme", *RUN])
     shown = b""
     kubeflow.on_look = lambda: os.write(terminal, b"\x03")
     try:

@@ -3,11 +3,11 @@
 import pytest
 import yaml
 
-from components import images
-from components.errors import InputError, TriremeError
-from pipelines.schedules import Schedule
-from pipelines.target_options import Place
-from pipelines.targets.kubeflow.schedules import KubeflowSchedules
+from trireme.components import images
+from trireme.components.errors import InputError, TriremeError
+from trireme.pipelines.schedules import Schedule
+from trireme.pipelines.target_options import Place
+from trireme.pipelines.targets.kubeflow.schedules import KubeflowSchedules
 
 SET = ("schedule", "pytorch-training", "--cron", "0 3 * * 1-5")
 

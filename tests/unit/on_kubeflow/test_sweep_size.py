@@ -4,10 +4,10 @@ import json
 
 import yaml
 
-from pipelines import catalog
-from pipelines.compiling import ir
-from pipelines.compiling.loops import limited
-from pipelines.targets.kubeflow.parameters import check
+from trireme.pipelines import catalog
+from trireme.pipelines.compiling import ir
+from trireme.pipelines.compiling.loops import limited
+from trireme.pipelines.targets.kubeflow.parameters import check
 
 ETCD = 1_500_000  # bytes of an object that etcd takes
 

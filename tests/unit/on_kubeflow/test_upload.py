@@ -6,10 +6,10 @@ import subprocess
 
 import pytest
 
-from components.errors import InputError
-from pipelines import catalog
-from pipelines.target_options import Place
-from pipelines.targets.kubeflow import uploading
+from trireme.components.errors import InputError
+from trireme.pipelines import catalog
+from trireme.pipelines.target_options import Place
+from trireme.pipelines.targets.kubeflow import uploading
 
 
 def upload(server, name="pytorch-training", claims=None):

@@ -1,0 +1,1 @@
+"""Distributed deep-learning training as pipelines: here, on Kubeflow, on Argo."""

@@ -1,0 +1,5 @@
+"""The command line: ``python -m trireme``."""
+
+from trireme.pipelines.cli import main
+
+main()
