@@ -12,7 +12,7 @@ from trireme.components.tracking import left_open
 from trireme.pipelines.tables import age, table
 
 if TYPE_CHECKING:
-    from trireme.components.training.cluster.connection import Cluster
+    from trireme.components.kubernetes.connection import Cluster
     from trireme.components.training.lines import Lines
     from trireme.pipelines.catalog import Pipeline
     from trireme.pipelines.console import Console
@@ -26,7 +26,7 @@ def connected(namespace: str, context: str, *, stays: bool = False) -> "Cluster"
 
     For a command that asks something, or that stays until a run ends.
     """
-    from trireme.components.training.cluster.connection import (
+    from trireme.components.kubernetes.connection import (
         PATIENCE,
         PATIENCE_OF_A_PERSON,
         Cluster,
@@ -132,7 +132,7 @@ def list_runs(cluster: "Cluster") -> None:
 
 def status(cluster: "Cluster", name: str, console: "Console") -> None:
     """Shows a run and its steps."""
-    from trireme.components.training.cluster.refusals import Forbidden
+    from trireme.components.kubernetes.errors import Forbidden
     from trireme.pipelines.targets.argo import logs, workflows
     from trireme.pipelines.targets.pod_logs import last_words
 

@@ -36,7 +36,7 @@ def deploy(
 ) -> None:
     """Deploy a registered model to a cluster, and put back what was there if it does not work."""
     from trireme.components.deployment import model as deployed
-    from trireme.components.training.cluster.connection import (
+    from trireme.components.kubernetes.connection import (
         PATIENCE,
         PATIENCE_OF_A_PERSON,
         Cluster,

@@ -16,7 +16,7 @@ from trireme.components.say import say
 from trireme.pipelines.tables import age, table
 
 if TYPE_CHECKING:
-    from trireme.components.training.cluster.connection import Cluster
+    from trireme.components.kubernetes.connection import Cluster
     from trireme.components.training.description.job import TrainingJob
     from trireme.components.training.lines import Lines
 
@@ -413,7 +413,7 @@ def connect(namespace: str, context: str, stays: bool = False) -> "Cluster":
     Raises:
         InputError: There is no cluster.
     """
-    from trireme.components.training.cluster.connection import (
+    from trireme.components.kubernetes.connection import (
         PATIENCE,
         PATIENCE_OF_A_PERSON,
         Cluster,

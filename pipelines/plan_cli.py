@@ -29,8 +29,8 @@ from trireme.pipelines.upload_cli import CacheClaim, DatasetClaim
 
 if TYPE_CHECKING:
     from trireme.components.cost.prices import Prices
+    from trireme.components.kubernetes.connection import Cluster
     from trireme.components.training.cluster.checks import Finding
-    from trireme.components.training.cluster.connection import Cluster
     from trireme.pipelines.plan import Plan, Pods
 
 NoCheck = Annotated[bool, typer.Option("--no-check", help="Ask no cluster.")]
@@ -138,7 +138,7 @@ def plan_job(
 
 
 def _cluster_at_hand(namespace: str, context: str, no_check: bool) -> "Cluster | None":
-    from trireme.components.training.cluster import credentials
+    from trireme.components.kubernetes import credentials
 
     if no_check or not (context or credentials.are_there()):
         return None
@@ -148,7 +148,7 @@ def _cluster_at_hand(namespace: str, context: str, no_check: bool) -> "Cluster |
 def _prices(cluster: "Cluster | None") -> "tuple[Prices | None, bool]":
     """Returns the price table, if there is one, and whether it is known which there is."""
     from trireme.components.cost import prices
-    from trireme.components.training.cluster.refusals import Forbidden
+    from trireme.components.kubernetes.errors import Forbidden
     from trireme.pipelines import plan as planning
 
     if cluster:

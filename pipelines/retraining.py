@@ -7,9 +7,9 @@ from kfp import dsl
 
 from trireme.components.deployment.kinds import check_kind
 from trireme.components.images import of_framework
+from trireme.components.kubernetes.connection import Cluster
 from trireme.components.retraining.component import compare
 from trireme.components.secrets import DEFAULTS
-from trireme.components.training.cluster.connection import Cluster
 from trireme.pipelines import training
 
 

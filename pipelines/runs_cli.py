@@ -209,7 +209,7 @@ def retry(
 
 
 def _logs_there(place: Place, name: str, step: str, lines: "Lines", *, follow: bool) -> None:
-    from trireme.components.training.cluster.connection import (
+    from trireme.components.kubernetes.connection import (
         PATIENCE,
         PATIENCE_OF_A_PERSON,
         Cluster,

@@ -85,8 +85,8 @@ def _seconds() -> float:
 
 def _requested() -> tuple[dict[str, Decimal], dict[str, str]]:
     """Returns what this container requests, and where its pod may run; nothing if not allowed."""
-    from trireme.components.training.cluster.connection import Cluster
-    from trireme.components.training.cluster.owner import this_pod
+    from trireme.components.kubernetes.connection import Cluster
+    from trireme.components.kubernetes.owner import this_pod
     from trireme.components.training.manifests.roles import amounts
 
     with suppress(TriremeError):

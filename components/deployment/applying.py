@@ -9,11 +9,11 @@ from trireme.components.deployment.manifests import MODEL
 from trireme.components.deployment.registered import Registered
 from trireme.components.deployment.rollout import POLL
 from trireme.components.errors import InputError, TriremeError
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.errors import AlreadyThere, NotFound
+from trireme.components.kubernetes.resources import PODS, Resource
 from trireme.components.training.cluster import preflight
-from trireme.components.training.cluster.connection import Cluster
 from trireme.components.training.cluster.preflight import Right
-from trireme.components.training.cluster.refusals import AlreadyThere, NotFound
-from trireme.components.training.cluster.resources import PODS, Resource
 
 Manifest = dict[str, Any]
 

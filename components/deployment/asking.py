@@ -10,8 +10,8 @@ from trireme.components.deployment.manifests import PORT, SMOKE_TEST
 from trireme.components.deployment.serving import ServingFailed
 from trireme.components.deployment.trouble import Pod
 from trireme.components.errors import TriremeError
-from trireme.components.training.cluster.connection import Cluster
-from trireme.components.training.cluster.resources import PODS
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.resources import PODS
 
 SHOWN = 200  # characters of an answer that is none
 PATIENCE = 15.0  # seconds that a pod which is ready may not answer

@@ -19,10 +19,10 @@ def deploy(kind: str, model_name: str, image: str, workspace: str) -> str:
         Where it answers, a URL in the cluster.
     """
     from trireme.components.deployment import model
+    from trireme.components.kubernetes.connection import Cluster
     from trireme.components.step import step
     from trireme.components.tracking import environment, journal
     from trireme.components.tracking.registry import CHAMPION
-    from trireme.components.training.cluster.connection import Cluster
 
     with step("deploy", workspace):
         environment.variables()  # which are there when the model is registered

@@ -15,9 +15,9 @@ from trireme.components.deployment.registered import Registered
 from trireme.components.deployment.rollout import Look, Rollout, Superseded
 from trireme.components.deployment.trouble import Pod
 from trireme.components.errors import InputError, TriremeError
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.resources import Resource
 from trireme.components.signals import from_a_terminal, handled
-from trireme.components.training.cluster.connection import Cluster
-from trireme.components.training.cluster.resources import Resource
 
 RESTORING = 120.0  # seconds that are waited for the version before to be back
 

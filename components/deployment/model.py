@@ -6,8 +6,8 @@ from pathlib import Path
 
 from trireme.components.deployment import deploying, plans, registered
 from trireme.components.deployment.kinds import check_kind
+from trireme.components.kubernetes.connection import Cluster
 from trireme.components.tracking import store
-from trireme.components.training.cluster.connection import Cluster
 
 TIMEOUT = 600  # seconds
 

@@ -8,7 +8,7 @@ from trireme.components.deployment import applying, checking, looks, manifests, 
 from trireme.components.deployment.asking import OpenInferencePod, ScoringPod
 from trireme.components.deployment.deploying import Plan
 from trireme.components.deployment.registered import Brought
-from trireme.components.training.cluster.connection import Cluster
+from trireme.components.kubernetes.connection import Cluster
 
 # https://github.com/SeldonIO/MLServer/blob/1.7.1/runtimes/mlflow/mlserver_mlflow/metadata.py
 UNNAMED = "input-0"  # what MLServer calls an input without a name

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from trireme.components.deployment.trouble import Pod, Trouble, in_full, worst
 from trireme.components.errors import TriremeError
-from trireme.components.training.cluster.connection import Cluster
+from trireme.components.kubernetes.connection import Cluster
 
 POLL = 1.0  # seconds between two looks at it
 

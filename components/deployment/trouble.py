@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 from urllib3.exceptions import HTTPError
 
 from trireme.components.errors import TriremeError
-from trireme.components.training.cluster.connection import Cluster
-from trireme.components.training.cluster.log_tail import log_tail
-from trireme.components.training.cluster.pods import exit_words, is_running, joined
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.log_tail import log_tail
+from trireme.components.kubernetes.pods import exit_words, is_running, joined
 
 Pod = dict[str, Any]
 

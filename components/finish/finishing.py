@@ -88,8 +88,8 @@ def _tell(secret: str, workspace: Path, pipeline: str, run: str, status: str, me
 
 def _stop_jobs(run: str) -> None:
     """Deletes the run's training jobs that still run: their step was killed, or timed out."""
+    from trireme.components.kubernetes.connection import Cluster
     from trireme.components.training.cluster import jobs
-    from trireme.components.training.cluster.connection import Cluster
     from trireme.components.training.description import names
 
     for name in jobs.delete_running(Cluster(), names.of_run(run)):

@@ -1,8 +1,8 @@
 """Whether somebody has stopped a run on plain Argo, which to its exit handler is a failure."""
 
 from trireme.components.errors import TriremeError, first_line
-from trireme.components.training.cluster import connection
-from trireme.components.training.cluster.resources import WORKFLOWS
+from trireme.components.kubernetes import connection
+from trireme.components.kubernetes.resources import WORKFLOWS
 
 PATIENCE = 15.0  # seconds that an API server may be away; the run's record and webhook wait
 

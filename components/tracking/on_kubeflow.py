@@ -55,9 +55,9 @@ def told(pipeline: str) -> Told:
     Args:
         pipeline: The pipeline's name, where it does not say.
     """
-    from trireme.components.training.cluster.connection import Cluster
-    from trireme.components.training.cluster.owner import owners
-    from trireme.components.training.cluster.resources import WORKFLOWS
+    from trireme.components.kubernetes.connection import Cluster
+    from trireme.components.kubernetes.owner import owners
+    from trireme.components.kubernetes.resources import WORKFLOWS
 
     try:
         cluster = Cluster()

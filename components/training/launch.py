@@ -257,11 +257,11 @@ def _train_here(job: TrainingJob, logs: Path, lines: _Lines, bill: Bill) -> dict
 def _train_there(
     job: TrainingJob, passthrough: dict[str, Any], logs: Path, lines: _Lines, bill: Bill
 ) -> dict[str, float]:
+    from trireme.components.kubernetes.connection import Cluster
+    from trireme.components.kubernetes.owner import owners
     from trireme.components.training.cluster import launcher, submission
-    from trireme.components.training.cluster.connection import Cluster
     from trireme.components.training.cluster.following import Limits
     from trireme.components.training.cluster.operators import operator_of
-    from trireme.components.training.cluster.owner import owners
     from trireme.components.training.cluster.passthrough import hand_on
 
     for file in logs.glob("*.log"):

@@ -6,10 +6,10 @@ from time import monotonic
 from typing import Any
 
 from trireme.components.errors import InputError
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.pod_log import PodLog
+from trireme.components.kubernetes.streams import Stop
 from trireme.components.step import without_index
-from trireme.components.training.cluster.connection import Cluster
-from trireme.components.training.cluster.logs import PodLog
-from trireme.components.training.cluster.streams import Stop
 
 CONTAINER = "main"
 PAUSE = 2.0  # seconds between two looks

@@ -3,9 +3,9 @@
 from typing import Any
 
 from trireme.components.errors import InputError
-from trireme.components.training.cluster.connection import Cluster
-from trireme.components.training.cluster.refusals import Forbidden, NotFound
-from trireme.components.training.cluster.resources import Resource
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.errors import Forbidden, NotFound
+from trireme.components.kubernetes.resources import Resource
 
 CLAIMS = Resource("", "v1", "persistentvolumeclaims")
 

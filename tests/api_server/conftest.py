@@ -22,13 +22,16 @@ from player import (
 from typer.testing import CliRunner
 
 from trireme.components.errors import TriremeError
-from trireme.components.training.cluster import connection, following, logs, submission, watching
-from trireme.components.training.cluster.connection import Cluster
+from trireme.components.kubernetes import connection
+from trireme.components.kubernetes import pod_log as logs
+from trireme.components.kubernetes import watch as watching
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.errors import AlreadyThere, KindMissing, NotFound
+from trireme.components.kubernetes.resources import PODS, SERVICE_ACCOUNTS
+from trireme.components.training.cluster import following, submission
 from trireme.components.training.cluster.following import Limits
 from trireme.components.training.cluster.launcher import launch
 from trireme.components.training.cluster.reasons import QUEUE
-from trireme.components.training.cluster.refusals import AlreadyThere, KindMissing, NotFound
-from trireme.components.training.cluster.resources import PODS, SERVICE_ACCOUNTS
 from trireme.pipelines.cli import app
 from trireme.pipelines.targets.argo import workflows
 

@@ -5,8 +5,8 @@ import os
 import time
 from contextlib import suppress
 
-from trireme.components.training.cluster.refusals import AlreadyThere, NotFound
-from trireme.components.training.cluster.resources import (
+from trireme.components.kubernetes.errors import AlreadyThere, NotFound
+from trireme.components.kubernetes.resources import (
     PODS,
     SERVICE_ACCOUNTS,
     Resource,

@@ -7,7 +7,7 @@ import yaml
 from argo_runs import begun
 
 from trireme.components.errors import InputError
-from trireme.components.training.cluster.refusals import AlreadyThere, NotFound, Unavailable
+from trireme.components.kubernetes.errors import AlreadyThere, NotFound, Unavailable
 from trireme.pipelines import catalog
 from trireme.pipelines.schedules import Schedule
 from trireme.pipelines.targets.argo import compiling, workflows

@@ -12,8 +12,8 @@ from argo_runs import begun, made
 from typer.testing import CliRunner
 
 from trireme.components.errors import InputError, TriremeError
-from trireme.components.training.cluster.refusals import AlreadyThere
-from trireme.components.training.cluster.resources import NODE, PODS
+from trireme.components.kubernetes.errors import AlreadyThere
+from trireme.components.kubernetes.resources import NODE, PODS
 from trireme.pipelines import argo_cli, catalog
 from trireme.pipelines.cli import app
 from trireme.pipelines.targets import pod_logs

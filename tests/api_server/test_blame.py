@@ -2,8 +2,9 @@
 
 import pytest
 
-from trireme.components.training.cluster import following, jobs, pods
-from trireme.components.training.cluster.resources import PODS
+from trireme.components.kubernetes import pods
+from trireme.components.kubernetes.resources import PODS
+from trireme.components.training.cluster import following, jobs
 
 PEER = "RuntimeError: Connection closed by peer [10.0.0.1]:23456"
 

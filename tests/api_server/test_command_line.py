@@ -14,9 +14,10 @@ import yaml
 from player import Player
 
 from trireme.components.checkout import command
-from trireme.components.training.cluster import connection, following, submission
-from trireme.components.training.cluster.connection import Cluster
-from trireme.components.training.cluster.resources import resource_of
+from trireme.components.kubernetes import connection
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.resources import resource_of
+from trireme.components.training.cluster import following, submission
 from trireme.components.training.kinds import KINDS
 from trireme.pipelines import cli
 

@@ -6,10 +6,10 @@ import pytest
 from player import ROLES, Player, manifests
 
 from trireme.components.errors import InputError
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.errors import KindMissing
+from trireme.components.kubernetes.resources import PODS, kind_of, resource_of
 from trireme.components.training.cluster import jobs, reasons, submission
-from trireme.components.training.cluster.connection import Cluster
-from trireme.components.training.cluster.refusals import KindMissing
-from trireme.components.training.cluster.resources import PODS, kind_of, resource_of
 from trireme.components.training.cluster.status import status_of
 
 

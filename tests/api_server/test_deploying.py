@@ -20,8 +20,8 @@ from player import REAL, make_namespace, remove_namespace
 
 from trireme.components.deployment.applying import RESOURCES, find
 from trireme.components.errors import TriremeError
-from trireme.components.training.cluster.connection import Cluster
-from trireme.components.training.cluster.resources import Resource
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.resources import Resource
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

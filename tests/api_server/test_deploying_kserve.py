@@ -21,14 +21,14 @@ from trireme.components.deployment.deploying import NotDeployed, Plan
 from trireme.components.deployment.plans import place
 from trireme.components.deployment.registered import Registered
 from trireme.components.errors import InputError
-from trireme.components.training.cluster.connection import Cluster
-from trireme.components.training.cluster.refusals import (
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.errors import (
     AlreadyThere,
     Invalid,
     KindMissing,
     NotFound,
 )
-from trireme.components.training.cluster.resources import PODS, Resource
+from trireme.components.kubernetes.resources import PODS, Resource
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -6,17 +6,19 @@ import pytest
 from player import Player
 
 from trireme.components.errors import InputError
-from trireme.components.training.cluster import connection, following, watching
-from trireme.components.training.cluster.connection import Cluster
-from trireme.components.training.cluster.refusals import (
+from trireme.components.kubernetes import connection
+from trireme.components.kubernetes import watch as watching
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.errors import (
     Forbidden,
     KindMissing,
     Refused,
     Unauthorized,
     Unavailable,
 )
-from trireme.components.training.cluster.resources import PODS, resource_of
-from trireme.components.training.cluster.streams import Stop
+from trireme.components.kubernetes.resources import PODS, resource_of
+from trireme.components.kubernetes.streams import Stop
+from trireme.components.training.cluster import following
 from trireme.components.training.kinds import PYTORCHJOB
 
 JOBS = resource_of(PYTORCHJOB)

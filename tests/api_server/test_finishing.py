@@ -7,9 +7,10 @@ from argo_runs import begun
 
 from trireme.components.finish import finishing
 from trireme.components.finish.finishing import finish
-from trireme.components.training.cluster import connection, jobs, owner, submission
-from trireme.components.training.cluster.refusals import Forbidden
-from trireme.components.training.cluster.resources import PODS
+from trireme.components.kubernetes import connection, owner
+from trireme.components.kubernetes.errors import Forbidden
+from trireme.components.kubernetes.resources import PODS
+from trireme.components.training.cluster import jobs, submission
 from trireme.pipelines.targets.argo import workflows
 
 

@@ -6,10 +6,10 @@ import pytest
 from player import ROLES, Player, manifests
 
 from trireme.components.errors import Cancelled, InputError, JobFailed
+from trireme.components.kubernetes.errors import Invalid, NotFound
+from trireme.components.kubernetes.resources import PODS, kind_of, resource_of
 from trireme.components.training.blame import TimeLimitReached
 from trireme.components.training.cluster import following, jobs, reasons, submission
-from trireme.components.training.cluster.refusals import Invalid, NotFound
-from trireme.components.training.cluster.resources import PODS, kind_of, resource_of
 
 
 @pytest.fixture(autouse=True)

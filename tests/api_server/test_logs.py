@@ -6,9 +6,10 @@ from functools import partial
 import pytest
 from player import ROLES
 
+from trireme.components.kubernetes import pod_log as logs
+from trireme.components.kubernetes.log_position import is_of_the_kubelet
 from trireme.components.training.blame import TAIL
-from trireme.components.training.cluster import following, logs
-from trireme.components.training.cluster.log_position import is_of_the_kubelet
+from trireme.components.training.cluster import following
 
 
 @pytest.fixture(autouse=True)

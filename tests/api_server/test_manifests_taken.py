@@ -12,15 +12,15 @@ from shapes import IMAGE, SHAPES, TRAINJOBS, descriptions
 from trireme.components.dataset.description import Dataset
 from trireme.components.dataset.volumes import persistent
 from trireme.components.errors import InputError
-from trireme.components.training.cluster import submission
-from trireme.components.training.cluster.refusals import Forbidden, Invalid
-from trireme.components.training.cluster.resources import (
+from trireme.components.kubernetes.errors import Forbidden, Invalid
+from trireme.components.kubernetes.resources import (
     PODS,
     TRAINING_RUNTIMES,
     Resource,
     kind_of,
     resource_of,
 )
+from trireme.components.training.cluster import submission
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.kinds import KINDS
 from trireme.components.training.manifests import objects, render

@@ -14,7 +14,7 @@ MARK = "int(Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()
 ALONE = f"""
 import json, sys
 from pathlib import Path
-from trireme.components.training.cluster.connection import Cluster
+from trireme.components.kubernetes.connection import Cluster
 from trireme.components.training.cluster.following import Limits
 from trireme.components.training.cluster.launcher import launch
 before, heard = {MARK}, 0

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+from trireme.components.kubernetes.errors import AlreadyThere
+from trireme.components.kubernetes.resources import PODS, Resource, resource_of
 from trireme.components.training.cluster import checks, quota
 from trireme.components.training.cluster.nodes import NODES
-from trireme.components.training.cluster.refusals import AlreadyThere
-from trireme.components.training.cluster.resources import PODS, Resource, resource_of
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.kinds import KINDS
 from trireme.components.training.manifests import render

@@ -5,8 +5,9 @@ import itertools
 import pytest
 from player import manifests
 
+from trireme.components.kubernetes import pods
 from trireme.components.training import blame
-from trireme.components.training.cluster import pods, submission
+from trireme.components.training.cluster import submission
 from trireme.components.training.cluster.status import expected_replicas, status_of
 
 

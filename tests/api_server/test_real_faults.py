@@ -12,16 +12,18 @@ from kubelet import Logs
 from link import Link
 from player import Player
 
-from trireme.components.training.cluster import credentials, following, submission, watching
-from trireme.components.training.cluster.connection import Cluster
-from trireme.components.training.cluster.refusals import Expired, Forbidden, Unauthorized
-from trireme.components.training.cluster.resources import (
+from trireme.components.kubernetes import credentials
+from trireme.components.kubernetes import watch as watching
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.errors import Expired, Forbidden, Unauthorized
+from trireme.components.kubernetes.resources import (
     PODS,
     SERVICE_ACCOUNTS,
     Resource,
     resource_of,
 )
-from trireme.components.training.cluster.streams import Stop
+from trireme.components.kubernetes.streams import Stop
+from trireme.components.training.cluster import following, submission
 from trireme.components.training.kinds import PYTORCHJOB
 
 pytestmark = pytest.mark.cluster

@@ -12,10 +12,11 @@ from player import (
     manifests,
 )
 
-from trireme.components.training.cluster import following, jobs, owner, preflight
-from trireme.components.training.cluster.connection import Cluster
-from trireme.components.training.cluster.refusals import Forbidden
-from trireme.components.training.cluster.resources import PODS, SECRETS, SERVICE_ACCOUNTS, Resource
+from trireme.components.kubernetes import owner
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.errors import Forbidden
+from trireme.components.kubernetes.resources import PODS, SECRETS, SERVICE_ACCOUNTS, Resource
+from trireme.components.training.cluster import following, jobs, preflight
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.manifests import render
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from trireme.components.kubernetes.resources import Resource, kind_of, resource_of
 from trireme.components.training.cluster import jobs, submission
-from trireme.components.training.cluster.resources import Resource, kind_of, resource_of
 
 WORKLOADS = Resource("kueue.x-k8s.io", "v1beta1", "workloads")
 POD_GROUPS = Resource("scheduling.volcano.sh", "v1beta1", "podgroups")

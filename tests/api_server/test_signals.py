@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from argo_runs import begun
 
-from trireme.components.training.cluster import owner, submission
-from trireme.components.training.cluster.resources import NODE, PODS, resource_of
+from trireme.components.kubernetes import owner
+from trireme.components.kubernetes.resources import NODE, PODS, resource_of
+from trireme.components.training.cluster import submission
 from trireme.components.training.kinds import PYTORCHJOB
 from trireme.pipelines.targets.argo import workflows
 
@@ -20,7 +21,7 @@ ALONE = """
 import json, sys
 from trireme.components.errors import TriremeError
 from trireme.components.training.cluster import launcher
-from trireme.components.training.cluster.connection import Cluster
+from trireme.components.kubernetes.connection import Cluster
 from trireme.components.training.cluster.following import Limits
 from trireme.components.training.cluster.launcher import launch
 launcher.LAST_CALL = float(sys.argv[3])

@@ -9,9 +9,10 @@ import pytest
 from trireme.components.cost import steps, table
 from trireme.components.cost.prices import Prices
 from trireme.components.errors import InputError, JobFailed, TriremeError
+from trireme.components.kubernetes import connection, owner
+from trireme.components.kubernetes.resources import PODS
 from trireme.components.training import launch
-from trireme.components.training.cluster import connection, following, launcher, owner, submission
-from trireme.components.training.cluster.resources import PODS
+from trireme.components.training.cluster import following, launcher, submission
 from trireme.components.training.manifests import render
 
 CLAIM = {"name": "workspace", "persistentVolumeClaim": {"claimName": "run-7"}}

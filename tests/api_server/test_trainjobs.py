@@ -3,11 +3,12 @@
 import pytest
 import yaml
 
+from trireme.components.kubernetes import connection
+from trireme.components.kubernetes.errors import Invalid, Unavailable
+from trireme.components.kubernetes.resources import TRAINING_RUNTIMES, resource_of
 from trireme.components.training import launch
-from trireme.components.training.cluster import connection, jobs, launcher, submission
+from trireme.components.training.cluster import jobs, launcher, submission
 from trireme.components.training.cluster.operators import operator_of
-from trireme.components.training.cluster.refusals import Invalid, Unavailable
-from trireme.components.training.cluster.resources import TRAINING_RUNTIMES, resource_of
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.kinds import TRAINJOB
 from trireme.components.training.manifests import render

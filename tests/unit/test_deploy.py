@@ -20,7 +20,7 @@ from trireme.components.deployment.registered import Brought, Registered
 from trireme.components.deployment.rollout import Look, NotReady, Rollout
 from trireme.components.deployment.serving import ServingFailed
 from trireme.components.errors import InputError
-from trireme.components.training.cluster.connection import Cluster
+from trireme.components.kubernetes.connection import Cluster
 
 MODEL = Registered("My relu", "2", "r", {})
 INPUTS = np.array([[-1, 2], [3, -4]], dtype=np.float32)

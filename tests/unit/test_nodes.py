@@ -2,8 +2,8 @@
 
 import pytest
 
+from trireme.components.kubernetes.resources import PODS
 from trireme.components.training.cluster import nodes
-from trireme.components.training.cluster.resources import PODS
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.manifests import render
 from trireme.components.training.manifests.roles import roles

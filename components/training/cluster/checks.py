@@ -8,16 +8,16 @@ from itertools import chain
 from typing import Any
 
 from trireme.components.errors import InputError
-from trireme.components.training.cluster import nodes, preflight, quota, reasons
-from trireme.components.training.cluster.connection import Cluster
-from trireme.components.training.cluster.preflight import Right
-from trireme.components.training.cluster.refusals import Forbidden, KindMissing, NotFound, Refused
-from trireme.components.training.cluster.resources import (
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.errors import Forbidden, KindMissing, NotFound, Refused
+from trireme.components.kubernetes.resources import (
     CONFIG_MAPS,
     SECRETS,
     SERVICE_ACCOUNTS,
     Resource,
 )
+from trireme.components.training.cluster import nodes, preflight, quota, reasons
+from trireme.components.training.cluster.preflight import Right
 from trireme.components.training.manifests.references import Needed
 
 RESOURCES = {

@@ -9,20 +9,21 @@ from datetime import UTC, datetime
 from typing import Any
 
 from trireme.components.errors import Cancelled, JobFailed
-from trireme.components.training.blame import TimeLimitReached
-from trireme.components.training.cluster import pods, reasons
-from trireme.components.training.cluster.connection import Cluster
-from trireme.components.training.cluster.replicas import Replica, Replicas
-from trireme.components.training.cluster.resources import (
+from trireme.components.kubernetes import pods
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.resources import (
     PODS,
     Resource,
     kind_of,
     pods_of,
     resource_of,
 )
+from trireme.components.kubernetes.streams import Stop
+from trireme.components.kubernetes.watch import Change, changes
+from trireme.components.training.blame import TimeLimitReached
+from trireme.components.training.cluster import reasons
+from trireme.components.training.cluster.replicas import Replica, Replicas
 from trireme.components.training.cluster.status import State, Status, expected_replicas, status_of
-from trireme.components.training.cluster.streams import Stop
-from trireme.components.training.cluster.watching import Change, changes
 from trireme.components.training.kinds import LEAST
 
 TICK = 1.0  # seconds between two looks at the clock

@@ -8,12 +8,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from trireme.components.errors import InputError, JobFailed
-from trireme.components.training.cluster import pods, reasons, submission
-from trireme.components.training.cluster.connection import Cluster
+from trireme.components.kubernetes import pods
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.errors import Forbidden, KindMissing, Refused
+from trireme.components.kubernetes.resources import PODS, kind_of, pods_of, resource_of
+from trireme.components.kubernetes.streams import Stop
+from trireme.components.training.cluster import reasons, submission
 from trireme.components.training.cluster.following import Following, Limits
-from trireme.components.training.cluster.refusals import Forbidden, KindMissing, Refused
 from trireme.components.training.cluster.replicas import Replicas
-from trireme.components.training.cluster.resources import PODS, kind_of, pods_of, resource_of
 from trireme.components.training.cluster.status import (
     CANCELLED,
     State,
@@ -22,7 +24,6 @@ from trireme.components.training.cluster.status import (
     replica_names,
     status_of,
 )
-from trireme.components.training.cluster.streams import Stop
 from trireme.components.training.kinds import KINDS
 
 MANAGED = "app.kubernetes.io/managed-by=trireme"

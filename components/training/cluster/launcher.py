@@ -6,11 +6,12 @@ from types import FrameType
 from typing import Any
 
 from trireme.components.errors import Cancelled, PodLost, TriremeError
+from trireme.components.kubernetes import owner
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.resources import kind_of, resource_of
 from trireme.components.signals import TOLD_TO_END, handled
-from trireme.components.training.cluster import owner, submission
-from trireme.components.training.cluster.connection import Cluster
+from trireme.components.training.cluster import submission
 from trireme.components.training.cluster.following import Following, Limits
-from trireme.components.training.cluster.resources import kind_of, resource_of
 from trireme.components.training.cluster.status import State, status_of
 
 RUNNING = "Running"

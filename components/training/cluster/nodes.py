@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from trireme.components.training.cluster.connection import Cluster
-from trireme.components.training.cluster.resources import PODS, Resource
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.resources import PODS, Resource
 from trireme.components.training.description.values import quantity
 from trireme.components.training.kinds import LEAST
 from trireme.components.training.manifests.roles import Role, requests, roles, shown

@@ -1,8 +1,8 @@
 """Which of the operators that a job could be made for a cluster has."""
 
-from trireme.components.training.cluster.connection import Cluster
-from trireme.components.training.cluster.refusals import Forbidden, KindMissing
-from trireme.components.training.cluster.resources import resource_of
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.errors import Forbidden, KindMissing
+from trireme.components.kubernetes.resources import resource_of
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.kinds import OF_FRAMEWORK, TRAINJOB, Kind
 from trireme.components.training.manifests import without_a_cluster

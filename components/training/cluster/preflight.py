@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from trireme.components.training.cluster.connection import Cluster
-from trireme.components.training.cluster.refusals import AlreadyThere, Forbidden, Invalid
-from trireme.components.training.cluster.resources import (
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.errors import AlreadyThere, Forbidden, Invalid
+from trireme.components.kubernetes.resources import (
     ACCESS_REVIEWS,
     ACCOUNT_REVIEWS,
     NAMESPACES,

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
-from trireme.components.training.cluster.connection import Cluster
-from trireme.components.training.cluster.resources import Resource, kind_of, resource_of
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.resources import Resource, kind_of, resource_of
 from trireme.components.training.description.values import quantity
 from trireme.components.training.manifests.roles import amounts, limits, requests, roles, shown
 

@@ -5,10 +5,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
-from trireme.components.training.cluster import pods
-from trireme.components.training.cluster.connection import Cluster
-from trireme.components.training.cluster.refusals import Forbidden, KindMissing, NotFound
-from trireme.components.training.cluster.resources import EVENTS, Resource
+from trireme.components.kubernetes import pods
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.errors import Forbidden, KindMissing, NotFound
+from trireme.components.kubernetes.resources import EVENTS, Resource
 from trireme.components.training.cluster.status import (
     State,
     is_suspended,

@@ -8,12 +8,12 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
+from trireme.components.kubernetes import pods
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.pod_log import PodLog
+from trireme.components.kubernetes.pods import Failure, Span
+from trireme.components.kubernetes.streams import Stop
 from trireme.components.training.blame import KEPT, dragged_down, last_lines
-from trireme.components.training.cluster import pods
-from trireme.components.training.cluster.connection import Cluster
-from trireme.components.training.cluster.logs import PodLog
-from trireme.components.training.cluster.pods import Failure, Span
-from trireme.components.training.cluster.streams import Stop
 
 UNSAID = timedelta(minutes=1)  # after which one fails that does not say that it lost a peer
 

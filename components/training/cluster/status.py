@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from trireme.components.training.cluster.resources import kind_of
+from trireme.components.kubernetes.resources import kind_of
 from trireme.components.training.kinds import REPLICAS
 
 CANCELLED = "trireme.dev/cancelled"

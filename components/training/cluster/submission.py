@@ -10,16 +10,15 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from trireme.components.errors import InputError, TriremeError
-from trireme.components.training.cluster import preflight
-from trireme.components.training.cluster.connection import Cluster
-from trireme.components.training.cluster.refusals import (
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.errors import (
     AlreadyThere,
     Forbidden,
     Invalid,
     KindMissing,
     NotFound,
 )
-from trireme.components.training.cluster.resources import (
+from trireme.components.kubernetes.resources import (
     JOB_SETS,
     PODS,
     TRAINING_RUNTIMES,
@@ -27,6 +26,7 @@ from trireme.components.training.cluster.resources import (
     pods_of,
     resource_of,
 )
+from trireme.components.training.cluster import preflight
 from trireme.components.training.cluster.status import State, is_train_job, status_of
 from trireme.components.training.kinds import KINDS
 

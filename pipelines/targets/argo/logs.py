@@ -3,9 +3,9 @@
 from typing import Any
 
 from trireme.components.errors import InputError
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.resources import NODE, PODS
 from trireme.components.step import without_index
-from trireme.components.training.cluster.connection import Cluster
-from trireme.components.training.cluster.resources import NODE, PODS
 from trireme.pipelines.targets import pod_logs
 from trireme.pipelines.targets.argo import workflows
 from trireme.pipelines.targets.argo.workflows import ENDED, Workflow

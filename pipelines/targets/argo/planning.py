@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from hera.workflows import WorkflowTemplate
 
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.errors import Refused
+from trireme.components.kubernetes.resources import WORKFLOWS, Resource
 from trireme.components.tracking.environment import SECRET
 from trireme.components.training.cluster.checks import Finding, Verdict
-from trireme.components.training.cluster.connection import Cluster
-from trireme.components.training.cluster.refusals import Refused
-from trireme.components.training.cluster.resources import WORKFLOWS, Resource
 from trireme.components.training.manifests.references import Needed
 from trireme.pipelines.plan import Plan
 from trireme.pipelines.targets.argo.workflows import TEMPLATES

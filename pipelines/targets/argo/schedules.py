@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any
 
 from trireme.components.errors import InputError
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.errors import AlreadyThere, NotFound
+from trireme.components.kubernetes.resources import Resource
 from trireme.components.say import say
-from trireme.components.training.cluster.connection import Cluster
-from trireme.components.training.cluster.refusals import AlreadyThere, NotFound
-from trireme.components.training.cluster.resources import Resource
 from trireme.pipelines import schedule_plans
 from trireme.pipelines.schedule_plans import Order
 from trireme.pipelines.schedules import LATEST, PINNED, Schedule

@@ -13,8 +13,8 @@ from hera.workflows.models import WorkflowRetryRequest
 from hera.workflows.service import WorkflowsService
 
 from trireme.components.errors import InputError, TriremeError
-from trireme.components.training.cluster.connection import Cluster
-from trireme.components.training.cluster.resources import WORKFLOWS
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.resources import WORKFLOWS
 from trireme.pipelines.targets import workspaces
 from trireme.pipelines.targets.argo import workflows
 

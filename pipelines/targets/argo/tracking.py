@@ -8,11 +8,11 @@ from typing import Any
 
 from hera.workflows import models
 
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.errors import Forbidden, NotFound
+from trireme.components.kubernetes.resources import SECRETS
 from trireme.components.tracking.environment import SECRET
 from trireme.components.tracking.opening import PARAMETERS, PIPELINE, RUN, TEXTS
-from trireme.components.training.cluster.connection import Cluster
-from trireme.components.training.cluster.refusals import Forbidden, NotFound
-from trireme.components.training.cluster.resources import SECRETS
 from trireme.pipelines.targets.argo.expressions import Value, member, native, to_json
 
 

@@ -13,10 +13,10 @@ from typing import Any
 from hera.workflows import WorkflowTemplate
 
 from trireme.components.errors import InputError
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.errors import NotFound
+from trireme.components.kubernetes.resources import WORKFLOWS, Resource
 from trireme.components.step import in_a_loop
-from trireme.components.training.cluster.connection import Cluster
-from trireme.components.training.cluster.refusals import NotFound
-from trireme.components.training.cluster.resources import WORKFLOWS, Resource
 from trireme.pipelines.catalog import Pipeline
 from trireme.pipelines.targets.argo.loops import ROUND
 from trireme.pipelines.targets.argo.outputs import EXECUTOR_OUTPUT

@@ -11,7 +11,7 @@ import kfp_server_api
 from urllib3.exceptions import HTTPError
 
 from trireme.components.errors import InputError
-from trireme.components.training.cluster import credentials
+from trireme.components.kubernetes import credentials
 from trireme.pipelines.targets.kubeflow import KUBEFLOW, refusals
 from trireme.pipelines.targets.kubeflow.client import Client, Server
 from trireme.pipelines.targets.kubeflow.refusals import Refused, Unauthorized, Unavailable

@@ -8,9 +8,9 @@ https://github.com/kubeflow/pipelines/tree/2.17.0/backend/src/v2/compiler/argoco
 from typing import Any
 
 from trireme.components.errors import InputError
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.resources import NODE, PODS
 from trireme.components.step import without_index
-from trireme.components.training.cluster.connection import Cluster
-from trireme.components.training.cluster.resources import NODE, PODS
 from trireme.pipelines.targets import pod_logs
 from trireme.pipelines.targets.kubeflow import nodes, runs
 from trireme.pipelines.targets.kubeflow.connection import Connection

@@ -5,7 +5,7 @@ has as long as that is there.
 """
 
 from trireme.components.errors import TriremeError
-from trireme.components.training.cluster.connection import Cluster
+from trireme.components.kubernetes.connection import Cluster
 from trireme.pipelines.targets.kubeflow import logs
 from trireme.pipelines.targets.kubeflow.connection import Connection
 from trireme.pipelines.targets.kubeflow.reading import Run

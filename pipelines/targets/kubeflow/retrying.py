@@ -10,8 +10,8 @@ once it runs again.
 from typing import Any
 
 from trireme.components.errors import InputError, TriremeError, first_line
-from trireme.components.training.cluster.connection import PATIENCE_OF_A_PERSON, Cluster
-from trireme.components.training.cluster.resources import NODE, PODS, WORKFLOWS
+from trireme.components.kubernetes.connection import PATIENCE_OF_A_PERSON, Cluster
+from trireme.components.kubernetes.resources import NODE, PODS, WORKFLOWS
 from trireme.pipelines.targets import workspaces
 from trireme.pipelines.targets.kubeflow import runs
 from trireme.pipelines.targets.kubeflow.connection import Connection

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from trireme.components.training.cluster.refusals import NotFound
-from trireme.components.training.cluster.resources import Resource
+from trireme.components.kubernetes.errors import NotFound
+from trireme.components.kubernetes.resources import Resource
 from trireme.components.training.manifests import to_yaml
 from trireme.pipelines.schedules import LATEST, Schedule
 from trireme.pipelines.targets.argo.rendering import SERVICE_ACCOUNT

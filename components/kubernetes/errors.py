@@ -7,7 +7,7 @@ from typing import Any
 from kubernetes.client import ApiException
 
 from trireme.components.errors import InputError, TriremeError
-from trireme.components.training.cluster.resources import Resource
+from trireme.components.kubernetes.resources import Resource
 from trireme.components.training.kinds import KINDS
 
 # What server-side apply says of an unknown field, with a 500 as if that were a fault of its own.

@@ -8,10 +8,10 @@ from typing import Any
 
 from urllib3.exceptions import HTTPError
 
-from trireme.components.training.cluster.connection import FIRST_PAUSE, LONGEST_PAUSE, Cluster
-from trireme.components.training.cluster.refusals import Expired
-from trireme.components.training.cluster.resources import Resource
-from trireme.components.training.cluster.streams import Stop, lines
+from trireme.components.kubernetes.connection import FIRST_PAUSE, LONGEST_PAUSE, Cluster
+from trireme.components.kubernetes.errors import Expired
+from trireme.components.kubernetes.resources import Resource
+from trireme.components.kubernetes.streams import Stop, lines
 
 RENEW = 60  # seconds after which a watch is opened anew, so that none is followed that is dead
 SLACK = 15  # seconds that the server may be late in ending it
@@ -48,7 +48,7 @@ def changes(
         selectors: ``labelSelector`` and ``fieldSelector``.
 
     Raises:
-        Refused: The server will not have it; see ``trireme.components.training.cluster.refusals``.
+        Refused: The server will not have it; see ``trireme.components.kubernetes.errors``.
         Unavailable: The server has not answered for the cluster's ``patience``.
     """
     known: dict[str, dict[str, Any]] = {}

@@ -10,22 +10,22 @@ from urllib3 import BaseHTTPResponse
 from urllib3.exceptions import HTTPError
 
 from trireme.components.errors import TriremeError
-from trireme.components.training.cluster import pods
-from trireme.components.training.cluster.connection import (
+from trireme.components.kubernetes import pods
+from trireme.components.kubernetes.connection import (
     FIRST_PAUSE,
     LONGEST_PAUSE,
     Cluster,
     Query,
 )
-from trireme.components.training.cluster.log_position import (
+from trireme.components.kubernetes.errors import Invalid, NotFound, Unavailable
+from trireme.components.kubernetes.log_position import (
     Position,
     Stamp,
     is_of_the_kubelet,
     split,
 )
-from trireme.components.training.cluster.refusals import Invalid, NotFound, Unavailable
-from trireme.components.training.cluster.resources import PODS
-from trireme.components.training.cluster.streams import Stop, lines, shut
+from trireme.components.kubernetes.resources import PODS
+from trireme.components.kubernetes.streams import Stop, lines, shut
 
 LINE_LIMIT = 64 * 1024  # bytes after which a line is cut
 SILENCE = 300.0  # seconds without a line after which the connection is made anew

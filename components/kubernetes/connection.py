@@ -11,8 +11,8 @@ from kubernetes import client
 from urllib3.exceptions import HTTPError, LocationValueError
 
 from trireme.components.errors import InputError
-from trireme.components.training.cluster import credentials
-from trireme.components.training.cluster.refusals import (
+from trireme.components.kubernetes import credentials
+from trireme.components.kubernetes.errors import (
     Refused,
     Unauthorized,
     Unavailable,
@@ -20,8 +20,8 @@ from trireme.components.training.cluster.refusals import (
     message_of,
     refusal,
 )
-from trireme.components.training.cluster.resources import Resource
-from trireme.components.training.cluster.streams import Stop
+from trireme.components.kubernetes.resources import Resource
+from trireme.components.kubernetes.streams import Stop
 
 PATIENCE = 300.0  # seconds that an API server may be away
 PATIENCE_OF_A_PERSON = 15.0  # who waits for the answer
@@ -97,7 +97,7 @@ class Cluster:
             patience: Seconds to try for, where not the cluster's own.
 
         Raises:
-            Refused: As for every request; see ``trireme.components.training.cluster.refusals``.
+            Refused: As for every request; see ``trireme.components.kubernetes.errors``.
             Unavailable: The API server does not answer; as for every request.
         """
         answer: dict[str, Any] = self.request(
@@ -258,7 +258,7 @@ class Cluster:
 
         Raises:
             InputError: The kubeconfig leads to what is no URL.
-            Refused: The answer is no; see ``trireme.components.training.cluster.refusals``.
+            Refused: The answer is no; see ``trireme.components.kubernetes.errors``.
             Unavailable: There was no answer.
         """
         began = time.monotonic()

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from trireme.components.errors import TriremeError
-from trireme.components.training.cluster import pods
-from trireme.components.training.cluster.connection import Cluster
-from trireme.components.training.cluster.refusals import NotFound
-from trireme.components.training.cluster.resources import NODE, PODS, WORKFLOWS
+from trireme.components.kubernetes import pods
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.errors import NotFound
+from trireme.components.kubernetes.resources import NODE, PODS, WORKFLOWS
 
 TEMPLATE = "ARGO_TEMPLATE"
 """A variable of Argo's containers: the template that a pod is made from."""

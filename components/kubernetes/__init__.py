@@ -1,0 +1,1 @@
+"""A Kubernetes cluster: requests that are answered in the end, watches, logs, what ails a pod."""
