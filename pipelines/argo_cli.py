@@ -118,7 +118,7 @@ def run(
 
 def list_runs(cluster: "Cluster") -> None:
     """Lists the latest runs."""
-    from trireme.components.training.cluster import preflight
+    from trireme.components.kubernetes import access
     from trireme.pipelines.targets.argo import workflows
 
     found = workflows.latest(cluster)
@@ -126,7 +126,7 @@ def list_runs(cluster: "Cluster") -> None:
     table(["NAME", "STATE", "AGE", "SECONDS"], rows)
     left_open.end({run.name: run.state for run in found})
     if not found:
-        preflight.check_namespace(cluster)
+        access.check_namespace(cluster)
         typer.echo(f"no runs in namespace {cluster.namespace}", err=True)
 
 

@@ -180,8 +180,8 @@ def list_jobs(local: Local = False, namespace: Namespace = "", context: Context 
             ],
         )
         return
+    from trireme.components.kubernetes import access
     from trireme.components.training.cluster import jobs as there
-    from trireme.components.training.cluster import preflight
 
     cluster = connect(namespace, context)
     rows = there.list_jobs(cluster)
@@ -200,7 +200,7 @@ def list_jobs(local: Local = False, namespace: Namespace = "", context: Context 
         ],
     )
     if not rows:
-        preflight.check_namespace(cluster)
+        access.check_namespace(cluster)
         typer.echo(f"no jobs in namespace {cluster.namespace}", err=True)
 
 

@@ -13,6 +13,7 @@ from trireme.components.cost.prices import Prices
 from trireme.components.dataset.volumes import CACHE
 from trireme.components.deployment import looks
 from trireme.components.errors import InputError
+from trireme.components.kubernetes.access import Right
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import NotFound
 from trireme.components.kubernetes.resources import CONFIG_MAPS, PODS
@@ -20,7 +21,6 @@ from trireme.components.tracking.environment import SECRET
 from trireme.components.training.cluster import checks, preflight
 from trireme.components.training.cluster.checks import Finding, check_all
 from trireme.components.training.cluster.operators import operator_of
-from trireme.components.training.cluster.preflight import Right
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.manifests import render, without_a_cluster
 from trireme.components.training.manifests.references import Needed, references

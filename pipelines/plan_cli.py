@@ -57,7 +57,7 @@ def plan(
     """Show what a run would make, request and cost, and check that it can; make nothing."""
     check_target(context, target)
 
-    from trireme.components.training.cluster import preflight
+    from trireme.components.kubernetes import access
     from trireme.components.training.manifests.references import Needed
     from trireme.pipelines import catalog
     from trireme.pipelines import plan as planning
@@ -98,7 +98,7 @@ def plan(
     table(["STEP", "IMAGE"], map(list, planned.steps))
     typer.echo()
     _show_job(planned)
-    rights = preflight.in_words(dict.fromkeys([*planned.rights, *planned.deploying]))
+    rights = access.in_words(dict.fromkeys([*planned.rights, *planned.deploying]))
     _facts(
         {
             **_cost(planned),
@@ -119,7 +119,7 @@ def plan_job(
     context: job_cli.Context = "",
 ) -> None:
     """Show what a job would make, request and cost, and check that it can; make nothing."""
-    from trireme.components.training.cluster import preflight
+    from trireme.components.kubernetes import access
     from trireme.components.training.manifests import render
     from trireme.components.training.manifests.notes import notes
     from trireme.pipelines import plan as planning
@@ -132,7 +132,7 @@ def plan_job(
     for note in notes(job, manifest, followed=False):
         typer.echo(f"note: {note}", err=True)
     _show_job(planned)
-    rights = {"Rights": f"yours: {preflight.in_words(planned.rights)}"}
+    rights = {"Rights": f"yours: {access.in_words(planned.rights)}"}
     _facts(_cost(planned) | _needs(planned) | rights)
     _check(planned, cluster)
 

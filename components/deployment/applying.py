@@ -9,11 +9,11 @@ from trireme.components.deployment.manifests import MODEL
 from trireme.components.deployment.registered import Registered
 from trireme.components.deployment.rollout import POLL
 from trireme.components.errors import InputError, TriremeError
+from trireme.components.kubernetes import access
+from trireme.components.kubernetes.access import Right
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import AlreadyThere, NotFound
 from trireme.components.kubernetes.resources import PODS, Resource
-from trireme.components.training.cluster import preflight
-from trireme.components.training.cluster.preflight import Right
 
 Manifest = dict[str, Any]
 
@@ -52,7 +52,7 @@ def check_rights(cluster: Cluster, manifests: list[Manifest], listed: Iterable[R
         Forbidden: This user lacks rights; the message names all of them.
     """
     needed = rights((manifest["kind"] for manifest in manifests), listed)
-    preflight.check_rights(cluster, cluster.namespace, needed)
+    access.check_rights(cluster, cluster.namespace, needed)
 
 
 def rights(kinds: Iterable[str], listed: Iterable[Resource]) -> list[Right]:
@@ -76,7 +76,7 @@ def check_pod(cluster: Cluster, deployment: Manifest) -> None:
     Raises:
         Refused: It would not, for a quota or a policy; one sentence.
     """
-    if not preflight.may(cluster, cluster.namespace, PODS, "", "create"):
+    if not access.may(cluster, cluster.namespace, PODS, "", "create"):
         return
     template = deployment["spec"]["template"]
     name = {"generateName": f"{deployment['metadata']['name']}-"}

@@ -6,9 +6,9 @@ from trireme.components.deployment import applying
 from trireme.components.deployment.applying import REVISION, Manifest, find, named
 from trireme.components.deployment.rollout import Look, Superseded, is_ready
 from trireme.components.deployment.trouble import UNCREATED, Pod, Trouble
+from trireme.components.kubernetes.access import Right
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.resources import PODS, Resource
-from trireme.components.training.cluster.preflight import Right
 
 REPLICA_SETS = Resource("apps", "v1", "replicasets")
 

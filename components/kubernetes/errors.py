@@ -8,19 +8,10 @@ from kubernetes.client import ApiException
 
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.kubernetes.resources import Resource
-from trireme.components.training.kinds import KINDS
 
 # What server-side apply says of an unknown field, with a 500 as if that were a fault of its own.
 _UNTYPED = "failed to create typed patch object"
 _DENIED = re.compile(r"\bdenied (the )?request\b")
-_OPERATORS = {
-    "PyTorchJob": "Kubeflow Trainer v2.2 or newer, or the Kubeflow training operator v1.9",
-    "TFJob": "Kubeflow Trainer v2.2 or newer, or the Kubeflow training operator v1.9",
-    "MPIJob": "Kubeflow Trainer v2.2 or newer, or the Kubeflow MPI operator v0.8 with its own CRD "
-    "mpijobs.kubeflow.org, in place of the training operator's, which has another version "
-    "(docs/cluster.md)",
-    "TrainJob": "Kubeflow Trainer v2.2 or newer",
-}
 
 
 class Refused(TriremeError):
@@ -119,14 +110,5 @@ def _status(error: ApiException) -> dict[str, Any]:
 
 
 def _missing(resource: Resource) -> str:
-    for kind in KINDS.values():
-        if (kind.group, kind.version, kind.plural) == (
-            resource.group,
-            resource.version,
-            resource.plural,
-        ):
-            return (
-                f"the cluster has no {kind.name} ({kind.api_version}): install "
-                + (_OPERATORS[kind.name])
-            )
-    return f"the cluster has no {resource.full_name}"
+    install = f": install {resource.provider}" if resource.provider else ""
+    return f"the cluster has no {resource.title}{install}"

@@ -59,7 +59,7 @@ class PodLog(threading.Thread):
             stop: Ends it early.
             follow: Wait for what is still to come; otherwise only what there is now is read.
         """
-        super().__init__(name=pods.replica_name(pod), daemon=True)
+        super().__init__(daemon=True)
         self._cluster = cluster
         self._pod = pod
         self._container = container

@@ -1,4 +1,4 @@
-"""What a pod of a training job tells: which replica it is, when it ran, and how it ended."""
+"""What a pod tells: when it ran, why it does not, and how it ended."""
 
 import signal
 from dataclasses import dataclass
@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from trireme.components.errors import exit_in_words
-from trireme.components.training.kinds import KINDS, ROLE
 
 TIME_LIMIT = "ran into its pod's time limit (DeadlineExceeded)"
 """How a pod failed that had run as long as it may."""
@@ -14,13 +13,6 @@ TIME_LIMIT = "ran into its pod's time limit (DeadlineExceeded)"
 NOT_STARTED = "was not started"
 """How a pod failed whose container had to wait for another one that failed."""
 
-_TYPE = ("training.kubeflow.org/replica-type", "training.kubeflow.org/job-role")
-_INDEX = "training.kubeflow.org/replica-index"
-_JOBSET_TYPE = "jobset.sigs.k8s.io/replicatedjob-name"
-_JOB_INDEX = "jobset.sigs.k8s.io/job-index"
-_JOBSET_INDEX = "batch.kubernetes.io/job-completion-index"
-
-_SKEW = timedelta(seconds=2)  # that the clocks of two API servers may differ by
 _STARTING = ("ContainerCreating", "PodInitializing", "")
 _KILLED = 128 + signal.SIGKILL
 _NOT_STARTED = ("StartError", "ContainerCannotRun", "RunContainerError", "CreateContainerError")
@@ -54,48 +46,6 @@ class Span:
 
     started: datetime
     finished: datetime | None
-
-
-def is_of(pod: dict[str, Any], job: dict[str, Any]) -> bool:
-    """Tells whether a pod with a job's labels is of this very job.
-
-    It may be of one of another kind that has the same name, or had it before.
-
-    Args:
-        pod: The pod.
-        job: The job, as the API server has it.
-    """
-    for owner in pod["metadata"].get("ownerReferences") or []:
-        if owner["kind"] in KINDS:
-            return bool(owner["uid"] == job["metadata"]["uid"])
-    # What a batch Job has made names only that as its owner.
-    made, job_made = (moment(thing["metadata"]["creationTimestamp"]) for thing in (pod, job))
-    return made >= job_made - _SKEW
-
-
-def replica_name(pod: dict[str, Any]) -> str:
-    """Returns type and index of the replica that a pod is, as in ``worker-0``.
-
-    The labels are those of training operator v1.9 and MPI operator v0.8 (its launcher, the pod
-    of a batch Job, has no index), and of JobSet for a TrainJob; where its runtime is ours each
-    replica is a Job.
-    """
-    labels = pod["metadata"].get("labels", {})
-    if ROLE in labels:
-        return f"{labels[ROLE]}-{labels.get(_JOB_INDEX, '0')}"
-    for label in _TYPE:
-        if label in labels:
-            return f"{labels[label].lower()}-{labels.get(_INDEX, '0')}"
-    if _JOBSET_TYPE in labels:
-        return f"{labels[_JOBSET_TYPE]}-{labels.get(_JOBSET_INDEX, '0')}"
-    name: str = pod["metadata"]["name"]
-    return name
-
-
-def main_container(pod: dict[str, Any], name: str) -> str:
-    """Returns the container that trains: the one of that name, or else the first."""
-    names = [container["name"] for container in pod["spec"]["containers"]]
-    return name if name in names else names[0]
 
 
 def container_status(pod: dict[str, Any], container: str) -> dict[str, Any]:

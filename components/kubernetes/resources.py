@@ -1,9 +1,6 @@
-"""The Kubernetes resources that the launcher deals with, and where the API server keeps them."""
+"""Kubernetes' resources, and where the API server keeps them."""
 
-from dataclasses import dataclass
-from typing import Any
-
-from trireme.components.training.kinds import KINDS, TRAINJOB, Kind
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -14,11 +11,18 @@ class Resource:
         group: Its API group, empty for the core one.
         version: Its API version.
         plural: Its name in API paths.
+        provider: What a cluster lacks that does not know it, for a person to install.
     """
 
     group: str
     version: str
     plural: str
+    provider: str = field(default="", kw_only=True)
+
+    @property
+    def title(self) -> str:
+        """What a person calls it."""
+        return self.full_name
 
     @property
     def full_name(self) -> str:
@@ -40,7 +44,6 @@ class Resource:
 
 NAMESPACES = Resource("", "v1", "namespaces")
 PODS = Resource("", "v1", "pods")
-TRAINING_RUNTIMES = Resource(TRAINJOB.group, TRAINJOB.version, "trainingruntimes")
 CONFIG_MAPS = Resource("", "v1", "configmaps")
 SECRETS = Resource("", "v1", "secrets")
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts")
@@ -52,18 +55,3 @@ ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreview
 
 NODE = "workflows.argoproj.io/node-name"
 """The annotation of a pod that says which of a Workflow's nodes it is; a try's ends in ``(0)``."""
-
-
-def resource_of(kind: Kind) -> Resource:
-    """Returns the resource that jobs of a kind are."""
-    return Resource(kind.group, kind.version, kind.plural)
-
-
-def kind_of(job: dict[str, Any]) -> Kind:
-    """Returns the kind of a job, from its manifest."""
-    return KINDS[job["kind"]]
-
-
-def pods_of(job: dict[str, Any]) -> str:
-    """Returns the label selector of a job's pods."""
-    return f"{kind_of(job).job_label}={job['metadata']['name']}"

@@ -6,13 +6,8 @@ import time
 from contextlib import suppress
 
 from trireme.components.kubernetes.errors import AlreadyThere, NotFound
-from trireme.components.kubernetes.resources import (
-    PODS,
-    SERVICE_ACCOUNTS,
-    Resource,
-    kind_of,
-    resource_of,
-)
+from trireme.components.kubernetes.resources import PODS, SERVICE_ACCOUNTS, Resource
+from trireme.components.training.kinds import kind_of
 
 NAMESPACES = Resource("", "v1", "namespaces")
 NODES = Resource("", "v1", "nodes")
@@ -37,7 +32,7 @@ class Player:
 
     def wait_for(self, manifest):
         """Returns the job as soon as it is there."""
-        jobs, name = resource_of(kind_of(manifest)), manifest["metadata"]["name"]
+        jobs, name = kind_of(manifest), manifest["metadata"]["name"]
         while True:
             try:
                 return self.cluster.get(jobs, name, self.cluster.namespace)
@@ -46,7 +41,7 @@ class Player:
 
     def condition(self, job, kind, *, status="True", reason="", message=""):
         """Adds a condition to a job, or changes it."""
-        jobs, metadata = resource_of(kind_of(job)), job["metadata"]
+        jobs, metadata = kind_of(job), job["metadata"]
         if (job["kind"], kind) == ("TrainJob", "Running"):
             # Trainer 2.3 has no such condition, only these counts of the JobSet's Jobs.
             self.now()

@@ -16,7 +16,6 @@ from player import Player
 from trireme.components.checkout import command
 from trireme.components.kubernetes import connection
 from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.resources import resource_of
 from trireme.components.training.cluster import following, submission
 from trireme.components.training.kinds import KINDS
 from trireme.pipelines import cli
@@ -358,7 +357,7 @@ def test_all_replicas_are_told_the_same_commit(standing_in, trireme, served):
     code = f"code: {{url: {served.url}, revision: main}}\n"
     Path("job.yaml").write_text(JOB + code)
     assert trireme("submit", "job.yaml", "--name", "digits").status == 0
-    (manifest,) = standing_in.list(resource_of(KINDS["PyTorchJob"]), "team")["items"]
+    (manifest,) = standing_in.list(KINDS["PyTorchJob"], "team")["items"]
     for role in manifest["spec"]["pytorchReplicaSpecs"].values():
         (fetch,) = role["template"]["spec"]["initContainers"]
         assert fetch["args"][:2] == [served.url, served.commit]

@@ -8,9 +8,10 @@ from player import ROLES, Player, manifests
 from trireme.components.errors import InputError
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import KindMissing
-from trireme.components.kubernetes.resources import PODS, kind_of, resource_of
+from trireme.components.kubernetes.resources import PODS
 from trireme.components.training.cluster import jobs, reasons, submission
 from trireme.components.training.cluster.status import status_of
+from trireme.components.training.kinds import kind_of
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def test_a_name_that_is_not_there_brings_close_ones(cluster, submitted, pytorch)
 def test_a_name_that_two_jobs_have_is_refused(cluster):
     for kind in ("PyTorchJob", "TFJob"):
         manifest = manifests()[kind]
-        cluster.create(resource_of(kind_of(manifest)), manifest, cluster.namespace)
+        cluster.create(kind_of(manifest), manifest, cluster.namespace)
     with pytest.raises(InputError, match="there is a PyTorchJob and a TFJob of that name"):
         jobs.find(cluster, "digits")
 
@@ -89,7 +90,7 @@ def test_all_there_is_to_see_of_a_job_is_seen(cluster, player, submitted, pytorc
 def test_cancelling_keeps_the_record(cluster, submitted, manifest):
     job = submitted(manifest)
     jobs.cancel(cluster, "digits")
-    now = cluster.get(resource_of(kind_of(job)), "digits", cluster.namespace)
+    now = cluster.get(kind_of(job), "digits", cluster.namespace)
     assert now["metadata"]["uid"] == job["metadata"]["uid"]
     assert status_of(now).state == "cancelled"
     suspended = now["spec"] if manifest["kind"] == "TrainJob" else now["spec"]["runPolicy"]

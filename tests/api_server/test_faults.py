@@ -16,12 +16,12 @@ from trireme.components.kubernetes.errors import (
     Unauthorized,
     Unavailable,
 )
-from trireme.components.kubernetes.resources import PODS, resource_of
+from trireme.components.kubernetes.resources import PODS
 from trireme.components.kubernetes.streams import Stop
 from trireme.components.training.cluster import following
 from trireme.components.training.kinds import PYTORCHJOB
 
-JOBS = resource_of(PYTORCHJOB)
+JOBS = PYTORCHJOB
 
 
 @pytest.fixture

@@ -7,9 +7,10 @@ from player import ROLES, Player, manifests
 
 from trireme.components.errors import Cancelled, InputError, JobFailed
 from trireme.components.kubernetes.errors import Invalid, NotFound
-from trireme.components.kubernetes.resources import PODS, kind_of, resource_of
+from trireme.components.kubernetes.resources import PODS
 from trireme.components.training.blame import TimeLimitReached
 from trireme.components.training.cluster import following, jobs, reasons, submission
+from trireme.components.training.kinds import kind_of
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +36,7 @@ def names(job):
 
 def exists(cluster, job):
     try:
-        cluster.get(resource_of(kind_of(job)), job["metadata"]["name"], cluster.namespace)
+        cluster.get(kind_of(job), job["metadata"]["name"], cluster.namespace)
     except NotFound:
         return False
     return True
@@ -251,7 +252,7 @@ def test_pods_of_another_job_of_the_name_are_not_its_own(cluster, launched, play
     run = launched(pytorch)
     job = player.wait_for(pytorch)
     other = manifests()["TFJob"]
-    other = cluster.create(resource_of(kind_of(other)), other, cluster.namespace)
+    other = cluster.create(kind_of(other), other, cluster.namespace)
     pod = player.pod(other, "worker")
     player.run(pod)
     player.exit(pod, 1)
@@ -275,7 +276,7 @@ def test_a_job_that_runs_into_a_limit_is_deleted(cluster, launched, player, pyto
     player.pod(job, "master")
     error = run.end().error
     assert str(error).startswith("the job was starting for more than its limit of 0.5 s")
-    jobs_of = resource_of(kind_of(job))
+    jobs_of = kind_of(job)
     submission.wait_until_gone(cluster, job)
     assert not cluster.list(jobs_of, cluster.namespace)["items"]
     assert not cluster.list(PODS, cluster.namespace)["items"]

@@ -13,24 +13,16 @@ from trireme.components.dataset.description import Dataset
 from trireme.components.dataset.volumes import persistent
 from trireme.components.errors import InputError
 from trireme.components.kubernetes.errors import Forbidden, Invalid
-from trireme.components.kubernetes.resources import (
-    PODS,
-    TRAINING_RUNTIMES,
-    Resource,
-    kind_of,
-    resource_of,
-)
+from trireme.components.kubernetes.resources import PODS, Resource
 from trireme.components.training.cluster import submission
 from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.kinds import KINDS
+from trireme.components.training.kinds import KINDS, TRAINING_RUNTIMES, kind_of
 from trireme.components.training.manifests import objects, render
 
 pytestmark = pytest.mark.cluster
 
 VOLUMES = Resource("", "v1", "persistentvolumes")
-PLACES = {kind.name: resource_of(kind) for kind in KINDS.values()} | {
-    "TrainingRuntime": TRAINING_RUNTIMES
-}
+PLACES = {kind.name: kind for kind in KINDS.values()} | {"TrainingRuntime": TRAINING_RUNTIMES}
 CLAIMS = Resource("", "v1", "persistentvolumeclaims")
 OPERATOR = dict.fromkeys(SHAPES, "training-operator") | dict.fromkeys(TRAINJOBS, "trainer")
 

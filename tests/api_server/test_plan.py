@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from trireme.components.kubernetes.errors import AlreadyThere
-from trireme.components.kubernetes.resources import PODS, Resource, resource_of
+from trireme.components.kubernetes.resources import PODS, Resource
 from trireme.components.training.cluster import checks, quota
 from trireme.components.training.cluster.nodes import NODES
 from trireme.components.training.description.job import TrainingJob
@@ -122,7 +122,7 @@ def test_a_pipeline_that_can_run(there, cluster):
         ["ok", "no ResourceQuota or LimitRange is in the way"],
     ]
     assert "without both nothing is recorded" in done.output
-    jobs = resource_of(KINDS["PyTorchJob"])
+    jobs = KINDS["PyTorchJob"]
     assert cluster.list(jobs, cluster.namespace)["items"] == []
 
 

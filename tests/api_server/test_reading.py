@@ -7,7 +7,7 @@ from player import manifests
 
 from trireme.components.kubernetes import pods
 from trireme.components.training import blame
-from trireme.components.training.cluster import submission
+from trireme.components.training.cluster import identity, submission
 from trireme.components.training.cluster.status import expected_replicas, status_of
 
 
@@ -99,7 +99,7 @@ OPERATOR = "training.kubeflow.org"
     ],
 )
 def test_replicas_are_named_after_their_labels(labels, name):
-    assert pods.replica_name({"metadata": {"name": "some-pod", "labels": labels}}) == name
+    assert identity.replica_name({"metadata": {"name": "some-pod", "labels": labels}}) == name
 
 
 def pod(phase="Failed", **status):
@@ -160,7 +160,7 @@ def test_how_a_pod_failed_is_said_in_words(status, words):
 def test_a_pod_of_another_job_of_the_name_is_known(owner, made, own):
     metadata = {"creationTimestamp": f"2026-01-01T{made}Z", "ownerReferences": [owner]}
     ours = job(uid="1", creationTimestamp="2026-01-01T10:00:00Z")
-    assert pods.is_of({"metadata": metadata}, ours) is own
+    assert identity.is_of({"metadata": metadata}, ours) is own
 
 
 def test_what_could_not_be_started_has_not_run():

@@ -16,12 +16,7 @@ from trireme.components.kubernetes import credentials
 from trireme.components.kubernetes import watch as watching
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import Expired, Forbidden, Unauthorized
-from trireme.components.kubernetes.resources import (
-    PODS,
-    SERVICE_ACCOUNTS,
-    Resource,
-    resource_of,
-)
+from trireme.components.kubernetes.resources import PODS, SERVICE_ACCOUNTS, Resource
 from trireme.components.kubernetes.streams import Stop
 from trireme.components.training.cluster import following, submission
 from trireme.components.training.kinds import PYTORCHJOB
@@ -188,7 +183,7 @@ def test_in_a_pod_the_rights_that_are_asked_for_are_enough(real, in_a_pod, pytor
     assert set(follow.to_the_end()) == {"master-0"}
     submission.delete(cluster, job)
     submission.wait_until_gone(cluster, job)
-    assert not real.list(resource_of(PYTORCHJOB), real.namespace)["items"]
+    assert not real.list(PYTORCHJOB, real.namespace)["items"]
 
 
 def allow(cluster, rules):

@@ -12,11 +12,11 @@ from player import (
     manifests,
 )
 
-from trireme.components.kubernetes import owner
+from trireme.components.kubernetes import access, owner
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import Forbidden
 from trireme.components.kubernetes.resources import PODS, SECRETS, SERVICE_ACCOUNTS, Resource
-from trireme.components.training.cluster import following, jobs, preflight
+from trireme.components.training.cluster import following, jobs
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.manifests import render
 
@@ -139,5 +139,5 @@ def test_the_role_allows_what_is_done_and_nothing_else(
 def test_what_the_role_does_not_allow_is_refused(cluster):
     with pytest.raises(Forbidden):
         cluster.list(SECRETS, cluster.namespace)
-    assert not preflight.may(cluster, cluster.namespace, PODS, "", "create")
-    assert preflight.may(cluster, cluster.namespace, PODS, "log", "get")
+    assert not access.may(cluster, cluster.namespace, PODS, "", "create")
+    assert access.may(cluster, cluster.namespace, PODS, "log", "get")

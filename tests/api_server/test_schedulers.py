@@ -2,8 +2,9 @@
 
 import pytest
 
-from trireme.components.kubernetes.resources import Resource, kind_of, resource_of
+from trireme.components.kubernetes.resources import Resource
 from trireme.components.training.cluster import jobs, submission
+from trireme.components.training.kinds import kind_of
 
 WORKLOADS = Resource("kueue.x-k8s.io", "v1beta1", "workloads")
 POD_GROUPS = Resource("scheduling.volcano.sh", "v1beta1", "podgroups")
@@ -33,9 +34,7 @@ def test_what_kueue_says_is_said(cluster, server, launched, player, queued):
     run.says("queued: it asks for queue gpus, but Kueue has not made a Workload for it")
     cluster.create(WORKLOADS, workload(job, "insufficient quota for gpu"), "team")
     run.says("queued: waiting in queue gpus: insufficient quota for gpu")
-    cluster.patch(
-        resource_of(kind_of(job)), "digits", "team", {"spec": {"runPolicy": {"suspend": False}}}
-    )
+    cluster.patch(kind_of(job), "digits", "team", {"spec": {"runPolicy": {"suspend": False}}})
     run.says("starting: 0 of 2 replicas run")
     player.condition(job, "Succeeded")
     assert run.end().error is None

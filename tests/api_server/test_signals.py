@@ -11,12 +11,12 @@ import pytest
 from argo_runs import begun
 
 from trireme.components.kubernetes import owner
-from trireme.components.kubernetes.resources import NODE, PODS, resource_of
+from trireme.components.kubernetes.resources import NODE, PODS
 from trireme.components.training.cluster import submission
 from trireme.components.training.kinds import PYTORCHJOB
 from trireme.pipelines.targets.argo import workflows
 
-JOBS = resource_of(PYTORCHJOB)
+JOBS = PYTORCHJOB
 ALONE = """
 import json, sys
 from trireme.components.errors import TriremeError

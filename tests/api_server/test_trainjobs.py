@@ -5,12 +5,11 @@ import yaml
 
 from trireme.components.kubernetes import connection
 from trireme.components.kubernetes.errors import Invalid, Unavailable
-from trireme.components.kubernetes.resources import TRAINING_RUNTIMES, resource_of
 from trireme.components.training import launch
 from trireme.components.training.cluster import jobs, launcher, submission
 from trireme.components.training.cluster.operators import operator_of
 from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.kinds import TRAINJOB
+from trireme.components.training.kinds import TRAINING_RUNTIMES, TRAINJOB
 from trireme.components.training.manifests import render
 
 V1 = ("pytorchjobs", "tfjobs", "mpijobs")
@@ -213,4 +212,4 @@ def test_a_pipeline_trains_where_only_trainer_is(
         assert claim in each["template"]["spec"]["template"]["spec"]["volumes"]
     kept = list(yaml.safe_load_all((tmp_path / "steps" / "train" / "job.yaml").read_text()))
     assert [body["kind"] for body in kept] == ["TrainingRuntime", "TrainJob"]
-    assert trainer.list(resource_of(TRAINJOB), trainer.namespace)["items"] == [job]
+    assert trainer.list(TRAINJOB, trainer.namespace)["items"] == [job]

@@ -8,16 +8,12 @@ from itertools import chain
 from typing import Any
 
 from trireme.components.errors import InputError
+from trireme.components.kubernetes import access
+from trireme.components.kubernetes.access import Right
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import Forbidden, KindMissing, NotFound, Refused
-from trireme.components.kubernetes.resources import (
-    CONFIG_MAPS,
-    SECRETS,
-    SERVICE_ACCOUNTS,
-    Resource,
-)
+from trireme.components.kubernetes.resources import CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, Resource
 from trireme.components.training.cluster import nodes, preflight, quota, reasons
-from trireme.components.training.cluster.preflight import Right
 from trireme.components.training.manifests.references import Needed
 
 RESOURCES = {
@@ -105,10 +101,10 @@ def yours(cluster: Cluster, rights: Iterable[Right]) -> Finding:
     """
     needed = list(rights)
     try:
-        preflight.check_rights(cluster, cluster.namespace, needed)
+        access.check_rights(cluster, cluster.namespace, needed)
     except Forbidden as error:
         return Finding(Verdict.FAILED, str(error))
-    return Finding(Verdict.OK, f"you may {preflight.in_words(needed)}")
+    return Finding(Verdict.OK, f"you may {access.in_words(needed)}")
 
 
 def account(cluster: Cluster, name: str, rights: Iterable[Right], remedy: str) -> Finding:
@@ -122,7 +118,7 @@ def account(cluster: Cluster, name: str, rights: Iterable[Right], remedy: str) -
     """
     needed = list(rights)
     try:
-        lacking = preflight.lacking_to(cluster, name, needed)
+        lacking = access.lacking_to(cluster, name, needed)
     except Forbidden:
         return Finding(
             Verdict.UNKNOWN,
@@ -131,9 +127,9 @@ def account(cluster: Cluster, name: str, rights: Iterable[Right], remedy: str) -
     if lacking:
         return Finding(
             Verdict.FAILED,
-            f"ServiceAccount {name} may not {preflight.in_words(lacking)}; {remedy}",
+            f"ServiceAccount {name} may not {access.in_words(lacking)}; {remedy}",
         )
-    return Finding(Verdict.OK, f"ServiceAccount {name} may {preflight.in_words(needed)}")
+    return Finding(Verdict.OK, f"ServiceAccount {name} may {access.in_words(needed)}")
 
 
 def _dry_run(cluster: Cluster, manifest: dict[str, Any]) -> Iterator[Finding]:
@@ -194,7 +190,7 @@ def must_be_there(cluster: Cluster, *objects: Needed) -> None:
     """
     for needed in objects:
         if (found := is_there(cluster, needed)).verdict is Verdict.FAILED:
-            preflight.check_namespace(cluster)
+            access.check_namespace(cluster)
             raise InputError(found.sentence)
 
 

@@ -11,20 +11,14 @@ from typing import Any
 from trireme.components.errors import Cancelled, JobFailed
 from trireme.components.kubernetes import pods
 from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.resources import (
-    PODS,
-    Resource,
-    kind_of,
-    pods_of,
-    resource_of,
-)
+from trireme.components.kubernetes.resources import PODS, Resource
 from trireme.components.kubernetes.streams import Stop
 from trireme.components.kubernetes.watch import Change, changes
 from trireme.components.training.blame import TimeLimitReached
-from trireme.components.training.cluster import reasons
+from trireme.components.training.cluster import identity, reasons
 from trireme.components.training.cluster.replicas import Replica, Replicas
 from trireme.components.training.cluster.status import State, Status, expected_replicas, status_of
-from trireme.components.training.kinds import LEAST
+from trireme.components.training.kinds import LEAST, kind_of, pods_of
 
 TICK = 1.0  # seconds between two looks at the clock
 REASON_EVERY = 5.0  # seconds between two questions why nothing runs
@@ -104,9 +98,7 @@ class Following:
             Refused: The cluster no longer lets us follow it.
             Unavailable: The API server was away for too long.
         """
-        self._watch(
-            resource_of(kind_of(self.job)), fieldSelector=f"metadata.name={self._metadata['name']}"
-        )
+        self._watch(kind_of(self.job), fieldSelector=f"metadata.name={self._metadata['name']}")
         self._watch(PODS, labelSelector=pods_of(self.job))
         try:
             while not (status := status_of(self.job)).state.ended:
@@ -151,7 +143,7 @@ class Following:
             raise seen
         resource, change = seen
         if resource is PODS:
-            if pods.is_of(change.object, self.job):
+            if identity.is_of(change.object, self.job):
                 self._replicas.update(change.object, change.gone)
         elif change.object["metadata"]["uid"] == self._metadata["uid"]:
             self.job = change.object
@@ -275,7 +267,7 @@ class Following:
             PODS, self._metadata["namespace"], labelSelector=pods_of(self.job)
         )
         for pod in listing.get("items") or []:
-            if pods.is_of(pod, self.job):
+            if identity.is_of(pod, self.job):
                 self._replicas.update(pod, gone=False)
         ended = time.monotonic()
         while not self._replicas.have_settled(ended, DRAIN) and not self._stop.is_set():

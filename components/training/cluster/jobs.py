@@ -11,9 +11,9 @@ from trireme.components.errors import InputError, JobFailed
 from trireme.components.kubernetes import pods
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import Forbidden, KindMissing, Refused
-from trireme.components.kubernetes.resources import PODS, kind_of, pods_of, resource_of
+from trireme.components.kubernetes.resources import PODS
 from trireme.components.kubernetes.streams import Stop
-from trireme.components.training.cluster import reasons, submission
+from trireme.components.training.cluster import identity, reasons, submission
 from trireme.components.training.cluster.following import Following, Limits
 from trireme.components.training.cluster.replicas import Replicas
 from trireme.components.training.cluster.status import (
@@ -24,7 +24,7 @@ from trireme.components.training.cluster.status import (
     replica_names,
     status_of,
 )
-from trireme.components.training.kinds import KINDS
+from trireme.components.training.kinds import KINDS, kind_of, pods_of
 
 MANAGED = "app.kubernetes.io/managed-by=trireme"
 """The label of the jobs that are ours."""
@@ -180,7 +180,7 @@ def logs(
     """
     job = find(cluster, name)
     own_pods = _pods(cluster, job)
-    names = {pods.replica_name(pod) for pod in own_pods} | replica_names(job)
+    names = {identity.replica_name(pod) for pod in own_pods} | replica_names(job)
     if replica and replica not in names:
         raise InputError(
             f"replica {replica!r}: job {name!r} has none of that name; "
@@ -227,7 +227,7 @@ def cancel(cluster: Cluster, name: str) -> None:
     suspend = {"suspend": True}
     metadata = job["metadata"]
     cluster.patch(
-        resource_of(kind_of(job)),
+        kind_of(job),
         metadata["name"],
         metadata["namespace"],
         {
@@ -289,7 +289,7 @@ def _all_jobs(cluster: Cluster, labels: str = "") -> tuple[list[dict[str, Any]],
     missing: list[Refused] = []
     for kind in KINDS.values():
         try:
-            listing = cluster.list(resource_of(kind), cluster.namespace, labelSelector=labels)
+            listing = cluster.list(kind, cluster.namespace, labelSelector=labels)
         except KindMissing as error:
             missing.append(error)
             continue
@@ -313,7 +313,7 @@ def _those_of(job: dict[str, Any], all_pods: list[dict[str, Any]]) -> list[dict[
     return [
         pod
         for pod in all_pods
-        if pod["metadata"]["labels"].get(label) == name and pods.is_of(pod, job)
+        if pod["metadata"]["labels"].get(label) == name and identity.is_of(pod, job)
     ]
 
 
@@ -337,14 +337,14 @@ def _row(job: dict[str, Any], own_pods: list[dict[str, Any]]) -> Row:
 
 
 def _replica_row(job: dict[str, Any], pod: dict[str, Any]) -> ReplicaRow:
-    container = pods.main_container(pod, kind_of(job).container)
+    container = identity.main_container(pod, kind_of(job).container)
     failure = pods.failure(pod, container)
     is_well = pods.is_running(pod, container)  # what it waited for or ended with is over
     state = str(pod.get("status", {}).get("phase", "Pending")).lower()
     if "deletionTimestamp" in pod["metadata"]:
         state = "ending"
     return ReplicaRow(
-        name=pods.replica_name(pod),
+        name=identity.replica_name(pod),
         pod=pod["metadata"]["name"],
         node=pod["spec"].get("nodeName", ""),
         state=state,

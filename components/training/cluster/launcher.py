@@ -8,11 +8,11 @@ from typing import Any
 from trireme.components.errors import Cancelled, PodLost, TriremeError
 from trireme.components.kubernetes import owner
 from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.resources import kind_of, resource_of
 from trireme.components.signals import TOLD_TO_END, handled
 from trireme.components.training.cluster import submission
 from trireme.components.training.cluster.following import Following, Limits
 from trireme.components.training.cluster.status import State, status_of
+from trireme.components.training.kinds import kind_of
 
 RUNNING = "Running"
 """The ``cleanPodPolicy`` by which pods are removed that have not ended when their job has."""
@@ -105,7 +105,7 @@ def _clean_up(cluster: Cluster, job: dict[str, Any], policy: str) -> bool:
     """Says which pods its operator is to remove when a job has ended; tells whether it could."""
     metadata, body = job["metadata"], {"spec": {"runPolicy": {"cleanPodPolicy": policy}}}
     try:
-        cluster.patch(resource_of(kind_of(job)), metadata["name"], metadata["namespace"], body)
+        cluster.patch(kind_of(job), metadata["name"], metadata["namespace"], body)
     except TriremeError:
         return False  # this user may not change jobs, or it is gone
     return True

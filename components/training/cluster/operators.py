@@ -2,7 +2,6 @@
 
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import Forbidden, KindMissing
-from trireme.components.kubernetes.resources import resource_of
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.kinds import OF_FRAMEWORK, TRAINJOB, Kind
 from trireme.components.training.manifests import without_a_cluster
@@ -34,7 +33,7 @@ def _serves(cluster: Cluster, kind: Kind) -> bool:
     """
     path = f"/apis/{kind.group}/{kind.version}"
     try:
-        served = cluster.request("GET", resource_of(kind), path)
+        served = cluster.request("GET", kind, path)
     except (KindMissing, Forbidden):
         return False
     return any(resource["name"] == kind.plural for resource in served.get("resources") or [])

@@ -1,25 +1,17 @@
 """Asking the cluster first whether it would let us run a job, and whether it would take it."""
 
 import re
-from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
+from trireme.components.kubernetes.access import Right, check_rights, may
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import AlreadyThere, Forbidden, Invalid
 from trireme.components.kubernetes.resources import (
-    ACCESS_REVIEWS,
-    ACCOUNT_REVIEWS,
-    NAMESPACES,
     PODS,
-    TRAINING_RUNTIMES,
-    Resource,
-    kind_of,
-    resource_of,
 )
+from trireme.components.training.kinds import TRAINING_RUNTIMES, kind_of
 from trireme.components.training.manifests import objects
-
-Right = tuple[Resource, str, str]  # resource, subresource, verb
 
 _FULL = re.compile(r"\bexceeded quota:")
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
@@ -53,40 +45,19 @@ def check(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> None:
             raise
 
 
-def check_namespace(cluster: Cluster) -> None:
-    """Refuses a namespace that is not there, of which the API server lists nothing.
-
-    Args:
-        cluster: The cluster, with the namespace.
-
-    Raises:
-        InputError: The cluster has none of that name.
-    """
-    with suppress(Forbidden):  # who may not look is not told
-        cluster.get(NAMESPACES, cluster.namespace, "")
-
-
 def rights(manifest: dict[str, Any]) -> list[Right]:
     """Returns what has to be allowed to whoever runs a job and follows it.
 
     Args:
         manifest: The job.
     """
-    jobs = resource_of(kind_of(manifest))
+    jobs = kind_of(manifest)
     return [
         *((jobs, "", verb) for verb in _WITH_JOBS),
         *((TRAINING_RUNTIMES, "", verb) for verb in _WITH_RUNTIMES if "runtime" in manifest),
         *((PODS, "", verb) for verb in _WITH_PODS),
         (PODS, "log", "get"),
     ]
-
-
-def in_words(needed: Iterable[Right]) -> str:
-    """Says what is to be allowed, each resource once."""
-    verbs: dict[str, list[str]] = {}
-    for resource, part, verb in needed:
-        verbs.setdefault(resource.full_name + (f"/{part}" if part else ""), []).append(verb)
-    return "; ".join(f"{', '.join(those)} {what}" for what, those in verbs.items())
 
 
 def try_out(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> None:
@@ -104,7 +75,7 @@ def try_out(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> None:
         Refused: It would not; see ``check``.
     """
     first, *_ = objects(manifest)
-    resource = TRAINING_RUNTIMES if "runtime" in manifest else resource_of(kind_of(manifest))
+    resource = TRAINING_RUNTIMES if "runtime" in manifest else kind_of(manifest)
     with suppress(AlreadyThere):
         cluster.create(resource, first, namespace, dryRun="All")
 
@@ -152,91 +123,7 @@ def try_out_pods(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> 
     return list(dict.fromkeys(warnings))
 
 
-def check_rights(cluster: Cluster, namespace: str, needed: Iterable[Right]) -> None:
-    """Checks that this user may do what has to be done.
-
-    Args:
-        cluster: The cluster.
-        namespace: Where.
-        needed: What, as resource, subresource and verb.
-
-    Raises:
-        Forbidden: This user lacks rights; the message names all of them.
-    """
-    lacking = [
-        f"{verb} {resource.full_name}{'/' + part if part else ''}"
-        for resource, part, verb in needed
-        if not may(cluster, namespace, resource, part, verb)
-    ]
-    if lacking:
-        raise Forbidden(
-            f"this user may not {', '.join(lacking)} in namespace {namespace}; "
-            "a Role that allows it and a RoleBinding to this user are needed"
-        )
-
-
-def may(cluster: Cluster, namespace: str, resource: Resource, part: str, verb: str) -> bool:
-    """Asks the cluster whether this user may do something.
-
-    Args:
-        cluster: The cluster.
-        namespace: Where.
-        resource: With what.
-        part: A subresource of it, or nothing.
-        verb: What.
-    """
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": _asked(namespace, resource, part, verb)},
-    }
-    answer = cluster.create(ACCESS_REVIEWS, review)
-    return bool(answer["status"]["allowed"])
-
-
 def may_make(cluster: Cluster, manifest: dict[str, Any]) -> bool:
     """Asks the cluster whether this user may make a job in its namespace."""
-    jobs = resource_of(kind_of(manifest))
+    jobs = kind_of(manifest)
     return may(cluster, cluster.namespace, jobs, "", "create")
-
-
-def lacking_to(cluster: Cluster, account: str, needed: Iterable[Right]) -> list[Right]:
-    """Returns what a service account of the cluster's namespace may not do.
-
-    Args:
-        cluster: The cluster.
-        account: Its name.
-        needed: What it has to do.
-
-    Raises:
-        Forbidden: This user may not ask that.
-    """
-    namespace = cluster.namespace
-    groups = ["serviceaccounts", f"serviceaccounts:{namespace}", "authenticated"]
-    who = {
-        "user": f"system:serviceaccount:{namespace}:{account}",
-        "groups": [f"system:{group}" for group in groups],
-    }
-    lacking = []
-    for resource, part, verb in needed:
-        review = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "LocalSubjectAccessReview",
-            "metadata": {"namespace": namespace},
-            "spec": who | {"resourceAttributes": _asked(namespace, resource, part, verb)},
-        }
-        answer = cluster.create(ACCOUNT_REVIEWS, review, namespace)
-        if not answer["status"]["allowed"]:
-            lacking.append((resource, part, verb))
-    return lacking
-
-
-def _asked(namespace: str, resource: Resource, part: str, verb: str) -> dict[str, str]:
-    return {
-        "namespace": namespace,
-        "verb": verb,
-        "group": resource.group,
-        "version": resource.version,
-        "resource": resource.plural,
-        "subresource": part,
-    }

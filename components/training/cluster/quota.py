@@ -5,8 +5,9 @@ from decimal import Decimal
 from typing import Any
 
 from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.resources import Resource, kind_of, resource_of
+from trireme.components.kubernetes.resources import Resource
 from trireme.components.training.description.values import quantity
+from trireme.components.training.kinds import kind_of
 from trireme.components.training.manifests.roles import amounts, limits, requests, roles, shown
 
 QUOTAS = Resource("", "v1", "resourcequotas")
@@ -91,7 +92,7 @@ def _matches(expression: dict[str, Any], scopes: set[str], priorities: set[str])
 def _wanted(manifest: dict[str, Any], at_once: int, workspace: str) -> Amounts:
     """Returns what jobs take of a quota, by the names that quotas have for it."""
     pods = Decimal(sum(role.count for role in roles(manifest)))
-    jobs = resource_of(kind_of(manifest)).full_name
+    jobs = kind_of(manifest).full_name
     wanted = {"pods": pods, "count/pods": pods, f"count/{jobs}": Decimal(1)}
     asked, capped = _total(manifest, requests), _total(manifest, limits)
     wanted |= {f"requests.{name}": amount for name, amount in asked.items()}

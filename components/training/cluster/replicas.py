@@ -14,6 +14,7 @@ from trireme.components.kubernetes.pod_log import PodLog
 from trireme.components.kubernetes.pods import Failure, Span
 from trireme.components.kubernetes.streams import Stop
 from trireme.components.training.blame import KEPT, dragged_down, last_lines
+from trireme.components.training.cluster import identity
 
 UNSAID = timedelta(minutes=1)  # after which one fails that does not say that it lost a peer
 
@@ -46,7 +47,7 @@ class Replica:
 
     def update(self, pod: dict[str, Any], gone: bool) -> None:
         """Takes in how one of its pods is now."""
-        uid, container = pod["metadata"]["uid"], pods.main_container(pod, self._container)
+        uid, container = pod["metadata"]["uid"], identity.main_container(pod, self._container)
         if not self._pod or _age(pod) >= _age(self._pod):
             self._pod, self._gone = pod, gone
         for number, span in pods.spans(pod, container).items():
@@ -66,7 +67,7 @@ class Replica:
     @property
     def has_started(self) -> bool:
         """Whether its container runs or has run, in its present pod."""
-        container = pods.main_container(self._pod, self._container)
+        container = identity.main_container(self._pod, self._container)
         started = pods.has_started(self._pod, container) or pods.restarts(self._pod, container) > 0
         return started and not self._gone
 
@@ -78,7 +79,7 @@ class Replica:
     @property
     def is_running(self) -> bool:
         """Whether its container runs."""
-        container = pods.main_container(self._pod, self._container)
+        container = identity.main_container(self._pod, self._container)
         return pods.is_running(self._pod, container) and not self._gone
 
     @property
@@ -229,7 +230,7 @@ class Replicas:
             pod: The pod.
             gone: It no longer exists.
         """
-        name, uid = pods.replica_name(pod), pod["metadata"]["uid"]
+        name, uid = identity.replica_name(pod), pod["metadata"]["uid"]
         replica = self._by_name.setdefault(name, Replica(name, self._container))
         replica.update(pod, gone)
         log = self._logs.get(uid)
@@ -313,7 +314,7 @@ class Replicas:
         return PodLog(
             self._cluster,
             pod,
-            pods.main_container(pod, self._container),
+            identity.main_container(pod, self._container),
             said,
             replica.started_anew,
             self._stop,

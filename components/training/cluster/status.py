@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from trireme.components.kubernetes.resources import kind_of
-from trireme.components.training.kinds import REPLICAS
+from trireme.components.training.kinds import REPLICAS, kind_of
 
 CANCELLED = "trireme.dev/cancelled"
 """The annotation of a job that a person has cancelled."""

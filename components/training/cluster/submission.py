@@ -18,17 +18,10 @@ from trireme.components.kubernetes.errors import (
     KindMissing,
     NotFound,
 )
-from trireme.components.kubernetes.resources import (
-    JOB_SETS,
-    PODS,
-    TRAINING_RUNTIMES,
-    kind_of,
-    pods_of,
-    resource_of,
-)
+from trireme.components.kubernetes.resources import JOB_SETS, PODS
 from trireme.components.training.cluster import preflight
 from trireme.components.training.cluster.status import State, is_train_job, status_of
-from trireme.components.training.kinds import KINDS
+from trireme.components.training.kinds import KINDS, TRAINING_RUNTIMES, kind_of, pods_of
 
 SPEC_HASH = "trireme.dev/spec-hash"
 """The annotation that tells whether a job of the same name is the same job."""
@@ -69,7 +62,7 @@ def submit(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, Any]:
         return there
     _check_name(cluster, body)
     _make_room(cluster, body, there)
-    jobs, namespace = resource_of(kind_of(body)), metadata["namespace"]
+    jobs, namespace = kind_of(body), metadata["namespace"]
     preflight.check(cluster, body, namespace)
     with _runtime_of(cluster, body) as give_to:
         try:
@@ -84,7 +77,7 @@ def submit(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, Any]:
 
 def _create(cluster: Cluster, body: dict[str, Any]) -> dict[str, Any]:
     """Creates a job, as soon as Trainer has seen its runtime, which it watches for."""
-    jobs, namespace = resource_of(kind_of(body)), body["metadata"]["namespace"]
+    jobs, namespace = kind_of(body), body["metadata"]["namespace"]
     limit = time.monotonic() + SEEING
     while True:
         try:
@@ -156,7 +149,7 @@ def find(
     metadata = manifest["metadata"]
     namespace = metadata.get("namespace", cluster.namespace)
     try:
-        return cluster.get(resource_of(kind_of(manifest)), metadata["name"], namespace, patience)
+        return cluster.get(kind_of(manifest), metadata["name"], namespace, patience)
     except NotFound:
         return None
 
@@ -239,7 +232,7 @@ def _check_name(cluster: Cluster, body: dict[str, Any]) -> None:
     for kind in KINDS.values():
         if kind.name != body["kind"]:
             with suppress(NotFound, KindMissing, Forbidden):
-                cluster.get(resource_of(kind), metadata["name"], metadata["namespace"])
+                cluster.get(kind, metadata["name"], metadata["namespace"])
                 raise InputError(
                     f"name {metadata['name']!r}: a {kind.name} of that name is there already; "
                     "delete it first, or choose another name"
@@ -307,7 +300,7 @@ def delete(cluster: Cluster, job: dict[str, Any], patience: float | None = None)
     # AlreadyThere: the name is another job's now.
     with suppress(NotFound, AlreadyThere):
         cluster.delete(
-            resource_of(kind_of(job)),
+            kind_of(job),
             metadata["name"],
             metadata["namespace"],
             metadata["uid"],
