@@ -36,6 +36,7 @@ class Script:
     def __init__(self, place, programs):
         self.folder, self.bin = place / "manifests", place / "bin"
         shutil.copytree(MANIFESTS, self.folder)
+        shutil.copytree(build.ROOT / "trireme", place / "trireme", symlinks=True)
         for folder in ("images", "components"):
             (place / folder).mkdir()
             for file in (build.ROOT / folder).glob("*.py"):
