@@ -9,7 +9,7 @@ from argo_runs import begun
 from trireme.components.errors import InputError
 from trireme.components.kubernetes.errors import AlreadyThere, NotFound, Unavailable
 from trireme.pipelines import catalog
-from trireme.pipelines.schedules import Schedule
+from trireme.pipelines.schedules.schedule import Schedule
 from trireme.pipelines.targets.argo import compiling, workflows
 from trireme.pipelines.targets.argo.rendering import VERSION
 from trireme.pipelines.targets.argo.schedules import CRON_WORKFLOWS, ArgoSchedules

@@ -14,8 +14,9 @@ from typer.testing import CliRunner
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.kubernetes.errors import AlreadyThere
 from trireme.components.kubernetes.resources import NODE, PODS
-from trireme.pipelines import argo_cli, catalog
+from trireme.pipelines import catalog
 from trireme.pipelines.cli import app
+from trireme.pipelines.cli import argo as argo_cli
 from trireme.pipelines.targets import pod_logs
 from trireme.pipelines.targets.argo import logs, workflows
 

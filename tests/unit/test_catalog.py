@@ -15,8 +15,9 @@ from kfp.kubernetes.kubernetes_executor_config_pb2 import KubernetesExecutorConf
 from trireme.components.dataset import volumes
 from trireme.components.errors import InputError
 from trireme.components.tracking.store import public
-from trireme.pipelines import catalog, cli
+from trireme.pipelines import catalog
 from trireme.pipelines.catalog import PIPELINES, Parameter
+from trireme.pipelines.cli import main as cli
 
 ROOT = Path(cli.__file__).parents[1]
 LIMIT = 120  # seconds; far more than any command here takes

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from trireme.components.errors import InputError
-from trireme.pipelines import cron
+from trireme.pipelines.schedules import cron
 from trireme.pipelines.targets.argo.cron import five_fields
 from trireme.pipelines.targets.kubeflow.trigger import six_fields
 

@@ -9,7 +9,7 @@ https://github.com/robfig/cron/blob/v3.0.1/parser.go
 import re
 
 from trireme.components.errors import InputError
-from trireme.pipelines.cron import EVERY_DAY, EVERY_WEEKDAY, listed, parse
+from trireme.pipelines.schedules.cron import EVERY_DAY, EVERY_WEEKDAY, listed, parse
 
 _THE_SAME = re.compile(r"\*(/\d+)?|\d+(-\d+)?(,\d+(-\d+)?)*", re.ASCII)
 """Fields that mean the same to everybody."""

@@ -11,7 +11,7 @@ from typing import Any
 from hera.workflows import models
 
 from trireme.components.errors import InputError
-from trireme.pipelines.schedules import LATEST, Schedule
+from trireme.pipelines.schedules.schedule import LATEST, Schedule
 from trireme.pipelines.targets.argo.cron import five_fields
 from trireme.pipelines.targets.argo.rendering import PIPELINE, VERSION
 

@@ -11,7 +11,7 @@ from trireme.components.kubernetes.resources import WORKFLOWS, Resource
 from trireme.components.tracking.environment import SECRET
 from trireme.components.training.cluster.checks import Finding, Verdict
 from trireme.components.training.manifests.references import Needed
-from trireme.pipelines.plan import Plan
+from trireme.pipelines.planning import Plan
 from trireme.pipelines.targets.argo.workflows import TEMPLATES
 
 TASK_RESULTS = Resource("argoproj.io", "v1alpha1", "workflowtaskresults")

@@ -16,9 +16,9 @@ from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import AlreadyThere, NotFound
 from trireme.components.kubernetes.resources import Resource
 from trireme.components.say import say
-from trireme.pipelines import schedule_plans
-from trireme.pipelines.schedule_plans import Order
-from trireme.pipelines.schedules import LATEST, PINNED, Schedule
+from trireme.pipelines.schedules import plans as schedule_plans
+from trireme.pipelines.schedules.plans import Order
+from trireme.pipelines.schedules.schedule import LATEST, PINNED, Schedule
 from trireme.pipelines.targets.argo import compiling, cron_workflows, workflows
 from trireme.pipelines.targets.argo.cron_workflows import ASKED, CronWorkflow
 from trireme.pipelines.targets.argo.rendering import VERSION
@@ -41,7 +41,7 @@ class Plan(schedule_plans.Plan):
 
 
 class ArgoSchedules:
-    """The schedules of a namespace; see ``trireme.pipelines.schedule_plans.Keeper``."""
+    """The schedules of a namespace; see ``trireme.pipelines.schedules.plans.Keeper``."""
 
     def __init__(self, cluster: Cluster, service_account: str) -> None:
         """Takes in where they are; nothing is asked yet.

@@ -5,8 +5,8 @@ from zoneinfo import ZoneInfo
 
 from trireme.components.errors import InputError
 from trireme.components.tracking.environment import SECRET
-from trireme.pipelines import schedule_plans
-from trireme.pipelines.schedules import LATEST, PINNED, Schedule
+from trireme.pipelines.schedules import plans as schedule_plans
+from trireme.pipelines.schedules.schedule import LATEST, PINNED, Schedule
 from trireme.pipelines.targets.kubeflow import (
     experiments,
     parameters,

@@ -11,7 +11,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from trireme.components.errors import InputError
-from trireme.pipelines.schedules import LATEST, Schedule
+from trireme.pipelines.schedules.schedule import LATEST, Schedule
 from trireme.pipelines.targets.kubeflow import experiments
 from trireme.pipelines.targets.kubeflow.connection import Connection
 

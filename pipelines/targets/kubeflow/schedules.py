@@ -15,8 +15,7 @@ from typing import Any
 import kfp_server_api
 
 from trireme.components.errors import InputError
-from trireme.pipelines import cron
-from trireme.pipelines.schedules import PINNED, Schedule
+from trireme.pipelines.schedules.schedule import PINNED, Schedule, cron
 from trireme.pipelines.targets.kubeflow import experiments, planning, recurring, uploading
 from trireme.pipelines.targets.kubeflow.connection import Connection
 from trireme.pipelines.targets.kubeflow.planning import Plan
@@ -25,7 +24,7 @@ from trireme.pipelines.targets.kubeflow.refusals import NotFound
 
 
 class KubeflowSchedules:
-    """The schedules of a Kubeflow Pipelines; see ``trireme.pipelines.schedule_plans.Keeper``."""
+    """The schedules of a Kubeflow Pipelines; see ``trireme.pipelines.schedules.plans.Keeper``."""
 
     def __init__(self, connect: Callable[[], Connection], time_zone: str = "UTC") -> None:
         """Takes in where they are; nothing is asked yet.

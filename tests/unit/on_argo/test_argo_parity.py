@@ -19,10 +19,10 @@ from mlflow import MlflowClient
 
 from trireme.pipelines.catalog import Pipeline
 from trireme.pipelines.console import Console
-from trireme.pipelines.targets import local as here
 from trireme.pipelines.targets.argo import compiling as argo_compiling
 from trireme.pipelines.targets.argo.templates import LOST
-from trireme.pipelines.targets.kfp_local import undisturbed
+from trireme.pipelines.targets.local import target as here
+from trireme.pipelines.targets.local.kfp import undisturbed
 
 OnArgo = Callable[[Any], dict[str, Any]]
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from kfp_server import PROXY, KubeflowServer
 
-from trireme.pipelines.target_options import Place
+from trireme.pipelines.cli.target import Place
 from trireme.pipelines.targets.kubeflow import connection
 
 SECRET = "not-to-be-seen-anywhere"

@@ -6,11 +6,11 @@ import pytest
 from kfp import dsl
 
 from trireme.components.errors import StepFailed
-from trireme.pipelines import run_kubeflow
 from trireme.pipelines.catalog import Pipeline
+from trireme.pipelines.cli.target import Place
 from trireme.pipelines.console import Console
-from trireme.pipelines.target_options import Place
 from trireme.pipelines.targets.kubeflow import nodes
+from trireme.pipelines.targets.kubeflow import running as run_kubeflow
 from trireme.pipelines.targets.steps import step_names, ways
 
 

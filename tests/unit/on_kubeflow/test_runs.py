@@ -13,9 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from trireme.components.errors import InputError
-from trireme.pipelines import catalog, run_kubeflow
-from trireme.pipelines.target_options import Place
+from trireme.pipelines import catalog
+from trireme.pipelines.cli.target import Place
 from trireme.pipelines.targets.kubeflow import parameters, runs, uploading
+from trireme.pipelines.targets.kubeflow import running as run_kubeflow
 
 GOOD = [
     ("PENDING", {}),

@@ -5,8 +5,8 @@ import yaml
 
 from trireme.components import images
 from trireme.components.errors import InputError, TriremeError
-from trireme.pipelines.schedules import Schedule
-from trireme.pipelines.target_options import Place
+from trireme.pipelines.cli.target import Place
+from trireme.pipelines.schedules.schedule import Schedule
 from trireme.pipelines.targets.kubeflow.schedules import KubeflowSchedules
 
 SET = ("schedule", "pytorch-training", "--cron", "0 3 * * 1-5")

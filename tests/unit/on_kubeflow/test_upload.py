@@ -8,7 +8,7 @@ import pytest
 
 from trireme.components.errors import InputError
 from trireme.pipelines import catalog
-from trireme.pipelines.target_options import Place
+from trireme.pipelines.cli.target import Place
 from trireme.pipelines.targets.kubeflow import uploading
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from trireme.pipelines.compiling import images
 from trireme.pipelines.console import Console
-from trireme.pipelines.schedule_plans import Keeper, Plan, shown
-from trireme.pipelines.schedules import Schedule
+from trireme.pipelines.schedules.plans import Keeper, Plan, shown
+from trireme.pipelines.schedules.schedule import Schedule
 from trireme.pipelines.tables import table
 
 NEXT = 5  # times that are shown

@@ -12,20 +12,19 @@ import typer
 from trireme.components import extras
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.say import say
-from trireme.pipelines import (
-    argo_cli,
-    dataset_cli,
-    deploy_cli,
-    job_cli,
-    plan_cli,
-    registry_cli,
-    reproduce_cli,
-    runs_cli,
-    schedule_cli,
-    serve_cli,
-    upload_cli,
-)
-from trireme.pipelines.target_options import (
+from trireme.pipelines.cli import argo as argo_cli
+from trireme.pipelines.cli import compile as upload_cli
+from trireme.pipelines.cli import dataset as dataset_cli
+from trireme.pipelines.cli import deploy as deploy_cli
+from trireme.pipelines.cli import job as job_cli
+from trireme.pipelines.cli import plan as plan_cli
+from trireme.pipelines.cli import registry as registry_cli
+from trireme.pipelines.cli import reproduce as reproduce_cli
+from trireme.pipelines.cli import runs as runs_cli
+from trireme.pipelines.cli import schedule as schedule_cli
+from trireme.pipelines.cli import serve as serve_cli
+from trireme.pipelines.cli.compile import CacheClaim, DatasetClaim, Images, Parallelism
+from trireme.pipelines.cli.target import (
     SERVICE_ACCOUNT,
     CaFile,
     Context,
@@ -37,12 +36,11 @@ from trireme.pipelines.target_options import (
     TokenFile,
     check_target,
 )
-from trireme.pipelines.upload_cli import CacheClaim, DatasetClaim, Images, Parallelism
 
 if TYPE_CHECKING:
     from trireme.pipelines.catalog import Pipeline
     from trireme.pipelines.console import Console
-    from trireme.pipelines.targets.local import Result
+    from trireme.pipelines.targets.local.target import Result
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -159,7 +157,7 @@ def run(
             )
         )
     if target == "kfp":
-        from trireme.pipelines import run_kubeflow
+        from trireme.pipelines.targets.kubeflow import running as run_kubeflow
 
         place = Place(endpoint, token_file, ca_file, namespace, kube_context)
         raise typer.Exit(
@@ -167,7 +165,7 @@ def run(
         )
     arguments = chosen.arguments(param or [], params)
 
-    from trireme.pipelines.targets import local
+    from trireme.pipelines.targets.local import target as local
 
     result = local.run(chosen, arguments, console)
     _show(result, console)

@@ -8,7 +8,7 @@ from trireme.components.deployment.kinds import check_kind
 from trireme.components.errors import InputError
 from trireme.components.images import PYTORCH
 from trireme.components.say import say
-from trireme.pipelines.job_cli import Context, Namespace
+from trireme.pipelines.cli.job import Context, Namespace
 
 TIMEOUT = 600  # seconds, as in trireme.components.deployment.model, which takes long to load
 

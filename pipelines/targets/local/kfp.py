@@ -15,7 +15,7 @@ from kfp.local import (
 from kfp.local.orchestrator import task_spec_utils
 from kfp.local.orchestrator.enhanced_dag_orchestrator import ConditionEvaluator
 
-from trireme.pipelines.targets.local_steps import Steps
+from trireme.pipelines.targets.local.steps import Steps
 
 AT_ONCE = 2
 """Steps of a loop that kfp.local runs at the same time, however many the pipeline allows."""

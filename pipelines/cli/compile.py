@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trireme.pipelines import argo_cli
-from trireme.pipelines.target_options import (
+from trireme.pipelines.cli import argo as argo_cli
+from trireme.pipelines.cli.target import (
     SERVICE_ACCOUNT,
     THERE,
     CaFile,

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, fie
 from trireme.components import yaml_text
 from trireme.components.errors import InputError
 from trireme.components.part import Part
-from trireme.pipelines import cron
+from trireme.pipelines.schedules import cron
 
 PINNED, LATEST = "pinned", "latest"
 

@@ -8,9 +8,8 @@ import typer
 
 from trireme.components.errors import InputError
 from trireme.components.tracking import left_open
-from trireme.pipelines import argo_cli
-from trireme.pipelines.tables import age, table
-from trireme.pipelines.target_options import (
+from trireme.pipelines.cli import argo as argo_cli
+from trireme.pipelines.cli.target import (
     CaFile,
     Context,
     Endpoint,
@@ -20,6 +19,7 @@ from trireme.pipelines.target_options import (
     TokenFile,
     check_target,
 )
+from trireme.pipelines.tables import age, table
 
 if TYPE_CHECKING:
     from trireme.components.training.lines import Lines
@@ -54,7 +54,7 @@ def list_runs(
         )
         left_open.end({run.name: run.state for run in found})
     else:
-        from trireme.pipelines.targets import local_runs
+        from trireme.pipelines.targets.local import runs as local_runs
 
         here = local_runs.latest()
         table(
@@ -101,7 +101,7 @@ def status(
         facts = {"Id": there.id, "Page": there.page}
         left_open.end({there.name: there.state})
     else:
-        from trireme.pipelines.targets import local_runs
+        from trireme.pipelines.targets.local import runs as local_runs
 
         here = local_runs.find(run)
         console.print(f"{here.name}: {here.state}, {here.seconds:.0f} s", "bold")
@@ -143,7 +143,7 @@ def logs(
                 place = Place(endpoint, token_file, ca_file, namespace, kube_context)
                 _logs_there(place, run, step, lines, follow=follow)
             else:
-                from trireme.pipelines.targets import local_runs
+                from trireme.pipelines.targets.local import runs as local_runs
 
                 local_runs.logs(run, step, lines, follow=follow)
     except Interrupted as interruption:  # the run goes on
@@ -173,7 +173,7 @@ def cancel(
         runs.cancel(connection, there)
         typer.echo(f"{there.name} is being cancelled")
         return
-    from trireme.pipelines.targets import local_runs
+    from trireme.pipelines.targets.local import runs as local_runs
 
     local_runs.cancel(run)
     typer.echo(f"{run} cancelled")

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trireme.pipelines import job_cli
-from trireme.pipelines.tables import table
-from trireme.pipelines.target_options import (
+from trireme.pipelines.cli import job as job_cli
+from trireme.pipelines.cli.compile import CacheClaim, DatasetClaim
+from trireme.pipelines.cli.target import (
     EDITOR,
     RUNNER,
     SERVICE_ACCOUNT,
@@ -24,14 +24,14 @@ from trireme.pipelines.target_options import (
     Target,
     check_target,
 )
+from trireme.pipelines.tables import table
 from trireme.pipelines.targets.kubeflow import KUBEFLOW
-from trireme.pipelines.upload_cli import CacheClaim, DatasetClaim
 
 if TYPE_CHECKING:
     from trireme.components.cost.prices import Prices
     from trireme.components.kubernetes.connection import Cluster
     from trireme.components.training.cluster.checks import Finding
-    from trireme.pipelines.plan import Plan, Pods
+    from trireme.pipelines.planning import Plan, Pods
 
 NoCheck = Annotated[bool, typer.Option("--no-check", help="Ask no cluster.")]
 
@@ -59,8 +59,7 @@ def plan(
 
     from trireme.components.kubernetes import access
     from trireme.components.training.manifests.references import Needed
-    from trireme.pipelines import catalog
-    from trireme.pipelines import plan as planning
+    from trireme.pipelines import catalog, planning
     from trireme.pipelines.compiling import ir
 
     chosen = catalog.load(pipeline)
@@ -73,7 +72,7 @@ def plan(
         arguments["budget"] = 0.0  # what it is enough for is not to be told without prices
     if target == "local":
         planned = planning.of_pipeline(chosen, arguments, claims, known)
-        from trireme.pipelines.targets.kfp_local import AT_ONCE
+        from trireme.pipelines.targets.local.kfp import AT_ONCE
 
         typer.echo(f"{pipeline} on this machine\n")
         _show_job(replace(planned, at_once=min(planned.at_once, AT_ONCE)))
@@ -122,7 +121,7 @@ def plan_job(
     from trireme.components.kubernetes import access
     from trireme.components.training.manifests import render
     from trireme.components.training.manifests.notes import notes
-    from trireme.pipelines import plan as planning
+    from trireme.pipelines import planning
 
     job = job_cli.described(file, operator=operator)
     cluster = _cluster_at_hand(namespace, context, no_check)
@@ -149,7 +148,7 @@ def _prices(cluster: "Cluster | None") -> "tuple[Prices | None, bool]":
     """Returns the price table, if there is one, and whether it is known which there is."""
     from trireme.components.cost import prices
     from trireme.components.kubernetes.errors import Forbidden
-    from trireme.pipelines import plan as planning
+    from trireme.pipelines import planning
 
     if cluster:
         with suppress(Forbidden):

@@ -11,10 +11,10 @@ import typer
 
 from trireme.components.errors import TriremeError
 from trireme.components.signals import Interrupted, from_a_terminal, handled, interrupt
-from trireme.pipelines import upload_cli
 from trireme.pipelines.catalog import Pipeline
+from trireme.pipelines.cli import compile as upload_cli
+from trireme.pipelines.cli.target import Place
 from trireme.pipelines.console import Console
-from trireme.pipelines.target_options import Place
 from trireme.pipelines.targets.kubeflow import (
     experiments,
     following,

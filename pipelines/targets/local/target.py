@@ -22,9 +22,9 @@ from trireme.components.tracking import journal, sync
 from trireme.components.tracking.pipeline_run import PipelineRun
 from trireme.pipelines.catalog import Pipeline
 from trireme.pipelines.console import Console
-from trireme.pipelines.targets import local_runs
-from trireme.pipelines.targets.kfp_local import tamed
-from trireme.pipelines.targets.local_steps import Result, Steps
+from trireme.pipelines.targets.local import runs as local_runs
+from trireme.pipelines.targets.local.kfp import tamed
+from trireme.pipelines.targets.local.steps import Result, Steps
 from trireme.pipelines.targets.steps import step_names
 
 

@@ -11,7 +11,7 @@ from trireme.components.errors import InputError
 from trireme.pipelines import catalog
 from trireme.pipelines.catalog import Pipeline
 from trireme.pipelines.compiling import images, ir
-from trireme.pipelines.schedules import PINNED, Schedule
+from trireme.pipelines.schedules.schedule import PINNED, Schedule
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ import typer
 from typer.core import TyperGroup
 
 from trireme.components.errors import InputError
-from trireme.pipelines import argo_cli
-from trireme.pipelines.target_options import (
+from trireme.pipelines.cli import argo as argo_cli
+from trireme.pipelines.cli.compile import CacheClaim, DatasetClaim, Images
+from trireme.pipelines.cli.target import (
     SERVICE_ACCOUNT,
     THERE,
     CaFile,
@@ -22,10 +23,9 @@ from trireme.pipelines.target_options import (
     TokenFile,
     check_target,
 )
-from trireme.pipelines.upload_cli import CacheClaim, DatasetClaim, Images
 
 if TYPE_CHECKING:
-    from trireme.pipelines.schedule_plans import Keeper
+    from trireme.pipelines.schedules.plans import Keeper
 
 
 class _Group(TyperGroup):
@@ -73,8 +73,8 @@ def apply(
     """Make, change or leave alone the schedules that a file describes."""
     place = Place(endpoint, token_file, ca_file, namespace, context)
     keeper = _keeper(command, target, place, kubeflow_time_zone, service_account)
-    from trireme.pipelines import schedule_console
-    from trireme.pipelines.schedules import Schedule
+    from trireme.pipelines.cli import schedule_console
+    from trireme.pipelines.schedules.schedule import Schedule
 
     schedule_console.apply(keeper, Schedule.read_file(file), images, dry_run=dry_run)
 
@@ -124,8 +124,9 @@ def set_schedule(
     """Make, change or leave alone one schedule."""
     place = Place(endpoint, token_file, ca_file, namespace, context)
     keeper = _keeper(command, target, place, kubeflow_time_zone, service_account)
-    from trireme.pipelines import catalog, schedule_console
-    from trireme.pipelines.schedules import Schedule
+    from trireme.pipelines import catalog
+    from trireme.pipelines.cli import schedule_console
+    from trireme.pipelines.schedules.schedule import Schedule
 
     described: dict[str, Any] = {
         "name": name or pipeline,
@@ -158,7 +159,7 @@ def list_schedules(
 ) -> None:
     """List the schedules that Trireme has made."""
     keeper = _keeper(command, target, Place(endpoint, token_file, ca_file, namespace, context))
-    from trireme.pipelines import schedule_console
+    from trireme.pipelines.cli import schedule_console
 
     schedule_console.list_all(keeper)
 
@@ -176,7 +177,7 @@ def show(
 ) -> None:
     """Show a schedule, with the next times it runs."""
     keeper = _keeper(command, target, Place(endpoint, token_file, ca_file, namespace, context))
-    from trireme.pipelines import schedule_console
+    from trireme.pipelines.cli import schedule_console
 
     schedule_console.show(keeper, name)
 

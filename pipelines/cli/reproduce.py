@@ -11,7 +11,7 @@ from trireme.components.say import say
 
 if TYPE_CHECKING:
     from trireme.components.tracking.lineage import Lineage
-    from trireme.pipelines.targets.local import Result
+    from trireme.pipelines.targets.local.target import Result
 
 SHOWN = 10  # differences between then and now that are told
 ASYNCHRONOUS = (
@@ -35,7 +35,7 @@ def reproduce(
 
     from trireme.pipelines import reproduction
     from trireme.pipelines.console import Console
-    from trireme.pipelines.targets import local
+    from trireme.pipelines.targets.local import target as local
 
     arguments = reproduction.arguments(lineage)
     reproduction.check_data(arguments, lineage)

@@ -25,7 +25,7 @@ from trireme.components.tracking import journal, registry
 from trireme.components.tracking.pipeline_run import PipelineRun
 from trireme.components.training.local.supervised import supervised
 from trireme.pipelines.console import Console
-from trireme.pipelines.targets import local_runs
+from trireme.pipelines.targets.local import runs as local_runs
 
 GRACE = 8.0  # seconds a step gets to end when the run is stopped, its replicas included
 TAIL = 20  # lines of a step's log that are shown when it ends without saying why
