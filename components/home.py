@@ -4,7 +4,9 @@ import os
 from pathlib import Path
 
 from trireme.components.errors import InputError
-from trireme.components.tracking.environment import TRACKER
+
+TRACKER = "TRIREME_TRACKER"
+"""Names the file that MLflow's variables appear in, where somebody else keeps a step's record."""
 
 
 def home() -> Path:

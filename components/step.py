@@ -10,9 +10,9 @@ from pathlib import Path
 from trireme.components import extras
 from trireme.components.cost.steps import counted
 from trireme.components.errors import Cancelled, PodLost, TrackingUnavailable, TriremeError
+from trireme.components.home import TRACKER
 from trireme.components.say import say
 from trireme.components.tracking import journal, opening
-from trireme.components.tracking.environment import TRACKER
 from trireme.components.workspace import check
 
 TERMINATION_LOG = Path("/dev/termination-log")

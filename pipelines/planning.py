@@ -8,7 +8,6 @@ from typing import Any
 
 from trireme.components import secrets
 from trireme.components.cost import prices, table
-from trireme.components.cost.bill import Bill
 from trireme.components.cost.prices import Prices
 from trireme.components.dataset.volumes import CACHE
 from trireme.components.deployment import looks
@@ -18,6 +17,7 @@ from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import NotFound
 from trireme.components.kubernetes.resources import CONFIG_MAPS, PODS
 from trireme.components.tracking.environment import SECRET
+from trireme.components.training.bill import Bill, job_hour
 from trireme.components.training.cluster import checks, preflight
 from trireme.components.training.cluster.checks import Finding, check_all
 from trireme.components.training.cluster.operators import operator_of
@@ -108,7 +108,7 @@ class Plan:
         for pods in self.pods:
             for name, amount in pods.requests.items():
                 asked[name] = asked.get(name, Decimal(0)) + pods.count * amount
-        hour = self.prices.job_hour(self.manifest) if self.prices else 0.0
+        hour = job_hour(self.prices, self.manifest) if self.prices else 0.0
         return Pods("together", sum(pods.count for pods in self.pods), "", asked, hour)
 
     @property

@@ -10,7 +10,7 @@ from kfp import dsl, kubernetes
 from trireme.components import secrets
 from trireme.components.checkout import builtin, git, url
 from trireme.components.checkout.component import checkout
-from trireme.components.cost import bill, table
+from trireme.components.cost import table
 from trireme.components.dataset import description, mounted
 from trireme.components.dataset.component import dataset
 from trireme.components.dataset.sources import source_of
@@ -22,7 +22,7 @@ from trireme.components.finish.component import finish
 from trireme.components.images import OF_REPLICAS, PYTORCH, TENSORFLOW
 from trireme.components.tracking import on_kubeflow, pipeline_run, registry
 from trireme.components.tracking.environment import SECRET
-from trireme.components.training import launch
+from trireme.components.training import bill, launch
 from trireme.components.training.component import train
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.local import installed

@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
 from trireme.components import yaml_text
 from trireme.components.cost import table
 from trireme.components.errors import InputError
+from trireme.components.kubernetes.spot import is_spot
 from trireme.components.part import Part
-from trireme.components.training.manifests.roles import is_spot, requests, roles
 
 GIB = 2**30
 
@@ -52,16 +52,6 @@ class Prices(Part):
             if is_gpu(resource) or resource in self.gpu_hour_by_type:
                 cost += float(count) * self._gpu(resource, selector)
         return cost * (self.spot if is_spot(selector) else 1)
-
-    def job_hour(self, manifest: Mapping[str, Any]) -> float:
-        """Returns what an hour of a training job costs, all its replicas running.
-
-        Args:
-            manifest: The job.
-        """
-        return sum(
-            role.count * self.hour(requests(role.pod), role.selector) for role in roles(manifest)
-        )
 
     def in_words(self, amount: float) -> str:
         """Returns an amount of money in the table's currency."""

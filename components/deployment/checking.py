@@ -11,8 +11,8 @@ from trireme.components.deployment.samples import at_hand, body
 from trireme.components.deployment.serving import ServingFailed
 from trireme.components.errors import InputError
 from trireme.components.evaluation.held_out import predict
+from trireme.components.evaluation.onnx_file import load_onnx
 from trireme.components.export.agreement import TOLERANCE
-from trireme.components.export.onnx_file import load_onnx
 
 BATCH = 16  # samples in one request
 SHOWN = 200  # characters of an answer that is none

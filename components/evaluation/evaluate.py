@@ -13,7 +13,7 @@ from trireme.components.evaluation.figures import Evaluation
 from trireme.components.evaluation.gate import BETTER, Comparison, compare, judge, reached
 from trireme.components.evaluation.held_out import held_out
 from trireme.components.evaluation.kinds import class_names, measured
-from trireme.components.export.onnx_file import load_onnx
+from trireme.components.evaluation.onnx_file import load_onnx
 from trireme.components.tracking import journal
 from trireme.components.tracking.registry import CHAMPION, Champion
 from trireme.components.training.result.load import load_model

@@ -15,7 +15,7 @@ from trireme.components.evaluation import plots, progress
 from trireme.components.evaluation.evaluate import Judged
 from trireme.components.evaluation.figures import Chart, Evaluation, Worst, words
 from trireme.components.evaluation.held_out import held_out
-from trireme.components.sweep.results import results
+from trireme.components.evaluation.trials import results
 from trireme.components.tracking import environment, journal, store
 
 NAME = "report.html"

@@ -8,9 +8,8 @@ from pathlib import Path
 from trireme.components import secrets
 from trireme.components.errors import StepFailed, TriremeError, first_line
 from trireme.components.finish import outcome, webhook
-from trireme.components.home import in_a_pod
+from trireme.components.home import TRACKER, in_a_pod
 from trireme.components.tracking import journal, opening, sync
-from trireme.components.tracking.environment import TRACKER
 from trireme.components.tracking.sync import Run
 
 OWN = "finish"  # the step that does this

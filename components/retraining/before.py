@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from trireme.components.home import TRACKER
 from trireme.components.tracking import environment
 from trireme.components.tracking.registry import CHAMPION, Champion, version_at
 from trireme.components.workspace import written_whole
@@ -75,7 +76,7 @@ def found(name: str, workspace: Path, trained: bool) -> Before:
     """
     directory = place(workspace)
     variables = environment.variables()  # which are there when the rest is
-    if environment.TRACKER not in os.environ and "MLFLOW_TRACKING_URI" in os.environ:
+    if TRACKER not in os.environ and "MLFLOW_TRACKING_URI" in os.environ:
         bring(name, directory, trained, variables.get("MLFLOW_EXPERIMENT_ID", ""))
     return _read(directory)
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trireme.components.errors import StepFailed
+from trireme.components.evaluation.trials import Tried, place, results
 from trireme.components.step import in_a_loop
-from trireme.components.sweep.results import Tried, place, results
 from trireme.components.tracking import journal
 from trireme.components.training.inputs import TAG
 from trireme.components.training.launch import mend_links

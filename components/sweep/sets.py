@@ -5,6 +5,7 @@ from itertools import product
 from typing import Any, NamedTuple, Self
 
 from trireme.components.errors import InputError
+from trireme.components.evaluation.trials import Value, in_words
 from trireme.components.tracking.lineage import VARIED
 
 MOST = 1000  # trials of one sweep
@@ -14,8 +15,6 @@ REFERENCE = {"--learning-rate": [0.0005, 0.002, 0.008]}
 
 WHOLE = ("workers", "processes_per_worker", "seed")
 """Parameters of the job whose values are whole numbers."""
-
-Value = str | int | float | bool
 
 
 class Trial(NamedTuple):
@@ -56,7 +55,7 @@ class Trial(NamedTuple):
     @property
     def words(self) -> str:
         """What is different about it, for a person."""
-        return " ".join(f"{name} {value}" for name, value in self.values.items())
+        return in_words(self.values)
 
 
 def trials(grid: dict[str, Any], listed: list[Any], entrypoint: str = "") -> list[Trial]:

@@ -10,7 +10,7 @@ from trireme.components.evaluation.asked import parsed
 from trireme.components.evaluation.figures import Evaluation
 from trireme.components.evaluation.held_out import TEST, VALIDATION, held_out
 from trireme.components.evaluation.kinds import class_names, measured
-from trireme.components.sweep.results import Tried, keep, place
+from trireme.components.evaluation.trials import Tried, keep, place
 from trireme.components.sweep.sets import Trial
 from trireme.components.tracking import journal
 from trireme.components.trainers.pytorch import splits

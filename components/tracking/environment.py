@@ -12,9 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from trireme.components.errors import InputError, TrackingUnavailable
-
-TRACKER = "TRIREME_TRACKER"
-"""Names the file that the variables appear in, where somebody else keeps this step's record."""
+from trireme.components.home import TRACKER
 
 VARIABLES = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID")
 

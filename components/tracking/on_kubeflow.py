@@ -10,9 +10,10 @@ import os
 from typing import Any, NamedTuple
 
 from trireme.components.errors import TriremeError, first_line
+from trireme.components.home import TRACKER
 from trireme.components.say import say
 from trireme.components.secrets import MOUNTS
-from trireme.components.tracking.environment import PLUGIN, TRACKER
+from trireme.components.tracking.environment import PLUGIN
 
 MOUNT = MOUNTS / "mlflow"
 """Where steps have the Secret."""

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from trireme.components.errors import TrackingUnavailable
+from trireme.components.home import TRACKER
 from trireme.components.say import say
 from trireme.components.tracking import journal, machine, on_kubeflow
-from trireme.components.tracking.environment import TRACKER
 from trireme.components.tracking.store import reason_of
 from trireme.components.tracking.sync import log, patiently
 

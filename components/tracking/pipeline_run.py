@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from trireme.components.errors import InputError, TriremeError
+from trireme.components.home import TRACKER
 from trireme.components.tracking import opening
-from trireme.components.tracking.environment import TRACKER, announce
+from trireme.components.tracking.environment import announce
 from trireme.components.tracking.store import (
     default_uri,
     must_work,

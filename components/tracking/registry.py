@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from trireme.components.errors import InputError, StepFailed
+from trireme.components.home import TRACKER
 from trireme.components.tracking import environment
 from trireme.components.tracking.sync import patiently
 from trireme.components.workspace import written_whole
@@ -71,7 +72,7 @@ def champion_for(name: str, workspace: Path, trained: bool = False) -> Champion 
         TriremeError: It cannot be had.
     """
     directory = place(workspace)
-    if environment.TRACKER in os.environ:
+    if TRACKER in os.environ:
         environment.variables()  # which are there when the champion is
     elif "MLFLOW_TRACKING_URI" in os.environ:
         bring(name, directory, trained)

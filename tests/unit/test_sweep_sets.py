@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trireme.components.errors import InputError, StepFailed
+from trireme.components.evaluation.trials import Tried, keep, place, results
 from trireme.components.sweep.choosing import choose
-from trireme.components.sweep.results import Tried, keep, place, results
 from trireme.components.sweep.sets import Trial, trials
 from trireme.components.tracking import journal
 

@@ -1,11 +1,12 @@
 """What came of the trials of a sweep, in the run workspace."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trireme.components.sweep.sets import Trial, Value
+Value = str | int | float | bool
 
 RESULT = "trial.json"
 """The file in a trial's folder that says what came of it."""
@@ -41,7 +42,12 @@ class Tried:
     def words(self) -> str:
         """All of it that a person wants to know first."""
         came_of_it = f"failed: {self.failed}" if self.failed else self.headline
-        return f"{Trial(self.number, self.values).words}: {came_of_it}"
+        return f"{in_words(self.values)}: {came_of_it}"
+
+
+def in_words(values: Mapping[str, Value]) -> str:
+    """Returns what is different about a trial, for a person."""
+    return " ".join(f"{name} {value}" for name, value in values.items())
 
 
 def place(workspace: Path, number: int) -> Path:

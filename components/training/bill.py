@@ -106,6 +106,13 @@ def check(budget: float, manifest: Mapping[str, Any] | None) -> None:
         seconds_for(budget, known, manifest)
 
 
+def job_hour(known: Prices, manifest: Mapping[str, Any]) -> float:
+    """Returns what an hour of a training job costs, all its replicas running."""
+    return sum(
+        role.count * known.hour(requests(role.pod), role.selector) for role in roles(manifest)
+    )
+
+
 def seconds_for(budget: float, known: Prices | None, manifest: Mapping[str, Any]) -> int:
     """Returns how long a job can run, all its replicas at once, for some money.
 
@@ -119,7 +126,7 @@ def seconds_for(budget: float, known: Prices | None, manifest: Mapping[str, Any]
     """
     if known is None:
         raise InputError(f"budget {budget:g}: needs a price table, {table.WHERE}")
-    hour = known.job_hour(manifest)
+    hour = job_hour(known, manifest)
     if not hour:
         raise InputError(
             f"budget {budget:g}: by the price table this job costs nothing; leave the budget out"
