@@ -12,7 +12,7 @@ from trireme.components.cost.steps import counted
 from trireme.components.errors import Cancelled, PodLost, TrackingUnavailable, TriremeError
 from trireme.components.home import TRACKER
 from trireme.components.say import say
-from trireme.components.tracking import journal, opening
+from trireme.components.tracking import journal, runs
 from trireme.components.workspace import check
 
 TERMINATION_LOG = Path("/dev/termination-log")
@@ -99,9 +99,9 @@ def _recorded(name: str, workspace: Path) -> Iterator[None]:
     ``trireme run`` has MLflow loaded already and does it for all its steps; loading it in each
     of them would cost more than most steps' work.
     """
-    ours = "MLFLOW_RUN_ID" not in os.environ and opening.is_ours()
+    ours = "MLFLOW_RUN_ID" not in os.environ and runs.is_ours()
     if ours:
-        opening.open_step(name, workspace)
+        runs.open_step(name, workspace)
     is_told = TRACKER not in os.environ and "MLFLOW_RUN_ID" in os.environ
     if is_told:
         # For the last step, should this one be killed.
@@ -127,11 +127,11 @@ def _bring_to_mlflow(name: str, workspace: Path, ours: bool) -> None:
             # At once: a run that is cancelled on Kubeflow leaves a step about a second, and has no
             # last one that would end the whole. Where one does come, it has the last word. Its
             # plugin, whose runs they may be, ends that of the whole, and no step's.
-            opening.end(own.step_id, status)
-            opening.end(own.pipeline_id, status)
+            runs.end(own.step_id, status)
+            runs.end(own.pipeline_id, status)
         sync(workspace, name, own)
         if ours and status != "KILLED":
-            opening.end(own.step_id, status)
+            runs.end(own.step_id, status)
     except TrackingUnavailable as error:
         # The step's work is done, and its records stay in the workspace.
         say(f"warning: {error}")

@@ -10,7 +10,7 @@ from trireme.components import secrets
 from trireme.components.cost import prices, table
 from trireme.components.cost.prices import Prices
 from trireme.components.dataset.volumes import CACHE
-from trireme.components.deployment import looks
+from trireme.components.deployment import rollout_status
 from trireme.components.errors import InputError
 from trireme.components.kubernetes.access import Right
 from trireme.components.kubernetes.connection import Cluster
@@ -159,7 +159,7 @@ def of_pipeline(
     steps, trainings = images(pipeline.graph.pipeline_spec), pipeline.trainings(arguments)
     training_alone = of_job(render(trainings.job, operator(trainings.job)), known)
     Bill(arguments["budget"], known).open(training_alone.manifest)
-    deploying = looks.rights(arguments["deploy"]) if arguments.get("deploy") else []
+    deploying = rollout_status.rights(arguments["deploy"]) if arguments.get("deploy") else []
     return replace(
         training_alone,
         steps=[(step, _image(image, arguments)) for step, image in steps],

@@ -8,7 +8,7 @@ from kfp import dsl
 from trireme.components.images import OF_REPLICAS, of_framework
 from trireme.components.secrets import DEFAULTS
 from trireme.components.sweep import component as steps
-from trireme.components.sweep import sets
+from trireme.components.sweep import search_space
 from trireme.pipelines import training
 
 AT_ONCE = 4
@@ -152,8 +152,8 @@ def check(parameters: dict[str, Any], claims: Collection[str] | None = None) -> 
             training.trainings(parameters["framework"], parameters | trial.parameters)
 
 
-def _trials(parameters: dict[str, Any]) -> list[sets.Trial]:
-    return sets.trials(*(parameters[name] for name in ("grid", "trials", "entrypoint")))
+def _trials(parameters: dict[str, Any]) -> list[search_space.Trial]:
+    return search_space.trials(*(parameters[name] for name in ("grid", "trials", "entrypoint")))
 
 
 def trainings(parameters: dict[str, Any]) -> training.Trainings:

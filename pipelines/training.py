@@ -15,7 +15,7 @@ from trireme.components.dataset import description, mounted
 from trireme.components.dataset.component import dataset
 from trireme.components.dataset.sources import source_of
 from trireme.components.deployment.component import deploy
-from trireme.components.evaluation import asked
+from trireme.components.evaluation import options
 from trireme.components.evaluation.component import evaluate
 from trireme.components.export.component import export
 from trireme.components.finish.component import finish
@@ -338,7 +338,7 @@ def check(
     """
     check_training(framework, parameters, claims)
     secrets.check("webhook_secret", parameters["webhook_secret"])
-    asked.check(*(parameters[name] for name in ("min_accuracy", "gate", "evaluation")))
+    options.check(*(parameters[name] for name in ("min_accuracy", "gate", "evaluation")))
     if not parameters["code_url"]:
         program = parameters["evaluation"].get("entrypoint", "")
         builtin.check_program("evaluation.entrypoint", program)

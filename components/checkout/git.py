@@ -4,7 +4,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from trireme.components import secrets
-from trireme.components.checkout import builtin, credentials, lineage, repository, tree
+from trireme.components.checkout import builtin, credentials, local_changes, repository, tree
 from trireme.components.checkout import revision as revisions
 from trireme.components.checkout import url as urls
 from trireme.components.checkout.repository import Found, Origin
@@ -185,7 +185,7 @@ def _record(source: str, found: Found, missing: list[str], destination: Path) ->
         say(f"warning: {source} is checked out {note}")
     if urls.is_local(source):
         changes = destination.with_name(f"{destination.name}.diff")
-        dirty = lineage.write_changes(urls.path(source), found.commit, changes)
+        dirty = local_changes.write_changes(urls.path(source), found.commit, changes)
         if dirty is not None:
             tags["git.dirty"] = str(dirty).lower()
         if dirty:

@@ -10,14 +10,14 @@ from trireme.components import yaml_text
 from trireme.components.cost import table
 from trireme.components.errors import InputError
 from trireme.components.kubernetes.spot import is_spot
-from trireme.components.part import Part
+from trireme.components.strict_model import StrictModel
 
 GIB = 2**30
 
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class Prices(Part):
+class Prices(StrictModel):
     """Prices of an hour, in one currency."""
 
     currency: Annotated[str, Field(min_length=1, max_length=12)]

@@ -10,8 +10,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from trireme.components.dataset.copy_journal import CopyJournal
 from trireme.components.dataset.fingerprint import BLOCK, block_hash, blocks, file_hash
-from trireme.components.dataset.journal import Journal
 from trireme.components.dataset.listing import Entry
 from trireme.components.dataset.progress import Progress
 from trireme.components.dataset.sources import Fault, Source, SourceFailed
@@ -44,7 +44,7 @@ class Copy:
         uri: str,
         entries: list[Entry],
         directory: Path,
-        journal: Journal,
+        journal: CopyJournal,
         known: Known,
         progress: Progress,
     ) -> None:

@@ -11,7 +11,7 @@ from trireme.components.dataset import uri as uris
 from trireme.components.dataset.patterns import Pattern
 from trireme.components.dataset.uri import CLAIM, MOUNTED, STORES, Place
 from trireme.components.errors import InputError
-from trireme.components.part import Part
+from trireme.components.strict_model import StrictModel
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ENDPOINT = re.compile(r"(https?://)?[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?(:[0-9]{1,5})?/?")
@@ -49,7 +49,7 @@ def takes_secret(kind: str) -> bool:
     return kind in (*STORES, "http")
 
 
-class Dataset(Part):
+class Dataset(StrictModel):
     """A dataset: where it is, how it is reached, and which part of it is meant."""
 
     model_config = ConfigDict(hide_input_in_errors=True)

@@ -3,10 +3,10 @@
 from collections.abc import Collection
 
 from trireme.components.dataset import volumes
+from trireme.components.dataset.cache_entry import Staged
 from trireme.components.dataset.description import Dataset, refuse_mounted
 from trireme.components.dataset.fingerprint import of_content, of_times
 from trireme.components.dataset.listing import in_order
-from trireme.components.dataset.shelf import Staged
 from trireme.components.dataset.sources.local import files_of
 from trireme.components.errors import InputError
 from trireme.components.home import in_a_pod

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from trireme.components.dataset import mounted, volumes
 from trireme.components.dataset.cache import bring
+from trireme.components.dataset.cache_entry import Staged
 from trireme.components.dataset.description import Dataset, check
 from trireme.components.dataset.folders import remove, set_folders
-from trireme.components.dataset.shelf import Staged
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.home import home, in_a_pod
 from trireme.components.tracking import journal

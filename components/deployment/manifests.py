@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
-from trireme.components.deployment.registered import Registered
+from trireme.components.deployment.model_version import ModelVersion
 from trireme.components.errors import InputError
 from trireme.components.tracking.environment import SECRET
 from trireme.components.tracking.store import public
@@ -35,7 +35,7 @@ urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeo
 """
 
 
-def inference_service(model: Registered, storage_uri: str) -> dict[str, Any]:
+def inference_service(model: ModelVersion, storage_uri: str) -> dict[str, Any]:
     """Returns a KServe InferenceService, which speaks the Open Inference Protocol (v2).
 
     https://kserve.github.io/website/docs/model-serving/predictive-inference/frameworks/mlflow
@@ -71,7 +71,7 @@ def inference_service(model: Registered, storage_uri: str) -> dict[str, Any]:
 
 
 def deployment(
-    model: Registered, example: str, tracking_uri: str, image: str
+    model: ModelVersion, example: str, tracking_uri: str, image: str
 ) -> list[dict[str, Any]]:
     """Returns a Deployment of MLflow's scoring server, and a Service before it.
 
@@ -122,7 +122,7 @@ def deployment(
     ]
 
 
-def _metadata(model: Registered) -> dict[str, Any]:
+def _metadata(model: ModelVersion) -> dict[str, Any]:
     name = object_name(model.name)
     return {
         "name": name,
@@ -146,7 +146,7 @@ def object_name(model: str) -> str:
     return name
 
 
-def _pod(model: Registered, example: str, tracking_uri: str, image: str) -> dict[str, Any]:
+def _pod(model: ModelVersion, example: str, tracking_uri: str, image: str) -> dict[str, Any]:
     files = {"name": "model", "mountPath": str(FILES)}
     scratch = {"name": "tmp", "mountPath": "/tmp"}
     return {
@@ -167,7 +167,7 @@ def _pod(model: Registered, example: str, tracking_uri: str, image: str) -> dict
     }
 
 
-def _download(model: Registered, tracking_uri: str, image: str) -> dict[str, Any]:
+def _download(model: ModelVersion, tracking_uri: str, image: str) -> dict[str, Any]:
     """Returns the container that brings the files; only this one may talk to the registry."""
     return _container(
         "model",

@@ -7,13 +7,13 @@ from typing import NamedTuple
 import numpy as np
 
 from trireme.components.errors import StepFailed
-from trireme.components.evaluation import own as owning
-from trireme.components.evaluation.asked import Gate, Own
+from trireme.components.evaluation import custom
 from trireme.components.evaluation.figures import Evaluation
 from trireme.components.evaluation.gate import BETTER, Comparison, compare, judge, reached
 from trireme.components.evaluation.held_out import held_out
 from trireme.components.evaluation.kinds import class_names, measured
 from trireme.components.evaluation.onnx_file import load_onnx
+from trireme.components.evaluation.options import CustomEvaluation, Gate
 from trireme.components.tracking import journal
 from trireme.components.tracking.registry import CHAMPION, Champion
 from trireme.components.training.result.load import load_model
@@ -114,7 +114,7 @@ def evaluate(
 
 
 def evaluate_with(
-    own: Own,
+    own: CustomEvaluation,
     directory: Path,
     model: Path,
     data: Path,
@@ -126,7 +126,7 @@ def evaluate_with(
     """Has a program of the user's measure a model, and the model in use.
 
     Args:
-        own: The program, see ``trireme.components.evaluation.own``.
+        own: The program, see ``trireme.components.evaluation.custom``.
         directory: Where it leaves what it finds; what it finds of the champion is in ``champion``
             there.
         model: What was MODEL_DIR.
@@ -141,9 +141,9 @@ def evaluate_with(
     """
 
     def measure() -> _Evaluated:
-        owning.run(own, model, data, code, directory)
+        custom.run(own, model, data, code, directory)
         try:
-            found = owning.read(directory)
+            found = custom.read(directory)
         except NotLoadable as error:
             raise StepFailed(f"evaluation.entrypoint {own.entrypoint!r}: {error}") from None
 
@@ -152,8 +152,8 @@ def evaluate_with(
                 raise NotLoadable("the evaluation left no scores.npy")
             if champion.trained is None:
                 raise NotLoadable("what its training left is not in MLflow any more")
-            owning.run(own, champion.trained, data, code, directory / CHAMPION, tracked=False)
-            scores = owning.read(directory / CHAMPION).scores
+            custom.run(own, champion.trained, data, code, directory / CHAMPION, tracked=False)
+            scores = custom.read(directory / CHAMPION).scores
             if scores.shape != found.scores.shape:
                 raise NotLoadable(f"it has {len(scores)} scores, the model {len(found.scores)}")
             return scores

@@ -121,14 +121,14 @@ class Evaluation:
         return next(iter(self.figures.items()))
 
     @property
-    def told(self) -> dict[str, float]:
+    def recorded(self) -> dict[str, float]:
         """The figures that are recorded: of many classes, none by themselves."""
         return self.by_name if self.classes and self.classes.are_few else dict(self.figures)
 
     @property
     def others(self) -> dict[str, float]:
         """The figures that are recorded besides the first."""
-        return {name: value for name, value in self.told.items() if name != self.first[0]}
+        return {name: value for name, value in self.recorded.items() if name != self.first[0]}
 
     @property
     def by_name(self) -> dict[str, float]:

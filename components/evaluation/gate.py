@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trireme.components.evaluation.asked import Gate
 from trireme.components.evaluation.bootstrap import interval, resampled
 from trireme.components.evaluation.figures import Classes, Score, words
+from trireme.components.evaluation.options import Gate
 
 KNOWN = 12  # figures that are named when another is asked for
 

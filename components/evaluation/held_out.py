@@ -21,7 +21,7 @@ class HeldOut(NamedTuple):
     """Held-out samples.
 
     Attributes:
-        inputs: What a model is asked, samples along the first axis.
+        inputs: What a model is answers_to, samples along the first axis.
         labels: What is true of each: class numbers of shape (samples) for a classifier, floats of
             shape (samples) or (samples, targets) for a regression, the tokens to be foretold of
             shape (samples, length) for a language model, negative where none is asked for.
@@ -52,7 +52,7 @@ def held_out(data: Path, split: str = TEST) -> HeldOut:
     return HeldOut(inputs, labels)
 
 
-def asked(answer: Answer, inputs: np.ndarray) -> np.ndarray:
+def answers_to(answer: Answer, inputs: np.ndarray) -> np.ndarray:
     """Returns a model's outputs for a batch.
 
     Raises:
@@ -99,5 +99,5 @@ def predict(answer: Answer, inputs: np.ndarray) -> np.ndarray:
     Raises:
         NotLoadable: The model does not take these inputs.
     """
-    first = asked(answer, inputs[:2])
-    return np.concatenate([asked(answer, inputs[part]) for part in batches(inputs, first)])
+    first = answers_to(answer, inputs[:2])
+    return np.concatenate([answers_to(answer, inputs[part]) for part in batches(inputs, first)])

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from trireme.components.evaluation.classification import Classification
-from trireme.components.evaluation.held_out import HeldOut, asked, batches
+from trireme.components.evaluation.held_out import HeldOut, answers_to, batches
 from trireme.components.evaluation.language import Language
 from trireme.components.evaluation.regression import Regression
 from trireme.components.trainers.pytorch import splits
@@ -27,10 +27,10 @@ def measured(answer: Answer, samples: HeldOut, names: list[str]) -> Measure:
         NotLoadable: The model does not take these inputs, or answers in a form of no known kind.
     """
     inputs, labels = samples
-    few = asked(answer, inputs[:2])
+    few = answers_to(answer, inputs[:2])
     measure, labels = _kind(few, labels, names)
     for part in batches(inputs, few):
-        measure.add(asked(answer, inputs[part]), labels[part])
+        measure.add(answers_to(answer, inputs[part]), labels[part])
     return measure
 
 

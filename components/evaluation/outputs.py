@@ -4,10 +4,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from trireme.components.evaluation import own as owning
+from trireme.components.evaluation import custom
 from trireme.components.evaluation import report as page
-from trireme.components.evaluation.asked import Gate, check, parsed
 from trireme.components.evaluation.evaluate import Verdict, evaluate, evaluate_with
+from trireme.components.evaluation.options import Gate, check, custom_evaluation
 from trireme.components.tracking import journal, registry
 
 
@@ -48,19 +48,19 @@ def evaluate_and_report(
         What the gate says.
     """
     check(min_accuracy, gate, evaluation)
-    own, place = parsed(evaluation), Path(workspace)
+    own, place = custom_evaluation(evaluation), Path(workspace)
     champion = registry.champion_for(model_name, place, trained=bool(own))
     asked = Path(model), Path(data), Path(code)
     against = Gate.read("gate", gate), champion
     if own:
-        found = place / owning.FOUND
+        found = place / custom.FOUND
         shutil.rmtree(found, ignore_errors=True)  # of an earlier attempt
         judged = evaluate_with(own, found, *asked, min_accuracy, *against)
         journal.log_artifact(found, "evaluation")
     else:
         judged = evaluate(*asked, entrypoint, model_factory, min_accuracy, *against)
     if judged.evaluation:
-        for name, value in judged.evaluation.told.items():
+        for name, value in judged.evaluation.recorded.items():
             metrics.log_metric(name, value)
         classes = judged.evaluation.classes
         if classes and classes.are_few:

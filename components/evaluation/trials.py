@@ -13,7 +13,7 @@ RESULT = "trial.json"
 
 
 @dataclass(frozen=True)
-class Tried:
+class TrialResult:
     """What came of a trial.
 
     Attributes:
@@ -55,7 +55,7 @@ def place(workspace: Path, number: int) -> Path:
     return workspace / "trials" / f"{number:03}"
 
 
-def keep(tried: Tried, workspace: Path) -> None:
+def keep(tried: TrialResult, workspace: Path) -> None:
     """Keeps what came of a trial.
 
     Args:
@@ -68,12 +68,12 @@ def keep(tried: Tried, workspace: Path) -> None:
     partial.rename(file)
 
 
-def results(workspace: Path) -> list[Tried]:
+def results(workspace: Path) -> list[TrialResult]:
     """Returns what came of the trials so far: the best first, at the end those that failed.
 
     Args:
         workspace: The run workspace.
     """
     files = (workspace / "trials").glob(f"*/{RESULT}")
-    found = [Tried(**json.loads(file.read_text())) for file in files]
+    found = [TrialResult(**json.loads(file.read_text())) for file in files]
     return sorted(found, key=lambda tried: (bool(tried.failed), -tried.score, tried.number))

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from trireme.components.errors import StepFailed
 from trireme.components.evaluation import report as page
+from trireme.components.evaluation.custom import FOUND, inputs_of
 from trireme.components.evaluation.held_out import TEST
-from trireme.components.evaluation.own import FOUND, inputs_of
 from trireme.components.export.export import Exported, export
 from trireme.components.tracking.registry import CHALLENGER, CHAMPION
 from trireme.components.trainers.pytorch import splits

@@ -21,7 +21,7 @@ MOUNT = MOUNTS / "mlflow"
 _RUN_NAME = "pipelines.kubeflow.org/run_name"
 
 
-class Told(NamedTuple):
+class RunDescription(NamedTuple):
     """What a Workflow says of its run.
 
     Attributes:
@@ -50,7 +50,7 @@ def join() -> bool:
     return True
 
 
-def told(pipeline: str) -> Told:
+def describe_run(pipeline: str) -> RunDescription:
     """Returns what this pod's Workflow says of the run; little, where it may not be read.
 
     Args:
@@ -66,11 +66,11 @@ def told(pipeline: str) -> Told:
         workflow = cluster.get(WORKFLOWS, owner["name"], cluster.namespace)
     except TriremeError as error:
         say(f"warning: MLflow is not told the run's parameters: {first_line(error)}")
-        return Told(pipeline, "", {})
+        return RunDescription(pipeline, "", {})
     return read(workflow, pipeline)
 
 
-def read(workflow: dict[str, Any], pipeline: str = "") -> Told:
+def read(workflow: dict[str, Any], pipeline: str = "") -> RunDescription:
     """Returns what a Workflow says of its run.
 
     Args:
@@ -88,4 +88,4 @@ def read(workflow: dict[str, Any], pipeline: str = "") -> Told:
                 if given["name"] == "runtime-config":
                     parameters = json.loads(given["value"]).get("parameterValues", {})
     name = (metadata.get("annotations") or {}).get(_RUN_NAME) or metadata["name"]
-    return Told(pipeline, name, parameters)
+    return RunDescription(pipeline, name, parameters)

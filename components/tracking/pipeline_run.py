@@ -16,7 +16,7 @@ from typing import Any
 
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.home import TRACKER
-from trireme.components.tracking import opening
+from trireme.components.tracking import runs
 from trireme.components.tracking.environment import announce
 from trireme.components.tracking.store import (
     default_uri,
@@ -179,9 +179,9 @@ class PipelineRun:
                 if self.run_id:
                     self.experiment_id = client.get_run(self.run_id).info.experiment_id
                     client.update_run(self.run_id, status="RUNNING")
-                    opening.describe(self.run_id, pipeline, params)
+                    runs.describe(self.run_id, pipeline, params)
                 else:
-                    opened = opening.open_pipeline(pipeline, experiment, name, params)
+                    opened = runs.open_pipeline(pipeline, experiment, name, params)
                     self.experiment_id, self.run_id = opened
         except MlflowException as error:
             reason = str(error).replace(self.uri, public(self.uri))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from trireme.components.errors import TriremeError
-from trireme.components.tracking import left_open
+from trireme.components.tracking import abandoned_runs
 from trireme.pipelines.tables import age, table
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def list_runs(cluster: "Cluster") -> None:
     found = workflows.latest(cluster)
     rows = [[run.name, run.state, age(run.created), f"{run.seconds:.0f}"] for run in found]
     table(["NAME", "STATE", "AGE", "SECONDS"], rows)
-    left_open.end({run.name: run.state for run in found})
+    abandoned_runs.end({run.name: run.state for run in found})
     if not found:
         access.check_namespace(cluster)
         typer.echo(f"no runs in namespace {cluster.namespace}", err=True)
@@ -148,7 +148,7 @@ def status(cluster: "Cluster", name: str, console: "Console") -> None:
         for step in there.steps
     ]
     table(["STEP", "STATE", "SECONDS", "RESULT"], rows)
-    left_open.end({there.name: there.state})
+    abandoned_runs.end({there.name: there.state})
 
 
 def logs(cluster: "Cluster", name: str, step: str, lines: "Lines", *, follow: bool) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trireme.components.errors import InputError
-from trireme.components.tracking import left_open
+from trireme.components.tracking import abandoned_runs
 from trireme.pipelines.cli import argo as argo_cli
 from trireme.pipelines.cli.target import (
     CaFile,
@@ -52,7 +52,7 @@ def list_runs(
                 for run in found
             ],
         )
-        left_open.end({run.name: run.state for run in found})
+        abandoned_runs.end({run.name: run.state for run in found})
     else:
         from trireme.pipelines.targets.local import runs as local_runs
 
@@ -99,7 +99,7 @@ def status(
             for step in reading.steps_of(there, ways)
         ]
         facts = {"Id": there.id, "Page": there.page}
-        left_open.end({there.name: there.state})
+        abandoned_runs.end({there.name: there.state})
     else:
         from trireme.pipelines.targets.local import runs as local_runs
 

@@ -10,7 +10,7 @@ import pytest
 
 from trireme.components.errors import InputError, StepFailed, TriremeError
 from trireme.components.finish import outcome, webhook
-from trireme.components.finish.finishing import finish
+from trireme.components.finish.finish import finish
 from trireme.components.finish.outcome import Outcome
 from trireme.components.step import step
 from trireme.components.tracking import journal, sync

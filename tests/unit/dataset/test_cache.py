@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trireme.components.dataset import copying, lock, shelf
+from trireme.components.dataset import cache_entry, copying, lock
 from trireme.components.dataset.cache import bring
+from trireme.components.dataset.copy_journal import CopyJournal
 from trireme.components.dataset.description import Dataset
 from trireme.components.dataset.fingerprint import BLOCK, dataset_hash, file_hash, fingerprint
-from trireme.components.dataset.journal import Journal
 from trireme.components.dataset.listing import (
     Entry,
     in_order,
@@ -196,14 +196,14 @@ def test_a_listing_is_packed_and_unpacked(entries):
 
 def test_a_journal_keeps_what_is_still_meant(tmp_path):
     a, b, c = (Entry(name, 1, "1") for name in "abc")
-    with Journal(tmp_path, [a, b]) as journal:
+    with CopyJournal(tmp_path, [a, b]) as journal:
         journal.add(0, 0, b"a" * 32)
         journal.add(1, 2, b"b" * 32)
     (tmp_path / "blocks").open("ab").write(b"cut off")
-    assert Journal(tmp_path, [a, b]).finished == {(0, 0): b"a" * 32, (1, 2): b"b" * 32}
-    assert Journal(tmp_path, [c, b]).finished == {(1, 2): b"b" * 32}
+    assert CopyJournal(tmp_path, [a, b]).finished == {(0, 0): b"a" * 32, (1, 2): b"b" * 32}
+    assert CopyJournal(tmp_path, [c, b]).finished == {(1, 2): b"b" * 32}
     changed = [a._replace(version="2"), b._replace(size=2)]
-    assert Journal(tmp_path, changed).finished == {}
+    assert CopyJournal(tmp_path, changed).finished == {}
 
 
 def hold(file, ready):
@@ -260,7 +260,7 @@ def test_a_heartbeat_of_this_machine_without_a_lock_is_a_dead_ones(tmp_path):
 NODE = """
 import fcntl, os, sys, time
 from pathlib import Path
-from trireme.components.dataset import copying, lock, shelf
+from trireme.components.dataset import copying, lock, cache_entry
 
 fcntl.flock = lambda *_: None  # as on a mount with nolock: each node has its own
 lock._here = lambda: sys.argv[2]
@@ -303,13 +303,13 @@ def killed_in(step, source, cache):
     """Stages in a process that is killed at the first call of a step of finishing."""
 
     def run():
-        original = getattr(shelf, step)
+        original = getattr(cache_entry, step)
 
         def last(*arguments, **options):
             original(*arguments, **options)
             os.kill(os.getpid(), signal.SIGKILL)
 
-        setattr(shelf, step, last)
+        setattr(cache_entry, step, last)
         bring(here(source), cache)
 
     process = multiprocessing.get_context("fork").Process(target=run)
@@ -337,7 +337,7 @@ def test_on_a_full_disk_room_is_made_before_anybody_else_goes_on(source, cache, 
         held.append(list(cache.glob("locks/*.holder")) != [])
 
     monkeypatch.setattr(copying, "_write", full)
-    monkeypatch.setattr(shelf, "remove", removed)
+    monkeypatch.setattr(cache_entry, "remove", removed)
     with pytest.raises(TriremeError, match="there is no space left; what was copied has been"):
         bring(here(source), cache)
     assert held == [True]

@@ -32,7 +32,7 @@ KIND = {"mlflow.experimentKind": "custom_model_development"}
 """The tag with which MLflow 3's UI shows an experiment's training, and not what is for prompts."""
 
 
-class Opened(NamedTuple):
+class PipelineRunId(NamedTuple):
     """The MLflow run of a pipeline.
 
     Attributes:
@@ -44,7 +44,9 @@ class Opened(NamedTuple):
     run_id: str
 
 
-def open_pipeline(pipeline: str, experiment: str, name: str, params: dict[str, Any]) -> Opened:
+def open_pipeline(
+    pipeline: str, experiment: str, name: str, params: dict[str, Any]
+) -> PipelineRunId:
     """Opens the run of a pipeline.
 
     Args:
@@ -64,7 +66,7 @@ def open_pipeline(pipeline: str, experiment: str, name: str, params: dict[str, A
     experiment_id = patiently(lambda: _experiment(client, experiment, pipeline))
     run_id = patiently(lambda: client.create_run(experiment_id, run_name=name)).info.run_id
     describe(run_id, pipeline, params)
-    return Opened(experiment_id, run_id)
+    return PipelineRunId(experiment_id, run_id)
 
 
 def describe(run_id: str, pipeline: str, params: dict[str, Any]) -> None:
@@ -116,7 +118,7 @@ def open_step(step: str, workspace: Path) -> None:
     os.environ |= {"MLFLOW_EXPERIMENT_ID": whole.experiment_id, "MLFLOW_RUN_ID": run_id}
 
 
-def step_run(step: str, workspace: Path, whole: Opened, began: float | None = None) -> str:
+def step_run(step: str, workspace: Path, whole: PipelineRunId, began: float | None = None) -> str:
     """Returns the id of a step's run, which is opened if it is not there.
 
     Args:
@@ -193,7 +195,7 @@ def forget_error(run_id: str) -> None:
         patiently(lambda: client.delete_tag(run_id, "error"))
 
 
-def pipeline_run(workspace: Path) -> Opened:
+def pipeline_run(workspace: Path) -> PipelineRunId:
     """Returns the run of the pipeline, which the first step opens.
 
     Args:
@@ -204,10 +206,10 @@ def pipeline_run(workspace: Path) -> Opened:
     """
     file = workspace / "mlflow-run.json"
     if file.exists():
-        return Opened(**json.loads(file.read_text()))
+        return PipelineRunId(**json.loads(file.read_text()))
     pipeline, name, params = os.environ[PIPELINE], os.environ.get(RUN, ""), _parameters()
     if not pipeline:
-        pipeline, name, params = on_kubeflow.told(OF_NO_NAME)
+        pipeline, name, params = on_kubeflow.describe_run(OF_NO_NAME)
     experiment = str(params.get("experiment") or "")
     opened = open_pipeline(pipeline, experiment, name or workspace.name, params)
     try:
@@ -215,7 +217,7 @@ def pipeline_run(workspace: Path) -> Opened:
             new.write(json.dumps(opened._asdict()))
     except FileExistsError:  # another step has been faster
         end(opened.run_id, "KILLED")
-        return Opened(**json.loads(file.read_text()))
+        return PipelineRunId(**json.loads(file.read_text()))
     return opened
 
 

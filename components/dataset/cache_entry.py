@@ -56,7 +56,7 @@ class Record(NamedTuple):
     hashes: bytes
 
 
-class Shelf:
+class CacheEntry:
     """Where a dataset's parts are in a cache.
 
     Args:

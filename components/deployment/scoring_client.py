@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from trireme.components.deployment.manifests import PORT, SMOKE_TEST
+from trireme.components.deployment.pod_problems import Pod
 from trireme.components.deployment.serving import ServingFailed
-from trireme.components.deployment.trouble import Pod
 from trireme.components.errors import TriremeError
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.resources import PODS
@@ -25,7 +25,7 @@ _DATATYPES = {
 }
 
 
-class ScoringPod:
+class ScoringClient:
     """A pod with MLflow's scoring server; not the Service, which the old pods answer as well.
 
     Args:
@@ -66,7 +66,7 @@ class ScoringPod:
         return answer
 
 
-class OpenInferencePod(ScoringPod):
+class OpenInferenceClient(ScoringClient):
     """A pod of KServe's, which speaks the Open Inference Protocol (v2).
 
     Args:

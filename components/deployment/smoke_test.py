@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from trireme.components.deployment.registered import Brought
+from trireme.components.deployment.model_version import DownloadedModel
 from trireme.components.deployment.samples import at_hand, body
 from trireme.components.deployment.serving import ServingFailed
 from trireme.components.errors import InputError
@@ -57,25 +57,25 @@ class Agreement(NamedTuple):
         )
 
 
-def expected(brought: Brought) -> list[Expected]:
+def expected(downloaded: DownloadedModel) -> list[Expected]:
     """Returns the samples that are at hand for a model, with the answers of its ONNX file.
 
     The first is a request of its own, the others go together: both have to be right.
 
     Args:
-        brought: The model.
+        downloaded: The model.
 
     Raises:
         InputError: It is no ONNX model that answers one array with numbers.
         TriremeError: ONNX Runtime does not take the file or the samples.
     """
-    model, files, described = brought
+    model, files, described = downloaded
     if "onnx" not in described.flavors:
         raise InputError(
             f"{model} has the flavors {', '.join(described.flavors)}, and a server's answers are "
             "compared with those of a file of the flavor onnx"
         )
-    batches = list(_batches(at_hand(brought)))
+    batches = list(_batches(at_hand(downloaded)))
     if not batches:
         raise InputError(f"{model} was logged without an input_example that is one array")
     answer = load_onnx(files / described.flavors["onnx"]["data"])

@@ -9,7 +9,7 @@ from trireme.components import secrets
 from trireme.components.errors import StepFailed, TriremeError, first_line
 from trireme.components.finish import outcome, webhook
 from trireme.components.home import TRACKER, in_a_pod
-from trireme.components.tracking import journal, opening, sync
+from trireme.components.tracking import journal, runs, sync
 from trireme.components.tracking.sync import Run
 
 OWN = "finish"  # the step that does this
@@ -45,8 +45,8 @@ def finish(
     if in_a_pod():
         _attempt(lambda: _stop_jobs(run))
     status = STATES.get(state) or _as_steps_tell(workspace)
-    if status == "FAILED" and in_a_pod() and opening.RUN in os.environ:
-        status = _as_argo_tells(os.environ[opening.RUN])
+    if status == "FAILED" and in_a_pod() and runs.RUN in os.environ:
+        status = _as_argo_tells(os.environ[runs.RUN])
     if TRACKER not in os.environ and "MLFLOW_RUN_ID" in os.environ:
         _attempt(lambda: _close_record(workspace, status))
     if name := secrets.given(webhook_secret, "webhook"):
@@ -102,9 +102,9 @@ def _close_record(workspace: Path, status: str) -> None:
         if step != OWN:
             _complete(step, workspace, own.pipeline_id)
     if status == "FINISHED":
-        opening.forget_error(own.pipeline_id)  # of a first attempt
+        runs.forget_error(own.pipeline_id)  # of a first attempt
     if own.pipeline_id != own.step_id:
-        opening.end(own.pipeline_id, status)
+        runs.end(own.pipeline_id, status)
 
 
 def _complete(step: str, workspace: Path, pipeline_id: str) -> None:
@@ -113,9 +113,9 @@ def _complete(step: str, workspace: Path, pipeline_id: str) -> None:
     began, ended = journal.span_of(workspace, step)
     if named.exists():
         run_id = named.read_text()
-    elif opening.is_ours():
-        whole = opening.Opened(os.environ["MLFLOW_EXPERIMENT_ID"], pipeline_id)
-        run_id = opening.step_run(step, workspace, whole, began)
+    elif runs.is_ours():
+        whole = runs.PipelineRunId(os.environ["MLFLOW_EXPERIMENT_ID"], pipeline_id)
+        run_id = runs.step_run(step, workspace, whole, began)
     else:
         return
     try:
@@ -126,6 +126,6 @@ def _complete(step: str, workspace: Path, pipeline_id: str) -> None:
             f"{error.name} to do it later; have the run tried again"
         ) from None
     if (status := journal.status_of(workspace, step)) == "FINISHED":
-        opening.forget_error(run_id)
-    if opening.is_ours():
-        opening.end_if_open(run_id, status, ended)
+        runs.forget_error(run_id)
+    if runs.is_ours():
+        runs.end_if_open(run_id, status, ended)

@@ -16,7 +16,7 @@ from trireme.components.dataset.listing import Entry, packed, unpacked
 _RECORD = struct.Struct("<QQ32s")
 
 
-class Journal:
+class CopyJournal:
     """The finished blocks of a copy; entered for as long as it is written.
 
     Args:

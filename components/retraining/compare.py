@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trireme.components.retraining import before
+from trireme.components.retraining import history
 from trireme.components.tracking import journal
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.inputs import TAG, inputs_of, short
@@ -57,9 +57,9 @@ def compare(
     Raises:
         TriremeError: MLflow cannot be asked.
     """
-    found = before.found(model_name, workspace, trained=warm_start)
+    found = history.found(model_name, workspace, trained=warm_start)
     now = {"git.commit": commit, "dataset.fingerprint": fingerprint, TAG: inputs_of(job)}
-    tried = {before.TAG: model_name, before.JUDGED: short(json.dumps(judged, sort_keys=True))}
+    tried = {history.TAG: model_name, history.JUDGED: short(json.dumps(judged, sort_keys=True))}
     changed, reason = _verdict(now, tried, found, force)
     journal.log_tags(tried)
     if not changed:
@@ -73,7 +73,7 @@ def compare(
 
 
 def _verdict(
-    now: dict[str, str], tried: dict[str, str], found: before.Before, force: bool
+    now: dict[str, str], tried: dict[str, str], found: history.History, force: bool
 ) -> tuple[bool, str]:
     if force:
         return True, "to be trained again, whatever has changed"

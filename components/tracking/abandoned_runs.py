@@ -12,7 +12,7 @@ from typing import Any
 
 from trireme.components.errors import TrackingUnavailable
 from trireme.components.say import say
-from trireme.components.tracking import opening, sync
+from trireme.components.tracking import runs, sync
 from trireme.components.tracking.store import reason_of
 
 OF_A_PIPELINE = {"pipeline", "kfp.pipeline_run_id"}
@@ -46,11 +46,11 @@ def end(states: Mapping[str, str]) -> None:
             name = whole.info.run_name
             if name in ended and OF_A_PIPELINE & whole.data.tags.keys():
                 if run.info.run_id != whole.info.run_id:
-                    opening.end(run.info.run_id, "KILLED")
+                    runs.end(run.info.run_id, "KILLED")
                 closed[name] = whole
         for name, whole in closed.items():
             if whole.info.status != ended[name]:  # Kubeflow's plugin calls a cancelled run FAILED
-                opening.end(whole.info.run_id, ended[name])
+                runs.end(whole.info.run_id, ended[name])
             say(f"{name} was still open in MLflow, and is {ended[name]} there now")
     except (TrackingUnavailable, MlflowException) as error:
         say(f"warning: MLflow is not told which runs have ended: {reason_of(error)}")

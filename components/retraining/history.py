@@ -43,7 +43,7 @@ class Attempt(NamedTuple):
         return self.tags.get("champion") or self.tags["gate"]
 
 
-class Before(NamedTuple):
+class History(NamedTuple):
     """What has been trained before.
 
     Attributes:
@@ -62,7 +62,7 @@ def place(workspace: Path) -> Path:
     return workspace / "before"
 
 
-def found(name: str, workspace: Path, trained: bool) -> Before:
+def found(name: str, workspace: Path, trained: bool) -> History:
     """Returns what has been trained before, for a step.
 
     Args:
@@ -110,11 +110,11 @@ def bring(name: str, directory: Path, trained: bool, experiment_id: str) -> None
         )
 
 
-def _read(directory: Path) -> Before:
+def _read(directory: Path) -> History:
     if not directory.exists():
-        return Before(None, [], None)  # where nothing is tracked
+        return History(None, [], None)  # where nothing is tracked
     about, champion = directory / "champion.json", None
     if about.exists():
         champion = Champion(**json.loads(about.read_text()), onnx=None)
     attempts = [Attempt(*one) for one in json.loads((directory / "attempts.json").read_text())]
-    return Before(champion, attempts, next((directory / "trained").glob("*/"), None))
+    return History(champion, attempts, next((directory / "trained").glob("*/"), None))

@@ -24,8 +24,8 @@ from pathlib import Path
 import numpy as np
 
 from trireme.components.errors import InputError, StepFailed, exit_in_words
-from trireme.components.evaluation.asked import Own
 from trireme.components.evaluation.figures import Evaluation, Score, words
+from trireme.components.evaluation.options import CustomEvaluation
 from trireme.components.tracking import environment
 from trireme.components.training.blame import TAIL
 from trireme.components.training.result.trained import NotLoadable
@@ -39,7 +39,12 @@ FOUND = "evaluation"
 
 
 def run(
-    own: Own, model: Path, data: Path, code: Path, directory: Path, tracked: bool = True
+    own: CustomEvaluation,
+    model: Path,
+    data: Path,
+    code: Path,
+    directory: Path,
+    tracked: bool = True,
 ) -> None:
     """Runs the program on a model.
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from trireme.components.deployment.manifests import MODEL
-from trireme.components.deployment.registered import Registered
+from trireme.components.deployment.model_version import ModelVersion
 from trireme.components.deployment.rollout import POLL
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.kubernetes import access
@@ -114,7 +114,7 @@ def apply(cluster: Cluster, manifest: Manifest, **query: str) -> Manifest:
         ) from None
 
 
-def refuse_others(manifest: Manifest, there: Manifest | None, model: Registered) -> None:
+def refuse_others(manifest: Manifest, there: Manifest | None, model: ModelVersion) -> None:
     """Refuses to change an object that is there for something else.
 
     Args:
