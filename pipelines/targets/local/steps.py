@@ -93,7 +93,8 @@ class Steps:
         log = result.workspace / "steps" / name / "output.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         started, state = time.monotonic(), "KILLED"
-        exit_status, tail = 0, []
+        exit_status = 0
+        tail: list[str] = []
         resources: dict[str, float] = {}
         records: list[dict[str, Any]] = []
         try:
