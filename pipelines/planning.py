@@ -16,7 +16,6 @@ from trireme.components.kubernetes.access import Right
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import NotFound
 from trireme.components.kubernetes.resources import CONFIG_MAPS, PODS
-from trireme.components.tracking.environment import SECRET
 from trireme.components.training.bill import Bill, job_hour
 from trireme.components.training.cluster import checks, preflight
 from trireme.components.training.cluster.checks import Finding, check_all
@@ -26,14 +25,8 @@ from trireme.components.training.manifests import render, without_a_cluster
 from trireme.components.training.manifests.references import Needed, references
 from trireme.components.training.manifests.roles import requests, roles
 from trireme.pipelines import training
-from trireme.pipelines.catalog import Pipeline
+from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.targets.steps import images
-
-RECORDED = (
-    f"by Kubeflow's MLflow plugin where it is on; else with MLFLOW_TRACKING_URI of the Secret "
-    f"{SECRET}; without both nothing is recorded"
-)
-"""How a run on Kubeflow Pipelines comes into MLflow."""
 
 LAUNCHER = "the Roles and RoleBindings of an overlay in manifests/overlays allow what is needed"
 DEPLOYER = (
@@ -67,7 +60,8 @@ class Plan:
     Attributes:
         steps: A pipeline's steps, in the order they run in, with their images; their pods request
             nothing. None of a job alone.
-        manifest: The training job, with the time limit that its budget makes.
+        manifest: The training job, with the time limit that its budget makes; empty where a
+            pipeline does not say beforehand what it trains.
         trainings: How many such jobs there are, in a sweep.
         at_once: How many of them run at the same time.
         workspace: Size of the volume of a pipeline's run; empty for a job alone.
@@ -75,6 +69,9 @@ class Plan:
         rights: What has to be allowed to whoever runs the job.
         prices: The price table, if there is one.
         deploying: What has to be allowed besides, to deploy the model.
+        account: The service account of a run's steps; empty for a job alone, which this user
+            makes.
+        facts: What else is to be said of a run at the place where it is.
     """
 
     steps: list[tuple[str, str]]
@@ -86,6 +83,8 @@ class Plan:
     rights: list[Right]
     prices: Prices | None
     deploying: list[Right] = field(default_factory=list)
+    account: str = ""
+    facts: dict[str, str] = field(default_factory=dict)
 
     @property
     def pods(self) -> list[Pods]:
@@ -98,7 +97,7 @@ class Plan:
                 asked := requests(role.pod),
                 self.prices.hour(asked, role.selector) * role.count if self.prices else 0.0,
             )
-            for role in roles(self.manifest)
+            for role in (roles(self.manifest) if self.manifest else ())
         ]
 
     @property
@@ -108,30 +107,28 @@ class Plan:
         for pods in self.pods:
             for name, amount in pods.requests.items():
                 asked[name] = asked.get(name, Decimal(0)) + pods.count * amount
-        hour = job_hour(self.prices, self.manifest) if self.prices else 0.0
+        hour = job_hour(self.prices, self.manifest) if self.prices and self.manifest else 0.0
         return Pods("together", sum(pods.count for pods in self.pods), "", asked, hour)
 
     @property
     def time_limit(self) -> int | None:
         """Seconds that training may take; ``None`` where there is no limit."""
-        spec = self.manifest["spec"]
+        spec = self.manifest.get("spec", {})
         limit: int | None = spec.get("runPolicy", spec).get("activeDeadlineSeconds")
         return limit
 
-    def check(self, cluster: Cluster, account: str = "") -> Iterator[Finding]:
-        """Checks on a cluster that all of it would work there; nothing is created.
-
-        Args:
-            cluster: The cluster.
-            account: The service account of a run's steps; empty for a job alone, which this user
-                makes.
-        """
-        if not account:
+    def check(self, cluster: Cluster) -> Iterator[Finding]:
+        """Checks on a cluster that all of it would work there; nothing is created."""
+        if not self.account:
             allowed = [checks.yours(cluster, self.rights)]
         else:
-            allowed = [checks.account(cluster, account, self.rights, LAUNCHER)]
+            allowed = [checks.account(cluster, self.account, self.rights, LAUNCHER)]
             if self.deploying:
-                allowed += [checks.account(cluster, account, self.deploying, DEPLOYER)]
+                allowed += [checks.account(cluster, self.account, self.deploying, DEPLOYER)]
+        if not self.manifest:
+            yield from allowed
+            yield from (checks.is_there(cluster, needed) for needed in self.needed)
+            return
         yield from check_all(
             cluster, self.manifest, allowed, self.needed, self.at_once, self.workspace
         )
@@ -140,7 +137,6 @@ class Plan:
 def of_pipeline(
     pipeline: Pipeline,
     arguments: dict[str, Any],
-    claims: Mapping[str, Path],
     known: Prices | None,
     operator: Callable[[TrainingJob], str] = lambda job: "training-operator",
 ) -> Plan:
@@ -149,41 +145,36 @@ def of_pipeline(
     Args:
         pipeline: The pipeline.
         arguments: A value for every parameter.
-        claims: The claims that all pods have mounted, and where.
         known: The price table, if there is one.
         operator: Tells what the job's manifest is made for; on this machine it is always the same.
 
     Raises:
         InputError: The budget is no limit for the training job.
     """
-    steps, trainings = images(pipeline.graph.pipeline_spec), pipeline.trainings(arguments)
-    training_alone = of_job(render(trainings.job, operator(trainings.job)), known)
-    Bill(arguments["budget"], known).open(training_alone.manifest)
-    deploying = rollout_status.rights(arguments["deploy"]) if arguments.get("deploy") else []
+    count, at_once = 0, 0
+    job = Plan([], {}, count, at_once, "", [], [], known)
+    if pipeline.trainings:
+        trainings = pipeline.trainings(arguments)
+        count, at_once = trainings.count, trainings.at_once
+        job = of_job(render(trainings.job, operator(trainings.job)), known)
+        Bill(arguments["budget"], known).open(job.manifest)
     return replace(
-        training_alone,
-        steps=[(step, _image(image, arguments)) for step, image in steps],
-        trainings=trainings.count,
-        at_once=trainings.at_once,
-        workspace=training.CONFIG.workspace.size,
+        job,
+        steps=[(step, _image(image, arguments)) for step, image in images(pipeline.spec)],
+        trainings=count,
+        at_once=at_once,
+        workspace=_workspace(pipeline),
         needed=[
             *_secrets(arguments),
             Needed("ConfigMap", table.CONFIG_MAP, optional=True),
-            *(_claim(name, place) for name, place in claims.items()),
-            *training_alone.needed,
+            *(_claim(name, place) for name, place in pipeline.claims.items()),
+            *job.needed,
         ],
-        rights=[*training_alone.rights, (PODS, "", "get")],
-        deploying=deploying,
+        rights=[*job.rights, (PODS, "", "get")],
+        deploying=rollout_status.rights(arguments["deploy"])
+        if _deploys(pipeline, arguments)
+        else [],
     )
-
-
-def on_kubeflow(plan: Plan) -> Plan:
-    """Returns a plan with what Kubeflow Pipelines needs besides.
-
-    Args:
-        plan: The plan of a pipeline.
-    """
-    return replace(plan, needed=[Needed("Secret", SECRET, optional=True), *plan.needed])
 
 
 def of_job(manifest: dict[str, Any], known: Prices | None) -> Plan:
@@ -220,12 +211,25 @@ def prices_of(cluster: Cluster) -> Prices | None:
 
 def _image(image: str, arguments: dict[str, Any]) -> str:
     """Returns the image of a step, also where that depends on the framework."""
-    return training.IMAGES[arguments["framework"]] if image.startswith("{{") else image
+    if not image.startswith("{{"):
+        return image
+    return training.IMAGES.get(arguments.get("framework", ""), "said by a step before")
+
+
+def _workspace(pipeline: Pipeline) -> str:
+    """Returns the size of the volume of a run; empty where it has none."""
+    platform = pipeline.graph.platform_spec.platforms["kubernetes"]
+    return str(platform.pipelineConfig.workspace.size)
+
+
+def _deploys(pipeline: Pipeline, arguments: dict[str, Any]) -> bool:
+    """Tells whether a pipeline of Trireme's own is to deploy what it has trained."""
+    return pipeline.trainings is not None and bool(arguments.get("deploy"))
 
 
 def _secrets(arguments: dict[str, Any]) -> Iterator[Needed]:
     for purpose, default in secrets.DEFAULTS.items():
-        name = arguments[f"{purpose}_secret"]
+        name = arguments.get(f"{purpose}_secret")
         if name:
             yield Needed("Secret", name, optional=name == default)
 

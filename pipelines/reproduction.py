@@ -15,7 +15,7 @@ from trireme.components.errors import InputError, StepFailed
 from trireme.components.tracking.lineage import Lineage
 from trireme.components.tracking.sync import PARAMETER_LIMIT
 from trireme.pipelines import training
-from trireme.pipelines.catalog import Parameter, Pipeline
+from trireme.pipelines.pipeline import Parameter, Pipeline
 
 
 @dsl.pipeline(name="reproduction", pipeline_config=training.CONFIG)

@@ -204,16 +204,18 @@ def log_error(error: TriremeError, is_fatal: bool = True) -> None:
         error: That.
         is_fatal: Whether the run fails with it.
     """
-    _append(
-        {
-            "error": {
-                "message": str(error),
-                "detail": error.detail,
-                "exit_status": error.exit_status,
-                "is_fatal": is_fatal,
-            }
+    _append(_error(error, is_fatal))
+
+
+def _error(error: TriremeError, is_fatal: bool) -> dict[str, Any]:
+    return {
+        "error": {
+            "message": str(error),
+            "detail": error.detail,
+            "exit_status": error.exit_status,
+            "is_fatal": is_fatal,
         }
-    )
+    }
 
 
 def log_end(status: str) -> None:
@@ -223,6 +225,26 @@ def log_end(status: str) -> None:
         status: FINISHED, FAILED, or KILLED where it was told to end.
     """
     _append({"end": status})
+
+
+def write_for(
+    workspace: Path, step: str, status: str, error: TriremeError | None, log: Path
+) -> None:
+    """Writes the journal of a step that has ended and keeps none itself: somebody's own.
+
+    Args:
+        workspace: The run workspace.
+        step: The step's name.
+        status: FINISHED, FAILED or KILLED.
+        error: What went wrong, where something did.
+        log: What it has printed, a file.
+    """
+    with journal_path(workspace, step).open("w") as file:
+        _append({BEGUN: step}, file)
+        _append({"artifact": str(log), "folder": ""}, file)
+        if error:
+            _append(_error(error, is_fatal=True), file)
+        _append({"end": status}, file)
 
 
 def summary_of(workspace: Path, step: str) -> str:
@@ -293,8 +315,8 @@ def _end(records: list[dict[str, Any]]) -> str:
     return next(ends, "KILLED")
 
 
-def _append(record: dict[str, Any]) -> None:
-    if _journal is None:
-        return
-    _journal.write(json.dumps(record | {"time": time.time()}) + "\n")
-    _journal.flush()
+def _append(record: dict[str, Any], to: TextIO | None = None) -> None:
+    """Adds a record to a journal: that of the step that is running, where no other is given."""
+    if file := to or _journal:
+        file.write(json.dumps(record | {"time": time.time()}) + "\n")
+        file.flush()

@@ -102,7 +102,7 @@ class PipelineRun:
         """
         file = directory / f"mlflow-{step}.json"
         file.unlink(missing_ok=True)
-        opened = self._then(self._open_step, step, file, before)
+        opened = self._then(self._open_step, step, file, before, int(time.time() * 1000))
         # The step that waits for the file is told if there will be none.
         opened.add_done_callback(lambda _: self._tell(file))
         return self._inherited | {TRACKER: str(file)}
@@ -187,7 +187,9 @@ class PipelineRun:
             reason = str(error).replace(self.uri, public(self.uri))
             raise InputError(f"MLflow at {public(self.uri)} refuses: {reason}") from None
 
-    def _open_step(self, step: str, file: Path, before: Callable[[str], None] | None) -> None:
+    def _open_step(
+        self, step: str, file: Path, before: Callable[[str], None] | None, at: int
+    ) -> None:
         from mlflow import MlflowClient
 
         client = MlflowClient()
@@ -198,7 +200,7 @@ class PipelineRun:
         else:
             tags = {"mlflow.parentRunId": self.run_id}
             self._steps[step] = patiently(
-                lambda: client.create_run(self.experiment_id, tags=tags, run_name=step)
+                lambda: client.create_run(self.experiment_id, at, tags, step)
             ).info.run_id
         variables = {
             "MLFLOW_TRACKING_URI": self.uri,

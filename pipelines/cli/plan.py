@@ -3,111 +3,87 @@
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from trireme.pipelines.cli import job as job_cli
-from trireme.pipelines.cli.compile import CacheClaim, DatasetClaim
 from trireme.pipelines.cli.target import (
-    EDITOR,
-    RUNNER,
-    SERVICE_ACCOUNT,
-    Context,
-    Namespace,
-    ServiceAccount,
-    Target,
-    check_target,
+    CacheClaim,
+    DatasetClaim,
+    Param,
+    Params,
+    PipelineName,
+    loaded,
+    on_target,
 )
 from trireme.pipelines.tables import table
-from trireme.pipelines.targets.kubeflow import KUBEFLOW
+from trireme.pipelines.targets.registry import BUILD
 
 if TYPE_CHECKING:
     from trireme.components.cost.prices import Prices
     from trireme.components.kubernetes.connection import Cluster
     from trireme.components.training.cluster.checks import Finding
     from trireme.pipelines.planning import Plan, Pods
+    from trireme.pipelines.targets.base import Target
 
 NoCheck = Annotated[bool, typer.Option("--no-check", help="Ask no cluster.")]
 
 
+@on_target(BUILD)
 def plan(
-    context: typer.Context,
-    pipeline: Annotated[str, typer.Argument(help="Name of a pipeline, see 'trireme pipelines'.")],
-    param: Annotated[
-        list[str] | None,
-        typer.Option("--param", "-p", metavar="NAME=VALUE", help="A parameter; repeatable."),
-    ] = None,
-    params: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="YAML file of parameters; -p wins.")
-    ] = None,
-    target: Target = "local",
+    target: "Target",
+    pipeline: PipelineName,
+    param: Param = None,
+    params: Params = None,
     no_check: NoCheck = False,
     dataset_claim: DatasetClaim = None,
     cache_claim: CacheClaim = "",
-    namespace: Namespace = "",
-    kube_context: Context = "",
-    service_account: ServiceAccount = SERVICE_ACCOUNT,
 ) -> None:
     """Show what a run would make, request and cost, and check that it can; make nothing."""
-    check_target(context, target)
+    from trireme.components.kubernetes import access, credentials
+    from trireme.pipelines import planning
 
-    from trireme.components.kubernetes import access
-    from trireme.components.training.manifests.references import Needed
-    from trireme.pipelines import catalog, planning
-    from trireme.pipelines.compiling import ir
-
-    chosen = catalog.load(pipeline)
-    claims = ir.mounts(dataset_claim or [], cache_claim)
-    arguments = chosen.arguments(param or [], params, None if target == "local" else set(claims))
-    where = namespace or (KUBEFLOW if target == "kfp" else "")
-    cluster = None if target == "local" else _cluster_at_hand(where, kube_context, no_check)
+    (chosen,) = loaded([pipeline], dataset_claim, cache_claim)
+    claims = None if target.is_here else set(chosen.claims)
+    arguments = chosen.arguments(param or [], params, claims)
+    has_cluster = not (target.is_here or no_check) and credentials.are_there()
+    cluster = target.cluster() if has_cluster else None
     known, is_known = _prices(cluster)
-    if target != "local" and not is_known:
+    if not target.is_here and not is_known and "budget" in arguments:
         arguments["budget"] = 0.0  # what it is enough for is not to be told without prices
-    if target == "local":
-        planned = planning.of_pipeline(chosen, arguments, claims, known)
-        from trireme.pipelines.targets.local.kfp import AT_ONCE
-
-        typer.echo(f"{pipeline} on this machine\n")
-        _show_job(replace(planned, at_once=min(planned.at_once, AT_ONCE)))
+    operator = partial(planning.operator_at, cluster)
+    if target.is_here:
+        planned = planning.of_pipeline(chosen, arguments, known)
+    else:
+        planned = planning.of_pipeline(chosen, arguments, known, operator)
+    planned = target.plan(planned, chosen)
+    typer.echo(f"{chosen.name} on {target.title}\n")
+    if target.is_here and planned.manifest:
+        _show_job(planned)
         _facts(_cost(planned))
         return
-    operator = partial(planning.operator_at, cluster)
-    planned = planning.of_pipeline(chosen, arguments, claims, known, operator)
-    also: list[Finding] = []
-    if target == "kfp":
-        service_account = RUNNER if where == KUBEFLOW else EDITOR
-        planned = planning.on_kubeflow(planned)
-        account = Needed("ServiceAccount", service_account)
-        planned = replace(planned, needed=[account, *planned.needed])
-    else:
-        from trireme.pipelines.targets.argo import planning as argo_planning
-        from trireme.pipelines.targets.argo.compiling import compiled
-
-        planned = argo_planning.on_argo(planned, service_account)
-        if cluster:
-            also = [argo_planning.check(cluster, compiled(chosen, claims, service_account))]
-    typer.echo(f"{pipeline} on {'Argo' if target == 'argo' else 'Kubeflow'}\n")
     table(["STEP", "IMAGE"], map(list, planned.steps))
+    if target.is_here:
+        return
     typer.echo()
     _show_job(planned)
     rights = access.in_words(dict.fromkeys([*planned.rights, *planned.deploying]))
+    size = planned.workspace
+    volume = {"Workspace": f"a ReadWriteMany claim of {size} for each run"} if size else {}
     _facts(
         {
             **_cost(planned),
-            "Workspace": f"a ReadWriteMany claim of {planned.workspace} for each run",
+            **volume,
             **_needs(planned),
-            **({"MLflow": planning.RECORDED} if target == "kfp" else {}),
+            **planned.facts,
             "Rights": f"of the run's service account: {rights}",
         }
     )
-    _check(planned, cluster, also, service_account)
+    _check(planned, cluster, target.check(chosen, cluster) if cluster else ())
 
 
 def plan_job(
@@ -158,7 +134,9 @@ def _prices(cluster: "Cluster | None") -> "tuple[Prices | None, bool]":
 
 
 def _show_job(planned: "Plan") -> None:
-    """Shows the training job's pods."""
+    """Shows the training job's pods, as far as it is known beforehand."""
+    if not planned.manifest:
+        return
     head = [
         planned.manifest["kind"].upper(),
         "PODS",
@@ -211,12 +189,7 @@ def _needs(planned: "Plan") -> dict[str, str]:
     return {kind: ", ".join(those) for kind, those in names.items()}
 
 
-def _check(
-    planned: "Plan",
-    cluster: "Cluster | None",
-    also: Iterable["Finding"] = (),
-    account: str = "",
-) -> None:
+def _check(planned: "Plan", cluster: "Cluster | None", also: Iterable["Finding"] = ()) -> None:
     """Shows what the cluster says; ends the command with exit status 1 if something is wrong."""
     typer.echo()
     if cluster is None:
@@ -224,7 +197,7 @@ def _check(
         return
     typer.echo(f"checked in namespace {cluster.namespace}:")
     failed = False
-    for finding in chain(planned.check(cluster, account), also):
+    for finding in chain(planned.check(cluster), also):
         typer.echo(f"  {finding.verdict:<8} {finding.sentence}")
         failed |= finding.verdict == "failed"
     if failed:

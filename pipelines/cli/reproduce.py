@@ -11,7 +11,7 @@ from trireme.components.say import say
 
 if TYPE_CHECKING:
     from trireme.components.tracking.lineage import Lineage
-    from trireme.pipelines.targets.local.target import Result
+    from trireme.pipelines.targets.local.result import Result
 
 SHOWN = 10  # differences between then and now that are told
 ASYNCHRONOUS = (
@@ -35,7 +35,7 @@ def reproduce(
 
     from trireme.pipelines import reproduction
     from trireme.pipelines.console import Console
-    from trireme.pipelines.targets.local import target as local
+    from trireme.pipelines.targets.local import running
 
     arguments = reproduction.arguments(lineage)
     reproduction.check_data(arguments, lineage)
@@ -43,7 +43,7 @@ def reproduce(
     if arguments["parameter_servers"]:
         say(f"warning: {ASYNCHRONOUS}")
     console = Console(sys.stdout, verbose)
-    result = local.run(reproduction.pipeline(lineage), arguments, console)
+    result = running.run(reproduction.pipeline(lineage), arguments, console)
     facts = {"Run": str(result.directory), "MLflow": result.mlflow_page}
     try:
         if result.status == "FINISHED":

@@ -1,135 +1,160 @@
-"""What the commands with ``--target`` have in common: where it is, and who asks."""
+"""``--target`` and what goes with it, for every command that has it: options are declared once."""
 
-import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from trireme.components.errors import InputError
-from trireme.components.say import say
+from trireme.pipelines.targets import registry
+from trireme.pipelines.targets.registry import CLUSTERS, PLACES, REACH, Option
 
 if TYPE_CHECKING:
-    from trireme.pipelines.targets.kubeflow.connection import Connection
+    from trireme.pipelines.pipeline import Pipeline
 
-TARGETS = ("local", "kfp", "argo")
-THERE = ("kfp", "argo")
-"""Those that are a cluster."""
-
-Target = Annotated[
+PipelineName = Annotated[
     str,
-    typer.Option(
-        metavar="TARGET",
-        help="local: this machine. kfp: Kubeflow Pipelines. argo: plain Argo Workflows.",
+    typer.Argument(
+        metavar="PIPELINE",
+        help="A name, see 'trireme pipelines'; FILE.py or FILE.py:FUNCTION; or YAML of kfp's.",
     ),
 ]
-There = Annotated[
-    str, typer.Option("--target", metavar="TARGET", help="kfp or argo: what they are made for.")
+Param = Annotated[
+    list[str] | None,
+    typer.Option("--param", "-p", metavar="NAME=VALUE", help="A parameter; repeatable."),
 ]
-ServiceAccount = Annotated[
-    str, typer.Option(metavar="NAME", help="With --target argo: of the steps' pods.")
+Params = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="YAML file of parameters; -p wins.")
 ]
-SERVICE_ACCOUNT = "trireme"
-Endpoint = Annotated[
-    str,
-    typer.Option(
-        metavar="URL",
-        envvar=["KF_PIPELINES_ENDPOINT", "KFP_ENDPOINT"],
-        help="Of Kubeflow Pipelines; default: by way of the KUBECONFIG.",
-    ),
+DatasetClaim = Annotated[
+    list[str] | None,
+    typer.Option(metavar="CLAIM", help="A PVC for dataset_uri pvc://CLAIM/path; repeatable."),
 ]
-TokenFile = Annotated[
-    str,
-    typer.Option(
-        metavar="FILE",
-        envvar="KF_PIPELINES_SA_TOKEN_PATH",
-        help="Holds a token for it; KFP_EXISTING_TOKEN may hold one itself.",
-    ),
+CacheClaim = Annotated[
+    str, typer.Option(metavar="CLAIM", help="A PVC for datasets that all runs share.")
 ]
-CaFile = Annotated[
-    str,
-    typer.Option(
-        metavar="FILE", envvar="REQUESTS_CA_BUNDLE", help="Certificates to check its own against."
-    ),
+Images = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="YAML: for names of images, those with digests to use."),
 ]
-KubeflowTimeZone = Annotated[
-    str,
-    typer.Option(
-        metavar="ZONE",
-        envvar="KFP_TIME_ZONE",
-        help="CRON_SCHEDULE_TIMEZONE of Kubeflow's controller of schedules.",
-    ),
-]
-EDITOR, RUNNER = "default-editor", "pipeline-runner"
-"""What Kubeflow Pipelines runs steps as: in the namespace of one of several users, in its own."""
-
-Namespace = Annotated[
-    str,
-    typer.Option(
-        "--namespace", "-n", envvar="KFP_NAMESPACE", help="Yours, where it has several users."
-    ),
-]
-Context = Annotated[
-    str, typer.Option("--context", help="A context of the KUBECONFIG; default: its current.")
+Parallelism = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Trainings of a sweep at once; default: its own, 4."),
 ]
 
-
-_GOES_WITH = {
-    **dict.fromkeys(("endpoint", "token_file", "ca_file", "kubeflow_time_zone"), ("kfp",)),
-    "service_account": ("argo",),
-    **dict.fromkeys(("namespace", "kube_context", "no_wait", "no_check"), THERE),
-    **dict.fromkeys(("dataset_claim", "cache_claim", "images", "parallelism"), THERE),
-}
-"""The targets of the options that do not mean something everywhere."""
+ON_CLUSTERS = ("no_wait", "no_check", "dataset_claim", "cache_claim", "images", "parallelism")
+"""Options of commands that mean nothing on this machine."""
 
 
-@dataclass(frozen=True)
-class Place:
-    """What a person has said about where Kubeflow Pipelines is; each field is an option."""
+def on_target(
+    *about: str, default: str = "local", known: tuple[str, ...] = tuple(PLACES)
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command ``--target`` and what a person may have to say about that place.
 
-    endpoint: str
-    token_file: str
-    ca_file: str
-    namespace: str
-    context: str
-
-    def connect(self, *, stays: bool = False) -> "Connection":
-        """Connects, for a command that asks something, or that stays until a run ends."""
-        from trireme.pipelines.targets.kubeflow.client import Server
-        from trireme.pipelines.targets.kubeflow.connection import PATIENCE, Connection
-
-        connection = Connection(
-            Server(
-                endpoint=self.endpoint,
-                namespace=self.namespace,
-                token=os.environ.get("KFP_EXISTING_TOKEN", ""),
-                token_file=self.token_file,
-                ca_file=self.ca_file,
-                context=self.context,
-            ),
-            on_wait=say,
-        )
-        if stays:
-            connection.patience = PATIENCE  # it has answered; from now on it may be away
-        return connection
-
-
-def check_target(context: typer.Context, target: str, known: tuple[str, ...] = TARGETS) -> None:
-    """Refuses a target that there is not, and options that would change nothing there.
+    The command gets the place as its argument ``target``, once it is known that all options that
+    were given mean something there.
 
     Args:
-        context: The command's.
-        target: What was given.
-        known: Those that the command has.
-
-    Raises:
-        InputError: One sentence that says so.
+        about: What options of the places it takes besides how to reach them: BUILD, SCHEDULE.
+        default: Where it works where nobody says.
+        known: Where it can work.
     """
+    options = {
+        option.name: option
+        for name in known
+        for option in PLACES[name].options
+        if option.about in (REACH, *about)
+    }
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        def called(context: typer.Context, **given: Any) -> None:
+            target, said = given.pop("target"), {name: given.pop(name) for name in options}
+            _check(context, target, known)
+            if "context" in own:
+                given["context"] = context
+            command(target=registry.open(target, said), **given)
+
+        own = inspect.signature(command).parameters
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        parameters = [
+            inspect.Parameter("context", keyword, annotation=typer.Context),
+            *(
+                each.replace(kind=keyword)
+                for each in own.values()
+                if each.name not in ("target", "context")
+            ),
+            inspect.Parameter(
+                "target", keyword, default=default, annotation=_annotation(default, known)
+            ),
+            *(_parameter(option) for option in options.values()),
+        ]
+        called.__name__, called.__doc__ = command.__name__, command.__doc__
+        called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        called.__annotations__ = {each.name: each.annotation for each in parameters}
+        return called
+
+    return decorate
+
+
+def loaded(
+    references: list[str],
+    dataset_claim: list[str] | None,
+    cache_claim: str,
+    images: Path | None = None,
+    parallelism: int | None = None,
+) -> "list[Pipeline]":
+    """Returns pipelines as they are for a cluster, with what the command's options say."""
+    from trireme.pipelines import catalog
+    from trireme.pipelines.compiling import images as pins
+    from trireme.pipelines.compiling import ir
+    from trireme.pipelines.compiling.loops import limited
+
+    found = [catalog.load(reference) for reference in references]
+    claims, wanted = ir.mounts(dataset_claim or [], cache_claim), pins.read(images, found)
+    return [
+        ir.mounted(limited(pins.pinned(pipeline, wanted), parallelism), claims)
+        for pipeline in found
+    ]
+
+
+def _annotation(default: str, known: tuple[str, ...]) -> Any:
+    words = " ".join(f"{name}: {PLACES[name].help}." for name in known)
+    return Annotated[str, typer.Option(metavar="TARGET", help=words)]
+
+
+def _parameter(option: Option) -> inspect.Parameter:
+    setting = typer.Option(
+        *(option.flags or [f"--{option.name.replace('_', '-')}"]),
+        metavar=option.metavar,
+        envvar=list(option.variables) or None,
+        help=option.help,
+    )
+    return inspect.Parameter(
+        option.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=option.default,
+        annotation=Annotated[str, setting],
+    )
+
+
+def _check(context: typer.Context, target: str, known: tuple[str, ...]) -> None:
+    """Refuses a target that there is not, and options that would change nothing there."""
     if target not in known:
         raise InputError(f"--target {target!r}: must be one of {', '.join(known)}")
     for option in context.command.params:
-        source = context.get_parameter_source(option.name or "")
-        is_given = source is not None and source.name == "COMMANDLINE"
-        targets = _GOES_WITH.get(option.name or "", TARGETS)
-        if is_given and target not in targets:
+        name = option.name or ""
+        source = context.get_parameter_source(name)
+        targets = _takes(name)
+        if source and source.name == "COMMANDLINE" and targets and target not in targets:
             raise InputError(f"{option.opts[0]} goes with --target {' or '.join(targets)}")
+
+
+def _takes(option: str) -> tuple[str, ...]:
+    """Returns the places where an option means something; none where it does everywhere."""
+    if option in ON_CLUSTERS:
+        return CLUSTERS
+    return tuple(
+        name for name, place in PLACES.items() if any(each.name == option for each in place.options)
+    )

@@ -4,13 +4,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from trireme.components.errors import InputError
 from trireme.pipelines import catalog
-from trireme.pipelines.catalog import Pipeline
 from trireme.pipelines.compiling import images, ir
+from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.schedules.schedule import PINNED, Schedule
 
 
@@ -21,13 +20,11 @@ class Order:
     Attributes:
         schedule: The schedule.
         pipeline: What it runs.
-        claims: What all of its pods have mounted.
         arguments: A value for every parameter.
     """
 
     schedule: Schedule
     pipeline: Pipeline
-    claims: dict[str, Path]
     arguments: dict[str, Any]
 
 
@@ -76,7 +73,7 @@ class Kept(Protocol):
 P = TypeVar("P", bound=Plan)
 
 
-class Keeper(Protocol[P]):
+class Schedules(Protocol[P]):
     """What keeps schedules and runs them."""
 
     def plan(self, described: list[Schedule], pins: dict[str, str]) -> list[P]:
@@ -121,13 +118,14 @@ def check(schedule: Schedule, pins: dict[str, str]) -> Order:
             f"schedule {schedule.name}: --images goes with version {PINNED}; "
             f"{schedule.version!r} has the images that it was uploaded with"
         )
-    pipeline = images.pinned(catalog.load(schedule.pipeline), pins)
     claims = ir.mounts(schedule.dataset_claims, schedule.cache_claim)
+    pipeline = ir.mounted(images.pinned(catalog.load(schedule.pipeline), pins), claims)
     given = pipeline.accept(schedule.params)
     arguments = pipeline.complete(given, set(claims))
     if not schedule.next_times(1):
         raise InputError(f"schedule {schedule.name}: it would be over before its first run")
-    return Order(schedule.model_copy(update={"params": given}), pipeline, claims, arguments)
+    checked = schedule.model_copy(update={"params": given, "pipeline": pipeline.name})
+    return Order(checked, pipeline, arguments)
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:

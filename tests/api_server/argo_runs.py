@@ -9,7 +9,7 @@ from trireme.pipelines.targets.argo import compiling, workflows
 @cache
 def made(name="pytorch-training", account="trireme"):
     """Returns a pipeline as the command line compiles it; it takes a second."""
-    return compiling.compiled(catalog.load(name), {}, account)
+    return compiling.compiled(catalog.load(name), account)
 
 
 def begun(cluster, name="pytorch-training"):

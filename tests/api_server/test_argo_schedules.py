@@ -23,7 +23,7 @@ _compiled = compiling.compiled
 
 @cache
 def made(account="trireme"):
-    return _compiled(catalog.load(NAME), {}, account)
+    return _compiled(catalog.load(NAME), account)
 
 
 @pytest.fixture

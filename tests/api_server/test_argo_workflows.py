@@ -16,8 +16,7 @@ from trireme.components.kubernetes.errors import AlreadyThere
 from trireme.components.kubernetes.resources import NODE, PODS
 from trireme.pipelines import catalog
 from trireme.pipelines.cli import app
-from trireme.pipelines.cli import argo as argo_cli
-from trireme.pipelines.targets import pod_logs
+from trireme.pipelines.targets import pod_logs, remote
 from trireme.pipelines.targets.argo import logs, workflows
 
 
@@ -121,7 +120,7 @@ def test_a_run_is_followed_to_its_end(argo, command, monkeypatch):
         steps = {"a": node("x", "train", phase, 1, message="Error (exit code 3)")}
         change(argo, name, phase=phase, nodes=steps)
 
-    monkeypatch.setattr(argo_cli.time, "sleep", meanwhile)
+    monkeypatch.setattr(remote.time, "sleep", meanwhile)
     with pytest.raises(TriremeError, match=r"step train failed: Error \(exit code 3\)"):
         command("run", "pytorch-training")
 

@@ -15,7 +15,7 @@ from trireme.components.training.cluster.nodes import NODES
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.kinds import KINDS
 from trireme.components.training.manifests import render
-from trireme.pipelines.cli import main as cli
+from trireme.pipelines.cli import app as cli
 from trireme.pipelines.targets.argo import workflows
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"

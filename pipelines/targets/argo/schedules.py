@@ -41,7 +41,7 @@ class Plan(schedule_plans.Plan):
 
 
 class ArgoSchedules:
-    """The schedules of a namespace; see ``trireme.pipelines.schedules.plans.Keeper``."""
+    """The schedules of a namespace; see ``schedules.plans``."""
 
     def __init__(self, cluster: Cluster, service_account: str) -> None:
         """Takes in where they are; nothing is asked yet.
@@ -181,7 +181,7 @@ class ArgoSchedules:
         schedule, pipeline = order.schedule, order.pipeline
         given = partial(workflows.with_arguments, pipeline=pipeline, arguments=schedule.params)
         if schedule.version == PINNED:
-            template = compiling.compiled(pipeline, order.claims, self._service_account)
+            template = compiling.compiled(pipeline, self._service_account)
             compiled = json.loads(json.dumps(template.to_dict()))
             return compiled["metadata"]["labels"][VERSION], given(compiled["spec"])
         if schedule.version != LATEST and found and _is_same_run(found.schedule, schedule):

@@ -109,7 +109,7 @@ def _wanted(connection: Connection, order: Order) -> Trigger:
     """
     version = order.schedule.version
     if version == PINNED:
-        compiled = uploading.preview(connection, order.pipeline, order.claims)
+        compiled = uploading.preview(connection, order.pipeline)
         schedule = order.schedule.model_copy(update={"version": compiled.name})
         return Trigger(schedule, order.cron, compiled.pipeline_id, compiled.id)
     pipeline_id = uploading.find_pipeline(connection, order.pipeline.name)

@@ -8,9 +8,10 @@ from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec
 
 from trireme.components.errors import InputError
 from trireme.components.tracking.environment import SECRET
+from trireme.pipelines.targets.base import ENDED
 from trireme.pipelines.targets.kubeflow import experiments, reading
 from trireme.pipelines.targets.kubeflow.connection import Connection
-from trireme.pipelines.targets.kubeflow.reading import ENDED, Run
+from trireme.pipelines.targets.kubeflow.reading import Run
 from trireme.pipelines.targets.kubeflow.refusals import Invalid, NotFound
 from trireme.pipelines.targets.kubeflow.uploading import Version
 from trireme.pipelines.targets.steps import Part, ways
@@ -134,7 +135,7 @@ def cancel(connection: Connection, run: Run) -> None:
     """
     if run.state in ENDED:
         raise InputError(f"run {run.name} has ended already: {run.state}")
-    _change(connection, run, "terminate", lambda state: state in ENDED | {"stopping"})
+    _change(connection, run, "terminate", lambda state: state in (*ENDED, "stopping"))
 
 
 def retry(connection: Connection, run: Run) -> None:

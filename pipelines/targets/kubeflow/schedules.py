@@ -24,7 +24,7 @@ from trireme.pipelines.targets.kubeflow.refusals import NotFound
 
 
 class KubeflowSchedules:
-    """The schedules of a Kubeflow Pipelines; see ``trireme.pipelines.schedules.plans.Keeper``."""
+    """The schedules of a Kubeflow Pipelines; see ``schedules.plans``."""
 
     def __init__(self, connect: Callable[[], Connection], time_zone: str = "UTC") -> None:
         """Takes in where they are; nothing is asked yet.
@@ -140,7 +140,7 @@ class KubeflowSchedules:
 def _create(connection: Connection, plan: Plan) -> Recurring:
     wanted, order = plan.wanted, plan.order
     if order.schedule.version == PINNED and not wanted.version_id:
-        version = uploading.upload(connection, order.pipeline, order.claims)
+        version = uploading.upload(connection, order.pipeline)
         schedule = wanted.schedule.model_copy(update={"version": version.name})
         wanted = Trigger(schedule, wanted.cron, version.pipeline_id, version.id)
     body = wanted.body(

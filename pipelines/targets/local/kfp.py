@@ -17,9 +17,6 @@ from kfp.local.orchestrator.enhanced_dag_orchestrator import ConditionEvaluator
 
 from trireme.pipelines.targets.local.steps import Steps
 
-AT_ONCE = 2
-"""Steps of a loop that kfp.local runs at the same time, however many the pipeline allows."""
-
 
 @contextlib.contextmanager
 def tamed(steps: Steps) -> Iterator[None]:

@@ -16,6 +16,7 @@ from trireme.components.home import home
 from trireme.components.processes import born
 from trireme.components.step import without_index
 from trireme.components.training.lines import pass_on
+from trireme.pipelines.targets.base import Run
 
 POLL = 0.2  # seconds between two looks
 ENDING = 60.0  # seconds that a run gets to end when it is cancelled
@@ -70,27 +71,24 @@ class Record:
             partial.rename(self._file)
 
 
-@dataclass(frozen=True)
-class LocalRun:
+@dataclass(frozen=True, kw_only=True)
+class LocalRun(Run):
     """A run on this machine.
 
     Attributes:
-        name: Its name.
         directory: All that it left.
-        state: running, FINISHED, FAILED or KILLED; or lost, when it was killed with ``kill -9``.
-        created: When it started, in seconds since the epoch.
-        seconds: How long it ran, or has run so far.
-        steps: State, seconds and result of the steps that have ended, by name.
+        ended: State, seconds and result of the steps that have ended, by name.
         pid: Of the command that runs it.
     """
 
-    name: str
     directory: Path
-    state: str
-    created: float
-    seconds: float
-    steps: dict[str, dict[str, Any]]
+    ended: dict[str, dict[str, Any]]
     pid: int
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Where all that it left is."""
+        return {"Directory": str(self.directory)}
 
     @property
     def logs(self) -> dict[str, Path]:
@@ -189,6 +187,6 @@ def _read(directory: Path) -> LocalRun | None:
         state=state,
         created=record["started"],
         seconds=record.get("seconds", time.time() - record["started"]),
-        steps=record["steps"],
+        ended=record["steps"],
         pid=record["pid"],
     )

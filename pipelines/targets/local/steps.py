@@ -1,6 +1,7 @@
 """Run the steps of a pipeline here: each as a process, shown, recorded, and stopped as a whole."""
 
 import contextlib
+import json
 import os
 import re
 import subprocess
@@ -9,7 +10,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -25,71 +25,26 @@ from trireme.components.tracking import journal, registry
 from trireme.components.tracking.pipeline_run import PipelineRun
 from trireme.components.training.local.supervised import supervised
 from trireme.pipelines.console import Console
-from trireme.pipelines.targets.local import runs as local_runs
+from trireme.pipelines.engine_lines import KfpLines
+from trireme.pipelines.targets.local.result import Result
 
 GRACE = 8.0  # seconds a step gets to end when the run is stopped, its replicas included
-TAIL = 20  # lines of a step's log that are shown when it ends without saying why
+TAIL = 40  # lines of a step's log that are shown when it ends without saying why
+TRACEBACK = "Traceback (most recent call last):"
 
 _ITERATION = re.compile(r"-iteration-(\d+)/[^/]+/executor_output\.json")
-
-
-@dataclass
-class Result:
-    """How a run ended.
-
-    Attributes:
-        name: The run's name.
-        directory: Everything the run left.
-        status: FINISHED, FAILED or KILLED, as MLflow has it.
-        exit_status: What the command exits with.
-        steps: What each step that ran said about itself, by name.
-        error: What went wrong, where something did.
-        run_id: Id of the MLflow run.
-        mlflow_page: The run in MLflow's UI.
-        needs_ui: Whether that UI has to be started first.
-        temporary: Directory of the steps' temporary files, removed at the end.
-        model_version: The version registered, where there is one.
-        record: What the other commands know the run by.
-    """
-
-    name: str
-    directory: Path
-    status: str = "FINISHED"
-    exit_status: int = 0
-    steps: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    error: TriremeError | None = None
-    run_id: str = ""
-    mlflow_page: str = ""
-    needs_ui: bool = False
-    temporary: str = ""
-    model_version: str = ""
-    record: local_runs.Record | None = None
-
-    @property
-    def workspace(self) -> Path:
-        """The run workspace."""
-        return self.directory / "workspace"
-
-    def fail(self, error: TriremeError) -> None:
-        """Makes this the result of a run that failed; the first failure counts."""
-        if self.error is None:
-            self.error, self.status, self.exit_status = error, "FAILED", error.exit_status
 
 
 class Steps:
     """The steps of a run, which kfp.local starts: one after another, but for those in a loop.
 
     Args:
-        arguments: The values of the pipeline's parameters.
         result: What becomes of the run.
         record: Its record in MLflow.
         console: Where it is shown.
     """
 
-    def __init__(
-        self, arguments: dict[str, Any], result: Result, record: PipelineRun, console: Console
-    ) -> None:
-        self._arguments = arguments
+    def __init__(self, result: Result, record: PipelineRun, console: Console) -> None:
         self._result, self._record, self._console = result, record, console
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._stopped = False
@@ -131,12 +86,15 @@ class Steps:
     def _run(self, name: str, command: list[str], variables: dict[str, str]) -> status.Status:
         result = self._result
         command = subprocess_task_handler.replace_python_executable(command, sys.executable)
-        environment = self._record.step_started(name, Path(result.temporary), self._wanted(name))
+        wanted = self._wanted(name, _inputs(command))
+        environment = self._record.step_started(name, Path(result.temporary), wanted)
         environment |= variables
         environment["TMPDIR"] = result.temporary
         log = result.workspace / "steps" / name / "output.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         started, state = time.monotonic(), "KILLED"
+        exit_status = 0
+        tail: list[str] = []
         resources: dict[str, float] = {}
         records: list[dict[str, Any]] = []
         try:
@@ -148,18 +106,26 @@ class Steps:
         finally:
             records = records or journal.read(result.workspace, name)
             resources["duration_seconds"] = time.monotonic() - started
-            self._ended(name, state, records, resources)
-        if exit_status and not self._stopped:
-            result.fail(_error(name, exit_status, records, tail))
+            error = _error(name, exit_status, records, tail) if state == "FAILED" else None
+            if not journal.journal_path(result.workspace, name).exists():
+                journal.write_for(result.workspace, name, state, error, log)
+            self._ended(name, state, records, resources, error)
+        if error and exit_status:
+            result.fail(error)
         return status.Status.FAILURE if exit_status else status.Status.SUCCESS
 
-    def _wanted(self, step: str) -> Callable[[str], None] | None:
-        """Returns what brings from MLflow what a step wants, so that it need not load MLflow."""
-        given, workspace = self._arguments, self._result.workspace
-        if step == "evaluate":
+    def _wanted(self, step: str, given: dict[str, Any]) -> Callable[[str], None] | None:
+        """Returns what brings from MLflow what a step of ours wants, so that it need not load it.
+
+        Args:
+            step: Its name.
+            given: Its inputs, by which a step of the same name that is not ours is told from it.
+        """
+        workspace = self._result.workspace
+        if step == "evaluate" and {"model_name", "evaluation"} <= given.keys():
             place, own = registry.place(workspace), bool(given["evaluation"])
             return lambda experiment_id: registry.bring(given["model_name"], place, own)
-        if step == "compare":
+        if step == "compare" and {"model_name", "warm_start"} <= given.keys():
             place = history.place(workspace)
             return partial(history.bring, given["model_name"], place, given["warm_start"])
         return None
@@ -191,8 +157,9 @@ class Steps:
         state: str,
         records: list[dict[str, Any]],
         resources: dict[str, float],
+        error: TriremeError | None,
     ) -> None:
-        result = _in_words(records)
+        result = str(error or _said(records, "summary") or "")
         with self._recorded:
             self._result.steps[name] = records
             self._record.step_ended(name, state, self._result.workspace, resources)
@@ -204,6 +171,13 @@ class Steps:
     def _show(self, name: str, line: str) -> None:
         with self._shown:
             self._console.line(name, line)
+
+
+def _inputs(command: list[str]) -> dict[str, Any]:
+    """Returns the values that a step is given, by the names of its inputs."""
+    given = json.loads(command[command.index("--executor_input") + 1])
+    values: dict[str, Any] = given["inputs"].get("parameterValues", {})
+    return values
 
 
 def _signals_ignored() -> contextlib.AbstractContextManager[None]:
@@ -243,11 +217,6 @@ def _said(records: list[dict[str, Any]], kind: str) -> Any:
     return next((record[kind] for record in reversed(records) if kind in record), None)
 
 
-def _in_words(records: list[dict[str, Any]]) -> str:
-    error = _said(records, "error")
-    return str(error["message"] if error else _said(records, "summary") or "")
-
-
 def _error(
     step: str, exit_status: int, records: list[dict[str, Any]], tail: list[str]
 ) -> TriremeError:
@@ -256,4 +225,9 @@ def _error(
         error = TriremeError(said["message"], said["detail"])
         error.exit_status = said["exit_status"]
         return error
-    return TriremeError(f"step {step} {exit_in_words(exit_status)}", "\n".join(tail))
+    kfps = KfpLines()
+    lines = [line for line in tail if not kfps.are(step, line)]
+    how = exit_in_words(exit_status)
+    if TRACEBACK in lines and lines[-1].strip():
+        how = f"failed: {lines[-1].strip()}"
+    return TriremeError(f"step {step} {how}", "\n".join(lines))

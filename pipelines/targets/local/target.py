@@ -1,136 +1,76 @@
-"""Run a pipeline here: every step a process, run by kfp.local, recorded in MLflow."""
+"""This machine as a place where pipelines run."""
 
-import contextlib
-import json
-import secrets
-import shutil
-import tempfile
-import time
-import warnings
-from collections.abc import Iterator
+import sys
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kfp import local
+from trireme.components.errors import InputError
+from trireme.pipelines.targets.base import OnLine, Run, Step, Target
+from trireme.pipelines.targets.local import runs
+from trireme.pipelines.targets.local.runs import LocalRun
 
-from trireme.components.errors import InputError, TriremeError
-from trireme.components.finish import outcome, webhook
-from trireme.components.home import home
-from trireme.components.secrets import given
-from trireme.components.signals import Interrupted, from_a_terminal, handled
-from trireme.components.tracking import journal, sync
-from trireme.components.tracking.pipeline_run import PipelineRun
-from trireme.pipelines.catalog import Pipeline
-from trireme.pipelines.console import Console
-from trireme.pipelines.targets.local import runs as local_runs
-from trireme.pipelines.targets.local.kfp import tamed
-from trireme.pipelines.targets.local.steps import Result, Steps
-from trireme.pipelines.targets.steps import step_names
+if TYPE_CHECKING:
+    from trireme.pipelines.console import Console
+    from trireme.pipelines.pipeline import Pipeline
+    from trireme.pipelines.planning import Plan
+
+AT_ONCE = 2
+"""Steps of a loop that kfp.local runs at the same time, however many the pipeline allows."""
 
 
-def run(pipeline: Pipeline, arguments: dict[str, Any], console: Console) -> Result:
-    """Runs a pipeline to its end; afterwards no process of it is left.
+class Local(Target):
+    """This machine: every step is a process; see ``Target``."""
 
-    Args:
-        pipeline: The pipeline.
-        arguments: A value for every parameter.
-        console: Where the run is shown.
-    """
-    name = f"{pipeline.name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
-    result = Result(name, home() / "runs" / name)
-    try:
-        result.workspace.mkdir(parents=True)
-        (result.directory / "parameters.json").write_text(json.dumps(arguments, indent=2) + "\n")
-    except OSError as error:
-        raise InputError(f"TRIREME_HOME {home()}: cannot be written: {error.strerror}") from None
-    try:
-        record = PipelineRun(name, arguments["experiment"], pipeline.name, arguments, home())
-    except InputError:
-        shutil.rmtree(result.directory)
-        raise
-    result.record = local_runs.Record(result.directory)
-    # Not in the run's directory: sockets are made there, whose paths are short.
-    result.temporary = tempfile.mkdtemp(prefix="trireme-")
-    steps = Steps(arguments, result, record, console)
-    names = step_names(pipeline.graph.pipeline_spec)
-    started = time.monotonic()
-    with _quiet(result):
-        try:
-            with handled(steps.interrupt, from_a_terminal()), console.showing(names):
-                _run_steps(pipeline, arguments, result, steps)
-        except Interrupted as interruption:
-            result.status, result.exit_status = "KILLED", 128 + interruption.number
-            sync.hurry()
-        except BaseException:
-            result.status = "FAILED"
-            raise
-        finally:
-            with handled(lambda number, frame: sync.hurry(), from_a_terminal()):
-                _close(record, result, {"duration_seconds": time.monotonic() - started})
-                if result.status == "KILLED":
-                    _tell(pipeline, arguments, result, record.page, console)
-            result.record.end(result.status)
-            shutil.rmtree(result.temporary, ignore_errors=True)
-    result.run_id, result.mlflow_page = record.run_id, record.page
-    result.needs_ui = not record.is_on_a_server
-    if registered := journal.registered(result.workspace):
-        result.model_version = "{model}, version {version}, {alias}".format(**registered)
-    return result
+    name = "local"
+    title = "this machine"
 
+    def run(
+        self, pipeline: "Pipeline", arguments: dict[str, Any], console: "Console", *, wait: bool
+    ) -> int:
+        """Runs a pipeline to its end; see ``Target``."""
+        from trireme.pipelines.targets.local import running
 
-def _run_steps(
-    pipeline: Pipeline,
-    arguments: dict[str, Any],
-    result: Result,
-    steps: Steps,
-) -> None:
-    local.init(
-        local.SubprocessRunner(use_venv=False),
-        pipeline_root=str(result.directory / "artifacts"),
-        workspace_root=str(result.workspace),
-        raise_on_error=True,
-    )
-    try:
-        with tamed(steps):
-            pipeline.graph(**arguments)
-    except TriremeError as error:
-        result.fail(error)
-    except RuntimeError:
-        # kfp says that a step has failed; we know already, and why.
-        if result.error is None:
-            raise
+        result = running.run(pipeline, arguments, console)
+        console.print()
+        console.print(f"{result.name} {result.status}", "bold")
+        console.facts(result.facts)
+        if result.error:
+            sys.stdout.flush()
+            raise result.error
+        return result.exit_status
 
+    def latest(self) -> list[Run]:
+        """Returns the runs of this machine, the newest first."""
+        return [*runs.latest()]
 
-@contextlib.contextmanager
-def _quiet(result: Result) -> Iterator[None]:
-    """Sends what kfp and MLflow print to a file."""
-    with (
-        (result.directory / "libraries.log").open("a") as chatter,
-        contextlib.redirect_stdout(chatter),
-        contextlib.redirect_stderr(chatter),
-        warnings.catch_warnings(),
-    ):
-        warnings.simplefilter("ignore")
-        yield
+    def find(self, name: str) -> LocalRun:
+        """Returns a run by its name; see ``Target``."""
+        return runs.find(name)
 
+    def steps(self, run: Run) -> list[Step]:
+        """Returns the steps that have begun; see ``Target``."""
+        assert isinstance(run, LocalRun)
+        ended = [
+            Step(name, step["state"], step["seconds"], step.get("result", ""))
+            for name, step in run.ended.items()
+        ]
+        return ended + [Step(name, run.state) for name in run.logs if name not in run.ended]
 
-def _tell(
-    pipeline: Pipeline, arguments: dict[str, Any], result: Result, page: str, console: Console
-) -> None:
-    """Tells the webhook of a run that was cancelled, as the run's last step does of others."""
-    secret = given(arguments["webhook_secret"], "webhook")
-    if not secret:
-        return
-    told = outcome.read(result.workspace, pipeline.name, result.name, result.status, "")
-    try:
-        webhook.send(secret, replace(told, page=page), tries=1)
-    except TriremeError as error:
-        console.print(f"warning: {error}")
+    def logs(self, name: str, step: str, on_line: OnLine, *, follow: bool) -> None:
+        """Passes on what steps print; see ``Target``."""
+        runs.logs(name, step, on_line, follow=follow)
 
+    def cancel(self, name: str) -> str:
+        """Ends a run; what it has left stays."""
+        runs.cancel(name)
+        return f"{name} cancelled"
 
-def _close(record: PipelineRun, result: Result, resources: dict[str, float]) -> None:
-    try:
-        record.close(result.status, resources)
-    except TriremeError as error:
-        if result.status != "KILLED":
-            result.fail(error)
+    def retry(self, name: str) -> tuple[str, str]:
+        """Says what there is instead."""
+        raise InputError(
+            "retry goes with --target kfp or argo; here 'trireme run' runs it from its start"
+        )
+
+    def plan(self, plan: "Plan", pipeline: "Pipeline") -> "Plan":
+        """Returns a plan with what this machine does at once."""
+        return replace(plan, at_once=min(plan.at_once, AT_ONCE))

@@ -6,11 +6,10 @@ import pytest
 from kfp import dsl
 
 from trireme.components.errors import StepFailed
-from trireme.pipelines.catalog import Pipeline
-from trireme.pipelines.cli.target import Place
 from trireme.pipelines.console import Console
+from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.targets.kubeflow import nodes
-from trireme.pipelines.targets.kubeflow import running as run_kubeflow
+from trireme.pipelines.targets.kubeflow.target import Kubeflow
 from trireme.pipelines.targets.steps import step_names, ways
 
 
@@ -77,13 +76,13 @@ STATES = [
 @pytest.fixture(params=[False, True], ids=["2.16", "2.17"])
 def place(kubeflow, untracked, request):
     kubeflow.tries = request.param
-    return Place(kubeflow.url, "", "", "", "")
+    return Kubeflow(kubeflow.url)
 
 
 def run(place, stream, *, wait):
-    pipeline = Pipeline("loops", loops, lambda values, claims: None, lambda values: [])
+    pipeline = Pipeline("loops", loops)
     arguments = pipeline.arguments([], None, set())
-    return run_kubeflow.run(pipeline, arguments, {}, place, Console(stream), wait=wait)
+    return place.run(pipeline, arguments, Console(stream), wait=wait)
 
 
 def test_the_way_to_each_step_is_known():

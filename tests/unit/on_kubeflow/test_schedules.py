@@ -5,9 +5,9 @@ import yaml
 
 from trireme.components import images
 from trireme.components.errors import InputError, TriremeError
-from trireme.pipelines.cli.target import Place
 from trireme.pipelines.schedules.schedule import Schedule
 from trireme.pipelines.targets.kubeflow.schedules import KubeflowSchedules
+from trireme.pipelines.targets.kubeflow.target import Kubeflow
 
 SET = ("schedule", "pytorch-training", "--cron", "0 3 * * 1-5")
 
@@ -42,7 +42,7 @@ def apply(server, faults=(), patience=5.0, **fields):
     """Applies a schedule of the latest version; returns what was planned."""
     described = {"name": "nightly", "pipeline": "pytorch-training", "cron": "0 3 * * *"}
     schedule = Schedule(**described | {"version": "latest"} | fields)
-    connection = Place(server.url, "", "", "", "").connect()
+    connection = Kubeflow(server.url).connection
     connection.patience = patience
     server.faults += faults
     keeper = KubeflowSchedules(lambda: connection)
@@ -280,7 +280,7 @@ def test_it_is_found_among_many(server):
         copy = mine | {"recurring_run_id": f"{number}", "display_name": f"other-{number}"}
         server.recurring[f"{number}"] = copy
     assert apply(server).verb == "unchanged"
-    keeper = KubeflowSchedules(Place(server.url, "", "", "", "").connect)
+    keeper = KubeflowSchedules(lambda: Kubeflow(server.url).connection)
     assert len(keeper.listing()) == 251
 
 
