@@ -12,8 +12,8 @@ TOPS = ("components", "pipelines")
 
 # Circles that are still there; to be emptied.
 KNOWN = [
-    # The command line and planning know the targets, and the targets know them.
-    {"pipelines/cli", "pipelines/planning", "pipelines/targets"},
+    # What is planned asks the targets for their steps, and a target plans its own.
+    {"pipelines/planning", "pipelines/targets"},
 ]
 
 
