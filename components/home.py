@@ -10,11 +10,7 @@ TRACKER = "TRIREME_TRACKER"
 
 
 def home() -> Path:
-    """Returns Trireme's data directory: TRIREME_HOME, by default ``~/.trireme``.
-
-    Raises:
-        InputError: It cannot be used.
-    """
+    """Returns Trireme's data directory: TRIREME_HOME, by default ``~/.trireme``."""
     directory = Path(os.environ.get("TRIREME_HOME") or "~/.trireme").expanduser().absolute()
     if set("?%") & set(str(directory)):
         raise InputError(f"TRIREME_HOME {directory}: cannot hold ? or %, which SQLite's URLs use")

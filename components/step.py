@@ -26,8 +26,6 @@ def step(name: str, workspace: str, *, is_charged: bool = True) -> Iterator[None
     Errors end the process as ``last_words`` says.
 
     Args:
-        name: The step's name, unique in the run.
-        workspace: The run workspace, a directory.
         is_charged: Whether it records what it costs, where there is a price table; it does not
             begin if that is broken.
     """
@@ -53,18 +51,13 @@ def in_a_loop(name: str, *turns: int) -> str:
     """Returns the name of a step that runs once for each item of a loop.
 
     Args:
-        name: The component's name.
         turns: The item's number, from 0; in loops in loops those of all, from the outside.
     """
     return "-".join([name, *(f"{turn:03}" for turn in turns)])
 
 
 def without_index(name: str) -> str:
-    """Returns the name that a step shares with the others of its loop, or loops.
-
-    Args:
-        name: Its name, as of ``in_a_loop``, or that of a step in no loop.
-    """
+    """Returns the name that a step shares with the others of its loop, or loops."""
     return re.sub(r"(-\d{3,})+$", "", name)
 
 

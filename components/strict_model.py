@@ -26,15 +26,7 @@ class StrictModel(BaseModel):
 
     @classmethod
     def read(cls, parameter: str, options: dict[str, Any]) -> Self:
-        """Returns what a parameter describes.
-
-        Args:
-            parameter: Its name.
-            options: Its value.
-
-        Raises:
-            InputError: One sentence that says what is wrong.
-        """
+        """Returns what a parameter describes."""
         try:
             return cls(**options)
         except ValidationError as error:

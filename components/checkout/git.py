@@ -18,7 +18,6 @@ class Checkout(NamedTuple):
     """A repository in the workspace.
 
     Attributes:
-        path: The directory that was asked for, the repository's or one in it.
         commit: The full id of the commit checked out; of the reference trainers, that of their
             contents.
     """
@@ -28,17 +27,7 @@ class Checkout(NamedTuple):
 
 
 def check(url: str, revision: str, secret: str = "", directory: str = "") -> None:
-    """Refuses what could not work, or what git would take for something else than it is.
-
-    Args:
-        url: As for ``checkout``.
-        revision: As for ``checkout``.
-        secret: As for ``checkout``.
-        directory: As for ``checkout``.
-
-    Raises:
-        InputError: One sentence that says what is wrong.
-    """
+    """Refuses what could not work, or what git would take for something else than it is."""
     urls.check(url)
     revisions.check(revision)
     secrets.check("code_secret", secret)
@@ -50,15 +39,7 @@ def check(url: str, revision: str, secret: str = "", directory: str = "") -> Non
 
 
 def check_here(url: str, secret: str) -> None:
-    """Refuses what this machine can tell without asking a server: the Secret, a directory.
-
-    Args:
-        url: As for ``checkout``.
-        secret: The name of the Secret; the default one need not be there.
-
-    Raises:
-        InputError: One sentence that says what is wrong.
-    """
+    """Refuses what this machine can tell without asking a server: the Secret, a directory."""
     if not url:
         return
     source, name = urls.source(url), secrets.given(secret, "code")
@@ -70,16 +51,8 @@ def check_here(url: str, secret: str) -> None:
 def resolve(url: str, revision: str, secret: str = "") -> str:
     """Returns the commit that a revision is now, so that many can check out the same.
 
-    Args:
-        url: As for ``checkout``.
-        revision: As for ``checkout``.
-        secret: As for ``checkout``.
-
     Returns:
         Its full id; the revision itself where only fetching could tell, or there is no URL.
-
-    Raises:
-        TriremeError: The repository cannot be read.
     """
     check(url, revision, secret)
     if not url:
@@ -104,18 +77,10 @@ def checkout(
         url: An https, ssh, git or file URL, or a local directory. Empty: the reference trainers
             that this package carries.
         revision: A branch, a tag, or a full or short commit id. Empty: the remote's ``HEAD``.
-        destination: The directory to make.
         secret: The name of the Secret that opens a private repository, with the keys in
             ``trireme.components.checkout.credentials.KEYS``. Empty: whatever git finds on this
             machine.
         directory: A directory in the repository, which is what the caller wants of it.
-
-    Returns:
-        Where that directory is, and the commit.
-
-    Raises:
-        InputError: It cannot be had, or is not fit to be used.
-        TriremeError: The server cannot be reached, or the destination not written.
     """
     check(url, revision, secret, directory)
     if not url:

@@ -26,13 +26,7 @@ _OFF = (
 
 
 def are_used(paths: Iterable[str], commit: str, tree: Path) -> bool:
-    """Whether a commit has files in LFS.
-
-    Args:
-        paths: The paths of its files.
-        commit: Its full id.
-        tree: The directory of the repository.
-    """
+    """Whether a commit has files in LFS."""
     attributes = [path for path in paths if Path(path).name == ".gitattributes"]
     if not attributes:
         return False
@@ -46,24 +40,12 @@ def installed() -> bool:
 
 
 def options(wanted: bool) -> list[str]:
-    """Returns options of git with which a checkout has LFS files, or the pointers to them.
-
-    Args:
-        wanted: Whether to fetch the files.
-    """
+    """Returns options of git with which a checkout has LFS files, or the pointers to them."""
     return [part for setting in (_ON if wanted else _OFF) for part in ("-c", setting)]
 
 
 def check(commit: str, tree: Path) -> None:
-    """Refuses a commit that wants its LFS files from anywhere but a server.
-
-    Args:
-        commit: Its full id.
-        tree: The directory of the repository.
-
-    Raises:
-        InputError: Its .lfsconfig names a directory, or what git would run.
-    """
+    """Refuses a commit that wants its LFS files from anywhere but a server."""
     command = ("config", "--blob", f"{commit}:.lfsconfig", "--get-regexp", r"url$")
     for line in git(*command, at=tree).stdout.splitlines():
         url = line.partition(" ")[2]

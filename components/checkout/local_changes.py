@@ -22,11 +22,6 @@ def write_changes(directory: Path, commit: str, file: Path) -> bool | None:
 
     Nothing that the repository's configuration names is run.
 
-    Args:
-        directory: The working tree.
-        commit: The commit that is wanted of it.
-        file: Where the difference goes, cut after ``LIMIT`` bytes; not made where there is none.
-
     Returns:
         Whether there is one; None where it is at another commit, has no files or is not ours.
     """

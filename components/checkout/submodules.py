@@ -11,13 +11,6 @@ def urls(commit: str, tree: Path) -> dict[str, str]:
     """Returns where the submodules of a commit come from, by their paths.
 
     One that says ``update = none`` is left out, as git does.
-
-    Args:
-        commit: The full id of the commit.
-        tree: The directory of the repository.
-
-    Raises:
-        InputError: .gitmodules cannot be read.
     """
     command = ("config", "--blob", f"{commit}:.gitmodules", "--null", "--list")
     sections: dict[str, dict[str, str]] = {}
@@ -33,11 +26,7 @@ def urls(commit: str, tree: Path) -> dict[str, str]:
 
 
 def make_room(path: str, tree: Path) -> Path:
-    """Returns the empty directory that git left for a submodule.
-
-    Raises:
-        InputError: There is something else, such as a link to another place.
-    """
+    """Returns the empty directory that git left for a submodule."""
     directory = tree / path
     if Path(os.path.realpath(directory)) != tree.resolve() / path or not directory.is_dir():
         raise InputError(f"the submodule {path} is not at a place of its own")

@@ -15,12 +15,7 @@ _FILE, _LINK, _SUBMODULE = "100644", "120000", "160000"
 
 
 class Contents(NamedTuple):
-    """What was found in a tree that a person should know of.
-
-    Attributes:
-        links: The symbolic links.
-        missing: What is not there, in words.
-    """
+    """What was found in a tree that a person should know of."""
 
     links: list[Path]
     missing: list[str]
@@ -33,16 +28,7 @@ class _Entry(NamedTuple):
 
 
 def fill(origin: Origin, commit: str, tree: Path) -> Contents:
-    """Checks out a commit that has been fetched, and its submodules at the commits it names.
-
-    Args:
-        origin: Where the repository comes from.
-        commit: The full id of the commit.
-        tree: The directory of the repository.
-
-    Raises:
-        TriremeError: A file or a submodule cannot be had.
-    """
+    """Checks out a commit that has been fetched, and its submodules at the commits it names."""
     entries = _entries(commit, tree)
     contents = Contents([tree / entry.path for entry in entries if entry.mode == _LINK], [])
     in_lfs = lfs.are_used((entry.path for entry in entries), commit, tree)
@@ -64,13 +50,6 @@ def check_links(links: list[Path], tree: Path) -> None:
 
     What they lead to is no part of the commit: another machine has something else there, or
     nothing, and a program that writes to them writes to what the tree has no business with.
-
-    Args:
-        links: The symbolic links in the tree.
-        tree: The directory of the repository.
-
-    Raises:
-        InputError: Names the first one.
     """
     top = tree.resolve()
     for link in links:

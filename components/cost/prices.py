@@ -44,7 +44,6 @@ class Prices(StrictModel):
 
         Args:
             amounts: What is set aside for it, by resource.
-            selector: Its node selector.
         """
         cost = float(amounts.get("cpu", 0)) * self.cpu_hour
         cost += float(amounts.get("memory", 0)) / GIB * self.gib_hour
@@ -67,34 +66,19 @@ def is_gpu(resource: str) -> bool:
 
     Slices and shares of NVIDIA's count as GPUs of their own type
     (https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-sharing.html).
-
-    Args:
-        resource: Such as ``nvidia.com/gpu``.
     """
     name = resource.partition("/")[2]
     return name in ("gpu", "gpu.shared") or resource.startswith("nvidia.com/mig-")
 
 
 def read() -> Prices | None:
-    """Returns the price table of this machine or, in a pod, of the cluster; ``None`` without one.
-
-    Raises:
-        InputError: It is broken.
-    """
+    """Returns the price table of this machine or, in a pod, of the cluster; None without one."""
     file = table.file()
     return parse(yaml_text.text_of(file, f"price table {file}"), str(file)) if file else None
 
 
 def parse(text: str, place: str) -> Prices:
-    """Returns a price table.
-
-    Args:
-        text: YAML.
-        place: Where it is from.
-
-    Raises:
-        InputError: It is none.
-    """
+    """Returns a price table."""
     content = yaml_text.parse(text, f"price table {place}")
     if not isinstance(content, dict) or not all(isinstance(name, str) for name in content):
         raise InputError(

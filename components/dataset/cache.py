@@ -36,13 +36,6 @@ def bring(dataset: Dataset, cache: Path) -> Staged:
     """Copies a dataset to a cache, unless it is there.
 
     Safe when many do so at the same moment: one copies, the others wait.
-
-    Args:
-        dataset: What is wanted.
-        cache: The cache's directory, which is made if need be.
-
-    Raises:
-        TriremeError: One sentence that says why it cannot be.
     """
     source = source_of(dataset)
     _refuse_itself(dataset, cache)

@@ -29,13 +29,8 @@ class Copy:
     """Files on their way from a source to a directory.
 
     Args:
-        source: Where they come from.
-        uri: What the source is called.
-        entries: The files.
         directory: Where they go; may hold those of a copy that was interrupted.
-        journal: What of them is finished.
         known: Files that need not be read, but can be linked.
-        progress: Is told of everything that is done.
     """
 
     def __init__(
@@ -59,12 +54,7 @@ class Copy:
         self._blocks: dict[int, list[bytes]] = {}
 
     def run(self) -> list[bytes]:
-        """Copies; returns the hash of each file, see ``fingerprint``.
-
-        Raises:
-            TriremeError: Why a file could not be read.
-            OSError: Why one could not be written.
-        """
+        """Copies; returns the hash of each file, see ``fingerprint``."""
         self._make_folders()
         tasks = self._tasks()
         threads = [

@@ -25,12 +25,7 @@ STALE = 4 * HEARTBEAT  # seconds after which a heartbeat that stands still is a 
 
 @contextmanager
 def locked(file: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Holds a lock.
-
-    Args:
-        file: What is locked.
-        waiting: Called once, if another process holds it.
-    """
+    """Holds a lock."""
     holder = file.with_name(f"{file.name}.holder")
     lock, beats = _lock(file, holder, waiting)
     ended = threading.Event()

@@ -24,18 +24,12 @@ def deploy(
 
     Args:
         model: ``MODEL``, ``MODEL@ALIAS`` or ``MODEL/VERSION``.
-        kind: One of ``kinds.KINDS``.
         image: For a Deployment: has MLflow and what the model needs.
         timeout: Seconds in which it has to come up.
-        cluster: The cluster, with the namespace.
         on_state: Called with a short sentence whenever it has come on.
 
     Returns:
         One sentence on what was done, and where the model answers.
-
-    Raises:
-        TriremeError: As for ``model_version.find``, ``model_version.download``, ``plans`` and
-            ``release.deploy``.
     """
     check_kind("the way to deploy", kind)
     found = model_version.find(model)

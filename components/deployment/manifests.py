@@ -39,13 +39,6 @@ def inference_service(model: ModelVersion, storage_uri: str) -> dict[str, Any]:
     """Returns a KServe InferenceService, which speaks the Open Inference Protocol (v2).
 
     https://kserve.github.io/website/docs/model-serving/predictive-inference/frameworks/mlflow
-
-    Args:
-        model: The version.
-        storage_uri: Where its files are.
-
-    Raises:
-        InputError: KServe cannot get files from there.
     """
     if not storage_uri.startswith(_STORES):
         raise InputError(
@@ -73,17 +66,7 @@ def inference_service(model: ModelVersion, storage_uri: str) -> dict[str, Any]:
 def deployment(
     model: ModelVersion, example: str, tracking_uri: str, image: str
 ) -> list[dict[str, Any]]:
-    """Returns a Deployment of MLflow's scoring server, and a Service before it.
-
-    Args:
-        model: The version.
-        example: The file among the model's that holds a request, with which readiness predicts.
-        tracking_uri: The MLflow server, as pods reach it.
-        image: An image with MLflow and what the model needs.
-
-    Raises:
-        InputError: There is no such server, or no such file.
-    """
+    """Returns a Deployment of MLflow's scoring server, and a Service before it."""
     server = urlsplit(tracking_uri)
     if server.scheme not in ("http", "https") or server.hostname in _ONLY_HERE:
         raise InputError(
@@ -132,14 +115,7 @@ def _metadata(model: ModelVersion) -> dict[str, Any]:
 
 
 def object_name(model: str) -> str:
-    """Returns the name of a model's objects: small letters, digits and dashes.
-
-    Args:
-        model: The registered model's name.
-
-    Raises:
-        InputError: Nothing of it is left.
-    """
+    """Returns the name of a model's objects: small letters, digits and dashes."""
     name = re.sub(r"[^a-z0-9]+", "-", model.lower())[:50].strip("-")
     if not re.match("[a-z]", name):
         raise InputError(f"model {model!r}: a name on a cluster has to begin with a letter, a to z")

@@ -25,10 +25,6 @@ class ModelVersion(NamedTuple):
     """A version of a registered model.
 
     Attributes:
-        name: The registered model.
-        version: Its version.
-        run_id: The MLflow run that logged it.
-        tags: The version's tags.
         note: Why it is this version, where the person should know.
     """
 
@@ -48,13 +44,7 @@ class ModelVersion(NamedTuple):
 
 
 class DownloadedModel(NamedTuple):
-    """A version whose files are here.
-
-    Attributes:
-        model: The version.
-        files: The directory that holds them.
-        described: MLflow's description of them, the file MLmodel.
-    """
+    """A version whose files are here."""
 
     model: ModelVersion
     files: Path
@@ -65,12 +55,6 @@ def find(text: str) -> ModelVersion:
     """Returns the version that ``MODEL``, ``MODEL@ALIAS`` or ``MODEL/VERSION`` means.
 
     A bare ``MODEL`` is its champion, or its newest version where it has none.
-
-    Args:
-        text: What a person wrote.
-
-    Raises:
-        InputError: There is no such model, version or alias; the message names those there are.
     """
     form = _FORM.fullmatch(text)
     if not form:
@@ -84,16 +68,7 @@ def find(text: str) -> ModelVersion:
 
 
 def download(model: ModelVersion, directory: Path) -> DownloadedModel:
-    """Copies a version's files to a directory.
-
-    Args:
-        model: The version.
-        directory: An empty directory.
-
-    Raises:
-        InputError: MLflow's scoring server does not serve this kind of model.
-        TriremeError: The files are not to be had.
-    """
+    """Copies a version's files to a directory."""
     import mlflow
 
     os.environ["MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"] = "false"

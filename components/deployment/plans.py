@@ -24,7 +24,6 @@ class Place(NamedTuple):
     """Where a deployed model answers.
 
     Attributes:
-        url: In the cluster.
         command: What brings it to port 8080 of this machine.
     """
 
@@ -33,16 +32,7 @@ class Place(NamedTuple):
 
 
 def as_deployment(downloaded: DownloadedModel, tracking_uri: str, image: str) -> Plan:
-    """Plans a Deployment of MLflow's scoring server with a Service.
-
-    Args:
-        downloaded: The model.
-        tracking_uri: The MLflow server, as pods reach it.
-        image: An image with MLflow and what the model needs.
-
-    Raises:
-        InputError: Pods cannot get at the model, or nothing can show that it answers rightly.
-    """
+    """Plans a Deployment of MLflow's scoring server with a Service."""
     model = downloaded.model
     example = model_version.example_file(model)
     rendered = manifests.deployment(model, example, tracking_uri, image)
@@ -57,14 +47,7 @@ def as_deployment(downloaded: DownloadedModel, tracking_uri: str, image: str) ->
 
 
 def as_kserve(downloaded: DownloadedModel) -> Plan:
-    """Plans a KServe InferenceService.
-
-    Args:
-        downloaded: The model.
-
-    Raises:
-        InputError: KServe cannot get at the model, or nothing can show that it answers rightly.
-    """
+    """Plans a KServe InferenceService."""
     model = downloaded.model
     rendered = manifests.inference_service(model, model_version.storage_uri(model))
     pairs = smoke_test.expected(downloaded)
@@ -80,12 +63,7 @@ def as_kserve(downloaded: DownloadedModel) -> Plan:
 
 
 def place(cluster: Cluster, plan: Plan) -> Place:
-    """Returns where a model answers that has been deployed.
-
-    Args:
-        cluster: The cluster.
-        plan: What was deployed.
-    """
+    """Returns where a model answers that has been deployed."""
     manifest = plan.manifests[0]
     name, namespace = manifest["metadata"]["name"], cluster.namespace
     forward = ["kubectl", "port-forward", "--namespace", namespace]

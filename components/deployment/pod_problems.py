@@ -30,9 +30,7 @@ class PodProblem(NamedTuple):
 
     Attributes:
         kind: What sort of problem, the same for as long as it lasts.
-        words: It, in words.
         patience: Seconds that it may last.
-        pod: The pod that has it, if one does.
         container: The container of that whose log may say more.
     """
 
@@ -51,10 +49,6 @@ def worst(pods: list[Pod]) -> PodProblem | None:
 
 def in_full(cluster: Cluster, problem: PodProblem) -> tuple[str, str]:
     """Returns what keeps a pod in a sentence, and the last lines of its container.
-
-    Args:
-        cluster: The cluster.
-        problem: What keeps it.
 
     Returns:
         The sentence with what a container said last that crashed; and the lines, of which there

@@ -39,9 +39,7 @@ class Plan:
     """What is to be deployed, and how one knows that it works.
 
     Attributes:
-        model: The model version.
         manifests: Its objects; the first is the one that makes the pods.
-        pairs: Samples with the right answers.
         look: Looks how far the first object is, given it as it was applied.
         ask: Makes of a pod what answers requests.
         listed: Resources that ``look`` lists besides pods.
@@ -63,20 +61,11 @@ def deploy(
     To be called from the main thread.
 
     Args:
-        cluster: The cluster, with the namespace.
-        plan: What is to be deployed.
         timeout: Seconds that it may take to come up.
         on_state: Called with a short sentence whenever it has come on.
 
     Returns:
         How well the new version's answers agree with the right ones; ``None`` if it was there.
-
-    Raises:
-        InputError: The cluster has something else of that name, or somebody else has set what
-            would be changed.
-        Refused: The cluster does not allow it, or would refuse the objects; nothing was made.
-        NotDeployed: It has failed, or this process was told to end, and it was undone; or
-            somebody else has changed the objects meanwhile, and they are left so.
     """
     objects.check_rights(cluster, plan.manifests, plan.listed)
     before = [objects.find(cluster, manifest) for manifest in plan.manifests]

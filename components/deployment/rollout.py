@@ -24,8 +24,6 @@ class RolloutStatus(NamedTuple):
 
     Attributes:
         pods: Its pods, without those that are ending.
-        progress: The same in words.
-        done: All of it runs, and nothing of the old version.
         problem: What keeps it, apart from what keeps its pods.
     """
 
@@ -36,14 +34,7 @@ class RolloutStatus(NamedTuple):
 
 
 class Rollout:
-    """A new version that comes up.
-
-    Args:
-        cluster: The cluster.
-        look: Looks at it.
-        timeout: Seconds that it may take altogether.
-        on_state: Called with a short sentence whenever it has come on.
-    """
+    """A new version that comes up."""
 
     def __init__(
         self,
@@ -58,22 +49,12 @@ class Rollout:
         self._since: dict[str, float] = {}
 
     def first_pod(self) -> Pod:
-        """Waits until a pod of the new version is ready; returns it.
-
-        Raises:
-            NotReady: None will be, or it has taken too long.
-            Superseded: It is no longer wanted.
-        """
+        """Waits until a pod of the new version is ready; returns it."""
         look = self._until(lambda look: any(map(is_ready, look.pods)))
         return next(filter(is_ready, look.pods))
 
     def to_the_end(self) -> None:
-        """Waits until only the new version runs.
-
-        Raises:
-            NotReady: It will not, or it has taken too long.
-            Superseded: It is no longer wanted.
-        """
+        """Waits until only the new version runs."""
         self._until(lambda look: look.done)
 
     def _until(self, is_reached: Callable[[RolloutStatus], bool]) -> RolloutStatus:

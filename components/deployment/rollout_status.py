@@ -17,26 +17,14 @@ _FAILED = ("InvalidSpec", "BlockedByFailedLoad")
 
 
 def rights(kind: str) -> list[Right]:
-    """Returns what has to be allowed to whoever deploys a model.
-
-    Args:
-        kind: ``deployment`` or ``kserve``.
-    """
+    """Returns what has to be allowed to whoever deploys a model."""
     if kind == "kserve":
         return objects.rights(["InferenceService"], ())
     return objects.rights(["Deployment", "Service"], (REPLICA_SETS,))
 
 
 def at_deployment(cluster: Cluster, applied: Manifest) -> RolloutStatus:
-    """Looks at a Deployment, as ``kubectl rollout status`` does.
-
-    Args:
-        cluster: The cluster.
-        applied: It, as it was applied.
-
-    Raises:
-        Superseded: It is another one by now.
-    """
+    """Looks at a Deployment, as ``kubectl rollout status`` does."""
     there = _present(cluster, applied, "template")
     status, wanted = there.get("status", {}), there["spec"]["replicas"]
     if status.get("observedGeneration", 0) < there["metadata"]["generation"]:
@@ -56,13 +44,6 @@ def at_inference_service(cluster: Cluster, applied: Manifest) -> RolloutStatus:
     Its own Ready may still be that of the version before, and its observedGeneration is that of
     an object below it: only a pod with the new version's labels is surely a new one.
     https://github.com/kserve/kserve/blob/v0.15.0/pkg/apis/serving/v1beta1/inference_service_status.go
-
-    Args:
-        cluster: The cluster.
-        applied: It, as it was applied.
-
-    Raises:
-        Superseded: It is another one by now.
     """
     there = _present(cluster, applied, "predictor")
     labels = there["spec"]["predictor"]["labels"] | {

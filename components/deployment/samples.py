@@ -16,12 +16,6 @@ def request(downloaded: DownloadedModel) -> str:
     """Returns the body of a request with the example that was logged with a model.
 
     https://mlflow.org/docs/latest/ml/deployment/deploy-model-locally/#json-input
-
-    Args:
-        downloaded: The model.
-
-    Raises:
-        InputError: It was logged without an example.
     """
     model, files, described = downloaded
     example = described.get_serving_input(str(files))
@@ -42,9 +36,6 @@ def at_hand(downloaded: DownloadedModel) -> list[np.ndarray]:
     """Returns the samples that are known for a model: those kept with it, and held-out ones.
 
     The held-out ones are there where the dataset it was trained on is still in the cache.
-
-    Args:
-        downloaded: The model.
     """
     model, files, described = downloaded
     kept = described.load_input_example(str(files))

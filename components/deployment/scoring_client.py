@@ -26,26 +26,14 @@ _DATATYPES = {
 
 
 class ScoringClient:
-    """A pod with MLflow's scoring server; not the Service, which the old pods answer as well.
-
-    Args:
-        cluster: The cluster.
-        pod: The pod.
-    """
+    """A pod with MLflow's scoring server; not the Service, which the old pods answer as well."""
 
     def __init__(self, cluster: Cluster, pod: Pod) -> None:
         self._cluster, self._name = cluster, pod["metadata"]["name"]
         self._end = time.monotonic() + SMOKE_TEST
 
     def answer(self, request: str) -> str:
-        """Returns the answer to a request.
-
-        Args:
-            request: Its body, as MLflow's scoring server takes it.
-
-        Raises:
-            ServingFailed: The pod refuses it, or does not answer.
-        """
+        """Returns the answer to a request."""
         return json.dumps(self._ask("invocations", json.loads(request)))
 
     def _ask(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -70,11 +58,8 @@ class OpenInferenceClient(ScoringClient):
     """A pod of KServe's, which speaks the Open Inference Protocol (v2).
 
     Args:
-        cluster: The cluster.
-        pod: The pod.
         model: The name by which it serves the model.
         name: The name of the model's input.
-        dtype: The type of that input.
     """
 
     def __init__(

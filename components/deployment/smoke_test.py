@@ -26,25 +26,14 @@ class Predicting(Protocol):
 
 
 class Expected(NamedTuple):
-    """What is sent to a server in one request, and the right answer.
-
-    Attributes:
-        inputs: The samples.
-        outputs: What the exported file answers in this process.
-    """
+    """What is sent to a server in one request, and the right answer."""
 
     inputs: np.ndarray
     outputs: np.ndarray
 
 
 class Agreement(NamedTuple):
-    """How well a server agrees with the exported file.
-
-    Attributes:
-        difference: Largest absolute difference of their answers.
-        allowed: What is accepted.
-        samples: How many samples were sent.
-    """
+    """How well a server agrees with the exported file."""
 
     difference: float
     allowed: float
@@ -61,13 +50,6 @@ def expected(downloaded: DownloadedModel) -> list[Expected]:
     """Returns the samples that are at hand for a model, with the answers of its ONNX file.
 
     The first is a request of its own, the others go together: both have to be right.
-
-    Args:
-        downloaded: The model.
-
-    Raises:
-        InputError: It is no ONNX model that answers one array with numbers.
-        TriremeError: ONNX Runtime does not take the file or the samples.
     """
     model, files, described = downloaded
     if "onnx" not in described.flavors:
@@ -86,15 +68,7 @@ def expected(downloaded: DownloadedModel) -> list[Expected]:
 
 
 def compare(server: Predicting, pairs: list[Expected]) -> Agreement:
-    """Sends every sample to a server, and compares its answers.
-
-    Args:
-        server: The server.
-        pairs: What ``expected`` has returned.
-
-    Raises:
-        ServingFailed: It answers differently than TOLERANCE of the export allows.
-    """
+    """Sends every sample to a server, and compares its answers."""
     differences = [_difference(server, pair) for pair in pairs]
     largest = max(float(np.abs(pair.outputs).max()) for pair in pairs)
     difference, allowed = float(np.max(differences)), TOLERANCE * max(1.0, largest)

@@ -49,16 +49,7 @@ def run(
     """Runs the program on a model.
 
     Args:
-        own: The program.
-        model: What was MODEL_DIR.
-        data: The staged dataset.
-        code: The training code's repository.
-        directory: What becomes EVALUATION_DIR; is made.
         tracked: Whether the program finds the step's MLflow run.
-
-    Raises:
-        InputError: The program is not in the repository.
-        StepFailed: It did not succeed.
     """
     program = code / own.entrypoint
     if not program.is_file():
@@ -100,14 +91,7 @@ def _followed(program: list[str], directory: Path, variables: dict[str, str]) ->
 
 
 def read(directory: Path) -> Evaluation:
-    """Returns what the program has left.
-
-    Args:
-        directory: What was EVALUATION_DIR.
-
-    Raises:
-        NotLoadable: It is in another form.
-    """
+    """Returns what the program has left."""
     figures = _figures(directory / "metrics.json")
     name, value = next(iter(figures.items()))
     scores = _array(directory / SCORES)
@@ -126,14 +110,7 @@ def read(directory: Path) -> Evaluation:
 
 
 def inputs_of(directory: Path) -> np.ndarray | None:
-    """Returns the inputs that the program has left to compare exported files on, if it has.
-
-    Args:
-        directory: What was EVALUATION_DIR.
-
-    Raises:
-        NotLoadable: They are in another form.
-    """
+    """Returns the inputs that the program has left to compare exported files on, if it has."""
     return _array(directory / "inputs.npy")
 
 

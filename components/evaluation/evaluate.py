@@ -24,11 +24,8 @@ class Verdict(NamedTuple):
     """What the gate says.
 
     Attributes:
-        passed: Whether the model may be exported.
-        score: Its headline figure on the held-out split, such as the accuracy, 0 to 1; 0 when it
-            could not be evaluated.
-        reason: One sentence that says why.
-        promote: Whether the model, once it is registered, becomes the champion.
+        score: Its headline figure on the held-out split, such as the accuracy, 0 to 1; 0 when
+            it could not be evaluated.
         champion: The version that it was compared with; empty where there is none.
         against: One sentence on how it does against that.
     """
@@ -42,13 +39,7 @@ class Verdict(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """A verdict and the figures it rests on.
-
-    Attributes:
-        verdict: What the gate says.
-        evaluation: The figures; None where the model could not be evaluated.
-        comparison: Those against the champion; None where there is none.
-    """
+    """A verdict and the figures it rests on."""
 
     verdict: Verdict
     evaluation: Evaluation | None
@@ -59,9 +50,7 @@ class _Evaluated(NamedTuple):
     """Figures of a model, and what is needed to compare another with it.
 
     Attributes:
-        evaluation: The figures.
         weights: How many numbers the model has learned; 0 where that is not known.
-        scores_of: Returns the champion's scores on the same samples.
     """
 
     evaluation: Evaluation
@@ -85,14 +74,9 @@ def evaluate(
     verdict then says so, and the gate stays shut.
 
     Args:
-        model: What was MODEL_DIR.
-        data: The staged dataset, see ``trireme.components.evaluation.held_out``.
-        code: The training code's repository.
-        entrypoint: The training program in it.
         factory: ``module:callable`` that builds the network, where the model needs it.
-        min_accuracy: The least accuracy with which it is exported, 0 to 1, of a model that has one.
-        gate: What else it takes, and with what it takes the champion's place.
-        champion: The model in use; None where there is none.
+        min_accuracy: The least accuracy with which it is exported, 0 to 1, of a model that has
+            one.
     """
 
     def measure() -> _Evaluated:
@@ -126,18 +110,8 @@ def evaluate_with(
     """Has a program of the user's measure a model, and the model in use.
 
     Args:
-        own: The program, see ``trireme.components.evaluation.custom``.
-        directory: Where it leaves what it finds; what it finds of the champion is in ``champion``
-            there.
-        model: What was MODEL_DIR.
-        data: The staged dataset.
-        code: The training code's repository.
-        min_accuracy: The least ``accuracy``, where the program finds one.
-        gate: What else it takes, and with what the model takes the champion's place.
-        champion: The model in use; None where there is none.
-
-    Raises:
-        TriremeError: The program is not there, or fails on the model.
+        directory: Where it leaves what it finds; what it finds of the champion is in
+            ``champion`` there.
     """
 
     def measure() -> _Evaluated:

@@ -61,11 +61,7 @@ class CustomEvaluation(StrictModel):
 
 
 def custom_evaluation(options: dict[str, Any]) -> CustomEvaluation | None:
-    """Returns the program that a pipeline's parameter describes; None where it is empty.
-
-    Raises:
-        InputError: One sentence that says what is wrong.
-    """
+    """Returns the program that a pipeline's parameter describes; None where it is empty."""
     if not options:
         return None
     own = CustomEvaluation.read("evaluation", options)
@@ -78,11 +74,7 @@ def custom_evaluation(options: dict[str, Any]) -> CustomEvaluation | None:
 
 
 def check(min_accuracy: float, gate: dict[str, Any], evaluation: dict[str, Any]) -> None:
-    """Refuses a gate or an evaluation that cannot be.
-
-    Raises:
-        InputError: ``min_accuracy`` is not between 0 and 1, or one of the others no description.
-    """
+    """Refuses a gate or an evaluation that cannot be."""
     if not 0 <= min_accuracy <= 1:
         raise InputError(f"min_accuracy {min_accuracy}: must be between 0 and 1")
     asked = Gate.read("gate", gate)

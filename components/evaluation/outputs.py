@@ -27,26 +27,7 @@ def evaluate_and_report(
     confusion: Any,
     report: Any,
 ) -> Verdict:
-    """Evaluates a model and writes the step's artifacts.
-
-    Args:
-        model: What was MODEL_DIR.
-        data: The staged dataset.
-        code: The training code's repository.
-        entrypoint: The training program in it.
-        model_factory: ``module:callable`` that builds the network, where the model needs it.
-        min_accuracy: The least accuracy that passes, 0 to 1.
-        gate: What else it takes, and with what it takes the champion's place.
-        evaluation: A program of the user's that evaluates it; empty for ours.
-        model_name: The registered model whose champion it is compared with.
-        workspace: The run workspace; the report is kept there too, as ``report.html``.
-        metrics: kfp's Metrics artifact.
-        confusion: kfp's ClassificationMetrics artifact.
-        report: kfp's HTML artifact.
-
-    Returns:
-        What the gate says.
-    """
+    """Evaluates a model and writes the step's artifacts."""
     check(min_accuracy, gate, evaluation)
     own, place = custom_evaluation(evaluation), Path(workspace)
     champion = registry.champion_for(model_name, place, trained=bool(own))

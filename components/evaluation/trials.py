@@ -17,15 +17,9 @@ class TrialResult:
     """What came of a trial.
 
     Attributes:
-        number: Of the trial, from 0.
-        values: What is different about it.
         failed: Why there is no model; empty where there is one.
-        detail: Further lines on that, such as the end of a log.
-        headline: How good the model is, in one phrase.
         score: That as a number to compare by, the greater the better.
-        entrypoint: The program that trained it.
         params: What its training's run records.
-        inputs: What its training depends on, as ``inputs_of`` has it.
     """
 
     number: int
@@ -56,12 +50,7 @@ def place(workspace: Path, number: int) -> Path:
 
 
 def keep(tried: TrialResult, workspace: Path) -> None:
-    """Keeps what came of a trial.
-
-    Args:
-        tried: That.
-        workspace: The run workspace.
-    """
+    """Keeps what came of a trial."""
     file = place(workspace, tried.number) / RESULT
     partial = file.with_suffix(".partial")
     partial.write_text(json.dumps(asdict(tried)))
@@ -69,11 +58,7 @@ def keep(tried: TrialResult, workspace: Path) -> None:
 
 
 def results(workspace: Path) -> list[TrialResult]:
-    """Returns what came of the trials so far: the best first, at the end those that failed.
-
-    Args:
-        workspace: The run workspace.
-    """
+    """Returns what came of the trials so far: the best first, at the end those that failed."""
     files = (workspace / "trials").glob(f"*/{RESULT}")
     found = [TrialResult(**json.loads(file.read_text())) for file in files]
     return sorted(found, key=lambda tried: (bool(tried.failed), -tried.score, tried.number))

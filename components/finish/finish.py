@@ -36,11 +36,6 @@ def finish(
         state: How the other steps have ended, as kfp has it, such as COMPLETE. Kubeflow says
             RUNNING where the last of them was skipped, and where one was killed; then what the
             steps have recorded decides.
-        message: What kfp says of a failure.
-        pipeline: The pipeline's name.
-        run: Id of the run.
-        webhook_secret: Name of the Secret that holds the ``url`` to tell; empty for none.
-        workspace: The run workspace.
     """
     if in_a_pod():
         _attempt(lambda: _stop_jobs(run))

@@ -17,8 +17,6 @@ class Compared(NamedTuple):
     """What came of the comparison.
 
     Attributes:
-        changed: Whether to train.
-        reason: One sentence that says why.
         start: What training starts from: what the champion's training left in MODEL_DIR; empty
             for nothing.
     """
@@ -45,17 +43,7 @@ def compare(
     not good enough: it would not be better the next night.
 
     Args:
-        job: The training job.
-        commit: Of its code.
-        fingerprint: Of its data.
-        model_name: The registered model.
         judged: What else decides whether the model becomes the champion.
-        workspace: The run workspace.
-        warm_start: Whether training starts from what the champion's training left.
-        force: Train all the same.
-
-    Raises:
-        TriremeError: MLflow cannot be asked.
     """
     found = history.found(model_name, workspace, trained=warm_start)
     now = {"git.commit": commit, "dataset.fingerprint": fingerprint, TAG: inputs_of(job)}

@@ -20,12 +20,7 @@ ATTEMPTS = 100  # of the latest runs that are looked at
 
 
 class Attempt(NamedTuple):
-    """A run since the champion's whose model did not become the champion.
-
-    Attributes:
-        name: The run's name.
-        tags: Its tags.
-    """
+    """A run since the champion's whose model did not become the champion."""
 
     name: str
     tags: dict[str, str]
@@ -47,9 +42,8 @@ class History(NamedTuple):
     """What has been trained before.
 
     Attributes:
-        champion: The version in use; None where there is none.
-        attempts: The runs that have tried to take its place, the latest first.
-        trained: What the champion's training left; None where that was not asked for, or is gone.
+        trained: What the champion's training left; None where that was not asked for, or is
+            gone.
     """
 
     champion: Champion | None
@@ -66,13 +60,8 @@ def found(name: str, workspace: Path, trained: bool) -> History:
     """Returns what has been trained before, for a step.
 
     Args:
-        name: The registered model.
         workspace: The run workspace, where ``trireme run`` has brought it before the step, and
             where on a cluster the step brings it itself.
-        trained: Whether what the champion's training left is wanted, too.
-
-    Raises:
-        TriremeError: It cannot be had.
     """
     directory = place(workspace)
     variables = environment.variables()  # which are there when the rest is
@@ -82,17 +71,7 @@ def found(name: str, workspace: Path, trained: bool) -> History:
 
 
 def bring(name: str, directory: Path, trained: bool, experiment_id: str) -> None:
-    """Brings what has been trained before to a directory.
-
-    Args:
-        name: The registered model.
-        directory: The directory to make or replace.
-        trained: Whether what the champion's training left is wanted, too.
-        experiment_id: Where the attempts are looked for.
-
-    Raises:
-        TriremeError: MLflow does not answer, or refuses.
-    """
+    """Brings what has been trained before to a directory."""
     from trireme.components.tracking import lineage
 
     version = version_at(name, CHAMPION)

@@ -16,26 +16,14 @@ LOGS = "steps/train"
 
 
 class Chosen(NamedTuple):
-    """The best model of a sweep.
-
-    Attributes:
-        model: What was its MODEL_DIR.
-        entrypoint: The program that trained it.
-    """
+    """The best model of a sweep."""
 
     model: str
     entrypoint: str
 
 
 def choose(workspace: Path) -> Chosen:
-    """Puts what the best trial left where a training without a sweep would have left it.
-
-    Args:
-        workspace: The run workspace.
-
-    Raises:
-        StepFailed: All trials have failed.
-    """
+    """Puts what the best trial left where a training without a sweep would have left it."""
     tried = results(workspace)
     for one in sorted(tried, key=lambda one: one.number):
         print(one.words, flush=True)

@@ -21,14 +21,7 @@ from trireme.components.training.result.load import load_model
 
 
 class Measured(NamedTuple):
-    """How a trial's model is measured.
-
-    Attributes:
-        data: The staged dataset.
-        code: The training code's repository.
-        factory: ``module:callable`` that builds the network, where the model needs it.
-        evaluation: A program of the user's that evaluates it; empty for ours.
-    """
+    """How a trial's model is measured."""
 
     data: Path
     code: Path
@@ -47,11 +40,7 @@ def attempt(
     """Trains and measures a model; that this fails is a result like others.
 
     Args:
-        trial: What is different about it.
         described: Returns the training job, given the trial's folder.
-        measure: How the model is measured.
-        workspace: The run workspace.
-        passthrough: What the pipeline's task hands on to the job's pods.
         budget: The most that its training may cost; 0 for no limit.
     """
     own_place = place(workspace, trial.number)

@@ -21,7 +21,6 @@ class Trial(NamedTuple):
     """One training of a sweep.
 
     Attributes:
-        number: Of it, from 0.
         values: What is different about it: by name, options of the program such as ``--width``,
             and parameters of the job such as ``workers``.
     """
@@ -62,13 +61,8 @@ def trials(grid: dict[str, Any], listed: list[Any], entrypoint: str = "") -> lis
     """Returns what a sweep tries: every combination of a grid, and what is listed one by one.
 
     Args:
-        grid: Lists of values by name.
-        listed: Values by name, a dictionary for each trial.
         entrypoint: The training program; for Trireme's own, which is meant where this is empty,
             there is a grid for who gives neither.
-
-    Raises:
-        InputError: One sentence on what is wrong about them.
     """
     if not grid and not listed and not entrypoint:
         grid = REFERENCE

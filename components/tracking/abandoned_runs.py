@@ -22,11 +22,7 @@ ENDED = ("FINISHED", "FAILED", "KILLED")
 
 
 def end(states: Mapping[str, str]) -> None:
-    """Ends in MLflow what has ended on a cluster and says what, where MLFLOW_TRACKING_URI is set.
-
-    Args:
-        states: How runs are, by their names.
-    """
+    """Ends in MLflow what has ended on a cluster, where MLFLOW_TRACKING_URI is set, and says so."""
     ended = {name: state for name, state in states.items() if state in ENDED}
     if not ended or "MLFLOW_TRACKING_URI" not in os.environ:
         return

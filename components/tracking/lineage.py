@@ -32,17 +32,9 @@ class Lineage:
     """What a pipeline run was made from.
 
     Attributes:
-        run_id: Id of its MLflow run.
-        name: Name of that run.
-        experiment: Name of its experiment.
-        params: The pipeline's parameters, as MLflow keeps them.
         framework: What connected the replicas.
-        code: URL of the repository.
-        commit: The commit of it.
         trainers: The release of Trireme whose reference trainers it is; empty for a repository.
-        fingerprint: Of the dataset.
         machine: What it computed with, by name: ``Python``, ``CPU`` and all packages.
-        training_id: Id of the training step's MLflow run.
     """
 
     run_id: str
@@ -59,16 +51,7 @@ class Lineage:
 
 
 def read(wanted: str) -> Lineage:
-    """Reads what a run was made from.
-
-    Args:
-        wanted: Id or name of the MLflow run of a pipeline that trained a model, or of one of its
-            steps.
-
-    Raises:
-        InputError: There is no such run, or it does not say enough.
-        TriremeError: MLflow does not answer, or refuses.
-    """
+    """Reads what a run was made from."""
     from mlflow import MlflowClient
 
     run = _find(wanted)
@@ -101,11 +84,7 @@ def read(wanted: str) -> Lineage:
 
 
 def changed(lineage: Lineage) -> list[str]:
-    """Says what a run here would compute with, where that is not what the run computed with.
-
-    Args:
-        lineage: Of the run.
-    """
+    """Says what a run here would compute with, where that is not what the run computed with."""
     now = _versions(_python(), machine.cpu(), machine.packages())
     return [
         f"{name} was {then} and is {now.get(name, 'not installed')}"
@@ -115,18 +94,7 @@ def changed(lineage: Lineage) -> list[str]:
 
 
 def bring_model(lineage: Lineage, directory: Path) -> Path:
-    """Brings what the run's training program left in MODEL_DIR.
-
-    Args:
-        lineage: Of the run.
-        directory: The directory to make.
-
-    Returns:
-        Where it is in there.
-
-    Raises:
-        TriremeError: MLflow does not answer, or refuses.
-    """
+    """Brings what the run's training program left in MODEL_DIR."""
     from mlflow import MlflowClient
 
     directory.mkdir()
@@ -135,15 +103,7 @@ def bring_model(lineage: Lineage, directory: Path) -> Path:
 
 
 def bring_trained(run_id: str, directory: Path) -> None:
-    """Brings what the training program of a pipeline run left in MODEL_DIR, if it is still there.
-
-    Args:
-        run_id: Id of the pipeline's MLflow run; empty where that is not known.
-        directory: The directory to make, in which it gets a folder.
-
-    Raises:
-        TriremeError: MLflow does not answer.
-    """
+    """Brings what the training of a pipeline run left in MODEL_DIR, if it is still there."""
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException
 
@@ -163,13 +123,7 @@ def ended_since(experiment_id: str, since: int, tags: dict[str, str], limit: int
     """Returns the runs of pipelines that started and finished since a moment, the latest first.
 
     Args:
-        experiment_id: Of the experiment they are in.
         since: The moment, in milliseconds since 1970.
-        tags: What they have.
-        limit: How many at most.
-
-    Raises:
-        TriremeError: MLflow does not answer, or refuses.
     """
     from mlflow import MlflowClient
 
@@ -187,13 +141,7 @@ def ended_since(experiment_id: str, since: int, tags: dict[str, str], limit: int
 
 
 def link(run_id: str, lineage: Lineage, verdict: str) -> None:
-    """Records on a run what it was compared with, and what was found.
-
-    Args:
-        run_id: Id of the MLflow run that reproduces another.
-        lineage: Of that other one.
-        verdict: How the results compare, in words.
-    """
+    """Records on a run what it was compared with, and what was found."""
     from mlflow import MlflowClient
 
     for tag, value in {"reproduces": lineage.run_id, "reproduction": verdict}.items():

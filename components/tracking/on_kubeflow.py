@@ -22,13 +22,7 @@ _RUN_NAME = "pipelines.kubeflow.org/run_name"
 
 
 class RunDescription(NamedTuple):
-    """What a Workflow says of its run.
-
-    Attributes:
-        pipeline: The pipeline's name.
-        run: The run's name.
-        parameters: The pipeline's parameters.
-    """
+    """What a Workflow says of its run."""
 
     pipeline: str
     run: str
@@ -51,11 +45,7 @@ def join() -> bool:
 
 
 def describe_run(pipeline: str) -> RunDescription:
-    """Returns what this pod's Workflow says of the run; little, where it may not be read.
-
-    Args:
-        pipeline: The pipeline's name, where it does not say.
-    """
+    """Returns what this pod's Workflow says of the run; little, where it may not be read."""
     from trireme.components.kubernetes.connection import Cluster
     from trireme.components.kubernetes.owner import owners
     from trireme.components.kubernetes.resources import WORKFLOWS
@@ -71,12 +61,7 @@ def describe_run(pipeline: str) -> RunDescription:
 
 
 def read(workflow: dict[str, Any], pipeline: str = "") -> RunDescription:
-    """Returns what a Workflow says of its run.
-
-    Args:
-        workflow: The Workflow, as the API server has it.
-        pipeline: As for ``told``.
-    """
+    """Returns what a Workflow says of its run."""
     metadata = workflow["metadata"]
     parameters: dict[str, Any] = {}
     for template in workflow["spec"].get("templates", []):

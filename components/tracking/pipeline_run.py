@@ -30,11 +30,7 @@ from trireme.components.tracking.sync import Run, hurry, log, patiently, sync
 
 
 def check(experiment: str) -> None:
-    """Refuses a name that no experiment can have.
-
-    Raises:
-        InputError: It is blank, but not empty.
-    """
+    """Refuses a name that no experiment can have."""
     if experiment and not experiment.strip():
         raise InputError(f"experiment {experiment!r}: must be a name, or empty for the default")
 
@@ -46,16 +42,8 @@ class PipelineRun:
     slow server holds up the steps.
 
     Args:
-        name: Name of the run.
         experiment: Name of the experiment; empty: the one that MLFLOW_EXPERIMENT_ID names, or
             else one called like the pipeline.
-        pipeline: Name of the pipeline.
-        params: The pipeline's parameters.
-        home: Directory of the default SQLite store, used unless MLFLOW_TRACKING_URI is set.
-
-    Raises:
-        InputError: MLFLOW_TRACKING_URI names a server that does not answer.
-        ModuleNotFoundError: It names a database, and what reads it is not installed.
     """
 
     def __init__(
@@ -92,13 +80,13 @@ class PipelineRun:
         """Has a run opened for a step; returns at once.
 
         Args:
-            step: The step's name. A step that is tried again keeps its run.
             directory: Where the file with the run's variables appears; apart from the
                 workspace, so that a full disk there can still be told.
             before: Brings from MLflow what the step wants; called with the experiment's id.
 
         Returns:
-            The environment of the step's process, see ``trireme.components.tracking.environment``.
+            The environment of the step's process, see
+            ``trireme.components.tracking.environment``.
         """
         file = directory / f"mlflow-{step}.json"
         file.unlink(missing_ok=True)
@@ -110,27 +98,12 @@ class PipelineRun:
     def step_ended(
         self, step: str, status: str, workspace: Path, resources: dict[str, float]
     ) -> None:
-        """Brings a step's journal into its run and ends that; returns at once.
-
-        Args:
-            step: The step's name.
-            status: FINISHED, FAILED or KILLED.
-            workspace: The run workspace.
-            resources: What the step used, as metrics.
-        """
+        """Brings a step's journal into its run and ends that; returns at once."""
         now = int(time.time() * 1000)
         self._then(self._end_step, step, status, workspace, resources, now)
 
     def close(self, status: str, resources: dict[str, float]) -> None:
-        """Ends the pipeline's run with its true status, after everything else is recorded.
-
-        Args:
-            status: FINISHED, FAILED or KILLED.
-            resources: What the whole run used, as metrics.
-
-        Raises:
-            TriremeError: Something could not be recorded.
-        """
+        """Ends the pipeline's run with its true status, after everything else is recorded."""
         self._then(self._close, status, resources)
         self._thread.shutdown()
         for work in self._work:

@@ -31,11 +31,7 @@ STALE = 300.0  # seconds after which its holder, who needs a moment, must be dea
 
 
 def check_name(name: str) -> None:
-    """Refuses a name that MLflow's model registry does not take.
-
-    Raises:
-        InputError: The name is empty or holds ``/``, ``:`` or a control character.
-    """
+    """Refuses a name that MLflow's model registry does not take."""
     if not name.strip() or re.search(r"[/:\x00-\x1f\x7f'\"]", name):
         raise InputError(
             f"model_name {name!r}: must be a name, without slash, colon, quotes or line breaks"
@@ -46,11 +42,9 @@ class Champion(NamedTuple):
     """The champion, brought here to be compared with.
 
     Attributes:
-        version: Its version in the registry.
         onnx: The model as ONNX; None where it is not.
-        tags: The version's tags.
-        trained: What its training program left in MODEL_DIR; None where that was not brought, or
-            is not there any more.
+        trained: What its training program left in MODEL_DIR; None where that was not brought,
+            or is not there any more.
     """
 
     version: str
@@ -63,13 +57,8 @@ def champion_for(name: str, workspace: Path, trained: bool = False) -> Champion 
     """Returns the champion that a step's model is to be compared with.
 
     Args:
-        name: The registered model.
         workspace: The run workspace, where ``trireme run`` has brought it before the step, and
             where on a cluster the step brings it itself.
-        trained: As for ``bring``.
-
-    Raises:
-        TriremeError: It cannot be had.
     """
     directory = place(workspace)
     if TRACKER in os.environ:
@@ -85,16 +74,7 @@ def place(workspace: Path) -> Path:
 
 
 def bring(name: str, directory: Path, trained: bool = False) -> None:
-    """Brings the champion of a registered model to a directory, which is removed if there is none.
-
-    Args:
-        name: The registered model.
-        directory: The directory to make, for ``read``.
-        trained: Whether what its training program left is wanted, too.
-
-    Raises:
-        StepFailed: Its files are not where MLflow says.
-    """
+    """Brings the champion to a directory, which is removed if there is none."""
     import mlflow
     from mlflow.exceptions import MlflowException
 
@@ -134,17 +114,11 @@ def promote(name: str, version: str, instead_of: str | None = None) -> str:
     """Makes a version the champion, if the champion is the one that is thought to be.
 
     Args:
-        name: The registered model.
-        version: The version.
         instead_of: The champion that it was found better than, empty for none; None to take
             whatever champion's place there is.
 
     Returns:
         The version that was champion before, empty for none.
-
-    Raises:
-        InputError: There is no such version.
-        StepFailed: The champion is another by now.
     """
     from mlflow import MlflowClient
 
@@ -167,14 +141,8 @@ def promote(name: str, version: str, instead_of: str | None = None) -> str:
 def rollback(name: str) -> tuple[str, str]:
     """Makes the version champion again whose place the champion took.
 
-    Args:
-        name: The registered model.
-
     Returns:
         The champion of before and the one of now.
-
-    Raises:
-        InputError: There is none to go back to.
     """
     from mlflow import MlflowClient
 

@@ -33,12 +33,7 @@ KIND = {"mlflow.experimentKind": "custom_model_development"}
 
 
 class PipelineRunId(NamedTuple):
-    """The MLflow run of a pipeline.
-
-    Attributes:
-        experiment_id: Id of its experiment.
-        run_id: Id of the run.
-    """
+    """The MLflow run of a pipeline."""
 
     experiment_id: str
     run_id: str
@@ -50,15 +45,8 @@ def open_pipeline(
     """Opens the run of a pipeline.
 
     Args:
-        pipeline: The pipeline's name.
         experiment: Name of the experiment; empty: the one that MLFLOW_EXPERIMENT_ID names, or
             else one called like the pipeline.
-        name: The run's name.
-        params: The pipeline's parameters.
-
-    Raises:
-        TrackingUnavailable: MLflow is away.
-        mlflow.exceptions.MlflowException: It refuses.
     """
     from mlflow import MlflowClient
 
@@ -70,13 +58,7 @@ def open_pipeline(
 
 
 def describe(run_id: str, pipeline: str, params: dict[str, Any]) -> None:
-    """Records on a pipeline's run what it runs and with what.
-
-    Args:
-        run_id: Id of the run.
-        pipeline: The pipeline's name.
-        params: Its parameters.
-    """
+    """Records on a pipeline's run what it runs and with what."""
     from mlflow import MlflowClient
 
     tags = {
@@ -102,10 +84,6 @@ def open_step(step: str, workspace: Path) -> None:
 
     A step that is started again goes on with its run. Where MLflow is away, or refuses, the step's
     records stay in the workspace, and the last step brings them.
-
-    Args:
-        step: The step's name.
-        workspace: The run workspace.
     """
     from mlflow.exceptions import MlflowException
 
@@ -122,13 +100,7 @@ def step_run(step: str, workspace: Path, whole: PipelineRunId, began: float | No
     """Returns the id of a step's run, which is opened if it is not there.
 
     Args:
-        step: The step's name.
-        workspace: The run workspace.
-        whole: The pipeline's run.
         began: When the step has begun, in seconds since the epoch, if that is not now.
-
-    Raises:
-        TrackingUnavailable: MLflow is away.
     """
     from mlflow import MlflowClient
 
@@ -148,12 +120,7 @@ def end(run_id: str, status: str, ended: float | None = None) -> None:
     """Ends a run.
 
     Args:
-        run_id: Its id.
-        status: FINISHED, FAILED or KILLED.
         ended: When it has ended, in seconds since the epoch, if that is not now.
-
-    Raises:
-        TrackingUnavailable: MLflow is away.
     """
     from mlflow import MlflowClient
 
@@ -163,16 +130,7 @@ def end(run_id: str, status: str, ended: float | None = None) -> None:
 
 
 def end_if_open(run_id: str, status: str, ended: float | None) -> None:
-    """Ends a run that has not ended yet.
-
-    Args:
-        run_id: Its id.
-        status: FINISHED, FAILED or KILLED.
-        ended: As for ``end``.
-
-    Raises:
-        TrackingUnavailable: MLflow is away.
-    """
+    """Ends a run that has not ended yet."""
     from mlflow import MlflowClient
 
     if patiently(lambda: MlflowClient().get_run(run_id)).info.status == "RUNNING":
@@ -180,14 +138,7 @@ def end_if_open(run_id: str, status: str, ended: float | None) -> None:
 
 
 def forget_error(run_id: str) -> None:
-    """Takes away what an attempt has left that has failed, as another has succeeded.
-
-    Args:
-        run_id: Id of the run.
-
-    Raises:
-        TrackingUnavailable: MLflow is away.
-    """
+    """Takes away what an attempt has left that has failed, as another has succeeded."""
     from mlflow import MlflowClient
 
     client = MlflowClient()
@@ -196,14 +147,7 @@ def forget_error(run_id: str) -> None:
 
 
 def pipeline_run(workspace: Path) -> PipelineRunId:
-    """Returns the run of the pipeline, which the first step opens.
-
-    Args:
-        workspace: The run workspace.
-
-    Raises:
-        TrackingUnavailable: MLflow is away.
-    """
+    """Returns the run of the pipeline, which the first step opens."""
     file = workspace / "mlflow-run.json"
     if file.exists():
         return PipelineRunId(**json.loads(file.read_text()))

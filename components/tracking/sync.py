@@ -45,12 +45,7 @@ _UNUSUAL = re.compile(r"[^\w\-. :/]")  # what MLflow does not accept in a name
 
 @dataclass(frozen=True)
 class Run:
-    """A step's MLflow run.
-
-    Attributes:
-        step_id: The run of the step.
-        pipeline_id: The run of the whole pipeline; the same where there is only one.
-    """
+    """A step's MLflow run."""
 
     step_id: str
     pipeline_id: str
@@ -79,19 +74,7 @@ def hurry() -> None:
 
 
 def patiently(call: Callable[[], Any]) -> Any:
-    """Calls MLflow until it answers.
-
-    Args:
-        call: What to call; called again as long as the server is away.
-
-    Returns:
-        What the call returns.
-
-    Raises:
-        TrackingUnavailable: The server did not answer in this time.
-        TrackingRefused: It does not accept these credentials, if any.
-        mlflow.exceptions.MlflowException: It answered, and refused something else.
-    """
+    """Calls MLflow until it answers."""
     started, pause = time.monotonic(), 0.5
     while True:
         try:
@@ -138,17 +121,7 @@ def _is_away(error: Exception) -> bool:
 
 
 def sync(workspace: Path, step: str, run: Run) -> None:
-    """Brings what a step has recorded and MLflow does not have yet into MLflow.
-
-    Args:
-        workspace: The run workspace.
-        step: The step's name.
-        run: Where it goes.
-
-    Raises:
-        TrackingUnavailable: The server stayed away; the records stay in the workspace, and the
-            next call goes on where this one stopped.
-    """
+    """Brings what a step has recorded and MLflow does not have yet into MLflow."""
     mark = journal.synced_path(workspace, step)
     done = int(mark.read_text()) if mark.exists() else 0
     for number, record in enumerate(journal.read(workspace, step), start=1):
@@ -197,10 +170,6 @@ def log(
     """Logs to an MLflow run in as few calls as it takes.
 
     Args:
-        run_id: The run.
-        params: Parameters; values too long for MLflow are cut.
-        metrics: Metrics, at step 0.
-        tags: Tags.
         at: When, in milliseconds since 1970; now by default.
     """
     from mlflow import MlflowClient
