@@ -24,7 +24,7 @@ from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.manifests import render, without_a_cluster
 from trireme.components.training.manifests.references import Needed, references
 from trireme.components.training.manifests.roles import requests, roles
-from trireme.pipelines import training
+from trireme.pipelines import steps
 from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.targets.steps import images
 
@@ -213,7 +213,7 @@ def _image(image: str, arguments: dict[str, Any]) -> str:
     """Returns the image of a step, also where that depends on the framework."""
     if not image.startswith("{{"):
         return image
-    return training.IMAGES.get(arguments.get("framework", ""), "said by a step before")
+    return steps.IMAGES.get(arguments.get("framework", ""), "said by a step before")
 
 
 def _workspace(pipeline: Pipeline) -> str:

@@ -14,11 +14,11 @@ from trireme.components.dataset.description import described
 from trireme.components.errors import InputError, StepFailed
 from trireme.components.tracking.lineage import Lineage
 from trireme.components.tracking.sync import PARAMETER_LIMIT
-from trireme.pipelines import training
+from trireme.pipelines import steps, training
 from trireme.pipelines.pipeline import Parameter, Pipeline
 
 
-@dsl.pipeline(name="reproduction", pipeline_config=training.CONFIG)
+@dsl.pipeline(name="reproduction", pipeline_config=steps.WORKSPACE)
 def reproduction(
     framework: str,
     code_url: str,
@@ -41,7 +41,8 @@ def reproduction(
 ) -> None:
     """Trains as another run did, and neither evaluates nor exports nor registers."""
     given = locals()
-    training.training(framework, given, training.prepare(given))
+    code, data = training.prepare(given)
+    steps.train(code, data, framework=framework, **training.of_the_job(given))
 
 
 def pipeline(lineage: Lineage) -> Pipeline:

@@ -34,7 +34,7 @@ SILENCE = 300.0  # seconds without a line after which the connection is made ane
 class PodLog(threading.Thread):
     """Follows the log of a pod's main container, one start of it after the other.
 
-    It ends when the pod is over and all it printed has been passed on. Its name is the replica's.
+    It ends when the pod is over and all it printed has been passed on.
     """
 
     def __init__(

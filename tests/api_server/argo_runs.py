@@ -14,4 +14,6 @@ def made(name="pytorch-training", account="trireme"):
 
 def begun(cluster, name="pytorch-training"):
     """Starts a run of a pipeline; returns its name."""
-    return workflows.start(cluster, catalog.load(name), made(name), {}).name
+    pipeline = catalog.load(name)
+    run = workflows.start(cluster, pipeline, made(name), {}, pipeline.name_of_a_run())
+    return run.name

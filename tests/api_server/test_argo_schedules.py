@@ -30,7 +30,7 @@ def made(account="trireme"):
 def argo(argo, monkeypatch):
     """Argo with the pipeline, which is compiled once for all tests."""
     workflows.upload(argo, made())
-    monkeypatch.setattr(compiling, "compiled", lambda pipeline, claims, account: made(account))
+    monkeypatch.setattr(compiling, "compiled", lambda pipeline, account: made(account))
     return argo
 
 

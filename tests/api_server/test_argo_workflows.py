@@ -15,7 +15,7 @@ from trireme.components.errors import InputError, TriremeError
 from trireme.components.kubernetes.errors import AlreadyThere
 from trireme.components.kubernetes.resources import NODE, PODS
 from trireme.pipelines import catalog
-from trireme.pipelines.cli import app
+from trireme.pipelines.cli.app import app
 from trireme.pipelines.targets import pod_logs, remote
 from trireme.pipelines.targets.argo import logs, workflows
 

@@ -311,7 +311,7 @@ class Replicas:
             replica.said(uid, line)
             self._pass_on(replica.name, line)
 
-        return PodLog(
+        log = PodLog(
             self._cluster,
             pod,
             identity.main_container(pod, self._container),
@@ -320,6 +320,8 @@ class Replicas:
             self._stop,
             follow=self._follow,
         )
+        log.name = replica.name
+        return log
 
 
 def _age(pod: dict[str, Any]) -> str:
