@@ -5,18 +5,10 @@ from typing import Any
 
 from kfp import dsl
 
-<<<<<<< HEAD
-from trireme.components.images import OF_REPLICAS, of_framework
-from trireme.components.secrets import DEFAULTS
-from trireme.components.sweep import component as steps
-from trireme.components.sweep import search_space
-from trireme.pipelines import training
-=======
 from trireme.components.images import of_framework
-from trireme.components.sweep import sets
+from trireme.components.sweep import search_space
 from trireme.pipelines import steps, training
 from trireme.pipelines.parameters import pipeline
->>>>>>> main
 
 AT_ONCE = 4
 """Trainings that run at the same time; kfp takes no parameter for it. Here it is two at most."""

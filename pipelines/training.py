@@ -9,30 +9,11 @@ from kfp import dsl
 
 from trireme.components import secrets
 from trireme.components.checkout import builtin, git, url
-<<<<<<< HEAD
-from trireme.components.checkout.component import checkout
-from trireme.components.cost import table
-=======
-from trireme.components.cost import bill
->>>>>>> main
 from trireme.components.dataset import description, mounted
 from trireme.components.dataset.sources import source_of
-<<<<<<< HEAD
-from trireme.components.deployment.component import deploy
 from trireme.components.evaluation import options
-from trireme.components.evaluation.component import evaluate
-from trireme.components.export.component import export
-from trireme.components.finish.component import finish
-from trireme.components.images import OF_REPLICAS, PYTORCH, TENSORFLOW
-from trireme.components.tracking import on_kubeflow, pipeline_run, registry
-from trireme.components.tracking.environment import SECRET
-from trireme.components.training import bill, launch
-from trireme.components.training.component import train
-=======
-from trireme.components.evaluation import asked
 from trireme.components.tracking import pipeline_run, registry
-from trireme.components.training import launch
->>>>>>> main
+from trireme.components.training import bill, launch
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.local import installed
 from trireme.components.training.manifests import render
