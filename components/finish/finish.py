@@ -9,8 +9,9 @@ from trireme.components import secrets
 from trireme.components.errors import StepFailed, TriremeError, first_line
 from trireme.components.finish import outcome, webhook
 from trireme.components.home import TRACKER, in_a_pod
-from trireme.components.tracking import journal, runs, sync
-from trireme.components.tracking.sync import Run
+from trireme.components.tracking import journal, runs
+from trireme.components.tracking.client import hurry
+from trireme.components.tracking.sync import Run, sync
 
 OWN = "finish"  # the step that does this
 
@@ -69,7 +70,7 @@ def _attempt(work: Callable[[], None]) -> None:
         print(f"warning: {first_line(error)}", flush=True)
         journal.log_tags({"finish": first_line(error)})
         journal.summarize(first_line(error))
-        sync.hurry()
+        hurry()
 
 
 def _tell(secret: str, workspace: Path, pipeline: str, run: str, status: str, message: str) -> None:
@@ -114,7 +115,7 @@ def _complete(step: str, workspace: Path, pipeline_id: str) -> None:
     else:
         return
     try:
-        sync.sync(workspace, step, Run(run_id, pipeline_id))
+        sync(workspace, step, Run(run_id, pipeline_id))
     except ModuleNotFoundError as error:  # this step's image is not made for models
         raise StepFailed(
             f"the model of step {step} is not registered: MLflow was away, and here is no "

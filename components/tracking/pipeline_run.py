@@ -4,19 +4,20 @@ On Kubeflow its MLflow plugin does this: it opens the runs and gives every step
 ``MLFLOW_TRACKING_URI``, ``MLFLOW_EXPERIMENT_ID`` and ``MLFLOW_RUN_ID``. Here we do the same.
 """
 
-import fcntl
 import os
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock
 
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.home import TRACKER
 from trireme.components.tracking import runs
+from trireme.components.tracking.client import client, hurry
 from trireme.components.tracking.environment import announce
 from trireme.components.tracking.store import (
     default_uri,
@@ -26,7 +27,7 @@ from trireme.components.tracking.store import (
     quiet,
     reason_of,
 )
-from trireme.components.tracking.sync import Run, hurry, log, patiently, sync
+from trireme.components.tracking.sync import Run, log, sync
 
 
 def check(experiment: str) -> None:
@@ -135,46 +136,41 @@ class PipelineRun:
     def _open(
         self, name: str, experiment: str, pipeline: str, params: dict[str, Any], home: Path
     ) -> None:
-        # Our own patience decides how long to wait for a server, see sync.patiently.
+        # Our own patience decides how long to wait for a server, see client.patiently.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
         os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
         # A database's artifacts; MLflow would put them below wherever we happen to be started.
         os.environ["_MLFLOW_SERVER_ARTIFACT_ROOT"] = str(home / "mlartifacts")
         import mlflow
-        from mlflow.exceptions import MlflowException
 
         quiet()
         mlflow.set_tracking_uri(self.uri)
         try:
-            with _alone(home):
-                client = mlflow.MlflowClient()
+            home.mkdir(parents=True, exist_ok=True)
+            with FileLock(home / "mlflow.lock"):  # two must not both set up a new SQLite store
                 if self.run_id:
-                    self.experiment_id = client.get_run(self.run_id).info.experiment_id
-                    client.update_run(self.run_id, status="RUNNING")
+                    at_once = mlflow.MlflowClient()
+                    self.experiment_id = at_once.get_run(self.run_id).info.experiment_id
+                    at_once.update_run(self.run_id, status="RUNNING")
                     runs.describe(self.run_id, pipeline, params)
                 else:
                     opened = runs.open_pipeline(pipeline, experiment, name, params)
                     self.experiment_id, self.run_id = opened
-        except MlflowException as error:
+        except client.refusal as error:
             reason = str(error).replace(self.uri, public(self.uri))
             raise InputError(f"MLflow at {public(self.uri)} refuses: {reason}") from None
 
     def _open_step(
         self, step: str, file: Path, before: Callable[[str], None] | None, at: int
     ) -> None:
-        from mlflow import MlflowClient
-
-        client = MlflowClient()
         if before:
             before(self.experiment_id)
         if step in self._steps:
-            patiently(lambda: client.update_run(self._steps[step], status="RUNNING"))
+            client.update_run(self._steps[step], status="RUNNING")
         else:
             tags = {"mlflow.parentRunId": self.run_id}
-            self._steps[step] = patiently(
-                lambda: client.create_run(self.experiment_id, at, tags, step)
-            ).info.run_id
+            self._steps[step] = client.create_run(self.experiment_id, at, tags, step).info.run_id
         variables = {
             "MLFLOW_TRACKING_URI": self.uri,
             "MLFLOW_EXPERIMENT_ID": self.experiment_id,
@@ -189,8 +185,6 @@ class PipelineRun:
     def _end_step(
         self, step: str, status: str, workspace: Path, resources: dict[str, float], at: int
     ) -> None:
-        from mlflow import MlflowClient
-
         run_id = self._steps[step]
         try:
             sync(workspace, step, Run(run_id, self.run_id))
@@ -199,10 +193,9 @@ class PipelineRun:
             status = "FAILED"
             raise
         finally:
-            patiently(lambda: MlflowClient().set_terminated(run_id, status, at))
+            client.set_terminated(run_id, status, at)
 
     def _close(self, status: str, resources: dict[str, float]) -> None:
-        from mlflow import MlflowClient
 
         # A run whose model could not be registered, for instance, has not done what it should.
         incomplete = any(work.done() and work.exception() for work in self._work)
@@ -210,13 +203,4 @@ class PipelineRun:
             status = "FAILED"
         if self.experiment_id:
             log(self.run_id, metrics=resources)
-            patiently(lambda: MlflowClient().set_terminated(self.run_id, status))
-
-
-@contextmanager
-def _alone(home: Path) -> Iterator[None]:
-    """Lets one process at a time in: two must not both set up a new SQLite store."""
-    home.mkdir(parents=True, exist_ok=True)
-    with (home / "mlflow.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+            client.set_terminated(self.run_id, status)

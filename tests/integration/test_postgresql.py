@@ -255,7 +255,7 @@ def test_the_server_of_a_cluster_may_be_killed_in_the_middle_of_a_run(
 
 
 def test_a_database_that_stays_away_is_named_without_its_password(tracking, database, monkeypatch):
-    monkeypatch.setattr(sync, "_patience", 0.0)
+    monkeypatch.setattr("trireme.components.tracking.client._patience", 0.0)
     tracking(database.uri)
     registry.champion("any")
     database.stop()

@@ -13,7 +13,7 @@ from trireme.components import workspace
 from trireme.components.errors import Cancelled, PodLost, StepFailed
 from trireme.components.finish.finish import finish
 from trireme.components.step import step
-from trireme.components.tracking import abandoned_runs, journal, sync
+from trireme.components.tracking import abandoned_runs, journal
 
 PARAMETERS = {
     "experiment": "mine",
@@ -137,7 +137,7 @@ def test_a_workspace_that_may_not_be_written_to_is_said_to_be_so(
 def test_what_mlflow_was_away_for_is_recorded_in_the_end(argo, tmp_path, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as closed:
         away = f"http://127.0.0.1:{closed.getsockname()[1]}"
-    monkeypatch.setattr(sync, "_patience", 0.1)
+    monkeypatch.setattr("trireme.components.tracking.client._patience", 0.1)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     uri = mlflow.get_tracking_uri()
     mlflow.set_tracking_uri(away)
