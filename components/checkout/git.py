@@ -1,17 +1,24 @@
 """Check out a git repository at an exact commit."""
 
+import os
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from trireme.components import secrets
-from trireme.components.checkout import builtin, credentials, local_changes, repository, tree
+from trireme.components.checkout import builtin, credentials, repository, tree
 from trireme.components.checkout import revision as revisions
 from trireme.components.checkout import url as urls
+from trireme.components.checkout.command import git
 from trireme.components.checkout.repository import Found, Origin
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.say import say
 from trireme.components.tracking import journal
 from trireme.components.workspace import written_whole
+
+LIMIT = 1 << 20  # bytes of a difference that are kept
+
+# A look into submodules would be one with their configuration.
+_DIFF = ("--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty")
 
 
 class Checkout(NamedTuple):
@@ -121,9 +128,8 @@ def _already_there(origin: Origin, revision: str, destination: Path) -> Found | 
     if found := repository.tip(origin, revision):
         return found if found.commit == commit else None
     is_short = revisions.may_be_short_commit(revision) and commit.startswith(revision.lower())
-    return (
-        Found(commit, "") if is_short and repository.is_from(destination, origin.source) else None
-    )
+    is_it = is_short and repository.is_from(destination, origin.source)
+    return Found(commit, "") if is_it else None
 
 
 def _bring(origin: Origin, revision: str, destination: Path) -> tuple[Found, list[str]]:
@@ -150,7 +156,7 @@ def _record(source: str, found: Found, missing: list[str], destination: Path) ->
         say(f"warning: {source} is checked out {note}")
     if urls.is_local(source):
         changes = destination.with_name(f"{destination.name}.diff")
-        dirty = local_changes.write_changes(urls.path(source), found.commit, changes)
+        dirty = write_changes(urls.path(source), found.commit, changes)
         if dirty is not None:
             tags["git.dirty"] = str(dirty).lower()
         if dirty:
@@ -162,3 +168,41 @@ def _record(source: str, found: Found, missing: list[str], destination: Path) ->
 
 def _unwritable(destination: Path, error: OSError) -> TriremeError:
     return TriremeError(f"{destination} cannot be written: {error.strerror or error}")
+
+
+def write_changes(directory: Path, commit: str, file: Path) -> bool | None:
+    """Writes how the tracked files of a working tree differ from the commit that it is at.
+
+    Nothing that the repository's configuration names is run.
+
+    Returns:
+        Whether there is one; None where it is at another commit, has no files or is not ours.
+    """
+    file.unlink(missing_ok=True)
+    options = ["-c", "safe.directory="]
+    if git(*options, "rev-parse", "HEAD", at=directory).stdout.strip() != commit:
+        return None
+    options += _without_filters(options, directory)
+    # git itself writes to the file: there may be more of it than fits into memory.
+    output = f"--output={file.absolute()}"
+    if git(*options, "diff", *_DIFF, output, commit, at=directory).returncode != 0:
+        return None
+    if not file.stat().st_size:
+        file.unlink()
+        return False
+    if file.stat().st_size > LIMIT:
+        os.truncate(file, LIMIT)
+        with file.open("ab") as stream:
+            stream.write(b"\n[cut here: there is more]\n")
+    return True
+
+
+def _without_filters(options: list[str], directory: Path) -> list[str]:
+    """Returns options that turn off the filters that the repository itself configures."""
+    command = ("config", "--show-scope", "--name-only", "--get-regexp", r"^filter\.")
+    scoped = (
+        line.split("\t") for line in git(*options, *command, at=directory).stdout.splitlines()
+    )
+    drivers = {name.rpartition(".")[0] for scope, name in scoped if scope in ("local", "worktree")}
+    settings = ("clean=", "smudge=", "process=", "required=false")
+    return [f for driver in sorted(drivers) for s in settings for f in ("-c", f"{driver}.{s}")]
