@@ -32,7 +32,7 @@ from trireme.components.errors import InputError
 from trireme.components.say import say
 
 
-def bring(dataset: Dataset, cache: Path) -> Staged:
+def fetch(dataset: Dataset, cache: Path) -> Staged:
     """Copies a dataset to a cache, unless it is there.
 
     Safe when many do so at the same moment: one copies, the others wait.

@@ -98,7 +98,7 @@ def trial(
     from typing import Any
 
     from trireme.components.step import in_a_loop, step
-    from trireme.components.sweep.run_trial import Measured, attempt
+    from trireme.components.sweep.run_trial import EvaluationSettings, run_trial
     from trireme.components.sweep.search_space import Trial
     from trireme.components.tracking import environment
     from trireme.components.training import launch
@@ -113,7 +113,7 @@ def trial(
     }
     name = in_a_loop("trial", one.number)
     with step(name, workspace):
-        attempt(
+        run_trial(
             one,
             lambda place: launch.prepare(
                 place,
@@ -131,7 +131,7 @@ def trial(
                 credentials=environment.credentials(),
                 **(common | one.parameters),
             ),
-            Measured(Path(data), Path(code), model_factory, evaluation),
+            EvaluationSettings(Path(data), Path(code), model_factory, evaluation),
             Path(workspace),
             asdict(task_config),
             budget,
