@@ -8,7 +8,6 @@ import random
 import shutil
 import threading
 from collections.abc import Iterator
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +45,7 @@ class Copy:
 
     def __post_init__(self) -> None:
         self._lock, self._stop = threading.Lock(), threading.Event()
+        self._failures: list[BaseException] = []
         self._hashes = [b""] * len(self.entries)
         self._blocks: dict[int, list[bytes]] = {}
 
@@ -54,15 +54,23 @@ class Copy:
         self._make_folders()
         tasks = self._tasks()
         count = min(self.source.readers, sum(blocks(entry.size) for entry in self.entries))
-        with ThreadPoolExecutor(count) as pool:
-            working = [pool.submit(self._work, tasks) for _ in range(count)]
-            try:
-                ended = wait(working, return_when=FIRST_EXCEPTION).done
-            finally:
-                # Also after an interrupt nobody writes any more once this has returned.
-                self._stop.set()
-        for each in ended:
-            each.result()
+        threads = [
+            threading.Thread(target=self._work, args=(tasks,), daemon=True) for _ in range(count)
+        ]
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        finally:
+            # Also after an interrupt, which may come while they are started, nobody writes any more
+            # once this has returned; a pool's threads might.
+            self._stop.set()
+            for thread in threads:
+                if thread.is_alive():
+                    thread.join()
+        if self._failures:
+            raise self._failures[0]
         return self._hashes
 
     def _make_folders(self) -> None:
@@ -95,12 +103,16 @@ class Copy:
             os.close(descriptor)
 
     def _work(self, tasks: Iterator[tuple[int, int]]) -> None:
-        while not self._stop.is_set():
-            with self._lock:
-                task = next(tasks, None)
-            if task is None:
-                return
-            self._do(*task)
+        try:
+            while not self._stop.is_set():
+                with self._lock:
+                    task = next(tasks, None)
+                if task is None:
+                    return
+                self._do(*task)
+        except BaseException as error:
+            self._failures.append(error)
+            self._stop.set()
 
     def _do(self, number: int, block: int) -> None:
         entry = self.entries[number]

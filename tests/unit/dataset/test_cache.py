@@ -389,7 +389,7 @@ def test_after_an_interrupt_nobody_writes_any_more(source, cache, monkeypatch):
     finally:
         signal.signal(signal.SIGINT, handler)
         thread.join()
-    assert threading.active_count() == before
+    assert threading.active_count() == before, threading.enumerate()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="nobody else can write there by mistake")
