@@ -414,7 +414,7 @@ def test_memory_is_bounded(dataset, bucket, cache):
         "import trireme.components.dataset.sources.objects\n"
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10\n"
         "before = peak()\n"
-        "bring(Dataset.model_validate_json(sys.argv[1]), Path(sys.argv[2]))\n"
+        "fetch(Dataset.model_validate_json(sys.argv[1]), Path(sys.argv[2]))\n"
         "print(peak() - before)"
     )
     command = [sys.executable, "-c", program, dataset.model_dump_json(), str(cache)]
