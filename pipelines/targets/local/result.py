@@ -92,4 +92,6 @@ class Result:
 
 
 def _this_command() -> str:
+    if Path(sys.argv[0]).name == "__main__.py":
+        return "python -m trireme"
     return shlex.quote(os.path.relpath(sys.argv[0])) if "/" in sys.argv[0] else "trireme"
