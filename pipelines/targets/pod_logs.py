@@ -8,11 +8,11 @@ from typing import Any
 from trireme.components.errors import InputError
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.pod_log import PodLog
+from trireme.components.kubernetes.step_pods import CONTAINER
 from trireme.components.kubernetes.streams import Stop
 from trireme.components.step import without_index
 from trireme.pipelines.targets.base import OnLine
 
-CONTAINER = "main"
 PAUSE = 2.0  # seconds between two looks
 DRAIN = 15.0  # seconds that the rest of the logs may take when the run has ended
 

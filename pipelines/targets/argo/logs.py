@@ -5,14 +5,13 @@ from typing import Any
 
 from trireme.components.errors import InputError
 from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.resources import NODE, PODS
+from trireme.components.kubernetes.resources import PODS
+from trireme.components.kubernetes.step_pods import WORKFLOW, node_of, untried
 from trireme.components.step import without_index
 from trireme.pipelines.targets import pod_logs
 from trireme.pipelines.targets.argo import workflows
 from trireme.pipelines.targets.argo.workflows import Workflow
 from trireme.pipelines.targets.base import ENDED, OnLine
-
-WORKFLOW = "workflows.argoproj.io/workflow"
 
 
 def logs(cluster: Cluster, workflow: Workflow, step: str, on_line: OnLine, *, follow: bool) -> None:
@@ -53,8 +52,5 @@ def pods(cluster: Cluster, workflow: Workflow) -> list[tuple[str, dict[str, Any]
     names = {each.node: each.name for each in workflow.begun}
     listing = cluster.list(PODS, cluster.namespace, labelSelector=f"{WORKFLOW}={workflow.name}")
     found = sorted(listing["items"], key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
-    nodes = [
-        (workflows.untried((pod["metadata"].get("annotations") or {}).get(NODE, "")), pod)
-        for pod in found
-    ]
+    nodes = [(untried(node_of(pod)), pod) for pod in found]
     return [(names[node], pod) for node, pod in nodes if node in names]

@@ -6,6 +6,7 @@ from typing import Any
 
 from hera.workflows import models
 
+from trireme.components.kubernetes.step_pods import ROUND
 from trireme.pipelines.targets.argo.expressions import (
     Value,
     encoded,
@@ -17,9 +18,6 @@ from trireme.pipelines.targets.argo.expressions import (
 from trireme.pipelines.targets.argo.scope import as_text
 from trireme.pipelines.targets.argo.steps import DIRECTORY, IN_LOOP
 from trireme.pipelines.targets.argo.templates import Task
-
-ROUND = "round"
-"""The task in a loop that there is one of for each item."""
 
 _ITEM = """fromJSON('"' + item.value + '"')"""
 """The JSON of an item: of a text Argo hands on what is between the quotes of its own JSON.

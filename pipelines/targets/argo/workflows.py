@@ -15,18 +15,15 @@ from trireme.components.errors import InputError
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import NotFound
 from trireme.components.kubernetes.resources import WORKFLOWS, Resource
+from trireme.components.kubernetes.step_pods import turns, untried
 from trireme.components.step import in_a_loop
 from trireme.pipelines.pipeline import Pipeline
-from trireme.pipelines.targets.argo.loops import ROUND
 from trireme.pipelines.targets.argo.outputs import EXECUTOR_OUTPUT
 from trireme.pipelines.targets.argo.rendering import PIPELINE, VERSION, as_given
 from trireme.pipelines.targets.base import ENDED, Run, Step
 
 TEMPLATES = Resource("argoproj.io", "v1alpha1", "workflowtemplates")
 LIMIT = 20  # workflows that are listed
-
-_TURN = re.compile(rf"\.{ROUND}\((\d+):index:")
-"""What the name of a node has for each of the loops that it is in."""
 
 _STATES = {"Succeeded": "FINISHED", "Failed": "FAILED", "Error": "FAILED", "": "pending"}
 
@@ -194,26 +191,21 @@ def _steps(status: dict[str, Any]) -> list[Node]:
         node = named.get(above, last)  # what is above the tries, or the only one
         waits = node.get("phase") == "Running" and last.get("phase") == "Pending"
         phase = "Pending" if waits else node.get("phase", "")
-        turns = [*map(int, _TURN.findall(name))]
+        counted = turns(name)
         step = last.get("templateName", "")
         # Above the tries Argo says only why there is no further one.
         message = (last if phase in ("Failed", "Error") else node).get("message", "")
         found.append(
             Node(
-                in_a_loop(step, *turns),
+                in_a_loop(step, *counted),
                 _STATES.get(phase, phase.lower()),
                 _took(node),
                 _result(last) or message,
-                loop=step if turns else "",
+                loop=step if counted else "",
                 node=name,
             )
         )
     return found
-
-
-def untried(node: str) -> str:
-    """Returns the name of a pod's node without the numbers of its tries and its graphs'."""
-    return re.sub(r"\(\d+\)", "", node)
 
 
 def _result(node: dict[str, Any]) -> str:

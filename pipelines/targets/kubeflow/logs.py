@@ -10,11 +10,12 @@ from typing import Any
 
 from trireme.components.errors import InputError
 from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.resources import NODE, PODS
+from trireme.components.kubernetes.resources import PODS
+from trireme.components.kubernetes.step_pods import step_of
 from trireme.components.step import without_index
 from trireme.pipelines.targets import pod_logs
 from trireme.pipelines.targets.base import ENDED, OnLine
-from trireme.pipelines.targets.kubeflow import nodes, runs
+from trireme.pipelines.targets.kubeflow import runs
 from trireme.pipelines.targets.kubeflow.connection import Connection
 from trireme.pipelines.targets.kubeflow.reading import Run
 
@@ -64,8 +65,5 @@ def pods(cluster: Cluster, run: Run, steps: Collection[str]) -> list[tuple[str, 
     """Returns the pods that do a step's work, with its name and turn, the oldest first."""
     listing = cluster.list(PODS, cluster.namespace, labelSelector=f"{RUN}={run.id}")
     found = sorted(listing["items"], key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
-    named = [
-        (nodes.step_of((pod["metadata"].get("annotations") or {}).get(NODE, "")), pod)
-        for pod in found
-    ]
+    named = [(step_of(pod), pod) for pod in found]
     return [(name, pod) for name, pod in named if without_index(name) in steps]

@@ -17,7 +17,8 @@ from typing import Any, BinaryIO
 
 from kfp.local import status, subprocess_task_handler
 
-from trireme.components.errors import TriremeError, exit_in_words
+from trireme.components.errors import TriremeError
+from trireme.components.finish.failing import failure
 from trireme.components.retraining import before
 from trireme.components.signals import from_a_terminal, handled, interrupt
 from trireme.components.step import in_a_loop
@@ -30,7 +31,6 @@ from trireme.pipelines.targets.local.result import Result
 
 GRACE = 8.0  # seconds a step gets to end when the run is stopped, its replicas included
 TAIL = 40  # lines of a step's log that are shown when it ends without saying why
-TRACEBACK = "Traceback (most recent call last):"
 
 _ITERATION = re.compile(r"-iteration-(\d+)/[^/]+/executor_output\.json")
 
@@ -108,7 +108,9 @@ class Steps:
             resources["duration_seconds"] = time.monotonic() - started
             error = _error(name, exit_status, records, tail) if state == "FAILED" else None
             if not journal.journal_path(result.workspace, name).exists():
-                journal.write_for(result.workspace, name, state, error, log)
+                ended = time.time()
+                began = ended - resources["duration_seconds"]
+                journal.write_for(result.workspace, name, state, error, log, began, ended)
             self._ended(name, state, records, resources, error)
         if error and exit_status:
             result.fail(error)
@@ -227,7 +229,4 @@ def _error(
         return error
     kfps = KfpLines()
     lines = [line for line in tail if not kfps.are(step, line)]
-    how = exit_in_words(exit_status)
-    if TRACEBACK in lines and lines[-1].strip():
-        how = f"failed: {lines[-1].strip()}"
-    return TriremeError(f"step {step} {how}", "\n".join(lines))
+    return failure(step, exit_status, lines)
