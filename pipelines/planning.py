@@ -8,15 +8,15 @@ from typing import Any
 
 from trireme.components import secrets
 from trireme.components.cost import prices, table
-from trireme.components.cost.bill import Bill
 from trireme.components.cost.prices import Prices
 from trireme.components.dataset.volumes import CACHE
-from trireme.components.deployment import looks
+from trireme.components.deployment import rollout_status
 from trireme.components.errors import InputError
 from trireme.components.kubernetes.access import Right
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import NotFound
 from trireme.components.kubernetes.resources import CONFIG_MAPS, PODS
+from trireme.components.training.bill import Bill, job_hour
 from trireme.components.training.cluster import checks, preflight
 from trireme.components.training.cluster.checks import Finding, check_all
 from trireme.components.training.cluster.operators import operator_of
@@ -107,7 +107,7 @@ class Plan:
         for pods in self.pods:
             for name, amount in pods.requests.items():
                 asked[name] = asked.get(name, Decimal(0)) + pods.count * amount
-        hour = self.prices.job_hour(self.manifest) if self.prices and self.manifest else 0.0
+        hour = job_hour(self.prices, self.manifest) if self.prices and self.manifest else 0.0
         return Pods("together", sum(pods.count for pods in self.pods), "", asked, hour)
 
     @property
@@ -171,7 +171,9 @@ def of_pipeline(
             *job.needed,
         ],
         rights=[*job.rights, (PODS, "", "get")],
-        deploying=looks.rights(arguments["deploy"]) if _deploys(pipeline, arguments) else [],
+        deploying=rollout_status.rights(arguments["deploy"])
+        if _deploys(pipeline, arguments)
+        else [],
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from kfp import dsl
 
 from trireme.components.images import of_framework
-from trireme.components.sweep import sets
+from trireme.components.sweep import search_space
 from trireme.pipelines import steps, training
 from trireme.pipelines.parameters import pipeline
 
@@ -62,8 +62,8 @@ def check(parameters: dict[str, Any], claims: Collection[str] | None = None) -> 
             training.trainings(parameters["framework"], parameters | trial.parameters)
 
 
-def _trials(parameters: dict[str, Any]) -> list[sets.Trial]:
-    return sets.trials(*(parameters[name] for name in ("grid", "trials", "entrypoint")))
+def _trials(parameters: dict[str, Any]) -> list[search_space.Trial]:
+    return search_space.trials(*(parameters[name] for name in ("grid", "trials", "entrypoint")))
 
 
 def trainings(parameters: dict[str, Any]) -> training.Trainings:

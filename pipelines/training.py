@@ -9,12 +9,11 @@ from kfp import dsl
 
 from trireme.components import secrets
 from trireme.components.checkout import builtin, git, url
-from trireme.components.cost import bill
 from trireme.components.dataset import description, mounted
 from trireme.components.dataset.sources import source_of
-from trireme.components.evaluation import asked
+from trireme.components.evaluation import options
 from trireme.components.tracking import pipeline_run, registry
-from trireme.components.training import launch
+from trireme.components.training import bill, launch
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.local import installed
 from trireme.components.training.manifests import render
@@ -195,7 +194,7 @@ def check(
     """
     check_training(framework, parameters, claims)
     secrets.check("webhook_secret", parameters["webhook_secret"])
-    asked.check(*(parameters[name] for name in ("min_accuracy", "gate", "evaluation")))
+    options.check(*(parameters[name] for name in ("min_accuracy", "gate", "evaluation")))
     if not parameters["code_url"]:
         program = parameters["evaluation"].get("entrypoint", "")
         builtin.check_program("evaluation.entrypoint", program)

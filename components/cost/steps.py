@@ -25,13 +25,6 @@ def counted(workspace: Path, step: str) -> Iterator[None]:
     """Records at the end of this process's step what it costs, and what the run costs so far.
 
     Nothing is recorded where there is no price table.
-
-    Args:
-        workspace: The run workspace.
-        step: The step's name.
-
-    Raises:
-        InputError: The price table is broken; nothing has been done then.
     """
     if table.file() is None:
         yield
@@ -85,13 +78,17 @@ def _seconds() -> float:
 
 def _requested() -> tuple[dict[str, Decimal], dict[str, str]]:
     """Returns what this container requests, and where its pod may run; nothing if not allowed."""
+    from kubernetes.utils import parse_quantity
+
     from trireme.components.kubernetes.connection import Cluster
     from trireme.components.kubernetes.owner import this_pod
-    from trireme.components.training.manifests.roles import amounts
 
     with suppress(TriremeError):
         spec = this_pod(Cluster(patience=PATIENCE))["spec"]
         by_name = {container["name"]: container for container in spec["containers"]}
         container = by_name.get("main", spec["containers"][0])
-        return amounts(container, "requests"), spec.get("nodeSelector") or {}
+        resources = container.get("resources") or {}
+        texts = (resources.get("limits") or {}) | (resources.get("requests") or {})
+        amounts = {name: parse_quantity(str(text)) for name, text in texts.items()}
+        return amounts, spec.get("nodeSelector") or {}
     return {}, {}

@@ -10,8 +10,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from trireme.components.dataset.copy_journal import CopyJournal
 from trireme.components.dataset.fingerprint import BLOCK, block_hash, blocks, file_hash
-from trireme.components.dataset.journal import Journal
 from trireme.components.dataset.listing import Entry
 from trireme.components.dataset.progress import Progress
 from trireme.components.dataset.sources import Fault, Source, SourceFailed
@@ -29,13 +29,8 @@ class Copy:
     """Files on their way from a source to a directory.
 
     Args:
-        source: Where they come from.
-        uri: What the source is called.
-        entries: The files.
         directory: Where they go; may hold those of a copy that was interrupted.
-        journal: What of them is finished.
         known: Files that need not be read, but can be linked.
-        progress: Is told of everything that is done.
     """
 
     def __init__(
@@ -44,7 +39,7 @@ class Copy:
         uri: str,
         entries: list[Entry],
         directory: Path,
-        journal: Journal,
+        journal: CopyJournal,
         known: Known,
         progress: Progress,
     ) -> None:
@@ -59,12 +54,7 @@ class Copy:
         self._blocks: dict[int, list[bytes]] = {}
 
     def run(self) -> list[bytes]:
-        """Copies; returns the hash of each file, see ``fingerprint``.
-
-        Raises:
-            TriremeError: Why a file could not be read.
-            OSError: Why one could not be written.
-        """
+        """Copies; returns the hash of each file, see ``fingerprint``."""
         self._make_folders()
         tasks = self._tasks()
         threads = [

@@ -42,11 +42,7 @@ def file_hash(blocks: list[bytes]) -> bytes:
 
 
 def dataset_hash(files: Iterable[tuple[Entry, str]]) -> str:
-    """Returns a dataset's hash from its files and what stands for the content of each.
-
-    Args:
-        files: In the order of the bytes of their paths.
-    """
+    """Returns a dataset's hash from its files and what stands for the content of each."""
     tree = hashlib.sha256()
     for entry, content in files:
         tree.update(b"%s\0%d\0%s\n" % (encoded(entry.name), entry.size, content.encode()))
@@ -57,7 +53,6 @@ def fingerprint(path: Path, full: bool = False) -> str:
     """Returns the fingerprint of a file or of the files in a directory.
 
     Args:
-        path: The data.
         full: Whether to read all of it, which gives a ``sha256:`` fingerprint; else one that
             starts with ``mtime:`` is made of names, sizes and times alone.
     """
@@ -81,13 +76,7 @@ def of_content(path: Path, entries: list[Entry]) -> str:
 
 
 def block_hash(descriptor: int, start: int, length: int) -> bytes:
-    """Returns the hash of a part of a file.
-
-    Args:
-        descriptor: The file, open to be read.
-        start: The part's offset.
-        length: Its bytes; where the file has fewer, those.
-    """
+    """Returns the hash of a part of a file."""
     digest, end = hashlib.sha256(), start + length
     while data := os.pread(descriptor, min(PIECE, end - start), start):
         digest.update(data)

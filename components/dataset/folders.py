@@ -12,8 +12,6 @@ def set_folders(tree: Path, mode: int, but_itself: bool = False) -> None:
     """Sets the mode of all folders of a tree.
 
     Args:
-        tree: The tree.
-        mode: Their mode.
         but_itself: Whether the tree's own directory is left, which cannot be moved without it.
     """
     for folder, _, _ in os.walk(tree, topdown=bool(mode & 0o200)):

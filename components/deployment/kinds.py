@@ -7,14 +7,6 @@ KINDS = ("deployment", "kserve")
 
 
 def check_kind(field: str, kind: str) -> None:
-    """Refuses a way to deploy that there is not.
-
-    Args:
-        field: What it is given as.
-        kind: The way.
-
-    Raises:
-        InputError: One sentence that says so.
-    """
+    """Refuses a way to deploy that there is not."""
     if kind not in KINDS:
         raise InputError(f"{field} {kind!r}: must be {' or '.join(KINDS)}")

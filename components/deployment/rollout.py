@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from trireme.components.deployment.trouble import Pod, Trouble, in_full, worst
+from trireme.components.deployment.pod_problems import Pod, PodProblem, in_full, worst
 from trireme.components.errors import TriremeError
 from trireme.components.kubernetes.connection import Cluster
 
@@ -19,36 +19,27 @@ class Superseded(TriremeError):
     """Somebody has changed or deleted the object meanwhile: it is no longer ours to put back."""
 
 
-class Look(NamedTuple):
+class RolloutStatus(NamedTuple):
     """How far a new version is.
 
     Attributes:
         pods: Its pods, without those that are ending.
-        progress: The same in words.
-        done: All of it runs, and nothing of the old version.
-        trouble: What keeps it, apart from what keeps its pods.
+        problem: What keeps it, apart from what keeps its pods.
     """
 
     pods: list[Pod]
     progress: str
     done: bool = False
-    trouble: Trouble | None = None
+    problem: PodProblem | None = None
 
 
 class Rollout:
-    """A new version that comes up.
-
-    Args:
-        cluster: The cluster.
-        look: Looks at it.
-        timeout: Seconds that it may take altogether.
-        on_state: Called with a short sentence whenever it has come on.
-    """
+    """A new version that comes up."""
 
     def __init__(
         self,
         cluster: Cluster,
-        look: Callable[[], Look],
+        look: Callable[[], RolloutStatus],
         timeout: float,
         on_state: Callable[[str], None],
     ) -> None:
@@ -58,25 +49,15 @@ class Rollout:
         self._since: dict[str, float] = {}
 
     def first_pod(self) -> Pod:
-        """Waits until a pod of the new version is ready; returns it.
-
-        Raises:
-            NotReady: None will be, or it has taken too long.
-            Superseded: It is no longer wanted.
-        """
+        """Waits until a pod of the new version is ready; returns it."""
         look = self._until(lambda look: any(map(is_ready, look.pods)))
         return next(filter(is_ready, look.pods))
 
     def to_the_end(self) -> None:
-        """Waits until only the new version runs.
-
-        Raises:
-            NotReady: It will not, or it has taken too long.
-            Superseded: It is no longer wanted.
-        """
+        """Waits until only the new version runs."""
         self._until(lambda look: look.done)
 
-    def _until(self, is_reached: Callable[[Look], bool]) -> Look:
+    def _until(self, is_reached: Callable[[RolloutStatus], bool]) -> RolloutStatus:
         while True:
             look = self._look()
             if look.progress != self._said:
@@ -84,20 +65,20 @@ class Rollout:
                 self._on_state(look.progress)
             if is_reached(look):
                 return look
-            trouble = look.trouble or worst(look.pods)
-            if trouble and self._has_lasted(trouble):
-                raise NotReady(*in_full(self._cluster, trouble))
+            problem = look.problem or worst(look.pods)
+            if problem and self._has_lasted(problem):
+                raise NotReady(*in_full(self._cluster, problem))
             if time.monotonic() > self._limit:
-                raise self._late(look, trouble)
+                raise self._late(look, problem)
             time.sleep(POLL)
 
-    def _has_lasted(self, trouble: Trouble) -> bool:
+    def _has_lasted(self, problem: PodProblem) -> bool:
         now = time.monotonic()
-        self._since = {trouble.kind: self._since.get(trouble.kind, now)}
-        return now - self._since[trouble.kind] >= trouble.patience
+        self._since = {problem.kind: self._since.get(problem.kind, now)}
+        return now - self._since[problem.kind] >= problem.patience
 
-    def _late(self, look: Look, trouble: Trouble | None) -> NotReady:
-        what, lines = in_full(self._cluster, trouble) if trouble else (look.progress, "")
+    def _late(self, look: RolloutStatus, problem: PodProblem | None) -> NotReady:
+        what, lines = in_full(self._cluster, problem) if problem else (look.progress, "")
         return NotReady(f"it did not come up within {self._timeout:.0f} s: {what}", lines)
 
 

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from trireme.components.deployment.registered import Brought, Registered
+from trireme.components.deployment.model_version import DownloadedModel, ModelVersion
 from trireme.components.errors import InputError
 from trireme.components.home import home
 from trireme.components.training.result.trained import NotLoadable
@@ -12,18 +12,12 @@ from trireme.components.training.result.trained import NotLoadable
 SAMPLES = 64  # held-out samples that are sent
 
 
-def request(brought: Brought) -> str:
+def request(downloaded: DownloadedModel) -> str:
     """Returns the body of a request with the example that was logged with a model.
 
     https://mlflow.org/docs/latest/ml/deployment/deploy-model-locally/#json-input
-
-    Args:
-        brought: The model.
-
-    Raises:
-        InputError: It was logged without an example.
     """
-    model, files, described = brought
+    model, files, described = downloaded
     example = described.get_serving_input(str(files))
     if example is None:
         raise InputError(
@@ -38,15 +32,12 @@ def body(inputs: np.ndarray) -> str:
     return json.dumps({"inputs": inputs.tolist()})
 
 
-def at_hand(brought: Brought) -> list[np.ndarray]:
+def at_hand(downloaded: DownloadedModel) -> list[np.ndarray]:
     """Returns the samples that are known for a model: those kept with it, and held-out ones.
 
     The held-out ones are there where the dataset it was trained on is still in the cache.
-
-    Args:
-        brought: The model.
     """
-    model, files, described = brought
+    model, files, described = downloaded
     kept = described.load_input_example(str(files))
     if not isinstance(kept, np.ndarray):
         return []
@@ -57,7 +48,7 @@ def at_hand(brought: Brought) -> list[np.ndarray]:
     return [kept, others]
 
 
-def _held_out(model: Registered) -> np.ndarray | None:
+def _held_out(model: ModelVersion) -> np.ndarray | None:
     """Returns inputs of the held-out split of the dataset that a model was trained on."""
     from trireme.components.evaluation.held_out import held_out
 

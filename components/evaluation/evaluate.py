@@ -7,13 +7,13 @@ from typing import NamedTuple
 import numpy as np
 
 from trireme.components.errors import StepFailed
-from trireme.components.evaluation import own as owning
-from trireme.components.evaluation.asked import Gate, Own
+from trireme.components.evaluation import custom
 from trireme.components.evaluation.figures import Evaluation
 from trireme.components.evaluation.gate import BETTER, Comparison, compare, judge, reached
 from trireme.components.evaluation.held_out import held_out
 from trireme.components.evaluation.kinds import class_names, measured
-from trireme.components.export.onnx_file import load_onnx
+from trireme.components.evaluation.onnx_file import load_onnx
+from trireme.components.evaluation.options import CustomEvaluation, Gate
 from trireme.components.tracking import journal
 from trireme.components.tracking.registry import CHAMPION, Champion
 from trireme.components.training.result.load import load_model
@@ -24,11 +24,8 @@ class Verdict(NamedTuple):
     """What the gate says.
 
     Attributes:
-        passed: Whether the model may be exported.
-        score: Its headline figure on the held-out split, such as the accuracy, 0 to 1; 0 when it
-            could not be evaluated.
-        reason: One sentence that says why.
-        promote: Whether the model, once it is registered, becomes the champion.
+        score: Its headline figure on the held-out split, such as the accuracy, 0 to 1; 0 when
+            it could not be evaluated.
         champion: The version that it was compared with; empty where there is none.
         against: One sentence on how it does against that.
     """
@@ -42,13 +39,7 @@ class Verdict(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """A verdict and the figures it rests on.
-
-    Attributes:
-        verdict: What the gate says.
-        evaluation: The figures; None where the model could not be evaluated.
-        comparison: Those against the champion; None where there is none.
-    """
+    """A verdict and the figures it rests on."""
 
     verdict: Verdict
     evaluation: Evaluation | None
@@ -59,9 +50,7 @@ class _Evaluated(NamedTuple):
     """Figures of a model, and what is needed to compare another with it.
 
     Attributes:
-        evaluation: The figures.
         weights: How many numbers the model has learned; 0 where that is not known.
-        scores_of: Returns the champion's scores on the same samples.
     """
 
     evaluation: Evaluation
@@ -85,14 +74,9 @@ def evaluate(
     verdict then says so, and the gate stays shut.
 
     Args:
-        model: What was MODEL_DIR.
-        data: The staged dataset, see ``trireme.components.evaluation.held_out``.
-        code: The training code's repository.
-        entrypoint: The training program in it.
         factory: ``module:callable`` that builds the network, where the model needs it.
-        min_accuracy: The least accuracy with which it is exported, 0 to 1, of a model that has one.
-        gate: What else it takes, and with what it takes the champion's place.
-        champion: The model in use; None where there is none.
+        min_accuracy: The least accuracy with which it is exported, 0 to 1, of a model that has
+            one.
     """
 
     def measure() -> _Evaluated:
@@ -114,7 +98,7 @@ def evaluate(
 
 
 def evaluate_with(
-    own: Own,
+    own: CustomEvaluation,
     directory: Path,
     model: Path,
     data: Path,
@@ -126,24 +110,14 @@ def evaluate_with(
     """Has a program of the user's measure a model, and the model in use.
 
     Args:
-        own: The program, see ``trireme.components.evaluation.own``.
-        directory: Where it leaves what it finds; what it finds of the champion is in ``champion``
-            there.
-        model: What was MODEL_DIR.
-        data: The staged dataset.
-        code: The training code's repository.
-        min_accuracy: The least ``accuracy``, where the program finds one.
-        gate: What else it takes, and with what the model takes the champion's place.
-        champion: The model in use; None where there is none.
-
-    Raises:
-        TriremeError: The program is not there, or fails on the model.
+        directory: Where it leaves what it finds; what it finds of the champion is in
+            ``champion`` there.
     """
 
     def measure() -> _Evaluated:
-        owning.run(own, model, data, code, directory)
+        custom.run(own, model, data, code, directory)
         try:
-            found = owning.read(directory)
+            found = custom.read(directory)
         except NotLoadable as error:
             raise StepFailed(f"evaluation.entrypoint {own.entrypoint!r}: {error}") from None
 
@@ -152,8 +126,8 @@ def evaluate_with(
                 raise NotLoadable("the evaluation left no scores.npy")
             if champion.trained is None:
                 raise NotLoadable("what its training left is not in MLflow any more")
-            owning.run(own, champion.trained, data, code, directory / CHAMPION, tracked=False)
-            scores = owning.read(directory / CHAMPION).scores
+            custom.run(own, champion.trained, data, code, directory / CHAMPION, tracked=False)
+            scores = custom.read(directory / CHAMPION).scores
             if scores.shape != found.scores.shape:
                 raise NotLoadable(f"it has {len(scores)} scores, the model {len(found.scores)}")
             return scores

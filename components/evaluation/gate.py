@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trireme.components.evaluation.asked import Gate
 from trireme.components.evaluation.bootstrap import interval, resampled
 from trireme.components.evaluation.figures import Classes, Score, words
+from trireme.components.evaluation.options import Gate
 
 KNOWN = 12  # figures that are named when another is asked for
 
@@ -18,14 +18,11 @@ class Comparison(NamedTuple):
     """How a model does against the champion on the same samples.
 
     Attributes:
-        version: The champion's version.
-        score: What they are compared by.
-        champion: The mean of that for the champion.
         gain: How much better the model is; negative where it is worse.
         between: What the gain is between, with the gate's confidence.
         sure: Share of bootstrap samples in which the model gains more than ``better_by``.
-        recall_gain: By class, how much more of its recall the model has; empty where there are no
-            classes.
+        recall_gain: By class, how much more of its recall the model has; empty where there are
+            no classes.
         weights_saved: How many weights fewer it has; 0 where that is not known.
     """
 
@@ -46,11 +43,6 @@ class Comparison(NamedTuple):
 
 def reached(figures: Mapping[str, float], gate: Gate, min_accuracy: float) -> tuple[bool, str]:
     """Says whether a model is good enough to be exported.
-
-    Args:
-        figures: Of the model, by name.
-        gate: What is asked for.
-        min_accuracy: The least accuracy, of a model that has one.
 
     Returns:
         Whether it is, and why in one sentence.
@@ -93,14 +85,8 @@ def compare(
     """Compares two models by a paired bootstrap over the samples that both were asked about.
 
     Args:
-        version: The champion's version.
-        score: What they are compared by.
         scores: That of the model, by sample.
-        champion: That of the champion, by sample.
-        weights_saved: How many weights fewer the model has.
-        gate: What is asked for.
         labels: The true classes, by sample.
-        classes: Figures of the model by class.
     """
     by_sample = scores - champion
     gains = resampled(by_sample)
@@ -123,10 +109,6 @@ def compare(
 
 def judge(comparison: Comparison | None, gate: Gate) -> tuple[bool, str]:
     """Says whether a model takes the champion's place.
-
-    Args:
-        comparison: How it does against the champion; None where there is none.
-        gate: What is asked for.
 
     Returns:
         Whether it does, and why in one sentence.

@@ -4,10 +4,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from trireme.components.evaluation import own as owning
+from trireme.components.evaluation import custom
 from trireme.components.evaluation import report as page
-from trireme.components.evaluation.asked import Gate, check, parsed
 from trireme.components.evaluation.evaluate import Verdict, evaluate, evaluate_with
+from trireme.components.evaluation.options import Gate, check, custom_evaluation
 from trireme.components.tracking import journal, registry
 
 
@@ -27,40 +27,21 @@ def evaluate_and_report(
     confusion: Any,
     report: Any,
 ) -> Verdict:
-    """Evaluates a model and writes the step's artifacts.
-
-    Args:
-        model: What was MODEL_DIR.
-        data: The staged dataset.
-        code: The training code's repository.
-        entrypoint: The training program in it.
-        model_factory: ``module:callable`` that builds the network, where the model needs it.
-        min_accuracy: The least accuracy that passes, 0 to 1.
-        gate: What else it takes, and with what it takes the champion's place.
-        evaluation: A program of the user's that evaluates it; empty for ours.
-        model_name: The registered model whose champion it is compared with.
-        workspace: The run workspace; the report is kept there too, as ``report.html``.
-        metrics: kfp's Metrics artifact.
-        confusion: kfp's ClassificationMetrics artifact.
-        report: kfp's HTML artifact.
-
-    Returns:
-        What the gate says.
-    """
+    """Evaluates a model and writes the step's artifacts."""
     check(min_accuracy, gate, evaluation)
-    own, place = parsed(evaluation), Path(workspace)
+    own, place = custom_evaluation(evaluation), Path(workspace)
     champion = registry.champion_for(model_name, place, trained=bool(own))
     asked = Path(model), Path(data), Path(code)
     against = Gate.read("gate", gate), champion
     if own:
-        found = place / owning.FOUND
+        found = place / custom.FOUND
         shutil.rmtree(found, ignore_errors=True)  # of an earlier attempt
         judged = evaluate_with(own, found, *asked, min_accuracy, *against)
         journal.log_artifact(found, "evaluation")
     else:
         judged = evaluate(*asked, entrypoint, model_factory, min_accuracy, *against)
     if judged.evaluation:
-        for name, value in judged.evaluation.told.items():
+        for name, value in judged.evaluation.recorded.items():
             metrics.log_metric(name, value)
         classes = judged.evaluation.classes
         if classes and classes.are_few:

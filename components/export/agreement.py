@@ -26,13 +26,7 @@ def differ(
     """Returns the largest absolute difference of an exported file's answers.
 
     Args:
-        name: The file.
-        outputs: What it answers.
-        expected: What the trained model answers.
         tolerance: What is accepted, relative to the largest answer, or to ``SMALLEST``.
-
-    Raises:
-        StepFailed: It is more than that, or the shapes differ.
     """
     if outputs.shape != expected.shape:
         raise StepFailed(

@@ -31,7 +31,6 @@ class Exported(NamedTuple):
         path: The directory that holds ``model.onnx``, and ``model.pt2`` of torch.export or the
             SavedModel ``saved_model``.
         differences: By file, the largest absolute difference of its outputs from the model's.
-        samples: How many samples they were compared on.
     """
 
     path: Path
@@ -58,19 +57,8 @@ def export(
     code, and has to answer there as the trained model does on real held-out samples.
 
     Args:
-        model: What was MODEL_DIR.
-        data: The staged dataset, whose held-out samples are used.
-        code: The training code's repository.
-        entrypoint: The training program in it.
-        factory: ``module:callable`` that builds the network, where the model needs it.
-        name: The registered model that this becomes a version of.
-        destination: The directory to make; it appears whole or not at all.
-        promote: Whether it becomes the champion when it is registered.
         champion: The version that it was found better than; empty where there was none.
         inputs: Real inputs, where the dataset has none in a form that is known.
-
-    Raises:
-        StepFailed: The model cannot be exported, or what was written answers differently.
     """
     trained = load_model(model, code, entrypoint, factory)
     inputs = _samples(trained, held_out(data).inputs if inputs is None else inputs)

@@ -6,20 +6,15 @@ from typing import Any, NamedTuple
 
 from trireme.components.errors import StepFailed
 from trireme.components.evaluation import report as page
+from trireme.components.evaluation.custom import FOUND, inputs_of
 from trireme.components.evaluation.held_out import TEST
-from trireme.components.evaluation.own import FOUND, inputs_of
 from trireme.components.export.export import Exported, export
 from trireme.components.tracking.registry import CHALLENGER, CHAMPION
 from trireme.components.trainers.pytorch import splits
 
 
 class Outputs(NamedTuple):
-    """What the export step hands on.
-
-    Attributes:
-        path: The directory that holds the files.
-        difference: Largest absolute difference of any file's outputs from the model's.
-    """
+    """What the export step hands on."""
 
     path: str
     difference: float
@@ -39,24 +34,7 @@ def export_and_report(
     exported: Any,
     report: Any,
 ) -> Outputs:
-    """Exports a model, and writes the step's artifacts.
-
-    Args:
-        model: What was MODEL_DIR.
-        data: The staged dataset.
-        code: The training code's repository.
-        entrypoint: The training program in it.
-        model_factory: ``module:callable`` that builds the network, where the model needs it.
-        model_name: The registered model that this becomes a version of.
-        promote: Whether it becomes the champion of them.
-        champion: The version that it was found better than; empty where there was none.
-        workspace: The run workspace, which the files and the report are kept in.
-        exported: kfp's Model artifact.
-        report: kfp's HTML artifact.
-
-    Raises:
-        StepFailed: It cannot be exported, or there is nothing to compare the files on.
-    """
+    """Exports a model, and writes the step's artifacts."""
     place = Path(workspace)
     inputs = inputs_of(place / FOUND)
     if inputs is None and (place / FOUND).is_dir() and not splits.is_there(Path(data), TEST):

@@ -8,11 +8,7 @@ PATIENCE = 15.0  # seconds that an API server may be away; the run's record and 
 
 
 def was_stopped(workflow: str) -> bool:
-    """Tells whether a run was stopped; where it may not be asked for, it was not.
-
-    Args:
-        workflow: Name of its Workflow.
-    """
+    """Tells whether a run was stopped; where it may not be asked for, it was not."""
     try:
         cluster = connection.Cluster(patience=PATIENCE)
         found = cluster.get(WORKFLOWS, workflow, cluster.namespace)

@@ -34,11 +34,11 @@ def plan(
     """
     from trireme.components.images import of_framework
     from trireme.components.step import step
-    from trireme.components.sweep import sets
+    from trireme.components.sweep import search_space
     from trireme.components.tracking import journal
 
     with step("plan", workspace):
-        found = sets.trials(grid, trials, entrypoint)
+        found = search_space.trials(grid, trials, entrypoint)
         journal.summarize(f"{len(found)} trainings")
         return [trial.as_json() for trial in found], of_framework(framework, images)
 
@@ -98,8 +98,8 @@ def trial(
     from typing import Any
 
     from trireme.components.step import in_a_loop, step
-    from trireme.components.sweep.sets import Trial
-    from trireme.components.sweep.trying import Measured, attempt
+    from trireme.components.sweep.run_trial import Measured, attempt
+    from trireme.components.sweep.search_space import Trial
     from trireme.components.tracking import environment
     from trireme.components.training import launch
 
@@ -155,7 +155,7 @@ def choose(tried: list, workspace: str) -> NamedTuple("Outputs", model=str, entr
     from pathlib import Path
 
     from trireme.components.step import step
-    from trireme.components.sweep.choosing import choose
+    from trireme.components.sweep.choose import choose
 
     with step("choose", workspace):
         return choose(Path(workspace))

@@ -10,7 +10,7 @@ from trireme.components.images import PYTORCH
 from trireme.components.say import say
 from trireme.pipelines.cli.job import Context, Namespace
 
-TIMEOUT = 600  # seconds, as in trireme.components.deployment.model, which takes long to load
+TIMEOUT = 600  # seconds, as in trireme.components.deployment.deploy, which takes long to load
 
 
 def deploy(
@@ -35,7 +35,7 @@ def deploy(
     context: Context = "",
 ) -> None:
     """Deploy a registered model to a cluster, and put back what was there if it does not work."""
-    from trireme.components.deployment import model as deployed
+    from trireme.components.deployment import deploy as deployed
     from trireme.components.kubernetes.connection import (
         PATIENCE,
         PATIENCE_OF_A_PERSON,

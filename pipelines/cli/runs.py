@@ -90,6 +90,6 @@ def retry(target: "Target", run: RunName) -> None:
 def _end_records(target: "Target", states: dict[str, str]) -> None:
     """Ends in MLflow what has ended without its last step."""
     if not target.is_here:
-        from trireme.components.tracking import left_open
+        from trireme.components.tracking import abandoned_runs
 
-        left_open.end(states)
+        abandoned_runs.end(states)

@@ -17,7 +17,7 @@ from trireme.components.images import PYTORCH
 from trireme.components.signals import from_a_terminal, handled
 
 if TYPE_CHECKING:
-    from trireme.components.deployment.registered import Brought
+    from trireme.components.deployment.model_version import DownloadedModel
     from trireme.components.deployment.serving import Server
 
 SHOWN = 1000  # characters of a request or an answer that are shown; more goes to a file, or is cut
@@ -57,7 +57,7 @@ def serve(
         _render(model, render, image)
         return
     with handled(_end, from_a_terminal()):
-        from trireme.components.deployment import registered, serving
+        from trireme.components.deployment import model_version, serving
         from trireme.components.training.local.ports import Ports
 
         with (
@@ -66,53 +66,53 @@ def serve(
         ):
             if port:
                 serving.check_port(port)
-            found = registered.find(model)
+            found = model_version.find(model)
             if found.note:
                 typer.echo(found.note, err=True)
-            brought = registered.bring(found, Path(directory, "model"))
+            downloaded = model_version.download(found, Path(directory, "model"))
             run = _check if check else _serve
-            run(brought, port or ports.take(), verbose)
+            run(downloaded, port or ports.take(), verbose)
 
 
 def _render(text: str, kind: str, image: str) -> None:
-    from trireme.components.deployment import manifests, registered
+    from trireme.components.deployment import manifests, model_version
     from trireme.components.tracking import store
     from trireme.components.training.manifests import to_yaml
 
     if kind not in ("kserve", "deployment"):
         raise InputError(f"--render {kind!r}: must be kserve or deployment")
     uri = store.use()
-    model = registered.find(text)
+    model = model_version.find(text)
     if model.note:
         typer.echo(model.note, err=True)
     if kind == "kserve":
-        rendered = [manifests.inference_service(model, registered.storage_uri(model))]
+        rendered = [manifests.inference_service(model, model_version.storage_uri(model))]
     else:
-        rendered = manifests.deployment(model, registered.example_file(model), uri, image)
+        rendered = manifests.deployment(model, model_version.example_file(model), uri, image)
     typer.echo("---\n".join(to_yaml(manifest) for manifest in rendered), nl=False)
 
 
-def _serve(brought: "Brought", port: int, verbose: bool) -> None:
+def _serve(downloaded: "DownloadedModel", port: int, verbose: bool) -> None:
     from trireme.components.deployment import samples, serving
 
-    request = samples.request(brought)
-    with serving.started(brought.files, port, _shown(verbose)) as server:
+    request = samples.request(downloaded)
+    with serving.started(downloaded.files, port, _shown(verbose)) as server:
         answer = server.first_answer(request)
-        typer.echo(f"{brought.model} answers at {server.url}\n")
-        typer.echo(f"{_curl(server, request, brought.files)}\n\n{_shortened(answer)}\n")
+        typer.echo(f"{downloaded.model} answers at {server.url}\n")
+        typer.echo(f"{_curl(server, request, downloaded.files)}\n\n{_shortened(answer)}\n")
         typer.echo(f"What it prints is in {serving.log_file(port)}; Ctrl-C ends it")
         sys.stdout.flush()
         server.wait()
 
 
-def _check(brought: "Brought", port: int, verbose: bool) -> None:
-    from trireme.components.deployment import checking, samples, serving
+def _check(downloaded: "DownloadedModel", port: int, verbose: bool) -> None:
+    from trireme.components.deployment import samples, serving, smoke_test
 
-    pairs = checking.expected(brought)
-    with serving.started(brought.files, port, _shown(verbose)) as server:
-        server.first_answer(samples.request(brought))
-        agreement = checking.compare(server, pairs)
-    typer.echo(f"{brought.model} {agreement}")
+    pairs = smoke_test.expected(downloaded)
+    with serving.started(downloaded.files, port, _shown(verbose)) as server:
+        server.first_answer(samples.request(downloaded))
+        agreement = smoke_test.compare(server, pairs)
+    typer.echo(f"{downloaded.model} {agreement}")
 
 
 def _end(number: int, frame: FrameType | None) -> None:

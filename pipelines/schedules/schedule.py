@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, fie
 
 from trireme.components import yaml_text
 from trireme.components.errors import InputError
-from trireme.components.part import Part
+from trireme.components.strict_model import StrictModel
 from trireme.pipelines.schedules import cron
 
 PINNED, LATEST = "pinned", "latest"
@@ -52,7 +52,7 @@ def _moment(value: Any) -> Any:
 Moment = Annotated[datetime, BeforeValidator(_moment)]
 
 
-class Schedule(Part):
+class Schedule(StrictModel):
     """When a pipeline is run, and with what."""
 
     name: Annotated[str, AfterValidator(_is_name)]

@@ -18,10 +18,10 @@ from torch import nn
 
 from trireme.components.errors import InputError
 from trireme.components.evaluation import outputs, plots, progress, report
-from trireme.components.evaluation.asked import check
 from trireme.components.evaluation.classification import Classification
 from trireme.components.evaluation.evaluate import Judged, Verdict, evaluate
 from trireme.components.evaluation.held_out import BATCH
+from trireme.components.evaluation.options import check
 from trireme.components.tracking import journal
 
 NAMES = ["ant", "bee", "cat", "dog", "<b>eel</b>"]

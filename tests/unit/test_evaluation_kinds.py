@@ -11,12 +11,12 @@ from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_err
 
 from trireme.components.evaluation import held_out as splits
 from trireme.components.evaluation import report
-from trireme.components.evaluation.asked import FIGURES, Gate
 from trireme.components.evaluation.bootstrap import interval, resampled
 from trireme.components.evaluation.evaluate import Judged, Verdict
 from trireme.components.evaluation.gate import compare, judge
 from trireme.components.evaluation.held_out import BATCH_BYTES, HeldOut, batches, held_out, predict
 from trireme.components.evaluation.kinds import measured
+from trireme.components.evaluation.options import FIGURES, Gate
 from trireme.components.training.result.trained import NotLoadable
 
 
@@ -144,7 +144,7 @@ def test_labels_as_keras_keeps_them_are_classes(form):
 def test_of_many_classes_each_is_not_told_by_itself(tmp_path):
     labels = np.arange(60)
     found = evaluated(np.eye(60), labels)
-    assert "recall_7" in found.by_name and "recall_7" not in found.told
+    assert "recall_7" in found.by_name and "recall_7" not in found.recorded
     np.savez(tmp_path / "test.npz", x=labels, y=labels)
     page = tmp_path / "report.html"
     report.write(page, Judged(Verdict(True, 1, ""), found, None), tmp_path, tmp_path)

@@ -5,10 +5,10 @@ import pytest
 from scipy.stats import bootstrap
 
 from trireme.components.errors import InputError
-from trireme.components.evaluation.asked import Gate, check
 from trireme.components.evaluation.classification import SCORE
 from trireme.components.evaluation.figures import Classes
 from trireme.components.evaluation.gate import BETTER, compare, judge, reached
+from trireme.components.evaluation.options import Gate, check
 
 CLASSES = Classes(["ant", "bee"], [], [], [], [], ([], [], []))
 

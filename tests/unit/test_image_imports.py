@@ -67,7 +67,7 @@ for module in modules:
 
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import RESOURCE_ALREADY_EXISTS
-from trireme.components.tracking.sync import patiently
+from trireme.components.tracking.client import patiently
 
 def refuse():
     raise MlflowException("there is one", error_code=RESOURCE_ALREADY_EXISTS)

@@ -45,14 +45,7 @@ _MESSAGE = re.compile(r"<Message>([^<]{1,300})</Message>")
 
 
 def bucket_of(dataset: Dataset) -> ObjectStore:
-    """Opens the bucket that a dataset is in.
-
-    Args:
-        dataset: One of the kinds ``oss``, ``s3`` and ``gs``.
-
-    Raises:
-        InputError: The secret that it names lacks something.
-    """
+    """Opens the bucket that a dataset is in."""
     kind, bucket = dataset.place.kind, dataset.place.host
     secret = secrets.read(dataset.secret, "dataset", KEYS[kind])
     missing = [key for key in KEYS[kind] if key not in secret and key != "AWS_SESSION_TOKEN"]
@@ -123,12 +116,7 @@ def _is_address(host: str) -> bool:
 
 
 def explained(error: BaseError, dataset: Dataset) -> TriremeError | Fault:
-    """Returns what a store's error means to a person, with nothing secret in it.
-
-    Args:
-        error: What the library raised.
-        dataset: What was asked for.
-    """
+    """Returns what a store's error means to a person, with nothing secret in it."""
     said, uri = str(error), dataset.uri
     if _LOOKED_FOR.search(said):
         return InputError(

@@ -7,7 +7,6 @@ from typing import Any
 
 from trireme.components.training.description.values import quantity
 from trireme.components.training.kinds import KINDS, ROLE, TRAINJOB
-from trireme.components.training.manifests.pod import SPOT
 
 
 @dataclass(frozen=True)
@@ -87,11 +86,6 @@ def amounts(container: Mapping[str, Any], which: str) -> dict[str, Decimal]:
     if which == "requests":
         both = both | (resources.get("requests") or {})
     return {name: quantity(str(amount)) for name, amount in both.items()}
-
-
-def is_spot(selector: Mapping[str, str]) -> bool:
-    """Tells whether a node selector asks for nodes that their provider may reclaim."""
-    return any(labels.items() <= selector.items() for labels, _ in SPOT.values())
 
 
 def shown(resource: str, amount: Decimal) -> str:

@@ -1,6 +1,6 @@
 """What leads the steps of a pipeline to MLflow, where nobody else has opened a run for them.
 
-See ``components.tracking.opening``: the first step opens the pipeline's run, each step its own.
+See ``components.tracking.runs``: the first step opens the pipeline's run, each step its own.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import Forbidden, NotFound
 from trireme.components.kubernetes.resources import SECRETS
 from trireme.components.tracking.environment import SECRET
-from trireme.components.tracking.opening import PARAMETERS, PIPELINE, RUN, TEXTS
+from trireme.components.tracking.runs import PARAMETERS, PIPELINE, RUN, TEXTS
 from trireme.pipelines.targets.argo.expressions import Value, member, native, to_json
 
 

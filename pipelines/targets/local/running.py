@@ -17,7 +17,7 @@ from trireme.components.finish import outcome, webhook
 from trireme.components.home import home
 from trireme.components.secrets import given
 from trireme.components.signals import Interrupted, from_a_terminal, handled
-from trireme.components.tracking import journal, sync
+from trireme.components.tracking import client, journal
 from trireme.components.tracking.pipeline_run import PipelineRun
 from trireme.pipelines.console import Console
 from trireme.pipelines.pipeline import Pipeline
@@ -61,12 +61,12 @@ def run(pipeline: Pipeline, arguments: dict[str, Any], console: Console) -> Resu
                 _run_steps(pipeline, arguments, result, steps)
         except Interrupted as interruption:
             result.status, result.exit_status = "KILLED", 128 + interruption.number
-            sync.hurry()
+            client.hurry()
         except BaseException:
             result.status = "FAILED"
             raise
         finally:
-            with handled(lambda number, frame: sync.hurry(), from_a_terminal()):
+            with handled(lambda number, frame: client.hurry(), from_a_terminal()):
                 _close(record, result, {"duration_seconds": time.monotonic() - started})
                 if result.status == "KILLED":
                     _tell(pipeline, arguments, result, record.page, console)

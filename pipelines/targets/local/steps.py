@@ -19,7 +19,7 @@ from kfp.local import status, subprocess_task_handler
 
 from trireme.components.errors import TriremeError
 from trireme.components.finish.failing import failure
-from trireme.components.retraining import before
+from trireme.components.retraining import history
 from trireme.components.signals import from_a_terminal, handled, interrupt
 from trireme.components.step import in_a_loop
 from trireme.components.tracking import journal, registry
@@ -128,8 +128,8 @@ class Steps:
             place, own = registry.place(workspace), bool(given["evaluation"])
             return lambda experiment_id: registry.bring(given["model_name"], place, own)
         if step == "compare" and {"model_name", "warm_start"} <= given.keys():
-            place = before.place(workspace)
-            return partial(before.bring, given["model_name"], place, given["warm_start"])
+            place = history.place(workspace)
+            return partial(history.bring, given["model_name"], place, given["warm_start"])
         return None
 
     def _followed(

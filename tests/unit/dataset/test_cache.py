@@ -4,6 +4,7 @@ import errno
 import hashlib
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,11 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trireme.components.dataset import copying, lock, shelf
+from trireme.components.dataset import cache_entry, copying, lock
 from trireme.components.dataset.cache import bring
+from trireme.components.dataset.copy_journal import CopyJournal
 from trireme.components.dataset.description import Dataset
 from trireme.components.dataset.fingerprint import BLOCK, dataset_hash, file_hash, fingerprint
-from trireme.components.dataset.journal import Journal
 from trireme.components.dataset.listing import (
     Entry,
     in_order,
@@ -196,14 +197,14 @@ def test_a_listing_is_packed_and_unpacked(entries):
 
 def test_a_journal_keeps_what_is_still_meant(tmp_path):
     a, b, c = (Entry(name, 1, "1") for name in "abc")
-    with Journal(tmp_path, [a, b]) as journal:
+    with CopyJournal(tmp_path, [a, b]) as journal:
         journal.add(0, 0, b"a" * 32)
         journal.add(1, 2, b"b" * 32)
     (tmp_path / "blocks").open("ab").write(b"cut off")
-    assert Journal(tmp_path, [a, b]).finished == {(0, 0): b"a" * 32, (1, 2): b"b" * 32}
-    assert Journal(tmp_path, [c, b]).finished == {(1, 2): b"b" * 32}
+    assert CopyJournal(tmp_path, [a, b]).finished == {(0, 0): b"a" * 32, (1, 2): b"b" * 32}
+    assert CopyJournal(tmp_path, [c, b]).finished == {(1, 2): b"b" * 32}
     changed = [a._replace(version="2"), b._replace(size=2)]
-    assert Journal(tmp_path, changed).finished == {}
+    assert CopyJournal(tmp_path, changed).finished == {}
 
 
 def hold(file, ready):
@@ -228,42 +229,61 @@ def test_a_killed_holder_gives_the_lock_free(tmp_path):
     assert told == ["waiting"]
 
 
+def marker(host, pid, duration):
+    """Returns what a holder writes into its lease's file."""
+    lines = [f"pid={pid}", f"host={host}", "mode=lease", "token=1", f"duration={duration!r}"]
+    return "\n".join(["filelock/2", *lines, ""])
+
+
 def test_a_heartbeat_from_another_machine_is_waited_for(tmp_path, monkeypatch):
     monkeypatch.setattr(lock, "STALE", 0.5)
-    holder, stop, beats = tmp_path / "lock.holder", threading.Event(), []
+    monkeypatch.setattr(lock, "HEARTBEAT", 0.1)
+    holder, stop = tmp_path / "lock.lease", threading.Event()
+    holder.write_text(marker("another-machine", 1, 0.5))
 
     def beat():
         while not stop.wait(0.05):
-            beats.append(1)
-            os.pwrite(descriptor, f"another-machine/1 {len(beats):012}\n".encode(), 0)
+            os.utime(holder)
 
-    holder.write_text("another-machine/1 000000000000\n")
-    descriptor = os.open(holder, os.O_WRONLY)
     thread = threading.Thread(target=beat)
     thread.start()
     threading.Timer(1.0, stop.set).start()
     with locked(tmp_path / "lock", lambda: None):
         assert stop.is_set()
     thread.join()
-    os.close(descriptor)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["lock"]
-
-
-def test_a_heartbeat_of_this_machine_without_a_lock_is_a_dead_ones(tmp_path):
-    holder = tmp_path / "lock.holder"
-    holder.write_text(f"{lock._here()} 000000000001\n")
-    with locked(tmp_path / "lock", lambda: None):
-        assert holder.exists()
     assert not holder.exists()
 
 
+def test_a_lease_of_a_process_that_is_gone_is_a_dead_ones(tmp_path):
+    process = subprocess.Popen(["true"])
+    process.wait()
+    holder = tmp_path / "lock.lease"
+    with locked(tmp_path / "lock", lambda: None):
+        host = re.search("host=(.*)", holder.read_text())[1]
+    holder.write_text(marker(host, process.pid, lock.STALE))
+    started = time.monotonic()
+    with locked(tmp_path / "lock", lambda: None):
+        assert holder.exists()
+    assert not holder.exists()
+    assert time.monotonic() - started < lock.STALE / 2
+
+
+def test_on_a_full_disk_the_lock_has_to_do(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(lock.SoftFileLease, "acquire", full)
+    with locked(tmp_path / "lock", lambda: None):
+        assert not (tmp_path / "lock.lease").exists()
+
+
 NODE = """
-import fcntl, os, sys, time
+import fcntl, os, socket, sys, time
 from pathlib import Path
-from trireme.components.dataset import copying, lock, shelf
+from trireme.components.dataset import copying, lock, cache_entry
 
 fcntl.flock = lambda *_: None  # as on a mount with nolock: each node has its own
-lock._here = lambda: sys.argv[2]
+socket.gethostname = lambda: sys.argv[2]
 directory = Path(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()
@@ -296,20 +316,20 @@ def test_one_node_at_a_time_where_locks_are_each_nodes_own(tmp_path):
     assert [(node.returncode, error) for node, error in zip(nodes, errors, strict=True)] == [
         (0, "")
     ] * 6
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["lock"]
+    assert {path.name for path in tmp_path.iterdir()} <= {"lock"}
 
 
 def killed_in(step, source, cache):
     """Stages in a process that is killed at the first call of a step of finishing."""
 
     def run():
-        original = getattr(shelf, step)
+        original = getattr(cache_entry, step)
 
         def last(*arguments, **options):
             original(*arguments, **options)
             os.kill(os.getpid(), signal.SIGKILL)
 
-        setattr(shelf, step, last)
+        setattr(cache_entry, step, last)
         bring(here(source), cache)
 
     process = multiprocessing.get_context("fork").Process(target=run)
@@ -334,10 +354,10 @@ def test_on_a_full_disk_room_is_made_before_anybody_else_goes_on(source, cache, 
         raise OSError(errno.ENOSPC, "No space left on device")
 
     def removed(directory):
-        held.append(list(cache.glob("locks/*.holder")) != [])
+        held.append(list(cache.glob("locks/*.lease")) != [])
 
     monkeypatch.setattr(copying, "_write", full)
-    monkeypatch.setattr(shelf, "remove", removed)
+    monkeypatch.setattr(cache_entry, "remove", removed)
     with pytest.raises(TriremeError, match="there is no space left; what was copied has been"):
         bring(here(source), cache)
     assert held == [True]

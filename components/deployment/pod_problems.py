@@ -25,14 +25,12 @@ _NO_IMAGE = ("ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 _NO_CONTAINER = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
 
 
-class Trouble(NamedTuple):
+class PodProblem(NamedTuple):
     """What keeps a new version from coming up.
 
     Attributes:
-        kind: What sort of trouble, the same for as long as it lasts.
-        words: It, in words.
+        kind: What sort of problem, the same for as long as it lasts.
         patience: Seconds that it may last.
-        pod: The pod that has it, if one does.
         container: The container of that whose log may say more.
     """
 
@@ -43,41 +41,39 @@ class Trouble(NamedTuple):
     container: str = ""
 
 
-def worst(pods: list[Pod]) -> Trouble | None:
+def worst(pods: list[Pod]) -> PodProblem | None:
     """Returns what pods have that may last the least; ``None`` if they may only need time."""
-    found = [trouble for pod in pods if (trouble := _of(pod))]
-    return min(found, key=lambda trouble: trouble.patience, default=None)
+    found = [problem for pod in pods if (problem := _of(pod))]
+    return min(found, key=lambda problem: problem.patience, default=None)
 
 
-def in_full(cluster: Cluster, trouble: Trouble) -> tuple[str, str]:
+def in_full(cluster: Cluster, problem: PodProblem) -> tuple[str, str]:
     """Returns what keeps a pod in a sentence, and the last lines of its container.
-
-    Args:
-        cluster: The cluster.
-        trouble: What keeps it.
 
     Returns:
         The sentence with what a container said last that crashed; and the lines, of which there
         may be none.
     """
-    if trouble.pod is None or not trouble.container:
-        return trouble.words, ""
-    crashed = trouble.kind == CRASH
+    if problem.pod is None or not problem.container:
+        return problem.words, ""
+    crashed = problem.kind == CRASH
     try:
-        lines = log_tail(cluster, trouble.pod, trouble.container, TAIL, previous=crashed)
+        lines = log_tail(cluster, problem.pod, problem.container, TAIL, previous=crashed)
     except (TriremeError, HTTPError) as error:
-        return trouble.words, f"(its log cannot be read: {error})"
+        return problem.words, f"(its log cannot be read: {error})"
     last = lines[-1][:LINE] if crashed and lines else ""
-    text = "\n".join(f"[{trouble.container}] {line}" for line in lines)
-    return joined(trouble.words, last), text
+    text = "\n".join(f"[{problem.container}] {line}" for line in lines)
+    return joined(problem.words, last), text
 
 
-def _of(pod: Pod) -> Trouble | None:
+def _of(pod: Pod) -> PodProblem | None:
     status, name = pod.get("status", {}), pod["metadata"]["name"]
     for condition in status.get("conditions") or []:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             said = joined(condition.get("reason", ""), condition.get("message", ""))
-            return Trouble("unschedulable", f"pod {name} gets no node: {said}", UNSCHEDULABLE, pod)
+            return PodProblem(
+                "unschedulable", f"pod {name} gets no node: {said}", UNSCHEDULABLE, pod
+            )
     containers = [
         *(status.get("initContainerStatuses") or []),
         *(status.get("containerStatuses") or []),
@@ -86,21 +82,21 @@ def _of(pod: Pod) -> Trouble | None:
     return next(filter(None, found), None)
 
 
-def _of_container(pod: Pod, status: dict[str, Any]) -> Trouble | None:
+def _of_container(pod: Pod, status: dict[str, Any]) -> PodProblem | None:
     name = status["name"]
     who = f"container {name} of pod {pod['metadata']['name']}"
     waiting = status.get("state", {}).get("waiting", {})
     reason = waiting.get("reason", "")
     said = joined(reason, waiting.get("message", ""))
     if reason in _NO_IMAGE:
-        return Trouble("image", f"{who} gets no image: {said}", pod=pod)
+        return PodProblem("image", f"{who} gets no image: {said}", pod=pod)
     if reason in _NO_CONTAINER:
-        return Trouble("container", f"{who} cannot be made: {said}", UNCREATED, pod)
+        return PodProblem("container", f"{who} cannot be made: {said}", UNCREATED, pod)
     ended = status.get("lastState", {}).get("terminated", {})
     # The count is of restarts: it lacks the last end.
     if reason == "CrashLoopBackOff" and ended and status["restartCount"] + 1 >= CRASHES:
         words = f"{who} {exit_words(ended, pod, name)}, again and again"
-        return Trouble(CRASH, words, pod=pod, container=name)
+        return PodProblem(CRASH, words, pod=pod, container=name)
     if is_running(pod, name) and status.get("started") and not status["ready"]:
-        return Trouble("unready", f"{who} runs, but does not predict", UNREADY, pod, name)
+        return PodProblem("unready", f"{who} runs, but does not predict", UNREADY, pod, name)
     return None

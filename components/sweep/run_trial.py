@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from trireme.components.errors import StepFailed, TriremeError
-from trireme.components.evaluation import own as owning
-from trireme.components.evaluation.asked import parsed
+from trireme.components.evaluation import custom
 from trireme.components.evaluation.figures import Evaluation
 from trireme.components.evaluation.held_out import TEST, VALIDATION, held_out
 from trireme.components.evaluation.kinds import class_names, measured
-from trireme.components.sweep.results import Tried, keep, place
-from trireme.components.sweep.sets import Trial
+from trireme.components.evaluation.options import custom_evaluation
+from trireme.components.evaluation.trials import TrialResult, keep, place
+from trireme.components.sweep.search_space import Trial
 from trireme.components.tracking import journal
 from trireme.components.trainers.pytorch import splits
 from trireme.components.training import launch
@@ -21,14 +21,7 @@ from trireme.components.training.result.load import load_model
 
 
 class Measured(NamedTuple):
-    """How a trial's model is measured.
-
-    Attributes:
-        data: The staged dataset.
-        code: The training code's repository.
-        factory: ``module:callable`` that builds the network, where the model needs it.
-        evaluation: A program of the user's that evaluates it; empty for ours.
-    """
+    """How a trial's model is measured."""
 
     data: Path
     code: Path
@@ -43,15 +36,11 @@ def attempt(
     workspace: Path,
     passthrough: dict[str, Any],
     budget: float = 0.0,
-) -> Tried:
+) -> TrialResult:
     """Trains and measures a model; that this fails is a result like others.
 
     Args:
-        trial: What is different about it.
         described: Returns the training job, given the trial's folder.
-        measure: How the model is measured.
-        workspace: The run workspace.
-        passthrough: What the pipeline's task hands on to the job's pods.
         budget: The most that its training may cost; 0 for no limit.
     """
     own_place = place(workspace, trial.number)
@@ -63,7 +52,7 @@ def attempt(
     except TriremeError as error:
         journal.log_error(error, is_fatal=False)
         print(error.shown(), flush=True)
-        tried = Tried(trial.number, trial.values, failed=str(error), detail=error.detail)
+        tried = TrialResult(trial.number, trial.values, failed=str(error), detail=error.detail)
     journal.summarize(tried.words)
     keep(tried, workspace)
     return tried
@@ -76,22 +65,22 @@ def _attempt(
     own_place: Path,
     passthrough: dict[str, Any],
     budget: float,
-) -> Tried:
-    own = parsed(measure.evaluation)
+) -> TrialResult:
+    own = custom_evaluation(measure.evaluation)
     trained = launch.train(
         job, own_place, passthrough, own.entrypoint if own else "", budget, is_whole_run=False
     )
     model = Path(trained.model)
     if own:
-        found = own_place / owning.FOUND
-        owning.run(own, model, measure.data, measure.code, found)
-        evaluation = owning.read(found)
+        found = own_place / custom.FOUND
+        custom.run(own, model, measure.data, measure.code, found)
+        evaluation = custom.read(found)
         if not evaluation.scores.size:
             raise StepFailed("the evaluation left no scores.npy, which trials are compared by")
     else:
         evaluation = _measured(model, job.entrypoint or "", measure)
     _record(evaluation)
-    return Tried(
+    return TrialResult(
         trial.number,
         trial.values,
         headline=evaluation.headline,

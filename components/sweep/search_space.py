@@ -5,6 +5,7 @@ from itertools import product
 from typing import Any, NamedTuple, Self
 
 from trireme.components.errors import InputError
+from trireme.components.evaluation.trials import Value, in_words
 from trireme.components.tracking.lineage import VARIED
 
 MOST = 1000  # trials of one sweep
@@ -15,14 +16,11 @@ REFERENCE = {"--learning-rate": [0.0005, 0.002, 0.008]}
 WHOLE = ("workers", "processes_per_worker", "seed")
 """Parameters of the job whose values are whole numbers."""
 
-Value = str | int | float | bool
-
 
 class Trial(NamedTuple):
     """One training of a sweep.
 
     Attributes:
-        number: Of it, from 0.
         values: What is different about it: by name, options of the program such as ``--width``,
             and parameters of the job such as ``workers``.
     """
@@ -56,20 +54,15 @@ class Trial(NamedTuple):
     @property
     def words(self) -> str:
         """What is different about it, for a person."""
-        return " ".join(f"{name} {value}" for name, value in self.values.items())
+        return in_words(self.values)
 
 
 def trials(grid: dict[str, Any], listed: list[Any], entrypoint: str = "") -> list[Trial]:
     """Returns what a sweep tries: every combination of a grid, and what is listed one by one.
 
     Args:
-        grid: Lists of values by name.
-        listed: Values by name, a dictionary for each trial.
         entrypoint: The training program; for Trireme's own, which is meant where this is empty,
             there is a grid for who gives neither.
-
-    Raises:
-        InputError: One sentence on what is wrong about them.
     """
     if not grid and not listed and not entrypoint:
         grid = REFERENCE

@@ -8,16 +8,16 @@ run workspace from then on, and each step its own.
 import json
 import os
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from trireme.components.errors import TrackingUnavailable
+from trireme.components.home import TRACKER
 from trireme.components.say import say
 from trireme.components.tracking import journal, machine, on_kubeflow
-from trireme.components.tracking.environment import TRACKER
+from trireme.components.tracking.client import client
 from trireme.components.tracking.store import reason_of
-from trireme.components.tracking.sync import log, patiently
+from trireme.components.tracking.sync import log
 
 PIPELINE, RUN = "TRIREME_PIPELINE", "TRIREME_RUN"
 PARAMETERS, TEXTS = "TRIREME_PARAMETERS", "TRIREME_TEXTS"
@@ -32,51 +32,30 @@ KIND = {"mlflow.experimentKind": "custom_model_development"}
 """The tag with which MLflow 3's UI shows an experiment's training, and not what is for prompts."""
 
 
-class Opened(NamedTuple):
-    """The MLflow run of a pipeline.
-
-    Attributes:
-        experiment_id: Id of its experiment.
-        run_id: Id of the run.
-    """
+class PipelineRunId(NamedTuple):
+    """The MLflow run of a pipeline."""
 
     experiment_id: str
     run_id: str
 
 
-def open_pipeline(pipeline: str, experiment: str, name: str, params: dict[str, Any]) -> Opened:
+def open_pipeline(
+    pipeline: str, experiment: str, name: str, params: dict[str, Any]
+) -> PipelineRunId:
     """Opens the run of a pipeline.
 
     Args:
-        pipeline: The pipeline's name.
         experiment: Name of the experiment; empty: the one that MLFLOW_EXPERIMENT_ID names, or
             else one called like the pipeline.
-        name: The run's name.
-        params: The pipeline's parameters.
-
-    Raises:
-        TrackingUnavailable: MLflow is away.
-        mlflow.exceptions.MlflowException: It refuses.
     """
-    from mlflow import MlflowClient
-
-    client = MlflowClient()
-    experiment_id = patiently(lambda: _experiment(client, experiment, pipeline))
-    run_id = patiently(lambda: client.create_run(experiment_id, run_name=name)).info.run_id
+    experiment_id = _experiment(experiment, pipeline)
+    run_id = client.create_run(experiment_id, run_name=name).info.run_id
     describe(run_id, pipeline, params)
-    return Opened(experiment_id, run_id)
+    return PipelineRunId(experiment_id, run_id)
 
 
 def describe(run_id: str, pipeline: str, params: dict[str, Any]) -> None:
-    """Records on a pipeline's run what it runs and with what.
-
-    Args:
-        run_id: Id of the run.
-        pipeline: The pipeline's name.
-        params: Its parameters.
-    """
-    from mlflow import MlflowClient
-
+    """Records on a pipeline's run what it runs and with what."""
     tags = {
         "pipeline": pipeline,
         "mlflow.source.name": f"trireme run {pipeline}",
@@ -84,7 +63,7 @@ def describe(run_id: str, pipeline: str, params: dict[str, Any]) -> None:
         "cpu": machine.cpu(),
     }
     log(run_id, params=params, tags=tags)
-    patiently(lambda: MlflowClient().log_text(run_id, machine.packages(), machine.PACKAGES))
+    client.log_text(run_id, machine.packages(), machine.PACKAGES)
 
 
 def is_ours() -> bool:
@@ -100,44 +79,29 @@ def open_step(step: str, workspace: Path) -> None:
 
     A step that is started again goes on with its run. Where MLflow is away, or refuses, the step's
     records stay in the workspace, and the last step brings them.
-
-    Args:
-        step: The step's name.
-        workspace: The run workspace.
     """
-    from mlflow.exceptions import MlflowException
-
     try:
         whole = pipeline_run(workspace)
         run_id = step_run(step, workspace, whole)
-    except (TrackingUnavailable, MlflowException) as error:
+    except (TrackingUnavailable, client.refusal) as error:
         say(f"warning: this step is not in MLflow: {reason_of(error)}")
         return
     os.environ |= {"MLFLOW_EXPERIMENT_ID": whole.experiment_id, "MLFLOW_RUN_ID": run_id}
 
 
-def step_run(step: str, workspace: Path, whole: Opened, began: float | None = None) -> str:
+def step_run(step: str, workspace: Path, whole: PipelineRunId, began: float | None = None) -> str:
     """Returns the id of a step's run, which is opened if it is not there.
 
     Args:
-        step: The step's name.
-        workspace: The run workspace.
-        whole: The pipeline's run.
         began: When the step has begun, in seconds since the epoch, if that is not now.
-
-    Raises:
-        TrackingUnavailable: MLflow is away.
     """
-    from mlflow import MlflowClient
-
-    client, file = MlflowClient(), journal.run_path(workspace, step)
+    file = journal.run_path(workspace, step)
     if file.exists():
         run_id = file.read_text()
-        patiently(lambda: client.update_run(run_id, status="RUNNING"))
+        client.update_run(run_id, status="RUNNING")
         return run_id
     tags = {"mlflow.parentRunId": whole.run_id}
-    create = partial(client.create_run, whole.experiment_id, _stamp(began), tags, step)
-    run = patiently(create)
+    run = client.create_run(whole.experiment_id, _stamp(began), tags, step)
     file.write_text(run.info.run_id)
     return str(run.info.run_id)
 
@@ -146,68 +110,33 @@ def end(run_id: str, status: str, ended: float | None = None) -> None:
     """Ends a run.
 
     Args:
-        run_id: Its id.
-        status: FINISHED, FAILED or KILLED.
         ended: When it has ended, in seconds since the epoch, if that is not now.
-
-    Raises:
-        TrackingUnavailable: MLflow is away.
     """
-    from mlflow import MlflowClient
-
     # Otherwise it prints where its server has the run, as seen from here, amid what we print.
     os.environ["MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"] = "true"
-    patiently(lambda: MlflowClient().set_terminated(run_id, status, _stamp(ended)))
+    client.set_terminated(run_id, status, _stamp(ended))
 
 
 def end_if_open(run_id: str, status: str, ended: float | None) -> None:
-    """Ends a run that has not ended yet.
-
-    Args:
-        run_id: Its id.
-        status: FINISHED, FAILED or KILLED.
-        ended: As for ``end``.
-
-    Raises:
-        TrackingUnavailable: MLflow is away.
-    """
-    from mlflow import MlflowClient
-
-    if patiently(lambda: MlflowClient().get_run(run_id)).info.status == "RUNNING":
+    """Ends a run that has not ended yet."""
+    if client.get_run(run_id).info.status == "RUNNING":
         end(run_id, status, ended)
 
 
 def forget_error(run_id: str) -> None:
-    """Takes away what an attempt has left that has failed, as another has succeeded.
-
-    Args:
-        run_id: Id of the run.
-
-    Raises:
-        TrackingUnavailable: MLflow is away.
-    """
-    from mlflow import MlflowClient
-
-    client = MlflowClient()
-    if "error" in patiently(lambda: client.get_run(run_id)).data.tags:
-        patiently(lambda: client.delete_tag(run_id, "error"))
+    """Takes away what an attempt has left that has failed, as another has succeeded."""
+    if "error" in client.get_run(run_id).data.tags:
+        client.delete_tag(run_id, "error")
 
 
-def pipeline_run(workspace: Path) -> Opened:
-    """Returns the run of the pipeline, which the first step opens.
-
-    Args:
-        workspace: The run workspace.
-
-    Raises:
-        TrackingUnavailable: MLflow is away.
-    """
+def pipeline_run(workspace: Path) -> PipelineRunId:
+    """Returns the run of the pipeline, which the first step opens."""
     file = workspace / "mlflow-run.json"
     if file.exists():
-        return Opened(**json.loads(file.read_text()))
+        return PipelineRunId(**json.loads(file.read_text()))
     pipeline, name, params = os.environ[PIPELINE], os.environ.get(RUN, ""), _parameters()
     if not pipeline:
-        pipeline, name, params = on_kubeflow.told(OF_NO_NAME)
+        pipeline, name, params = on_kubeflow.describe_run(OF_NO_NAME)
     experiment = str(params.get("experiment") or "")
     opened = open_pipeline(pipeline, experiment, name or workspace.name, params)
     try:
@@ -215,7 +144,7 @@ def pipeline_run(workspace: Path) -> Opened:
             new.write(json.dumps(opened._asdict()))
     except FileExistsError:  # another step has been faster
         end(opened.run_id, "KILLED")
-        return Opened(**json.loads(file.read_text()))
+        return PipelineRunId(**json.loads(file.read_text()))
     return opened
 
 
@@ -237,10 +166,8 @@ def _value(text: str) -> Any:
         return text
 
 
-def _experiment(client: Any, experiment: str, pipeline: str) -> str:
+def _experiment(experiment: str, pipeline: str) -> str:
     """Returns the id of an experiment, made if it is not there."""
-    from mlflow.exceptions import MlflowException
-
     preset = os.environ.get("MLFLOW_EXPERIMENT_ID", "")
     if preset and not experiment:
         return str(client.get_experiment(preset).experiment_id)
@@ -249,7 +176,7 @@ def _experiment(client: Any, experiment: str, pipeline: str) -> str:
         return str(existing.experiment_id)
     try:
         return str(client.create_experiment(name, tags=KIND))
-    except MlflowException as error:
+    except client.refusal as error:
         if error.error_code != "RESOURCE_ALREADY_EXISTS":
             raise
         return str(client.get_experiment_by_name(name).experiment_id)  # another run was faster

@@ -9,14 +9,7 @@ from trireme.components.training.result.trained import Answer
 
 
 def load_onnx(file: Path) -> Answer:
-    """Returns what an ONNX file answers, on the CPU.
-
-    Args:
-        file: The file, with one input.
-
-    Raises:
-        StepFailed: ONNX Runtime does not take the file.
-    """
+    """Returns what an ONNX file answers, on the CPU."""
     import onnxruntime
 
     try:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trireme.components.retraining import before
+from trireme.components.retraining import history
 from trireme.components.tracking import journal
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.inputs import TAG, inputs_of, short
@@ -17,8 +17,6 @@ class Compared(NamedTuple):
     """What came of the comparison.
 
     Attributes:
-        changed: Whether to train.
-        reason: One sentence that says why.
         start: What training starts from: what the champion's training left in MODEL_DIR; empty
             for nothing.
     """
@@ -45,21 +43,11 @@ def compare(
     not good enough: it would not be better the next night.
 
     Args:
-        job: The training job.
-        commit: Of its code.
-        fingerprint: Of its data.
-        model_name: The registered model.
         judged: What else decides whether the model becomes the champion.
-        workspace: The run workspace.
-        warm_start: Whether training starts from what the champion's training left.
-        force: Train all the same.
-
-    Raises:
-        TriremeError: MLflow cannot be asked.
     """
-    found = before.found(model_name, workspace, trained=warm_start)
+    found = history.found(model_name, workspace, trained=warm_start)
     now = {"git.commit": commit, "dataset.fingerprint": fingerprint, TAG: inputs_of(job)}
-    tried = {before.TAG: model_name, before.JUDGED: short(json.dumps(judged, sort_keys=True))}
+    tried = {history.TAG: model_name, history.JUDGED: short(json.dumps(judged, sort_keys=True))}
     changed, reason = _verdict(now, tried, found, force)
     journal.log_tags(tried)
     if not changed:
@@ -73,7 +61,7 @@ def compare(
 
 
 def _verdict(
-    now: dict[str, str], tried: dict[str, str], found: before.Before, force: bool
+    now: dict[str, str], tried: dict[str, str], found: history.History, force: bool
 ) -> tuple[bool, str]:
     if force:
         return True, "to be trained again, whatever has changed"

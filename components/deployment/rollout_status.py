@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from trireme.components.deployment import applying
-from trireme.components.deployment.applying import REVISION, Manifest, find, named
-from trireme.components.deployment.rollout import Look, Superseded, is_ready
-from trireme.components.deployment.trouble import UNCREATED, Pod, Trouble
+from trireme.components.deployment import objects
+from trireme.components.deployment.objects import REVISION, Manifest, find, named
+from trireme.components.deployment.pod_problems import UNCREATED, Pod, PodProblem
+from trireme.components.deployment.rollout import RolloutStatus, Superseded, is_ready
 from trireme.components.kubernetes.access import Right
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.resources import PODS, Resource
@@ -17,52 +17,33 @@ _FAILED = ("InvalidSpec", "BlockedByFailedLoad")
 
 
 def rights(kind: str) -> list[Right]:
-    """Returns what has to be allowed to whoever deploys a model.
-
-    Args:
-        kind: ``deployment`` or ``kserve``.
-    """
+    """Returns what has to be allowed to whoever deploys a model."""
     if kind == "kserve":
-        return applying.rights(["InferenceService"], ())
-    return applying.rights(["Deployment", "Service"], (REPLICA_SETS,))
+        return objects.rights(["InferenceService"], ())
+    return objects.rights(["Deployment", "Service"], (REPLICA_SETS,))
 
 
-def at_deployment(cluster: Cluster, applied: Manifest) -> Look:
-    """Looks at a Deployment, as ``kubectl rollout status`` does.
-
-    Args:
-        cluster: The cluster.
-        applied: It, as it was applied.
-
-    Raises:
-        Superseded: It is another one by now.
-    """
+def at_deployment(cluster: Cluster, applied: Manifest) -> RolloutStatus:
+    """Looks at a Deployment, as ``kubectl rollout status`` does."""
     there = _present(cluster, applied, "template")
     status, wanted = there.get("status", {}), there["spec"]["replicas"]
     if status.get("observedGeneration", 0) < there["metadata"]["generation"]:
-        return Look([], "waiting for the cluster to take it up")
+        return RolloutStatus([], "waiting for the cluster to take it up")
     pods = _pods_of(cluster, there)
     updated, available = status.get("updatedReplicas", 0), status.get("availableReplicas", 0)
     old = status.get("replicas", 0) - updated
     ready = sum(map(is_ready, pods))
     progress = f"{ready} of {wanted} new pods ready" + (f", {old} old" if old > 0 else "")
     is_done = updated >= wanted and old <= 0 and available >= updated
-    return Look(pods, progress, is_done, _uncreated(status))
+    return RolloutStatus(pods, progress, is_done, _uncreated(status))
 
 
-def at_inference_service(cluster: Cluster, applied: Manifest) -> Look:
+def at_inference_service(cluster: Cluster, applied: Manifest) -> RolloutStatus:
     """Looks at an InferenceService.
 
     Its own Ready may still be that of the version before, and its observedGeneration is that of
     an object below it: only a pod with the new version's labels is surely a new one.
     https://github.com/kserve/kserve/blob/v0.15.0/pkg/apis/serving/v1beta1/inference_service_status.go
-
-    Args:
-        cluster: The cluster.
-        applied: It, as it was applied.
-
-    Raises:
-        Superseded: It is another one by now.
     """
     there = _present(cluster, applied, "predictor")
     labels = there["spec"]["predictor"]["labels"] | {
@@ -75,7 +56,9 @@ def at_inference_service(cluster: Cluster, applied: Manifest) -> Look:
     state = model.get("transitionStatus", "")
     progress = f"{sum(map(is_ready, pods))} of {len(pods)} new pods ready"
     is_done = any(map(is_ready, pods)) and ready.get("status") == "True" and state not in _FAILED
-    return Look(pods, progress, is_done, _failed_load(state, model.get("lastFailureInfo", {})))
+    return RolloutStatus(
+        pods, progress, is_done, _failed_load(state, model.get("lastFailureInfo", {}))
+    )
 
 
 def _present(cluster: Cluster, applied: Manifest, part: str) -> Manifest:
@@ -96,9 +79,9 @@ def _pods_of(cluster: Cluster, deployment: Manifest) -> list[Pod]:
         revisions = {
             each["metadata"].get("annotations", {}).get(REVISION) for each in (one, deployment)
         }
-        if _is_of(one, metadata["uid"]) and len(revisions) == 1:
+        if _is_owned_by(one, metadata["uid"]) and len(revisions) == 1:
             found = _living(cluster, one["spec"]["selector"]["matchLabels"])
-            return [pod for pod in found if _is_of(pod, one["metadata"]["uid"])]
+            return [pod for pod in found if _is_owned_by(pod, one["metadata"]["uid"])]
     return []
 
 
@@ -112,7 +95,7 @@ def _selector(labels: dict[str, str]) -> str:
     return ",".join(f"{name}={value}" for name, value in labels.items())
 
 
-def _is_of(thing: dict[str, Any], uid: str) -> bool:
+def _is_owned_by(thing: dict[str, Any], uid: str) -> bool:
     return any(owner["uid"] == uid for owner in thing["metadata"].get("ownerReferences") or [])
 
 
@@ -121,15 +104,15 @@ def _condition(status: dict[str, Any], kind: str) -> dict[str, Any]:
     return next((each for each in conditions if each["type"] == kind), {})
 
 
-def _uncreated(status: dict[str, Any]) -> Trouble | None:
+def _uncreated(status: dict[str, Any]) -> PodProblem | None:
     failure = _condition(status, "ReplicaFailure")
     if failure.get("status") != "True":
         return None
-    return Trouble("uncreated", f"no pod can be made: {failure.get('message', '')}", UNCREATED)
+    return PodProblem("uncreated", f"no pod can be made: {failure.get('message', '')}", UNCREATED)
 
 
-def _failed_load(state: str, failure: dict[str, Any]) -> Trouble | None:
+def _failed_load(state: str, failure: dict[str, Any]) -> PodProblem | None:
     if state not in _FAILED:
         return None
     words = ": ".join(filter(None, [state, failure.get("reason"), failure.get("message")]))
-    return Trouble("load", f"KServe says {words}", UNCREATED)
+    return PodProblem("load", f"KServe says {words}", UNCREATED)

@@ -24,8 +24,8 @@ from pathlib import Path
 import numpy as np
 
 from trireme.components.errors import InputError, StepFailed, exit_in_words
-from trireme.components.evaluation.asked import Own
 from trireme.components.evaluation.figures import Evaluation, Score, words
+from trireme.components.evaluation.options import CustomEvaluation
 from trireme.components.tracking import environment
 from trireme.components.training.blame import TAIL
 from trireme.components.training.result.trained import NotLoadable
@@ -39,21 +39,17 @@ FOUND = "evaluation"
 
 
 def run(
-    own: Own, model: Path, data: Path, code: Path, directory: Path, tracked: bool = True
+    own: CustomEvaluation,
+    model: Path,
+    data: Path,
+    code: Path,
+    directory: Path,
+    tracked: bool = True,
 ) -> None:
     """Runs the program on a model.
 
     Args:
-        own: The program.
-        model: What was MODEL_DIR.
-        data: The staged dataset.
-        code: The training code's repository.
-        directory: What becomes EVALUATION_DIR; is made.
         tracked: Whether the program finds the step's MLflow run.
-
-    Raises:
-        InputError: The program is not in the repository.
-        StepFailed: It did not succeed.
     """
     program = code / own.entrypoint
     if not program.is_file():
@@ -95,14 +91,7 @@ def _followed(program: list[str], directory: Path, variables: dict[str, str]) ->
 
 
 def read(directory: Path) -> Evaluation:
-    """Returns what the program has left.
-
-    Args:
-        directory: What was EVALUATION_DIR.
-
-    Raises:
-        NotLoadable: It is in another form.
-    """
+    """Returns what the program has left."""
     figures = _figures(directory / "metrics.json")
     name, value = next(iter(figures.items()))
     scores = _array(directory / SCORES)
@@ -121,14 +110,7 @@ def read(directory: Path) -> Evaluation:
 
 
 def inputs_of(directory: Path) -> np.ndarray | None:
-    """Returns the inputs that the program has left to compare exported files on, if it has.
-
-    Args:
-        directory: What was EVALUATION_DIR.
-
-    Raises:
-        NotLoadable: They are in another form.
-    """
+    """Returns the inputs that the program has left to compare exported files on, if it has."""
     return _array(directory / "inputs.npy")
 
 

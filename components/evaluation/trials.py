@@ -1,30 +1,25 @@
 """What came of the trials of a sweep, in the run workspace."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trireme.components.sweep.sets import Trial, Value
+Value = str | int | float | bool
 
 RESULT = "trial.json"
 """The file in a trial's folder that says what came of it."""
 
 
 @dataclass(frozen=True)
-class Tried:
+class TrialResult:
     """What came of a trial.
 
     Attributes:
-        number: Of the trial, from 0.
-        values: What is different about it.
         failed: Why there is no model; empty where there is one.
-        detail: Further lines on that, such as the end of a log.
-        headline: How good the model is, in one phrase.
         score: That as a number to compare by, the greater the better.
-        entrypoint: The program that trained it.
         params: What its training's run records.
-        inputs: What its training depends on, as ``inputs_of`` has it.
     """
 
     number: int
@@ -41,7 +36,12 @@ class Tried:
     def words(self) -> str:
         """All of it that a person wants to know first."""
         came_of_it = f"failed: {self.failed}" if self.failed else self.headline
-        return f"{Trial(self.number, self.values).words}: {came_of_it}"
+        return f"{in_words(self.values)}: {came_of_it}"
+
+
+def in_words(values: Mapping[str, Value]) -> str:
+    """Returns what is different about a trial, for a person."""
+    return " ".join(f"{name} {value}" for name, value in values.items())
 
 
 def place(workspace: Path, number: int) -> Path:
@@ -49,25 +49,16 @@ def place(workspace: Path, number: int) -> Path:
     return workspace / "trials" / f"{number:03}"
 
 
-def keep(tried: Tried, workspace: Path) -> None:
-    """Keeps what came of a trial.
-
-    Args:
-        tried: That.
-        workspace: The run workspace.
-    """
+def keep(tried: TrialResult, workspace: Path) -> None:
+    """Keeps what came of a trial."""
     file = place(workspace, tried.number) / RESULT
     partial = file.with_suffix(".partial")
     partial.write_text(json.dumps(asdict(tried)))
     partial.rename(file)
 
 
-def results(workspace: Path) -> list[Tried]:
-    """Returns what came of the trials so far: the best first, at the end those that failed.
-
-    Args:
-        workspace: The run workspace.
-    """
+def results(workspace: Path) -> list[TrialResult]:
+    """Returns what came of the trials so far: the best first, at the end those that failed."""
     files = (workspace / "trials").glob(f"*/{RESULT}")
-    found = [Tried(**json.loads(file.read_text())) for file in files]
+    found = [TrialResult(**json.loads(file.read_text())) for file in files]
     return sorted(found, key=lambda tried: (bool(tried.failed), -tried.score, tried.number))

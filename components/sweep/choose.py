@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trireme.components.errors import StepFailed
+from trireme.components.evaluation.trials import TrialResult, place, results
 from trireme.components.step import in_a_loop
-from trireme.components.sweep.results import Tried, place, results
 from trireme.components.tracking import journal
 from trireme.components.training.inputs import TAG
 from trireme.components.training.launch import mend_links
@@ -16,26 +16,14 @@ LOGS = "steps/train"
 
 
 class Chosen(NamedTuple):
-    """The best model of a sweep.
-
-    Attributes:
-        model: What was its MODEL_DIR.
-        entrypoint: The program that trained it.
-    """
+    """The best model of a sweep."""
 
     model: str
     entrypoint: str
 
 
 def choose(workspace: Path) -> Chosen:
-    """Puts what the best trial left where a training without a sweep would have left it.
-
-    Args:
-        workspace: The run workspace.
-
-    Raises:
-        StepFailed: All trials have failed.
-    """
+    """Puts what the best trial left where a training without a sweep would have left it."""
     tried = results(workspace)
     for one in sorted(tried, key=lambda one: one.number):
         print(one.words, flush=True)
@@ -64,14 +52,14 @@ def _move(left: Path, kept: Path) -> None:
         mend_links(kept, left)
 
 
-def _replica_seconds(tried: list[Tried], workspace: Path) -> float:
+def _replica_seconds(tried: list[TrialResult], workspace: Path) -> float:
     """Returns what all trainings together took."""
     steps = (in_a_loop("trial", one.number) for one in tried)
     records = (record for step in steps for record in journal.read(workspace, step))
     return sum(record.get("metrics", {}).get("replica_seconds", 0.0) for record in records)
 
 
-def _record(best: Tried, count: int, failed: int) -> None:
+def _record(best: TrialResult, count: int, failed: int) -> None:
     journal.log_params(best.params)
     journal.log_metrics({"trials": count, "failed_trials": failed})
     name = in_a_loop("trial", best.number)

@@ -28,10 +28,7 @@ class Staged(NamedTuple):
     """A dataset that is here.
 
     Attributes:
-        path: The directory that holds its files.
         fingerprint: ``sha256:`` and 64 hexadecimal digits, see ``fingerprint.py``.
-        files: How many files it has.
-        bytes: How large they are together.
         copied: How many of the files were brought now, rather than being here already.
     """
 
@@ -43,26 +40,15 @@ class Staged(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What a source listed when it was copied, and what the copy was.
-
-    Attributes:
-        tree: The copy's hash.
-        listing: What was listed, packed.
-        hashes: The hashes of the files, 32 bytes each.
-    """
+    """What a source listed when it was copied, and what the copy was."""
 
     tree: str
     listing: bytes
     hashes: bytes
 
 
-class Shelf:
-    """Where a dataset's parts are in a cache.
-
-    Args:
-        cache: The cache.
-        dataset: The dataset.
-    """
+class CacheEntry:
+    """Where a dataset's parts are in a cache."""
 
     def __init__(self, cache: Path, dataset: Dataset) -> None:
         self.cache = cache.absolute()

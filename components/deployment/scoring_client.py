@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from trireme.components.deployment.manifests import PORT, SMOKE_TEST
+from trireme.components.deployment.pod_problems import Pod
 from trireme.components.deployment.serving import ServingFailed
-from trireme.components.deployment.trouble import Pod
 from trireme.components.errors import TriremeError
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.resources import PODS
@@ -25,27 +25,15 @@ _DATATYPES = {
 }
 
 
-class ScoringPod:
-    """A pod with MLflow's scoring server; not the Service, which the old pods answer as well.
-
-    Args:
-        cluster: The cluster.
-        pod: The pod.
-    """
+class ScoringClient:
+    """A pod with MLflow's scoring server; not the Service, which the old pods answer as well."""
 
     def __init__(self, cluster: Cluster, pod: Pod) -> None:
         self._cluster, self._name = cluster, pod["metadata"]["name"]
         self._end = time.monotonic() + SMOKE_TEST
 
     def answer(self, request: str) -> str:
-        """Returns the answer to a request.
-
-        Args:
-            request: Its body, as MLflow's scoring server takes it.
-
-        Raises:
-            ServingFailed: The pod refuses it, or does not answer.
-        """
+        """Returns the answer to a request."""
         return json.dumps(self._ask("invocations", json.loads(request)))
 
     def _ask(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -66,15 +54,12 @@ class ScoringPod:
         return answer
 
 
-class OpenInferencePod(ScoringPod):
+class OpenInferenceClient(ScoringClient):
     """A pod of KServe's, which speaks the Open Inference Protocol (v2).
 
     Args:
-        cluster: The cluster.
-        pod: The pod.
         model: The name by which it serves the model.
         name: The name of the model's input.
-        dtype: The type of that input.
     """
 
     def __init__(

@@ -24,7 +24,6 @@ class Bill:
 
     Args:
         budget: The most that it may cost, in the price table's currency; 0 for no limit.
-        known: The price table, if there is one.
     """
 
     def __init__(self, budget: float, known: Prices | None) -> None:
@@ -34,14 +33,7 @@ class Bill:
         self._spent = 0.0
 
     def open(self, manifest: dict[str, Any]) -> None:
-        """Opens the bill of a job, which is made to end when it has used up the budget.
-
-        Args:
-            manifest: The job, as it is about to run; its time limit may become lower.
-
-        Raises:
-            InputError: The budget is no limit for it; see ``seconds_for``.
-        """
+        """Opens the bill of a job, which is made to end when it has used up the budget."""
         self._roles = {role.name.lower(): role for role in roles(manifest)}
         if not self._budget:
             return
@@ -53,11 +45,7 @@ class Bill:
         journal.log_params({"effective_time_limit": policy["activeDeadlineSeconds"]})
 
     def charge(self, seconds: Mapping[str, float]) -> None:
-        """Records what the replicas had, and what that costs.
-
-        Args:
-            seconds: How long each replica ran, by name, as in ``worker-0``.
-        """
+        """Records what the replicas had, and what that costs."""
         hours = {"cpu": 0.0, "gib": 0.0, "gpu": 0.0}
         for replica, ran in seconds.items():
             role = self._roles.get(replica.rpartition("-")[0])
@@ -91,11 +79,7 @@ def check(budget: float, manifest: Mapping[str, Any] | None) -> None:
     """Refuses a budget, or a price table, that could not work.
 
     Args:
-        budget: The budget.
         manifest: The job, where it is to run here; another machine's price table is not known.
-
-    Raises:
-        InputError: One sentence that says why.
     """
     if not 0 <= budget < math.inf:
         raise InputError(f"budget {budget}: must be an amount of money, or 0 for no limit")
@@ -106,20 +90,18 @@ def check(budget: float, manifest: Mapping[str, Any] | None) -> None:
         seconds_for(budget, known, manifest)
 
 
+def job_hour(known: Prices, manifest: Mapping[str, Any]) -> float:
+    """Returns what an hour of a training job costs, all its replicas running."""
+    return sum(
+        role.count * known.hour(requests(role.pod), role.selector) for role in roles(manifest)
+    )
+
+
 def seconds_for(budget: float, known: Prices | None, manifest: Mapping[str, Any]) -> int:
-    """Returns how long a job can run, all its replicas at once, for some money.
-
-    Args:
-        budget: The money.
-        known: The price table, if there is one.
-        manifest: The job.
-
-    Raises:
-        InputError: There are no prices, or the job costs nothing, or too much for a second of it.
-    """
+    """Returns how long a job can run, all its replicas at once, for some money."""
     if known is None:
         raise InputError(f"budget {budget:g}: needs a price table, {table.WHERE}")
-    hour = known.job_hour(manifest)
+    hour = job_hour(known, manifest)
     if not hour:
         raise InputError(
             f"budget {budget:g}: by the price table this job costs nothing; leave the budget out"

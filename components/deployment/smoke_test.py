@@ -6,13 +6,13 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from trireme.components.deployment.registered import Brought
+from trireme.components.deployment.model_version import DownloadedModel
 from trireme.components.deployment.samples import at_hand, body
 from trireme.components.deployment.serving import ServingFailed
 from trireme.components.errors import InputError
 from trireme.components.evaluation.held_out import predict
+from trireme.components.evaluation.onnx_file import load_onnx
 from trireme.components.export.agreement import TOLERANCE
-from trireme.components.export.onnx_file import load_onnx
 
 BATCH = 16  # samples in one request
 SHOWN = 200  # characters of an answer that is none
@@ -26,25 +26,14 @@ class Predicting(Protocol):
 
 
 class Expected(NamedTuple):
-    """What is sent to a server in one request, and the right answer.
-
-    Attributes:
-        inputs: The samples.
-        outputs: What the exported file answers in this process.
-    """
+    """What is sent to a server in one request, and the right answer."""
 
     inputs: np.ndarray
     outputs: np.ndarray
 
 
 class Agreement(NamedTuple):
-    """How well a server agrees with the exported file.
-
-    Attributes:
-        difference: Largest absolute difference of their answers.
-        allowed: What is accepted.
-        samples: How many samples were sent.
-    """
+    """How well a server agrees with the exported file."""
 
     difference: float
     allowed: float
@@ -57,25 +46,18 @@ class Agreement(NamedTuple):
         )
 
 
-def expected(brought: Brought) -> list[Expected]:
+def expected(downloaded: DownloadedModel) -> list[Expected]:
     """Returns the samples that are at hand for a model, with the answers of its ONNX file.
 
     The first is a request of its own, the others go together: both have to be right.
-
-    Args:
-        brought: The model.
-
-    Raises:
-        InputError: It is no ONNX model that answers one array with numbers.
-        TriremeError: ONNX Runtime does not take the file or the samples.
     """
-    model, files, described = brought
+    model, files, described = downloaded
     if "onnx" not in described.flavors:
         raise InputError(
             f"{model} has the flavors {', '.join(described.flavors)}, and a server's answers are "
             "compared with those of a file of the flavor onnx"
         )
-    batches = list(_batches(at_hand(brought)))
+    batches = list(_batches(at_hand(downloaded)))
     if not batches:
         raise InputError(f"{model} was logged without an input_example that is one array")
     answer = load_onnx(files / described.flavors["onnx"]["data"])
@@ -86,15 +68,7 @@ def expected(brought: Brought) -> list[Expected]:
 
 
 def compare(server: Predicting, pairs: list[Expected]) -> Agreement:
-    """Sends every sample to a server, and compares its answers.
-
-    Args:
-        server: The server.
-        pairs: What ``expected`` has returned.
-
-    Raises:
-        ServingFailed: It answers differently than TOLERANCE of the export allows.
-    """
+    """Sends every sample to a server, and compares its answers."""
     differences = [_difference(server, pair) for pair in pairs]
     largest = max(float(np.abs(pair.outputs).max()) for pair in pairs)
     difference, allowed = float(np.max(differences)), TOLERANCE * max(1.0, largest)

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from trireme.components.deployment.manifests import MODEL
-from trireme.components.deployment.registered import Registered
+from trireme.components.deployment.model_version import ModelVersion
 from trireme.components.deployment.rollout import POLL
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.kubernetes import access
@@ -41,41 +41,19 @@ def find(cluster: Cluster, manifest: Manifest) -> Manifest | None:
 
 
 def check_rights(cluster: Cluster, manifests: list[Manifest], listed: Iterable[Resource]) -> None:
-    """Asks the cluster whether this user may deploy objects.
-
-    Args:
-        cluster: The cluster.
-        manifests: The objects.
-        listed: Resources that have to be listed besides pods.
-
-    Raises:
-        Forbidden: This user lacks rights; the message names all of them.
-    """
+    """Asks the cluster whether this user may deploy objects."""
     needed = rights((manifest["kind"] for manifest in manifests), listed)
     access.check_rights(cluster, cluster.namespace, needed)
 
 
 def rights(kinds: Iterable[str], listed: Iterable[Resource]) -> list[Right]:
-    """Returns what has to be allowed to whoever deploys objects.
-
-    Args:
-        kinds: Their kinds, of ``RESOURCES``.
-        listed: Resources that have to be listed besides pods.
-    """
+    """Returns what has to be allowed to whoever deploys objects."""
     needed = [(RESOURCES[kind], "", verb) for kind in kinds for verb in _VERBS]
     return [*needed, *_WITH_PODS, *((resource, "", "list") for resource in listed)]
 
 
 def check_pod(cluster: Cluster, deployment: Manifest) -> None:
-    """Asks the cluster whether it would take a Deployment's pod, which is made only later.
-
-    Args:
-        cluster: The cluster.
-        deployment: The Deployment.
-
-    Raises:
-        Refused: It would not, for a quota or a policy; one sentence.
-    """
+    """Asks the cluster whether it would take a Deployment's pod, which is made only later."""
     if not access.may(cluster, cluster.namespace, PODS, "", "create"):
         return
     template = deployment["spec"]["template"]
@@ -95,16 +73,7 @@ def is_same(planned: Manifest, there: Manifest | None) -> bool:
 
 
 def apply(cluster: Cluster, manifest: Manifest, **query: str) -> Manifest:
-    """Has an object be as a manifest says; returns it as the server has it then.
-
-    Args:
-        cluster: The cluster.
-        manifest: The object.
-        query: Such as ``dryRun``.
-
-    Raises:
-        InputError: Somebody else has set one of its fields to something else.
-    """
+    """Has an object be as a manifest says; returns it as the server has it then."""
     try:
         return cluster.apply(_resource(manifest), manifest, cluster.namespace, **query)
     except AlreadyThere as conflict:
@@ -114,17 +83,8 @@ def apply(cluster: Cluster, manifest: Manifest, **query: str) -> Manifest:
         ) from None
 
 
-def refuse_others(manifest: Manifest, there: Manifest | None, model: Registered) -> None:
-    """Refuses to change an object that is there for something else.
-
-    Args:
-        manifest: The object that is wanted.
-        there: What there is of its name.
-        model: What it is to serve.
-
-    Raises:
-        InputError: It was not made by Trireme, or for another model.
-    """
+def refuse_others(manifest: Manifest, there: Manifest | None, model: ModelVersion) -> None:
+    """Refuses to change an object that is there for something else."""
     if there is None:
         return
     uri = served_by(there)
@@ -139,16 +99,8 @@ def refuse_others(manifest: Manifest, there: Manifest | None, model: Registered)
 def restore(cluster: Cluster, manifest: Manifest, before: Manifest | None) -> Manifest | None:
     """Puts an object back as it was; deletes it where there was none.
 
-    Args:
-        cluster: The cluster.
-        manifest: The object as it was to be.
-        before: The object as it was.
-
     Returns:
         The object as it is now; ``None`` if there is none any more.
-
-    Raises:
-        TriremeError: It does not go away.
     """
     if before is not None:
         return apply(cluster, former(before), force="true")

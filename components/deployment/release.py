@@ -8,12 +8,12 @@ from functools import partial
 from types import FrameType
 from typing import NoReturn
 
-from trireme.components.deployment import applying
-from trireme.components.deployment.applying import Manifest, named
-from trireme.components.deployment.checking import Agreement, Expected, Predicting, compare
-from trireme.components.deployment.registered import Registered
-from trireme.components.deployment.rollout import Look, Rollout, Superseded
-from trireme.components.deployment.trouble import Pod
+from trireme.components.deployment import objects
+from trireme.components.deployment.model_version import ModelVersion
+from trireme.components.deployment.objects import Manifest, named
+from trireme.components.deployment.pod_problems import Pod
+from trireme.components.deployment.rollout import Rollout, RolloutStatus, Superseded
+from trireme.components.deployment.smoke_test import Agreement, Expected, Predicting, compare
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.resources import Resource
@@ -39,18 +39,16 @@ class Plan:
     """What is to be deployed, and how one knows that it works.
 
     Attributes:
-        model: The model version.
         manifests: Its objects; the first is the one that makes the pods.
-        pairs: Samples with the right answers.
         look: Looks how far the first object is, given it as it was applied.
         ask: Makes of a pod what answers requests.
         listed: Resources that ``look`` lists besides pods.
     """
 
-    model: Registered
+    model: ModelVersion
     manifests: list[Manifest]
     pairs: list[Expected]
-    look: Callable[[Cluster, Manifest], Look]
+    look: Callable[[Cluster, Manifest], RolloutStatus]
     ask: Callable[[Cluster, Pod], Predicting]
     listed: tuple[Resource, ...] = ()
 
@@ -63,32 +61,23 @@ def deploy(
     To be called from the main thread.
 
     Args:
-        cluster: The cluster, with the namespace.
-        plan: What is to be deployed.
         timeout: Seconds that it may take to come up.
         on_state: Called with a short sentence whenever it has come on.
 
     Returns:
         How well the new version's answers agree with the right ones; ``None`` if it was there.
-
-    Raises:
-        InputError: The cluster has something else of that name, or somebody else has set what
-            would be changed.
-        Refused: The cluster does not allow it, or would refuse the objects; nothing was made.
-        NotDeployed: It has failed, or this process was told to end, and it was undone; or
-            somebody else has changed the objects meanwhile, and they are left so.
     """
-    applying.check_rights(cluster, plan.manifests, plan.listed)
-    before = [applying.find(cluster, manifest) for manifest in plan.manifests]
+    objects.check_rights(cluster, plan.manifests, plan.listed)
+    before = [objects.find(cluster, manifest) for manifest in plan.manifests]
     for manifest, there in zip(plan.manifests, before, strict=True):
-        applying.refuse_others(manifest, there, plan.model)
+        objects.refuse_others(manifest, there, plan.model)
         _refuse_stopped(there)
     # What the cluster would refuse it refuses now, when nothing has been made yet.
-    planned = [applying.apply(cluster, manifest, dryRun="All") for manifest in plan.manifests]
-    if all(map(applying.is_same, planned, before)) and plan.look(cluster, planned[0]).done:
+    planned = [objects.apply(cluster, manifest, dryRun="All") for manifest in plan.manifests]
+    if all(map(objects.is_same, planned, before)) and plan.look(cluster, planned[0]).done:
         return None
     if planned[0]["kind"] == "Deployment":
-        applying.check_pod(cluster, plan.manifests[0])
+        objects.check_pod(cluster, plan.manifests[0])
     with handled(_interrupt, from_a_terminal()):
         try:
             return _roll_out(cluster, plan, timeout, on_state)
@@ -102,7 +91,7 @@ def deploy(
 def _roll_out(
     cluster: Cluster, plan: Plan, timeout: float, on_state: Callable[[str], None]
 ) -> Agreement:
-    applied = [applying.apply(cluster, manifest) for manifest in plan.manifests]
+    applied = [objects.apply(cluster, manifest) for manifest in plan.manifests]
     rollout = Rollout(cluster, partial(plan.look, cluster, applied[0]), timeout, on_state)
     pod = rollout.first_pod()
     agreement = compare(plan.ask(cluster, pod), plan.pairs)
@@ -131,14 +120,14 @@ def _undo(cluster: Cluster, plan: Plan, before: list[Manifest | None]) -> str:
     now, problems = [], []
     for manifest, there in zip(plan.manifests, before, strict=True):
         try:
-            now.append(applying.restore(cluster, manifest, there))
+            now.append(objects.restore(cluster, manifest, there))
         except TriremeError as error:
             problems.append(f"{named(manifest)} could not be put back as it was: {error}")
     if problems:
         return "; ".join(problems)
     if now[0] is None:
         return "nothing was there before, and what was made is deleted"
-    uri = applying.served_by(now[0])
+    uri = objects.served_by(now[0])
     try:
         Rollout(
             cluster, partial(plan.look, cluster, now[0]), RESTORING, lambda sentence: None
@@ -148,7 +137,7 @@ def _undo(cluster: Cluster, plan: Plan, before: list[Manifest | None]) -> str:
     return f"rolled back to {uri}"
 
 
-def _fail(error: BaseException, model: Registered, done: str) -> NoReturn:
+def _fail(error: BaseException, model: ModelVersion, done: str) -> NoReturn:
     if not isinstance(error, TriremeError):
         raise error
     failure: TriremeError = NotDeployed(f"{model} was not deployed: {error}; {done}", error.detail)

@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from trireme.components.deployment import deploying, plans, registered
+from trireme.components.deployment import model_version, plans, release
 from trireme.components.deployment.kinds import check_kind
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.tracking import store
@@ -24,31 +24,25 @@ def deploy(
 
     Args:
         model: ``MODEL``, ``MODEL@ALIAS`` or ``MODEL/VERSION``.
-        kind: One of ``kinds.KINDS``.
         image: For a Deployment: has MLflow and what the model needs.
         timeout: Seconds in which it has to come up.
-        cluster: The cluster, with the namespace.
         on_state: Called with a short sentence whenever it has come on.
 
     Returns:
         One sentence on what was done, and where the model answers.
-
-    Raises:
-        TriremeError: As for ``registered.find``, ``registered.bring``, ``plans`` and
-            ``deploying.deploy``.
     """
     check_kind("the way to deploy", kind)
-    found = registered.find(model)
+    found = model_version.find(model)
     if found.note:
         on_state(found.note)
     uri = store.use()
     with tempfile.TemporaryDirectory(prefix="trireme-") as directory:
-        brought = registered.bring(found, Path(directory, "model"))
+        downloaded = model_version.download(found, Path(directory, "model"))
         if kind == "kserve":
-            plan = plans.as_kserve(brought)
+            plan = plans.as_kserve(downloaded)
         else:
-            plan = plans.as_deployment(brought, uri, image)
-    agreement = deploying.deploy(cluster, plan, timeout, on_state)
+            plan = plans.as_deployment(downloaded, uri, image)
+    agreement = release.deploy(cluster, plan, timeout, on_state)
     if agreement is None:
         done = f"{found} is deployed already; nothing was changed"
     else:

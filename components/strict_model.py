@@ -8,7 +8,7 @@ from pydantic_core import CoreSchema
 from trireme.components.errors import InputError
 
 
-class Part(BaseModel):
+class StrictModel(BaseModel):
     """Base of descriptions and their parts: unknown fields and wrong types are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
@@ -26,15 +26,7 @@ class Part(BaseModel):
 
     @classmethod
     def read(cls, parameter: str, options: dict[str, Any]) -> Self:
-        """Returns what a parameter describes.
-
-        Args:
-            parameter: Its name.
-            options: Its value.
-
-        Raises:
-            InputError: One sentence that says what is wrong.
-        """
+        """Returns what a parameter describes."""
         try:
             return cls(**options)
         except ValidationError as error:
@@ -49,5 +41,5 @@ class Part(BaseModel):
             raise InputError(f"{place} {first['input']!r}: {message}") from None
 
 
-def _listed(part: type[BaseModel]) -> str:
-    return ", ".join(part.model_fields)
+def _listed(model: type[BaseModel]) -> str:
+    return ", ".join(model.model_fields)

@@ -21,14 +21,10 @@ _FORM = re.compile(r"([^/]+?)(?:@([^@/]+)|/([0-9]+))?")
 FEW = 10  # names that an error lists
 
 
-class Registered(NamedTuple):
+class ModelVersion(NamedTuple):
     """A version of a registered model.
 
     Attributes:
-        name: The registered model.
-        version: Its version.
-        run_id: The MLflow run that logged it.
-        tags: The version's tags.
         note: Why it is this version, where the person should know.
     """
 
@@ -47,30 +43,18 @@ class Registered(NamedTuple):
         return f"models:/{self.name}/{self.version}"
 
 
-class Brought(NamedTuple):
-    """A version whose files are here.
+class DownloadedModel(NamedTuple):
+    """A version whose files are here."""
 
-    Attributes:
-        model: The version.
-        files: The directory that holds them.
-        described: MLflow's description of them, the file MLmodel.
-    """
-
-    model: Registered
+    model: ModelVersion
     files: Path
     described: "Model"
 
 
-def find(text: str) -> Registered:
+def find(text: str) -> ModelVersion:
     """Returns the version that ``MODEL``, ``MODEL@ALIAS`` or ``MODEL/VERSION`` means.
 
     A bare ``MODEL`` is its champion, or its newest version where it has none.
-
-    Args:
-        text: What a person wrote.
-
-    Raises:
-        InputError: There is no such model, version or alias; the message names those there are.
     """
     form = _FORM.fullmatch(text)
     if not form:
@@ -83,17 +67,8 @@ def find(text: str) -> Registered:
         return _found(MlflowClient(), text, name, alias, number)
 
 
-def bring(model: Registered, directory: Path) -> Brought:
-    """Copies a version's files to a directory.
-
-    Args:
-        model: The version.
-        directory: An empty directory.
-
-    Raises:
-        InputError: MLflow's scoring server does not serve this kind of model.
-        TriremeError: The files are not to be had.
-    """
+def download(model: ModelVersion, directory: Path) -> DownloadedModel:
+    """Copies a version's files to a directory."""
     import mlflow
 
     os.environ["MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"] = "false"
@@ -107,10 +82,10 @@ def bring(model: Registered, directory: Path) -> Brought:
             f"model {model.name!r}: version {model.version} has the flavors "
             f"{_few(described.flavors)}, and the scoring server serves those with python_function"
         )
-    return Brought(model, directory, described)
+    return DownloadedModel(model, directory, described)
 
 
-def storage_uri(model: Registered) -> str:
+def storage_uri(model: ModelVersion) -> str:
     """Returns where a version's files are."""
     import mlflow
 
@@ -119,7 +94,7 @@ def storage_uri(model: Registered) -> str:
         return str(client.get_model_version_download_uri(model.name, model.version))
 
 
-def example_file(model: Registered) -> str:
+def example_file(model: ModelVersion) -> str:
     """Returns the name of the file that holds a request among a version's files; or nothing."""
     import mlflow
 
@@ -138,7 +113,7 @@ def _said_in_a_sentence(uri: str) -> Iterator[None]:
         raise TriremeError(f"MLflow at {public(uri)} cannot be read: {reason_of(error)}") from None
 
 
-def _found(client: "MlflowClient", text: str, name: str, alias: str, number: str) -> Registered:
+def _found(client: "MlflowClient", text: str, name: str, alias: str, number: str) -> ModelVersion:
     aliases = _model(client, text, name).aliases
     versions = {str(version.version): version for version in _versions(client, name)}
     if not versions:
@@ -153,7 +128,7 @@ def _found(client: "MlflowClient", text: str, name: str, alias: str, number: str
     if not number and not alias and CHAMPION not in aliases:
         note = f"{name} has no {CHAMPION}; this is version {newest}, its newest"
     version = versions[chosen]
-    return Registered(name, chosen, version.run_id or "", dict(version.tags), note)
+    return ModelVersion(name, chosen, version.run_id or "", dict(version.tags), note)
 
 
 def _model(client: "MlflowClient", text: str, name: str) -> Any:

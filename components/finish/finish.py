@@ -8,10 +8,10 @@ from pathlib import Path
 from trireme.components import secrets
 from trireme.components.errors import StepFailed, TriremeError, first_line
 from trireme.components.finish import outcome, webhook
-from trireme.components.home import in_a_pod
-from trireme.components.tracking import journal, opening, sync
-from trireme.components.tracking.environment import TRACKER
-from trireme.components.tracking.sync import Run
+from trireme.components.home import TRACKER, in_a_pod
+from trireme.components.tracking import journal, runs
+from trireme.components.tracking.client import hurry
+from trireme.components.tracking.sync import Run, sync
 
 OWN = "finish"  # the step that does this
 
@@ -37,17 +37,12 @@ def finish(
         state: How the other steps have ended, as kfp has it, such as COMPLETE. Kubeflow says
             RUNNING where the last of them was skipped, and where one was killed; then what the
             steps have recorded decides.
-        message: What kfp says of a failure.
-        pipeline: The pipeline's name.
-        run: Id of the run.
-        webhook_secret: Name of the Secret that holds the ``url`` to tell; empty for none.
-        workspace: The run workspace.
     """
     if in_a_pod():
         _attempt(lambda: _stop_jobs(run))
     status = STATES.get(state) or _as_steps_tell(workspace)
-    if status == "FAILED" and in_a_pod() and opening.RUN in os.environ:
-        status = _as_argo_tells(os.environ[opening.RUN])
+    if status == "FAILED" and in_a_pod() and runs.RUN in os.environ:
+        status = _as_argo_tells(os.environ[runs.RUN])
     if TRACKER not in os.environ and "MLFLOW_RUN_ID" in os.environ:
         _attempt(lambda: _close_record(workspace, status))
     if name := secrets.given(webhook_secret, "webhook"):
@@ -75,7 +70,7 @@ def _attempt(work: Callable[[], None]) -> None:
         print(f"warning: {first_line(error)}", flush=True)
         journal.log_tags({"finish": first_line(error)})
         journal.summarize(first_line(error))
-        sync.hurry()
+        hurry()
 
 
 def _tell(secret: str, workspace: Path, pipeline: str, run: str, status: str, message: str) -> None:
@@ -105,15 +100,15 @@ def _keep_own_steps(workspace: Path) -> None:
 def _close_record(workspace: Path, status: str) -> None:
     """Brings what could not be recorded earlier to MLflow, and ends the run there."""
     own = Run.from_environment()
-    if in_a_pod() and opening.is_ours():
+    if in_a_pod() and runs.is_ours():
         _attempt(lambda: _keep_own_steps(workspace))
     for step in journal.steps(workspace):
         if step != OWN:
             _complete(step, workspace, own.pipeline_id)
     if status == "FINISHED":
-        opening.forget_error(own.pipeline_id)  # of a first attempt
+        runs.forget_error(own.pipeline_id)  # of a first attempt
     if own.pipeline_id != own.step_id:
-        opening.end(own.pipeline_id, status)
+        runs.end(own.pipeline_id, status)
 
 
 def _complete(step: str, workspace: Path, pipeline_id: str) -> None:
@@ -122,19 +117,19 @@ def _complete(step: str, workspace: Path, pipeline_id: str) -> None:
     began, ended = journal.span_of(workspace, step)
     if named.exists():
         run_id = named.read_text()
-    elif opening.is_ours():
-        whole = opening.Opened(os.environ["MLFLOW_EXPERIMENT_ID"], pipeline_id)
-        run_id = opening.step_run(step, workspace, whole, began)
+    elif runs.is_ours():
+        whole = runs.PipelineRunId(os.environ["MLFLOW_EXPERIMENT_ID"], pipeline_id)
+        run_id = runs.step_run(step, workspace, whole, began)
     else:
         return
     try:
-        sync.sync(workspace, step, Run(run_id, pipeline_id))
+        sync(workspace, step, Run(run_id, pipeline_id))
     except ModuleNotFoundError as error:  # this step's image is not made for models
         raise StepFailed(
             f"the model of step {step} is not registered: MLflow was away, and here is no "
             f"{error.name} to do it later; have the run tried again"
         ) from None
     if (status := journal.status_of(workspace, step)) == "FINISHED":
-        opening.forget_error(run_id)
-    if opening.is_ours():
-        opening.end_if_open(run_id, status, ended)
+        runs.forget_error(run_id)
+    if runs.is_ours():
+        runs.end_if_open(run_id, status, ended)

@@ -16,13 +16,8 @@ from trireme.components.dataset.listing import Entry, packed, unpacked
 _RECORD = struct.Struct("<QQ32s")
 
 
-class Journal:
-    """The finished blocks of a copy; entered for as long as it is written.
-
-    Args:
-        directory: Where the two files are.
-        entries: What is being copied now; what was recorded of other files is forgotten.
-    """
+class CopyJournal:
+    """The finished blocks of a copy; entered for as long as it is written."""
 
     def __init__(self, directory: Path, entries: list[Entry]) -> None:
         self._blocks, listing = directory / "blocks", directory / "listing"

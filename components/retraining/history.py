@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from trireme.components.home import TRACKER
 from trireme.components.tracking import environment
 from trireme.components.tracking.registry import CHAMPION, Champion, version_at
 from trireme.components.workspace import written_whole
@@ -19,12 +20,7 @@ ATTEMPTS = 100  # of the latest runs that are looked at
 
 
 class Attempt(NamedTuple):
-    """A run since the champion's whose model did not become the champion.
-
-    Attributes:
-        name: The run's name.
-        tags: Its tags.
-    """
+    """A run since the champion's whose model did not become the champion."""
 
     name: str
     tags: dict[str, str]
@@ -42,13 +38,12 @@ class Attempt(NamedTuple):
         return self.tags.get("champion") or self.tags["gate"]
 
 
-class Before(NamedTuple):
+class History(NamedTuple):
     """What has been trained before.
 
     Attributes:
-        champion: The version in use; None where there is none.
-        attempts: The runs that have tried to take its place, the latest first.
-        trained: What the champion's training left; None where that was not asked for, or is gone.
+        trained: What the champion's training left; None where that was not asked for, or is
+            gone.
     """
 
     champion: Champion | None
@@ -61,37 +56,22 @@ def place(workspace: Path) -> Path:
     return workspace / "before"
 
 
-def found(name: str, workspace: Path, trained: bool) -> Before:
+def found(name: str, workspace: Path, trained: bool) -> History:
     """Returns what has been trained before, for a step.
 
     Args:
-        name: The registered model.
         workspace: The run workspace, where ``trireme run`` has brought it before the step, and
             where on a cluster the step brings it itself.
-        trained: Whether what the champion's training left is wanted, too.
-
-    Raises:
-        TriremeError: It cannot be had.
     """
     directory = place(workspace)
     variables = environment.variables()  # which are there when the rest is
-    if environment.TRACKER not in os.environ and "MLFLOW_TRACKING_URI" in os.environ:
+    if TRACKER not in os.environ and "MLFLOW_TRACKING_URI" in os.environ:
         bring(name, directory, trained, variables.get("MLFLOW_EXPERIMENT_ID", ""))
     return _read(directory)
 
 
 def bring(name: str, directory: Path, trained: bool, experiment_id: str) -> None:
-    """Brings what has been trained before to a directory.
-
-    Args:
-        name: The registered model.
-        directory: The directory to make or replace.
-        trained: Whether what the champion's training left is wanted, too.
-        experiment_id: Where the attempts are looked for.
-
-    Raises:
-        TriremeError: MLflow does not answer, or refuses.
-    """
+    """Brings what has been trained before to a directory."""
     from trireme.components.tracking import lineage
 
     version = version_at(name, CHAMPION)
@@ -109,11 +89,11 @@ def bring(name: str, directory: Path, trained: bool, experiment_id: str) -> None
         )
 
 
-def _read(directory: Path) -> Before:
+def _read(directory: Path) -> History:
     if not directory.exists():
-        return Before(None, [], None)  # where nothing is tracked
+        return History(None, [], None)  # where nothing is tracked
     about, champion = directory / "champion.json", None
     if about.exists():
         champion = Champion(**json.loads(about.read_text()), onnx=None)
     attempts = [Attempt(*one) for one in json.loads((directory / "attempts.json").read_text())]
-    return Before(champion, attempts, next((directory / "trained").glob("*/"), None))
+    return History(champion, attempts, next((directory / "trained").glob("*/"), None))

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from trireme.components.errors import InputError
-from trireme.components.part import Part
+from trireme.components.strict_model import StrictModel
 
 FIGURES = (
     *("accuracy", "macro_f1", "log_loss", "roc_auc"),
@@ -23,7 +23,7 @@ Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Bound = Annotated[float, Field(allow_inf_nan=False)]
 
 
-class Gate(Part):
+class Gate(StrictModel):
     """What a model has to reach to be exported, and to take the champion's place.
 
     A model is better than the champion by its accuracy, 0 to 1; by the mean absolute error of a
@@ -50,7 +50,7 @@ class Gate(Part):
     """How much of its recall no class may lose against the champion; none: whatever it may be."""
 
 
-class Own(Part):
+class CustomEvaluation(StrictModel):
     """A program that evaluates a model."""
 
     entrypoint: str
@@ -60,15 +60,11 @@ class Own(Part):
     """Its arguments."""
 
 
-def parsed(options: dict[str, Any]) -> Own | None:
-    """Returns the program that a pipeline's parameter describes; None where it is empty.
-
-    Raises:
-        InputError: One sentence that says what is wrong.
-    """
+def custom_evaluation(options: dict[str, Any]) -> CustomEvaluation | None:
+    """Returns the program that a pipeline's parameter describes; None where it is empty."""
     if not options:
         return None
-    own = Own.read("evaluation", options)
+    own = CustomEvaluation.read("evaluation", options)
     path = Path(own.entrypoint)
     if path.suffix != ".py" or path.is_absolute() or ".." in path.parts:
         raise InputError(
@@ -78,15 +74,11 @@ def parsed(options: dict[str, Any]) -> Own | None:
 
 
 def check(min_accuracy: float, gate: dict[str, Any], evaluation: dict[str, Any]) -> None:
-    """Refuses a gate or an evaluation that cannot be.
-
-    Raises:
-        InputError: ``min_accuracy`` is not between 0 and 1, or one of the others no description.
-    """
+    """Refuses a gate or an evaluation that cannot be."""
     if not 0 <= min_accuracy <= 1:
         raise InputError(f"min_accuracy {min_accuracy}: must be between 0 and 1")
     asked = Gate.read("gate", gate)
-    if parsed(evaluation):
+    if custom_evaluation(evaluation):
         return  # which finds whatever it finds
     for name in (*asked.least, *asked.most):
         if name not in FIGURES and not name.startswith(BY_CLASS):
