@@ -25,8 +25,8 @@ from trireme.components.training.manifests import render, without_a_cluster
 from trireme.components.training.manifests.references import Needed, references
 from trireme.components.training.manifests.roles import requests, roles
 from trireme.pipelines import steps
+from trireme.pipelines.compiling.steps import images
 from trireme.pipelines.pipeline import Pipeline
-from trireme.pipelines.targets.steps import images
 
 LAUNCHER = "the Roles and RoleBindings of an overlay in manifests/overlays allow what is needed"
 DEPLOYER = (

@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from trireme.components.kubernetes.resources import NODE
-from trireme.components.step import in_a_loop
+from trireme.components.step_names import in_a_loop
 
 CONTAINER = "main"
 """The container of such a pod that does the work."""

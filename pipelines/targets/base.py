@@ -116,6 +116,10 @@ class Target:
         """
         raise self._cannot("run pipelines")
 
+    def reproduce(self, run: str, console: "Console") -> int:
+        """Trains again as a run in MLflow did; returns the command's exit status."""
+        raise self._cannot("reproduce runs; without --target it is done on this machine")
+
     def compile(self, pipeline: "Pipeline", directory: Path) -> Path:
         """Writes what the place takes of a pipeline; returns the file."""
         raise self._cannot("compile pipelines")

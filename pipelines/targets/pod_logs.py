@@ -10,7 +10,7 @@ from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.pod_log import PodLog
 from trireme.components.kubernetes.step_pods import CONTAINER
 from trireme.components.kubernetes.streams import Stop
-from trireme.components.step import without_index
+from trireme.components.step_names import without_index
 from trireme.pipelines.targets.base import OnLine
 
 PAUSE = 2.0  # seconds between two looks

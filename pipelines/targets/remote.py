@@ -9,10 +9,10 @@ import typer
 
 from trireme.components.errors import StepFailed, TriremeError
 from trireme.components.signals import Interrupted, from_a_terminal, handled, interrupt
+from trireme.pipelines.compiling.steps import step_names
 from trireme.pipelines.console import Console
 from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.targets.base import ENDED, Run, Step, Target
-from trireme.pipelines.targets.steps import step_names
 
 PAUSE = 2.0  # seconds between two looks at a run
 

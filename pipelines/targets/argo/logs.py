@@ -7,7 +7,7 @@ from trireme.components.errors import InputError
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.resources import PODS
 from trireme.components.kubernetes.step_pods import WORKFLOW, node_of, untried
-from trireme.components.step import without_index
+from trireme.components.step_names import without_index
 from trireme.pipelines.targets import pod_logs
 from trireme.pipelines.targets.argo import workflows
 from trireme.pipelines.targets.argo.workflows import Workflow

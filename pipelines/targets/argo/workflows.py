@@ -16,7 +16,7 @@ from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import NotFound
 from trireme.components.kubernetes.resources import WORKFLOWS, Resource
 from trireme.components.kubernetes.step_pods import turns, untried
-from trireme.components.step import in_a_loop
+from trireme.components.step_names import in_a_loop
 from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.targets.argo.outputs import EXECUTOR_OUTPUT
 from trireme.pipelines.targets.argo.rendering import PIPELINE, VERSION, as_given

@@ -12,7 +12,7 @@ from trireme.components.errors import InputError
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.resources import PODS
 from trireme.components.kubernetes.step_pods import step_of
-from trireme.components.step import without_index
+from trireme.components.step_names import without_index
 from trireme.pipelines.targets import pod_logs
 from trireme.pipelines.targets.base import ENDED, OnLine
 from trireme.pipelines.targets.kubeflow import runs

@@ -15,7 +15,7 @@ from itertools import product
 from typing import Any
 
 from trireme.components.kubernetes.step_pods import iteration
-from trireme.pipelines.targets.steps import Part
+from trireme.pipelines.compiling.steps import Part
 
 
 def by_turn(tasks: list[Any], way: list[Part]) -> dict[tuple[int, ...], Any]:

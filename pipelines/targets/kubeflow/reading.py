@@ -4,12 +4,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from trireme.components.step import in_a_loop
+from trireme.components.step_names import in_a_loop
+from trireme.pipelines.compiling.steps import Part
 from trireme.pipelines.targets import base
 from trireme.pipelines.targets.base import Step
 from trireme.pipelines.targets.kubeflow import nodes
 from trireme.pipelines.targets.kubeflow.connection import Connection
-from trireme.pipelines.targets.steps import Part
 
 WORDS = {
     "PENDING": "pending",

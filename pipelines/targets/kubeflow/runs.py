@@ -8,13 +8,13 @@ from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec
 
 from trireme.components.errors import InputError
 from trireme.components.tracking.environment import SECRET
+from trireme.pipelines.compiling.steps import Part, ways
 from trireme.pipelines.targets.base import ENDED
 from trireme.pipelines.targets.kubeflow import experiments, reading
 from trireme.pipelines.targets.kubeflow.connection import Connection
 from trireme.pipelines.targets.kubeflow.reading import Run
 from trireme.pipelines.targets.kubeflow.refusals import Invalid, NotFound
 from trireme.pipelines.targets.kubeflow.uploading import Version
-from trireme.pipelines.targets.steps import Part, ways
 
 LIMIT = 20  # runs that are listed
 

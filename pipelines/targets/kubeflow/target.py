@@ -13,6 +13,7 @@ from trireme.components.say import say
 from trireme.components.tracking.environment import SECRET
 from trireme.components.training.manifests.references import Needed
 from trireme.pipelines.compiling import ir
+from trireme.pipelines.compiling.steps import Part
 from trireme.pipelines.console import Console
 from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.planning import Plan
@@ -32,7 +33,6 @@ from trireme.pipelines.targets.kubeflow.connection import PATIENCE, Connection
 from trireme.pipelines.targets.kubeflow.schedules import KubeflowSchedules
 from trireme.pipelines.targets.pod_logs import last_words
 from trireme.pipelines.targets.remote import Remote
-from trireme.pipelines.targets.steps import Part
 
 PATIENCE_FOR_RESULTS = 5.0  # seconds that an API server may be away; it is a help, and no more
 

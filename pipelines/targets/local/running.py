@@ -19,13 +19,13 @@ from trireme.components.secrets import given
 from trireme.components.signals import Interrupted, from_a_terminal, handled
 from trireme.components.tracking import client, journal
 from trireme.components.tracking.pipeline_run import PipelineRun
+from trireme.pipelines.compiling.steps import step_names
 from trireme.pipelines.console import Console
 from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.targets.local import runs as local_runs
 from trireme.pipelines.targets.local.kfp import tamed
 from trireme.pipelines.targets.local.result import Result
 from trireme.pipelines.targets.local.steps import Steps
-from trireme.pipelines.targets.steps import step_names
 
 
 def run(pipeline: Pipeline, arguments: dict[str, Any], console: Console) -> Result:

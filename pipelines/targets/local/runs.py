@@ -14,7 +14,7 @@ from typing import Any
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.home import home
 from trireme.components.processes import born
-from trireme.components.step import without_index
+from trireme.components.step_names import without_index
 from trireme.components.training.lines import pass_on
 from trireme.pipelines.targets.base import Run
 

@@ -21,7 +21,7 @@ from trireme.components.errors import TriremeError
 from trireme.components.finish.failing import failure
 from trireme.components.retraining import history
 from trireme.components.signals import from_a_terminal, handled, interrupt
-from trireme.components.step import in_a_loop
+from trireme.components.step_names import in_a_loop
 from trireme.components.tracking import journal, registry
 from trireme.components.tracking.pipeline_run import PipelineRun
 from trireme.components.training.local.supervised import supervised

@@ -8,11 +8,11 @@ from kfp import dsl
 from trireme.components.errors import StepFailed
 from trireme.components.kubernetes.resources import NODE
 from trireme.components.kubernetes.step_pods import step_of
+from trireme.pipelines.compiling.steps import step_names, ways
 from trireme.pipelines.console import Console
 from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.targets.kubeflow import nodes
 from trireme.pipelines.targets.kubeflow.target import Kubeflow
-from trireme.pipelines.targets.steps import step_names, ways
 
 
 @dsl.component(base_image="example.org/base:1", install_kfp_package=False)
