@@ -16,6 +16,7 @@ from trireme.components.training.component import train
 from trireme.pipelines import catalog, steps
 
 PAGE = Path(__file__).parents[2] / "docs" / "own-pipelines.md"
+README = PAGE.parents[1] / "README.md"
 MARK = "from the functions and the components that they add. -->\n"
 COMPONENTS = (checkout, dataset, train, evaluate, export, deploy)
 
@@ -63,6 +64,13 @@ def test_golden_tables_are_those_of_the_steps():
         PAGE.write_text(above + MARK + tables())
         return
     assert below == tables(), "make golden writes them again"
+
+
+def test_that_of_the_readme_compiles(tmp_path, trireme):
+    (program,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    (tmp_path / "flowers.py").write_text(program)
+    words = ("compile", str(tmp_path / "flowers.py"), "-o", str(tmp_path))
+    assert trireme(*words) == (0, f"{tmp_path}/flowers.yaml\n", "")
 
 
 @pytest.mark.slow
