@@ -10,7 +10,8 @@ from trireme.components import secrets
 from trireme.components.cost import prices, table
 from trireme.components.cost.prices import Prices
 from trireme.components.dataset.volumes import CACHE
-from trireme.components.deployment import rollout_status
+from trireme.components.deployment import objects
+from trireme.components.deployment.kinds import KINDS
 from trireme.components.errors import InputError
 from trireme.components.kubernetes.access import Right
 from trireme.components.kubernetes.connection import Cluster
@@ -171,7 +172,7 @@ def of_pipeline(
             *job.needed,
         ],
         rights=[*job.rights, (PODS, "", "get")],
-        deploying=rollout_status.rights(arguments["deploy"])
+        deploying=objects.rights(KINDS[arguments["deploy"]])
         if _deploys(pipeline, arguments)
         else [],
     )

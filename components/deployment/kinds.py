@@ -2,8 +2,8 @@
 
 from trireme.components.errors import InputError
 
-KINDS = ("deployment", "kserve")
-"""The ways in which a cluster serves a model."""
+KINDS = {"deployment": ("Deployment", "Service"), "kserve": ("InferenceService",)}
+"""The ways in which a cluster serves a model, and the kinds of objects that do."""
 
 
 def check_kind(field: str, kind: str) -> None:

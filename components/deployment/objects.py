@@ -7,7 +7,6 @@ from typing import Any
 
 from trireme.components.deployment.manifests import MODEL
 from trireme.components.deployment.model_version import ModelVersion
-from trireme.components.deployment.rollout import POLL
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.kubernetes import access
 from trireme.components.kubernetes.access import Right
@@ -17,13 +16,14 @@ from trireme.components.kubernetes.resources import PODS, Resource
 
 Manifest = dict[str, Any]
 
-DEPLOYMENTS = Resource("apps", "v1", "deployments")
+REPLICA_SETS = Resource("apps", "v1", "replicasets")
 RESOURCES = {
-    "Deployment": DEPLOYMENTS,
+    "Deployment": Resource("apps", "v1", "deployments"),
     "Service": Resource("", "v1", "services"),
     "InferenceService": Resource("serving.kserve.io", "v1beta1", "inferenceservices"),
 }
 
+POLL = 1.0  # seconds between two looks at an object
 GOING = 120.0  # seconds that an object and its pods may take to go away
 
 _VERBS = ("get", "create", "patch", "delete")
@@ -40,16 +40,18 @@ def find(cluster: Cluster, manifest: Manifest) -> Manifest | None:
         return None
 
 
-def check_rights(cluster: Cluster, manifests: list[Manifest], listed: Iterable[Resource]) -> None:
+def check_rights(cluster: Cluster, manifests: list[Manifest]) -> None:
     """Asks the cluster whether this user may deploy objects."""
-    needed = rights((manifest["kind"] for manifest in manifests), listed)
+    needed = rights(manifest["kind"] for manifest in manifests)
     access.check_rights(cluster, cluster.namespace, needed)
 
 
-def rights(kinds: Iterable[str], listed: Iterable[Resource]) -> list[Right]:
-    """Returns what has to be allowed to whoever deploys objects."""
+def rights(kinds: Iterable[str]) -> list[Right]:
+    """Returns what has to be allowed to whoever deploys objects of these kinds."""
+    kinds = list(kinds)
     needed = [(RESOURCES[kind], "", verb) for kind in kinds for verb in _VERBS]
-    return [*needed, *_WITH_PODS, *((resource, "", "list") for resource in listed)]
+    sets = [(REPLICA_SETS, "", "list")] if "Deployment" in kinds else []
+    return [*needed, *_WITH_PODS, *sets]
 
 
 def check_pod(cluster: Cluster, deployment: Manifest) -> None:
@@ -112,8 +114,7 @@ def restore(cluster: Cluster, manifest: Manifest, before: Manifest | None) -> Ma
 
 def served_by(there: Manifest) -> str:
     """Returns the model version that an object serves; empty if it is not one of ours."""
-    uri: str = there["metadata"].get("annotations", {}).get(MODEL, "")
-    return uri
+    return str(there["metadata"].get("annotations", {}).get(MODEL, ""))
 
 
 def named(manifest: Manifest) -> str:

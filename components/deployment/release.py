@@ -16,7 +16,6 @@ from trireme.components.deployment.rollout import Rollout, RolloutStatus, Supers
 from trireme.components.deployment.smoke_test import Agreement, Expected, Predicting, compare
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.resources import Resource
 from trireme.components.signals import from_a_terminal, handled
 
 RESTORING = 120.0  # seconds that are waited for the version before to be back
@@ -42,7 +41,6 @@ class Plan:
         manifests: Its objects; the first is the one that makes the pods.
         look: Looks how far the first object is, given it as it was applied.
         ask: Makes of a pod what answers requests.
-        listed: Resources that ``look`` lists besides pods.
     """
 
     model: ModelVersion
@@ -50,7 +48,6 @@ class Plan:
     pairs: list[Expected]
     look: Callable[[Cluster, Manifest], RolloutStatus]
     ask: Callable[[Cluster, Pod], Predicting]
-    listed: tuple[Resource, ...] = ()
 
 
 def deploy(
@@ -67,7 +64,7 @@ def deploy(
     Returns:
         How well the new version's answers agree with the right ones; ``None`` if it was there.
     """
-    objects.check_rights(cluster, plan.manifests, plan.listed)
+    objects.check_rights(cluster, plan.manifests)
     before = [objects.find(cluster, manifest) for manifest in plan.manifests]
     for manifest, there in zip(plan.manifests, before, strict=True):
         objects.refuse_others(manifest, there, plan.model)
@@ -101,10 +98,7 @@ def _roll_out(
 
 
 def _put_back(
-    cluster: Cluster,
-    plan: Plan,
-    before: list[Manifest | None],
-    on_state: Callable[[str], None],
+    cluster: Cluster, plan: Plan, before: list[Manifest | None], on_state: Callable[[str], None]
 ) -> str:
     """Undoes it, and says so if anybody still reads; on Kubeflow the reader is ended, too."""
     with suppress(OSError):
@@ -129,9 +123,8 @@ def _undo(cluster: Cluster, plan: Plan, before: list[Manifest | None]) -> str:
         return "nothing was there before, and what was made is deleted"
     uri = objects.served_by(now[0])
     try:
-        Rollout(
-            cluster, partial(plan.look, cluster, now[0]), RESTORING, lambda sentence: None
-        ).to_the_end()
+        look = partial(plan.look, cluster, now[0])
+        Rollout(cluster, look, RESTORING, lambda sentence: None).to_the_end()
     except TriremeError as error:
         return f"rolled back to {uri}, which is not up again: {error}"
     return f"rolled back to {uri}"

@@ -1,4 +1,4 @@
-"""Whether a scoring server answers as the exported file does."""
+"""Whether a scoring server answers real samples as the exported file does."""
 
 import json
 from collections.abc import Iterator
@@ -6,14 +6,16 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from trireme.components.deployment.model_version import DownloadedModel
-from trireme.components.deployment.samples import at_hand, body
+from trireme.components.deployment.model_version import DownloadedModel, ModelVersion
 from trireme.components.deployment.serving import ServingFailed
 from trireme.components.errors import InputError
-from trireme.components.evaluation.held_out import predict
+from trireme.components.evaluation.held_out import held_out, predict
 from trireme.components.evaluation.onnx_file import load_onnx
 from trireme.components.export.agreement import TOLERANCE
+from trireme.components.home import home
+from trireme.components.training.result.trained import NotLoadable
 
+SAMPLES = 64  # held-out samples that are sent
 BATCH = 16  # samples in one request
 SHOWN = 200  # characters of an answer that is none
 
@@ -104,3 +106,48 @@ def _first_output(answer: str) -> np.ndarray:
         return np.asarray(next(iter(predictions.values())), dtype=np.float64)
     except (KeyError, TypeError, ValueError, AttributeError, StopIteration):
         raise ServingFailed(f"the server answers no predictions: {answer[:SHOWN]}") from None
+
+
+def request(downloaded: DownloadedModel) -> str:
+    """Returns the body of a request with the example that was logged with a model.
+
+    https://mlflow.org/docs/latest/ml/deployment/deploy-model-locally/#json-input
+    """
+    model, files, described = downloaded
+    example = described.get_serving_input(str(files))
+    if example is None:
+        raise InputError(
+            f"model {model.name!r}: version {model.version} was logged without an input_example, "
+            "and only an answer to one shows that a server predicts"
+        )
+    return json.dumps(json.loads(example))
+
+
+def body(inputs: np.ndarray) -> str:
+    """Returns the body of a request for these inputs."""
+    return json.dumps({"inputs": inputs.tolist()})
+
+
+def at_hand(downloaded: DownloadedModel) -> list[np.ndarray]:
+    """Returns the samples that are known for a model: those kept with it, and held-out ones.
+
+    The held-out ones are there where the dataset it was trained on is still in the cache.
+    """
+    model, files, described = downloaded
+    kept = described.load_input_example(str(files))
+    if not isinstance(kept, np.ndarray):
+        return []
+    others = _held_out(model)
+    # The model may take something else than what is in the dataset.
+    if others is None or (others.dtype, others.ndim) != (kept.dtype, kept.ndim):
+        return [kept]
+    return [kept, others]
+
+
+def _held_out(model: ModelVersion) -> np.ndarray | None:
+    """Returns inputs of the held-out split of the dataset that a model was trained on."""
+    content = model.tags.get("dataset.fingerprint", "").removeprefix("sha256:")
+    try:
+        return held_out(home() / "cache" / "trees" / content)[0][:SAMPLES]
+    except NotLoadable:
+        return None

@@ -52,7 +52,7 @@ def evaluate(
         champion: The version that it was compared with; empty where there is none.
         against: One sentence on how it does against that.
     """
-    from trireme.components.evaluation.outputs import evaluate_and_report
+    from trireme.components.evaluation.evaluate import evaluate_and_report
     from trireme.components.step import step
 
     with step("evaluate", workspace):

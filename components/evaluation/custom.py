@@ -26,6 +26,7 @@ import numpy as np
 from trireme.components.errors import InputError, StepFailed, exit_in_words
 from trireme.components.evaluation.figures import Evaluation, Score, words
 from trireme.components.evaluation.options import CustomEvaluation
+from trireme.components.evaluation.source import Source
 from trireme.components.tracking import environment
 from trireme.components.training.blame import TAIL
 from trireme.components.training.result.trained import NotLoadable
@@ -39,26 +40,20 @@ FOUND = "evaluation"
 
 
 def run(
-    own: CustomEvaluation,
-    model: Path,
-    data: Path,
-    code: Path,
-    directory: Path,
-    tracked: bool = True,
+    program: CustomEvaluation, source: Source, data: Path, directory: Path, tracked: bool = True
 ) -> None:
     """Runs the program on a model.
 
     Args:
         tracked: Whether the program finds the step's MLflow run.
     """
-    program = code / own.entrypoint
-    if not program.is_file():
-        raise InputError(
-            f"evaluation.entrypoint {own.entrypoint!r} does not exist in the repository that was "
-            "checked out"
-        )
+    called = f"evaluation.entrypoint {program.entrypoint!r}"
+    file = source.code / program.entrypoint
+    if not file.is_file():
+        raise InputError(f"{called} does not exist in the repository that was checked out")
     directory.mkdir(parents=True, exist_ok=True)
-    places = {"CODE_DIR": code, "DATA_DIR": data, "MODEL_DIR": model, "EVALUATION_DIR": directory}
+    places = {"CODE_DIR": source.code, "DATA_DIR": data, "MODEL_DIR": source.model}
+    places["EVALUATION_DIR"] = directory
     variables = {name: str(place) for name, place in places.items()}
     with tempfile.TemporaryDirectory() as elsewhere:
         if tracked:
@@ -66,9 +61,10 @@ def run(
         else:
             tracking = dict.fromkeys(environment.VARIABLES, "")
             tracking["MLFLOW_TRACKING_URI"] = f"sqlite:///{elsewhere}/mlflow.db"
-        status, lines = _followed([str(program), *own.args], code, variables | tracking)
+        command = [str(file), *program.args]
+        status, lines = _followed(command, source.code, variables | tracking)
     if status:
-        raise StepFailed(f"evaluation.entrypoint {own.entrypoint!r} {exit_in_words(status)}", lines)
+        raise StepFailed(f"{called} {exit_in_words(status)}", lines)
 
 
 def _followed(program: list[str], directory: Path, variables: dict[str, str]) -> tuple[int, str]:

@@ -1,49 +1,33 @@
 """Evaluate a trained model on the held-out split of its dataset, and against the one in use."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from trireme.components.errors import StepFailed
 from trireme.components.evaluation import custom
+from trireme.components.evaluation import report as page
 from trireme.components.evaluation.figures import Evaluation
-from trireme.components.evaluation.gate import BETTER, Comparison, compare, judge, reached
+from trireme.components.evaluation.gate import (
+    BETTER,
+    Comparison,
+    Judged,
+    Verdict,
+    compare,
+    judge,
+    reached,
+)
 from trireme.components.evaluation.held_out import held_out
 from trireme.components.evaluation.kinds import class_names, measured
 from trireme.components.evaluation.onnx_file import load_onnx
-from trireme.components.evaluation.options import CustomEvaluation, Gate
-from trireme.components.tracking import journal
+from trireme.components.evaluation.options import CustomEvaluation, Gate, check, custom_evaluation
+from trireme.components.evaluation.source import Source
+from trireme.components.tracking import journal, registry
 from trireme.components.tracking.registry import CHAMPION, Champion
-from trireme.components.training.result.load import load_model
 from trireme.components.training.result.trained import NotLoadable
-
-
-class Verdict(NamedTuple):
-    """What the gate says.
-
-    Attributes:
-        score: Its headline figure on the held-out split, such as the accuracy, 0 to 1; 0 when
-            it could not be evaluated.
-        champion: The version that it was compared with; empty where there is none.
-        against: One sentence on how it does against that.
-    """
-
-    passed: bool
-    score: float
-    reason: str
-    promote: bool = False
-    champion: str = ""
-    against: str = ""
-
-
-class Judged(NamedTuple):
-    """A verdict and the figures it rests on."""
-
-    verdict: Verdict
-    evaluation: Evaluation | None
-    comparison: Comparison | None
 
 
 class _Evaluated(NamedTuple):
@@ -59,11 +43,8 @@ class _Evaluated(NamedTuple):
 
 
 def evaluate(
-    model: Path,
+    source: Source,
     data: Path,
-    code: Path,
-    entrypoint: str,
-    factory: str,
     min_accuracy: float,
     gate: Gate = BETTER,
     champion: Champion | None = None,
@@ -74,14 +55,13 @@ def evaluate(
     verdict then says so, and the gate stays shut.
 
     Args:
-        factory: ``module:callable`` that builds the network, where the model needs it.
         min_accuracy: The least accuracy with which it is exported, 0 to 1, of a model that has
             one.
     """
 
     def measure() -> _Evaluated:
         samples, names = held_out(data), class_names(data)
-        trained = load_model(model, code, entrypoint, factory)
+        trained = source.load()
         found = measured(trained.answer, samples, names)
 
         def scores_of(champion: Champion) -> np.ndarray:
@@ -98,11 +78,10 @@ def evaluate(
 
 
 def evaluate_with(
-    own: CustomEvaluation,
+    program: CustomEvaluation,
     directory: Path,
-    model: Path,
+    source: Source,
     data: Path,
-    code: Path,
     min_accuracy: float,
     gate: Gate = BETTER,
     champion: Champion | None = None,
@@ -115,18 +94,19 @@ def evaluate_with(
     """
 
     def measure() -> _Evaluated:
-        custom.run(own, model, data, code, directory)
+        custom.run(program, source, data, directory)
         try:
             found = custom.read(directory)
         except NotLoadable as error:
-            raise StepFailed(f"evaluation.entrypoint {own.entrypoint!r}: {error}") from None
+            raise StepFailed(f"evaluation.entrypoint {program.entrypoint!r}: {error}") from None
 
         def scores_of(champion: Champion) -> np.ndarray:
             if not found.score.name:
                 raise NotLoadable("the evaluation left no scores.npy")
             if champion.trained is None:
                 raise NotLoadable("what its training left is not in MLflow any more")
-            custom.run(own, champion.trained, data, code, directory / CHAMPION, tracked=False)
+            theirs = source._replace(model=champion.trained)
+            custom.run(program, theirs, data, directory / CHAMPION, tracked=False)
             scores = custom.read(directory / CHAMPION).scores
             if scores.shape != found.scores.shape:
                 raise NotLoadable(f"it has {len(scores)} scores, the model {len(found.scores)}")
@@ -138,10 +118,7 @@ def evaluate_with(
 
 
 def _judged(
-    measure: Callable[[], _Evaluated],
-    min_accuracy: float,
-    gate: Gate,
-    champion: Champion | None,
+    measure: Callable[[], _Evaluated], min_accuracy: float, gate: Gate, champion: Champion | None
 ) -> Judged:
     journal.log_params({"min_accuracy": min_accuracy, "gate": gate.model_dump_json()})
     try:
@@ -202,3 +179,46 @@ def _record(evaluation: Evaluation, comparison: Comparison | None, verdict: Verd
     journal.log_tags({"gate": verdict.reason, "champion": verdict.against})
     said = verdict.reason if verdict.passed else f"not exported: {verdict.reason}"
     journal.summarize(f"{said}; {verdict.against}")
+
+
+def evaluate_and_report(
+    *,
+    model: str,
+    data: str,
+    code: str,
+    entrypoint: str,
+    model_factory: str,
+    min_accuracy: float,
+    gate: dict[str, Any],
+    evaluation: dict[str, Any],
+    model_name: str,
+    workspace: str,
+    metrics: Any,
+    confusion: Any,
+    report: Any,
+) -> Verdict:
+    """Evaluates a model and writes the step's artifacts."""
+    check(min_accuracy, gate, evaluation)
+    program, place = custom_evaluation(evaluation), Path(workspace)
+    champion = registry.champion_for(model_name, place, trained=bool(program))
+    source = Source(Path(model), Path(code), entrypoint, model_factory)
+    against = min_accuracy, Gate.read("gate", gate), champion
+    if program:
+        found = place / custom.FOUND
+        shutil.rmtree(found, ignore_errors=True)  # of an earlier attempt
+        judged = evaluate_with(program, found, source, Path(data), *against)
+        journal.log_artifact(found, "evaluation")
+    else:
+        judged = evaluate(source, Path(data), *against)
+    if judged.evaluation:
+        for name, value in judged.evaluation.recorded.items():
+            metrics.log_metric(name, value)
+        classes = judged.evaluation.classes
+        if classes and classes.are_few:
+            confusion.log_confusion_matrix(classes.names, classes.confusion)
+        if classes:
+            confusion.log_roc_curve(*classes.roc)
+    kept = place / page.NAME
+    page.write(kept, judged, place, Path(data))
+    page.hand_over(kept, Path(report.path))
+    return judged.verdict

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trireme.components.evaluation.bootstrap import interval, resampled
-from trireme.components.evaluation.figures import Classes, Score, words
+from trireme.components.evaluation.figures import Classes, Evaluation, Score, words
 from trireme.components.evaluation.options import Gate
 
 KNOWN = 12  # figures that are named when another is asked for
@@ -39,6 +39,32 @@ class Comparison(NamedTuple):
     def champion_shown(self) -> float:
         """The champion's mean as people know it: an error is not below zero."""
         return self.champion if self.score.factor > 0 else -self.champion
+
+
+class Verdict(NamedTuple):
+    """What the gate says.
+
+    Attributes:
+        score: Its headline figure on the held-out split, such as the accuracy, 0 to 1; 0 when
+            it could not be evaluated.
+        champion: The version that it was compared with; empty where there is none.
+        against: One sentence on how it does against that.
+    """
+
+    passed: bool
+    score: float
+    reason: str
+    promote: bool = False
+    champion: str = ""
+    against: str = ""
+
+
+class Judged(NamedTuple):
+    """A verdict and the figures it rests on."""
+
+    verdict: Verdict
+    evaluation: Evaluation | None
+    comparison: Comparison | None
 
 
 def reached(figures: Mapping[str, float], gate: Gate, min_accuracy: float) -> tuple[bool, str]:

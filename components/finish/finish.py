@@ -14,6 +14,7 @@ from trireme.components.tracking.client import hurry
 from trireme.components.tracking.sync import Run, sync
 
 OWN = "finish"  # the step that does this
+PATIENCE = 15.0  # seconds that an API server may be away; the run's record and webhook wait
 
 STATES = {
     "SUCCEEDED": "FINISHED",  # kfp.local's and Argo's word
@@ -55,9 +56,20 @@ def _as_steps_tell(workspace: Path) -> str:
 
 
 def _as_argo_tells(workflow: str) -> str:
-    from trireme.components.finish.stopped import was_stopped
+    """Tells a run that somebody has stopped, which to Argo's exit handler is a failure, from one.
 
-    return "KILLED" if was_stopped(workflow) else "FAILED"
+    Where it may not be asked for, it was not stopped.
+    """
+    from trireme.components.kubernetes import connection
+    from trireme.components.kubernetes.resources import WORKFLOWS
+
+    try:
+        cluster = connection.Cluster(patience=PATIENCE)
+        found = cluster.get(WORKFLOWS, workflow, cluster.namespace)
+    except TriremeError as error:
+        print(f"warning: {first_line(error)}", flush=True)
+        return "FAILED"
+    return "KILLED" if found["spec"].get("shutdown") else "FAILED"
 
 
 def _attempt(work: Callable[[], None]) -> None:

@@ -52,7 +52,8 @@ def compare(
     journal.log_tags(tried)
     if not changed:
         journal.log_tags({"verdict": reason})
-    start = str(found.trained) if found.trained and changed else ""
+    trained = found.champion.trained if found.champion else None
+    start = str(trained) if trained and changed else ""
     if warm_start and changed and not start:
         reason = f"{reason}; there is nothing to start from"
     journal.summarize(reason)
@@ -72,7 +73,8 @@ def _verdict(
             f"nothing to train: champion version {champion.version} was trained from this commit, "
             "data and parameters"
         )
-    attempt = next((one for one in found.attempts if _same(one.tags, now | tried)), None)
+    same = now | tried
+    attempt = next((one for one in found.attempts if same.items() <= one.tags.items()), None)
     if attempt:
         return False, (
             f"nothing to train: run {attempt.name} has tried this commit, data and parameters, and "
@@ -81,10 +83,6 @@ def _verdict(
     if champion is None:
         return True, "there is no champion yet"
     return True, f"changed since champion version {champion.version}: {'; '.join(differences)}"
-
-
-def _same(tags: dict[str, str], now: dict[str, str]) -> bool:
-    return all(tags.get(name) == value for name, value in now.items())
 
 
 def _differences(then: dict[str, str], now: dict[str, str]) -> Iterator[str]:

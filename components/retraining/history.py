@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trireme.components.home import TRACKER
-from trireme.components.tracking import environment
-from trireme.components.tracking.registry import CHAMPION, Champion, version_at
+from trireme.components.tracking import environment, registry
+from trireme.components.tracking.registry import Champion
 from trireme.components.workspace import written_whole
 
 TAG = "retraining"
@@ -39,16 +39,10 @@ class Attempt(NamedTuple):
 
 
 class History(NamedTuple):
-    """What has been trained before.
-
-    Attributes:
-        trained: What the champion's training left; None where that was not asked for, or is
-            gone.
-    """
+    """What has been trained before."""
 
     champion: Champion | None
     attempts: list[Attempt]
-    trained: Path | None
 
 
 def place(workspace: Path) -> Path:
@@ -67,33 +61,22 @@ def found(name: str, workspace: Path, trained: bool) -> History:
     variables = environment.variables()  # which are there when the rest is
     if TRACKER not in os.environ and "MLFLOW_TRACKING_URI" in os.environ:
         bring(name, directory, trained, variables.get("MLFLOW_EXPERIMENT_ID", ""))
-    return _read(directory)
+    if not directory.exists():
+        return History(None, [])  # where nothing is tracked
+    attempts = json.loads((directory / "attempts.json").read_text())
+    return History(registry.read(directory), [Attempt(*one) for one in attempts])
 
 
 def bring(name: str, directory: Path, trained: bool, experiment_id: str) -> None:
     """Brings what has been trained before to a directory."""
     from trireme.components.tracking import lineage
 
-    version = version_at(name, CHAMPION)
+    version = registry.version_at(name, registry.CHAMPION)
     with written_whole(directory) as partial:
         if version:
-            about = {"version": str(version.version), "tags": dict(version.tags)}
-            (partial / "champion.json").write_text(json.dumps(about))
-            if trained:
-                lineage.bring_trained(version.tags.get("pipeline_run", ""), partial / "trained")
+            registry.describe(version, partial, trained)
         since = version.creation_timestamp if version else 0
         runs = lineage.ended_since(experiment_id, since, {TAG: name}, ATTEMPTS)
         attempts = [Attempt(run.info.run_name, run.data.tags) for run in runs]
-        (partial / "attempts.json").write_text(
-            json.dumps([one for one in attempts if one.was_judged])
-        )
-
-
-def _read(directory: Path) -> History:
-    if not directory.exists():
-        return History(None, [], None)  # where nothing is tracked
-    about, champion = directory / "champion.json", None
-    if about.exists():
-        champion = Champion(**json.loads(about.read_text()), onnx=None)
-    attempts = [Attempt(*one) for one in json.loads((directory / "attempts.json").read_text())]
-    return History(champion, attempts, next((directory / "trained").glob("*/"), None))
+        judged = [one for one in attempts if one.was_judged]
+        (partial / "attempts.json").write_text(json.dumps(judged))

@@ -10,6 +10,7 @@ from trireme.components.evaluation.figures import Evaluation
 from trireme.components.evaluation.held_out import TEST, VALIDATION, held_out
 from trireme.components.evaluation.kinds import class_names, measured
 from trireme.components.evaluation.options import custom_evaluation
+from trireme.components.evaluation.source import Source
 from trireme.components.evaluation.trials import TrialResult, keep, place
 from trireme.components.sweep.search_space import Trial
 from trireme.components.tracking import journal
@@ -17,7 +18,6 @@ from trireme.components.trainers.pytorch import splits
 from trireme.components.training import launch
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.inputs import inputs_of
-from trireme.components.training.result.load import load_model
 
 
 class Measured(NamedTuple):
@@ -43,12 +43,12 @@ def attempt(
         described: Returns the training job, given the trial's folder.
         budget: The most that its training may cost; 0 for no limit.
     """
-    own_place = place(workspace, trial.number)
-    own_place.mkdir(parents=True, exist_ok=True)
+    folder = place(workspace, trial.number)
+    folder.mkdir(parents=True, exist_ok=True)
     # Options with their dashes: without, one could be called like something the job records.
     journal.log_params(trial.values)
     try:
-        tried = _attempt(trial, described(own_place), measure, own_place, passthrough, budget)
+        tried = _attempt(trial, described(folder), measure, folder, passthrough, budget)
     except TriremeError as error:
         journal.log_error(error, is_fatal=False)
         print(error.shown(), flush=True)
@@ -62,24 +62,24 @@ def _attempt(
     trial: Trial,
     job: TrainingJob,
     measure: Measured,
-    own_place: Path,
+    folder: Path,
     passthrough: dict[str, Any],
     budget: float,
 ) -> TrialResult:
-    own = custom_evaluation(measure.evaluation)
-    trained = launch.train(
-        job, own_place, passthrough, own.entrypoint if own else "", budget, is_whole_run=False
-    )
-    model = Path(trained.model)
-    if own:
-        found = own_place / custom.FOUND
-        custom.run(own, model, measure.data, measure.code, found)
+    program = custom_evaluation(measure.evaluation)
+    evaluator = program.entrypoint if program else ""
+    trained = launch.train(job, folder, passthrough, evaluator, budget, is_whole_run=False)
+    source = Source(Path(trained.model), measure.code, job.entrypoint or "", measure.factory)
+    if program:
+        found = folder / custom.FOUND
+        custom.run(program, source, measure.data, found)
         evaluation = custom.read(found)
         if not evaluation.scores.size:
             raise StepFailed("the evaluation left no scores.npy, which trials are compared by")
     else:
-        evaluation = _measured(model, job.entrypoint or "", measure)
-    _record(evaluation)
+        evaluation = _measured(source, measure.data)
+    name, value = evaluation.first
+    journal.log_metrics({f"held_out_{name}": value} | evaluation.others)
     return TrialResult(
         trial.number,
         trial.values,
@@ -91,13 +91,7 @@ def _attempt(
     )
 
 
-def _measured(model: Path, entrypoint: str, measure: Measured) -> Evaluation:
-    split = VALIDATION if splits.is_there(measure.data, VALIDATION) else TEST
-    samples, names = held_out(measure.data, split), class_names(measure.data)
-    trained = load_model(model, measure.code, entrypoint, measure.factory)
-    return measured(trained.answer, samples, names).evaluation()
-
-
-def _record(evaluation: Evaluation) -> None:
-    name, value = evaluation.first
-    journal.log_metrics({f"held_out_{name}": value} | evaluation.others)
+def _measured(source: Source, data: Path) -> Evaluation:
+    split = VALIDATION if splits.is_there(data, VALIDATION) else TEST
+    samples, names = held_out(data, split), class_names(data)
+    return measured(source.load().answer, samples, names).evaluation()

@@ -77,7 +77,7 @@ def bring(name: str, directory: Path, trained: bool = False) -> None:
     """Brings the champion to a directory, which is removed if there is none."""
     import mlflow
 
-    from trireme.components.tracking import lineage, store
+    from trireme.components.tracking import store
 
     store.quiet()
     shutil.rmtree(directory, ignore_errors=True)
@@ -89,14 +89,21 @@ def bring(name: str, directory: Path, trained: bool = False) -> None:
         try:
             (files := partial / "files").mkdir()
             patiently(lambda: mlflow.artifacts.download_artifacts(uri, dst_path=str(files)))
-            if trained:
-                lineage.bring_trained(version.tags.get("pipeline_run", ""), partial / "trained")
+            describe(version, partial, trained)
         except (client.refusal, OSError) as error:
             raise StepFailed(
                 f"the champion, {name} version {version.version}, cannot be read: {error}"
             ) from None
-        about = {"version": str(version.version), "tags": dict(version.tags)}
-        (partial / "champion.json").write_text(json.dumps(about))
+
+
+def describe(version: Any, directory: Path, trained: bool) -> None:
+    """Writes down which version the champion is; brings what its training left, where wanted."""
+    from trireme.components.tracking import lineage
+
+    about = {"version": str(version.version), "tags": dict(version.tags)}
+    (directory / "champion.json").write_text(json.dumps(about))
+    if trained:
+        lineage.bring_trained(version.tags.get("pipeline_run", ""), directory / "trained")
 
 
 def read(directory: Path) -> Champion | None:

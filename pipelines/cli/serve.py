@@ -93,9 +93,9 @@ def _render(text: str, kind: str, image: str) -> None:
 
 
 def _serve(downloaded: "DownloadedModel", port: int, verbose: bool) -> None:
-    from trireme.components.deployment import samples, serving
+    from trireme.components.deployment import serving, smoke_test
 
-    request = samples.request(downloaded)
+    request = smoke_test.request(downloaded)
     with serving.started(downloaded.files, port, _shown(verbose)) as server:
         answer = server.first_answer(request)
         typer.echo(f"{downloaded.model} answers at {server.url}\n")
@@ -106,11 +106,11 @@ def _serve(downloaded: "DownloadedModel", port: int, verbose: bool) -> None:
 
 
 def _check(downloaded: "DownloadedModel", port: int, verbose: bool) -> None:
-    from trireme.components.deployment import samples, serving, smoke_test
+    from trireme.components.deployment import serving, smoke_test
 
     pairs = smoke_test.expected(downloaded)
     with serving.started(downloaded.files, port, _shown(verbose)) as server:
-        server.first_answer(samples.request(downloaded))
+        server.first_answer(smoke_test.request(downloaded))
         agreement = smoke_test.compare(server, pairs)
     typer.echo(f"{downloaded.model} {agreement}")
 

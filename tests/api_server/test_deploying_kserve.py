@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from player import REAL, make_namespace, remove_namespace
 
-from trireme.components.deployment import manifests, objects, release, rollout, rollout_status
+from trireme.components.deployment import manifests, objects, release, rollout
+from trireme.components.deployment.deploy import place
 from trireme.components.deployment.model_version import ModelVersion
-from trireme.components.deployment.plans import place
 from trireme.components.deployment.release import NotDeployed, Plan
 from trireme.components.deployment.scoring_client import OpenInferenceClient
 from trireme.components.deployment.smoke_test import Expected
@@ -199,7 +199,7 @@ def kserve(space):
 
 @pytest.fixture
 def deploy(space, kserve, monkeypatch):
-    monkeypatch.setattr(rollout_status, "UNCREATED", 0.5)
+    monkeypatch.setattr(rollout, "UNCREATED", 0.5)
 
     def deploy(version, on_state=lambda sentence: None, change=lambda manifest: None):
         model = ModelVersion("relu", version, "r", {})
@@ -209,7 +209,7 @@ def deploy(space, kserve, monkeypatch):
         def ask(cluster, pod):
             return OpenInferenceClient(cluster, pod, "relu", "input-0", np.dtype("float32"))
 
-        plan = Plan(model, [manifest], PAIRS, rollout_status.at_inference_service, ask)
+        plan = Plan(model, [manifest], PAIRS, rollout.inference_service_status, ask)
         return plan, release.deploy(space, plan, 100, on_state)
 
     return deploy

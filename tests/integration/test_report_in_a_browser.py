@@ -9,8 +9,7 @@ import pytest
 
 from trireme.components.evaluation import report
 from trireme.components.evaluation.classification import Classification
-from trireme.components.evaluation.evaluate import Judged, Verdict
-from trireme.components.evaluation.gate import BETTER, compare
+from trireme.components.evaluation.gate import BETTER, Judged, Verdict, compare
 from trireme.components.tracking import journal
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import yaml
 
-from trireme.components.deployment import manifests, samples, serving, smoke_test
+from trireme.components.deployment import manifests, serving, smoke_test
 from trireme.components.deployment.model_version import download, find
 from trireme.components.tracking import journal
 from trireme.components.tracking.sync import Run, sync
@@ -169,7 +169,7 @@ def test_check_fails_when_the_server_answers_differently(model):
     loaded_otherwise(model, data="other.onnx")
     pairs = smoke_test.expected(model)
     with closing(Ports()) as ports, serving.started(model.files, ports.take(), ignored) as server:
-        assert json.loads(server.first_answer(samples.request(model))) == {
+        assert json.loads(server.first_answer(smoke_test.request(model))) == {
             "predictions": {"output": [[1, -2], [-3, 4]]}
         }
         with pytest.raises(serving.ServingFailed, match=r"largest difference 6, allowed 0\.0003"):
@@ -185,7 +185,7 @@ def test_a_server_that_dies_at_its_start_shows_its_last_lines(model, trireme):
         serving.started(model.files, ports.take(), ignored) as server,
         pytest.raises(serving.ServingFailed, match="exited with status 1; its log is ") as failed,
     ):
-        server.first_answer(samples.request(model))
+        server.first_answer(smoke_test.request(model))
     assert failed.value.exit_status == 1
     assert "No module named 'is_not_there'" in failed.value.detail
     (log,) = (trireme.home / "serving").iterdir()

@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from trireme.components.deployment import (
+    deploy,
     model_version,
     objects,
-    plans,
     pod_problems,
     release,
     rollout,
@@ -345,7 +345,7 @@ def test_a_model_is_planned_for_kserve_from_where_its_files_are(tmp_path, monkey
     described = mlflow.models.Model.load(str(tmp_path / "model"))
     downloaded = DownloadedModel(MODEL, tmp_path / "model", described)
     monkeypatch.setattr(model_version, "storage_uri", lambda model: "s3://models/relu/2")
-    plan = plans.as_kserve(downloaded)
+    plan = deploy.as_kserve(downloaded)
     assert plan.manifests[0]["spec"]["predictor"]["model"]["storageUri"] == "s3://models/relu/2"
 
     def answer(path, body):

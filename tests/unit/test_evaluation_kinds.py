@@ -12,8 +12,7 @@ from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_err
 from trireme.components.evaluation import held_out as splits
 from trireme.components.evaluation import report
 from trireme.components.evaluation.bootstrap import interval, resampled
-from trireme.components.evaluation.evaluate import Judged, Verdict
-from trireme.components.evaluation.gate import compare, judge
+from trireme.components.evaluation.gate import Judged, Verdict, compare, judge
 from trireme.components.evaluation.held_out import BATCH_BYTES, HeldOut, batches, held_out, predict
 from trireme.components.evaluation.kinds import measured
 from trireme.components.evaluation.options import FIGURES, Gate

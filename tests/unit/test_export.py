@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from trireme.components.errors import InputError, StepFailed, TriremeError
+from trireme.components.evaluation.source import Source
 from trireme.components.export import agreement
 from trireme.components.export import export as exporting
 from trireme.components.export.export import export
@@ -125,11 +126,8 @@ def exported(tmp_path_factory):
     np.savez(directory / "data" / "test.npz", x=x, y=np.zeros(100, dtype=int))
     code = exporting.Path(classifier.__file__).parent
     result = export(
-        directory / "model",
+        Source(directory / "model", code, "classifier.py"),
         directory / "data",
-        code,
-        "classifier.py",
-        "",
         "reference",
         directory / "workspace" / "exported",
     )
@@ -195,7 +193,7 @@ def refuse(tmp_path, data, code, destination, network, state, kind=StepFailed) -
     saved = {"factory": f"odd_networks:{network}", "state_dict": state}
     torch.save(saved, tmp_path / "model" / "model.pt")
     with pytest.raises(kind) as caught:
-        export(tmp_path / "model", data, code, "train.py", "", "odd", destination)
+        export(Source(tmp_path / "model", code, "train.py"), data, "odd", destination)
     message = str(caught.value)
     assert "\n" not in message
     return message
@@ -266,7 +264,9 @@ def export_network(tmp_path, code, destination, network, x) -> dict[str, str]:
     saved = {"factory": f"odd_networks:{network}", "state_dict": namespace[network]().state_dict()}
     torch.save(saved, tmp_path / "model" / "model.pt")
     with journal.opened(tmp_path, "export"):
-        export(tmp_path / "model", tmp_path / "inputs", code, "train.py", "", "odd", destination)
+        export(
+            Source(tmp_path / "model", code, "train.py"), tmp_path / "inputs", "odd", destination
+        )
     records = journal.read(tmp_path, "export")
     (params,) = [record["params"] for record in records if "params" in record]
     return params

@@ -174,8 +174,8 @@ def roots(image: str) -> list[Import]:
         case "tensorflow":
             # pipelines/training.py has these run here, for a model of TensorFlow.
             work = (
-                "trireme.components.evaluation.outputs",
-                "trireme.components.export.outputs",
+                "trireme.components.evaluation.evaluate",
+                "trireme.components.export.export",
                 "trireme.components.step",
             )
             return [*modules(work), *trainers("tensorflow")]

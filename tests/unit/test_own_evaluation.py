@@ -9,6 +9,7 @@ from trireme.components.errors import InputError, StepFailed
 from trireme.components.evaluation import custom, report
 from trireme.components.evaluation.evaluate import evaluate_with
 from trireme.components.evaluation.options import CustomEvaluation, Gate, check
+from trireme.components.evaluation.source import Source
 from trireme.components.tracking.registry import Champion
 
 PROGRAM = """
@@ -41,7 +42,8 @@ def judge(tmp_path):
         return evaluate_with(
             CustomEvaluation(entrypoint="custom.py", args=list(args)),
             tmp_path / "evaluation",
-            *(tmp_path / name for name in ("model", "data", "code")),
+            Source(tmp_path / "model", tmp_path / "code"),
+            tmp_path / "data",
             0.9,
             Gate.read("gate", gate or {}),
             champion,

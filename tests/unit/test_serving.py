@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typed import through
 
-from trireme.components.deployment import manifests, model_version, samples, serving, smoke_test
+from trireme.components.deployment import manifests, model_version, serving, smoke_test
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.tracking import store as tracking_store
 from trireme.components.training.manifests import to_yaml
@@ -131,14 +131,14 @@ def test_a_model_without_versions_is_refused(client):
 @pytest.mark.slow
 def test_a_request_is_the_example_that_was_logged(client, tmp_path):
     downloaded = model_version.download(model_version.find("my relu/2"), tmp_path / "model")
-    assert json.loads(samples.request(downloaded)) == {"inputs": INPUTS.tolist()}
+    assert json.loads(smoke_test.request(downloaded)) == {"inputs": INPUTS.tolist()}
 
 
 @pytest.mark.slow
 def test_without_an_example_nothing_shows_that_a_server_predicts(client, tmp_path):
     downloaded = model_version.download(model_version.find("my relu/1"), tmp_path / "model")
     with pytest.raises(InputError, match="version 1 was logged without an input_example"):
-        samples.request(downloaded)
+        smoke_test.request(downloaded)
     with pytest.raises(InputError, match="my relu version 1 was logged without an input_ex"):
         smoke_test.expected(downloaded)
 
@@ -160,9 +160,9 @@ def test_held_out_samples_are_taken_from_the_cache(client, tmp_path, untracked):
     np.savez(tree / "test.npz", x=held_out, y=np.zeros(100, dtype=int))
     client.set_model_version_tag("my relu", "2", "dataset.fingerprint", "sha256:12ab")
     downloaded = model_version.download(model_version.find("my relu/2"), tmp_path / "model")
-    kept, more = samples.at_hand(downloaded)
+    kept, more = smoke_test.at_hand(downloaded)
     assert np.array_equal(kept, INPUTS)
-    assert np.array_equal(more, held_out[: samples.SAMPLES])
+    assert np.array_equal(more, held_out[: smoke_test.SAMPLES])
 
 
 @pytest.mark.slow
