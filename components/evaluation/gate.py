@@ -67,7 +67,9 @@ class Judged(NamedTuple):
     comparison: Comparison | None
 
 
-def reached(figures: Mapping[str, float], gate: Gate, min_accuracy: float) -> tuple[bool, str]:
+def check_thresholds(
+    figures: Mapping[str, float], gate: Gate, min_accuracy: float
+) -> tuple[bool, str]:
     """Says whether a model is good enough to be exported.
 
     Returns:

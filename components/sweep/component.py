@@ -10,12 +10,7 @@ from trireme.components.training.component import HANDED_ON
 
 @dsl.component(base_image=BASE, install_kfp_package=False)
 def plan(
-    grid: dict,
-    trials: list,
-    framework: str,
-    entrypoint: str,
-    images: dict,
-    workspace: str,
+    grid: dict, trials: list, framework: str, entrypoint: str, images: dict, workspace: str
 ) -> NamedTuple("Outputs", Output=list[str], image=str):
     """Lists the trainings of a sweep.
 
@@ -99,7 +94,7 @@ def trial(
 
     from trireme.components.step import step
     from trireme.components.step_names import in_a_loop
-    from trireme.components.sweep.run_trial import Measured, attempt
+    from trireme.components.sweep.run_trial import EvaluationSettings, run_trial
     from trireme.components.sweep.search_space import Trial
     from trireme.components.tracking import environment
     from trireme.components.training import launch
@@ -114,7 +109,7 @@ def trial(
     }
     name = in_a_loop("trial", one.number)
     with step(name, workspace):
-        attempt(
+        run_trial(
             one,
             lambda place: launch.prepare(
                 place,
@@ -132,7 +127,7 @@ def trial(
                 credentials=environment.credentials(),
                 **(common | one.parameters),
             ),
-            Measured(Path(data), Path(code), model_factory, evaluation),
+            EvaluationSettings(Path(data), Path(code), model_factory, evaluation),
             Path(workspace),
             asdict(task_config),
             budget,

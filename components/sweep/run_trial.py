@@ -8,10 +8,10 @@ from trireme.components.errors import StepFailed, TriremeError
 from trireme.components.evaluation import custom
 from trireme.components.evaluation.figures import Evaluation
 from trireme.components.evaluation.held_out import TEST, VALIDATION, held_out
-from trireme.components.evaluation.kinds import class_names, measured
+from trireme.components.evaluation.kinds import class_names, measure
 from trireme.components.evaluation.options import custom_evaluation
 from trireme.components.evaluation.source import Source
-from trireme.components.evaluation.trials import TrialResult, keep, place
+from trireme.components.evaluation.trials import TrialResult, save, trial_folder
 from trireme.components.sweep.search_space import Trial
 from trireme.components.tracking import journal
 from trireme.components.trainers.pytorch import splits
@@ -20,7 +20,7 @@ from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.inputs import inputs_of
 
 
-class Measured(NamedTuple):
+class EvaluationSettings(NamedTuple):
     """How a trial's model is measured."""
 
     data: Path
@@ -29,10 +29,10 @@ class Measured(NamedTuple):
     evaluation: dict[str, Any]
 
 
-def attempt(
+def run_trial(
     trial: Trial,
     described: Callable[[Path], TrainingJob],
-    measure: Measured,
+    settings: EvaluationSettings,
     workspace: Path,
     passthrough: dict[str, Any],
     budget: float = 0.0,
@@ -43,41 +43,41 @@ def attempt(
         described: Returns the training job, given the trial's folder.
         budget: The most that its training may cost; 0 for no limit.
     """
-    folder = place(workspace, trial.number)
+    folder = trial_folder(workspace, trial.number)
     folder.mkdir(parents=True, exist_ok=True)
     # Options with their dashes: without, one could be called like something the job records.
     journal.log_params(trial.values)
     try:
-        tried = _attempt(trial, described(folder), measure, folder, passthrough, budget)
+        tried = _attempt(trial, described(folder), settings, folder, passthrough, budget)
     except TriremeError as error:
         journal.log_error(error, is_fatal=False)
         print(error.shown(), flush=True)
         tried = TrialResult(trial.number, trial.values, failed=str(error), detail=error.detail)
     journal.summarize(tried.words)
-    keep(tried, workspace)
+    save(tried, workspace)
     return tried
 
 
 def _attempt(
     trial: Trial,
     job: TrainingJob,
-    measure: Measured,
+    settings: EvaluationSettings,
     folder: Path,
     passthrough: dict[str, Any],
     budget: float,
 ) -> TrialResult:
-    program = custom_evaluation(measure.evaluation)
+    program = custom_evaluation(settings.evaluation)
     evaluator = program.entrypoint if program else ""
     trained = launch.train(job, folder, passthrough, evaluator, budget, is_whole_run=False)
-    source = Source(Path(trained.model), measure.code, job.entrypoint or "", measure.factory)
+    source = Source(Path(trained.model), settings.code, job.entrypoint or "", settings.factory)
     if program:
         found = folder / custom.FOUND
-        custom.run(program, source, measure.data, found)
+        custom.run(program, source, settings.data, found)
         evaluation = custom.read(found)
         if not evaluation.scores.size:
             raise StepFailed("the evaluation left no scores.npy, which trials are compared by")
     else:
-        evaluation = _measured(source, measure.data)
+        evaluation = _measured(source, settings.data)
     name, value = evaluation.first
     journal.log_metrics({f"held_out_{name}": value} | evaluation.others)
     return TrialResult(
@@ -94,4 +94,4 @@ def _attempt(
 def _measured(source: Source, data: Path) -> Evaluation:
     split = VALIDATION if splits.is_there(data, VALIDATION) else TEST
     samples, names = held_out(data, split), class_names(data)
-    return measured(source.load().answer, samples, names).evaluation()
+    return measure(source.load().answer, samples, names).evaluation()

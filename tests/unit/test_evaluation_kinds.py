@@ -14,14 +14,14 @@ from trireme.components.evaluation import report
 from trireme.components.evaluation.bootstrap import interval, resampled
 from trireme.components.evaluation.gate import Judged, Verdict, compare, judge
 from trireme.components.evaluation.held_out import BATCH_BYTES, HeldOut, batches, held_out, predict
-from trireme.components.evaluation.kinds import measured
+from trireme.components.evaluation.kinds import measure
 from trireme.components.evaluation.options import FIGURES, Gate
 from trireme.components.training.result.trained import NotLoadable
 
 
 def evaluated(outputs: np.ndarray, labels: np.ndarray):
     """Evaluates a model that gives these answers."""
-    return measured(table(outputs), HeldOut(np.arange(len(labels)), labels), []).evaluation()
+    return measure(table(outputs), HeldOut(np.arange(len(labels)), labels), []).evaluation()
 
 
 def table(outputs: np.ndarray):
@@ -164,7 +164,7 @@ def test_the_figures_of_each_kind_are_those_that_a_gate_may_ask_for():
         (number, number),
         (np.zeros((9, 4, 3)), token),
     ):
-        found = measured(table(outputs), HeldOut(np.arange(9), labels), [])
+        found = measure(table(outputs), HeldOut(np.arange(9), labels), [])
         figures += found.evaluation().figures
     assert tuple(figures) == FIGURES
 
