@@ -15,13 +15,7 @@ from trireme.pipelines.schedules.schedule import PINNED, Schedule
 
 @dataclass(frozen=True)
 class Order:
-    """A schedule that fits its pipeline.
-
-    Attributes:
-        schedule: The schedule.
-        pipeline: What it runs.
-        arguments: A value for every parameter.
-    """
+    """A schedule that fits its pipeline."""
 
     schedule: Schedule
     pipeline: Pipeline
@@ -33,9 +27,7 @@ class Plan:
     """What is to be done about a schedule.
 
     Attributes:
-        schedule: The schedule.
         is_there: Whether there is one of its name.
-        differences: In what it differs from that.
         runs: Whether it is to run in the end.
         notes: What cannot be had as it was asked for, a sentence each.
     """
@@ -104,15 +96,7 @@ class Schedules(Protocol[P]):
 
 
 def check(schedule: Schedule, pins: dict[str, str]) -> Order:
-    """Refuses a schedule that could not work, before anything is asked or created.
-
-    Args:
-        schedule: The schedule.
-        pins: Images that are used in place of others.
-
-    Raises:
-        InputError: One sentence that says what is wrong.
-    """
+    """Refuses a schedule that could not work, before anything is asked or created."""
     if pins and schedule.version != PINNED:
         raise InputError(
             f"schedule {schedule.name}: --images goes with version {PINNED}; "
@@ -129,22 +113,13 @@ def check(schedule: Schedule, pins: dict[str, str]) -> Order:
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """Says in what a schedule differs from what is there.
-
-    Args:
-        old: The facts of what is there.
-        new: The facts of the schedule.
-    """
+    """Says in what a schedule differs from what is there."""
     changed = [name for name in old | new if old.get(name) != new.get(name)]
     return [f"{name}: {shown(old.get(name))} -> {shown(new.get(name))}" for name in changed]
 
 
 def shown(value: Any) -> str:
-    """Returns one of a schedule's facts for a person.
-
-    Args:
-        value: The fact.
-    """
+    """Returns one of a schedule's facts for a person."""
     if isinstance(value, datetime):
         return value.isoformat()
     return "unset" if value is None else value if isinstance(value, str) else json.dumps(value)

@@ -112,20 +112,12 @@ class Schedule(StrictModel):
         return ZoneInfo(self.time_zone)
 
     def next_times(self, count: int) -> list[datetime]:
-        """Returns when it runs next.
-
-        Args:
-            count: How many times at most.
-        """
+        """Returns when it runs next."""
         return cron.upcoming(cron.parse(self.cron), self.zone, count, self.starts, self.ends)
 
     @classmethod
     def read_file(cls, file: Path) -> list[Self]:
-        """Returns the schedules of a YAML file, which holds one or a list of them.
-
-        Raises:
-            InputError: One sentence that says what is wrong.
-        """
+        """Returns the schedules of a YAML file, which holds one or a list of them."""
         content = yaml_text.read(file, str(file))
         described = content if isinstance(content, list) else [content]
         if not described or not all(isinstance(each, dict) for each in described):

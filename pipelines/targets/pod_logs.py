@@ -20,24 +20,14 @@ Pod = dict[str, Any]
 
 
 def read(cluster: Cluster, pods: list[tuple[str, Pod]], on_line: OnLine) -> None:
-    """Passes on what pods have printed so far, one pod after the other.
-
-    Args:
-        cluster: Where they are.
-        pods: The pods, each with the name of its step.
-        on_line: Called with a step's name and each line.
-    """
+    """Passes on what pods have printed so far, one pod after the other."""
     for name, pod in pods:
         pass_on = partial(on_line, name)
         PodLog(cluster, pod, CONTAINER, pass_on, lambda: None, Stop(), follow=False).run()
 
 
 def last_words(pods: list[tuple[str, Pod]]) -> dict[str, str]:
-    """Returns what steps have come to, by their names: each leaves that as its last words.
-
-    Args:
-        pods: As for ``read``, of one step the oldest first.
-    """
+    """Returns what steps have come to, by their names: each leaves that as its last words."""
     found = {}
     for name, pod in pods:
         for container in pod["status"].get("containerStatuses") or []:
@@ -53,7 +43,6 @@ def follow(
     """Passes on what the pods of a run print, until it has ended.
 
     Args:
-        cluster: Where they are.
         look: Returns whether the run has ended, and the pods there are, as ``read`` takes them.
         on_line: As for ``read``, from several threads; ends it all with a BrokenPipeError.
     """
@@ -76,22 +65,13 @@ def check(step: str, steps: list[str]) -> None:
 
     Args:
         step: The step, or one turn of it in a loop; empty for all.
-        steps: The names of all steps.
-
-    Raises:
-        InputError: One sentence that says which there are.
     """
     if step and without_index(step) not in steps:
         raise InputError(f"step {step!r}: the run has {', '.join(steps) or 'none yet'}")
 
 
 def is_of(name: str, step: str) -> bool:
-    """Whether a pod's step is the one that is wanted.
-
-    Args:
-        name: The pod's step, and its turn in a loop.
-        step: As for ``check``.
-    """
+    """Whether a pod's step is the one that is wanted."""
     return step in ("", name, without_index(name))
 
 

@@ -22,17 +22,7 @@ _FIELDS = {
 
 
 def template(name: str, task: str, image: str, given: Mapping[str, Value]) -> models.Template:
-    """Returns the template of a task that makes or removes a claim.
-
-    Args:
-        name: What it is to be called.
-        task: The task.
-        image: ``CREATE`` or ``DELETE``.
-        given: The task's inputs.
-
-    Raises:
-        NotOnArgo: An input is of no use on Argo.
-    """
+    """Returns the template of a task that makes or removes a claim."""
     claim: dict[str, Any] = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
     outputs = []
     if image == CREATE:

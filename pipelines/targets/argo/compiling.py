@@ -20,11 +20,7 @@ def compiled(pipeline: Pipeline, service_account: str) -> WorkflowTemplate:
 
 
 def write(pipeline: Pipeline, directory: Path, service_account: str) -> Path:
-    """Writes a pipeline's WorkflowTemplate; returns the file, named after the pipeline.
-
-    Raises:
-        InputError: The file cannot be written.
-    """
+    """Writes a pipeline's WorkflowTemplate; returns the file, named after the pipeline."""
     file = directory / f"{pipeline.name}.yaml"
     text = compiled(pipeline, service_account).to_yaml()
     try:

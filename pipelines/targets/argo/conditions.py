@@ -23,16 +23,7 @@ _TOKEN = re.compile(
 
 
 def condition(cel: str, inputs: Mapping[str, Value], task: str) -> str:
-    """Returns an expression that evaluates to whether a task is to run.
-
-    Args:
-        cel: The condition, as kfp has compiled it.
-        inputs: The task's inputs.
-        task: The task.
-
-    Raises:
-        NotOnArgo: It is more than the SDK writes.
-    """
+    """Returns an expression that evaluates to whether a task is to run."""
     made = []
     position = 0
     while position < len(cel):

@@ -18,15 +18,7 @@ CACHE, CACHED_FOR = "trireme-cache", "720h"
 
 
 def template(step: Step, name: str) -> models.Template:
-    """Returns the template of a step.
-
-    Args:
-        step: The step.
-        name: What it is to be called.
-
-    Raises:
-        NotOnArgo: Something cannot be expressed.
-    """
+    """Returns the template of a step."""
     given = step.container
     only(("image", "command", "args", "env", "resources"), given, f"task {step.name}")
     pod = pods.pod(given, step.config, step.name, step.refer, step.text)

@@ -16,14 +16,7 @@ _THE_SAME = re.compile(r"\*(/\d+)?|\d+(-\d+)?(,\d+(-\d+)?)*", re.ASCII)
 
 
 def five_fields(text: str) -> str:
-    """Returns a cron expression as Argo wants it, as it is wherever that is possible.
-
-    Args:
-        text: The expression, of five fields.
-
-    Raises:
-        InputError: It cannot be said there.
-    """
+    """Returns a cron expression as Argo wants it, as it is wherever that is possible."""
     cron = parse(text)
     minutes, hours, days, months, weekdays = cron.text.split()
     days = _field(days, cron.days)

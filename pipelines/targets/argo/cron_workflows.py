@@ -34,7 +34,6 @@ class CronWorkflow:
 
     Attributes:
         schedule: What was asked for, with the name of its version.
-        manifest: All of it, as the API server has it.
     """
 
     schedule: Schedule
@@ -66,16 +65,7 @@ class CronWorkflow:
 
 
 def made(schedule: Schedule, workflow: dict[str, Any], *, runs: bool) -> CronWorkflow:
-    """Returns the CronWorkflow that a schedule becomes.
-
-    Args:
-        schedule: The schedule, with the name of its version.
-        workflow: The specification of its runs.
-        runs: Whether it is to run.
-
-    Raises:
-        InputError: Its cron cannot be said on Argo.
-    """
+    """Returns the CronWorkflow that a schedule becomes."""
     labels = {PIPELINE: schedule.pipeline}
     if schedule.version != LATEST:
         labels[VERSION] = schedule.version
@@ -105,14 +95,7 @@ def made(schedule: Schedule, workflow: dict[str, Any], *, runs: bool) -> CronWor
 
 
 def read(manifest: dict[str, Any]) -> CronWorkflow | None:
-    """Returns a CronWorkflow of the cluster; None if Trireme did not make it.
-
-    Args:
-        manifest: As the API server has it.
-
-    Raises:
-        InputError: Trireme did, and what it noted there cannot be read.
-    """
+    """Returns a CronWorkflow of the cluster; None if Trireme did not make it."""
     asked = (manifest["metadata"].get("annotations") or {}).get(ASKED)
     if not asked:
         return None
@@ -126,11 +109,7 @@ def read(manifest: dict[str, Any]) -> CronWorkflow | None:
 
 
 def notes(schedule: Schedule) -> list[str]:
-    """Says what Argo cannot do as it was asked for, a sentence each.
-
-    Args:
-        schedule: The schedule.
-    """
+    """Says what Argo cannot do as it was asked for, a sentence each."""
     said = []
     if schedule.concurrency > 1:
         said.append(

@@ -52,11 +52,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Constant(Value):
-    """A value that is known now; needs no expression, and no argument.
-
-    Attributes:
-        value: The value.
-    """
+    """A value that is known now; needs no expression, and no argument."""
 
     native: str = field(init=False, default="")
     value: Any = None
@@ -99,8 +95,6 @@ def member(of: str, name: str, *, guarded: bool = False) -> str:
     """Returns an expression for a member of a map.
 
     Args:
-        of: An expression that evaluates to the map.
-        name: The member.
         guarded: Whether it is null, and no error, where there is no map.
     """
     if _NAME.fullmatch(name) and name not in _KEYWORDS:
@@ -127,8 +121,6 @@ def output(task: str, name: str, *, guarded: bool = False) -> str:
     """Returns an expression for an output parameter of a task, as Argo has it.
 
     Args:
-        task: The task.
-        name: The output.
         guarded: Whether it is null, and no error, where the task has no outputs.
     """
     outputs = f"{member('tasks', task)}.outputs"

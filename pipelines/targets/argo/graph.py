@@ -37,7 +37,6 @@ class Dag:
 
     Attributes:
         inputs: The names of its template's inputs, by kfp's.
-        outputs: The names of its template's outputs, by kfp's.
     """
 
     def __init__(
@@ -46,8 +45,6 @@ class Dag:
         """Prepares a component.
 
         Args:
-            templates: Where its templates go.
-            component: The component.
             directory: Its directory among the artifacts; may hold the tag for loops.
             absent: The inputs that may be null at run time.
         """
@@ -66,14 +63,7 @@ class Dag:
         self._ends_apart = False
 
     def template(self, name: str) -> models.Template:
-        """Returns the template, having made those of all tasks.
-
-        Args:
-            name: What it is to be called.
-
-        Raises:
-            NotOnArgo: Something cannot be expressed.
-        """
+        """Returns the template, having made those of all tasks."""
         place = len(self.templates.made)
         in_order = {key: sorted(self._needs[key]) for key in sorted(self._needs)}
         for key in TopologicalSorter(in_order).static_order():

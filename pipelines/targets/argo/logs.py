@@ -18,9 +18,6 @@ def logs(cluster: Cluster, workflow: Workflow, step: str, on_line: OnLine, *, fo
     """Passes on what the steps of a workflow have printed; see ``Target.logs``.
 
     Of a workflow that runs a step is waited for that has not begun.
-
-    Raises:
-        InputError: There is no such step, or no pod of the workflow is left.
     """
     if follow and workflow.state not in ENDED:
 

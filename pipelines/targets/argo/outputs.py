@@ -26,10 +26,7 @@ def of_executor(task: str, key: str, *, may_be_file: bool, kind: str) -> Output:
     """Returns an output parameter of a step that kfp's executor runs.
 
     Args:
-        task: The task.
-        key: The output.
         may_be_file: Whether the step may have written it to a file of its own.
-        kind: Its type.
     """
 
     def value(guarded: bool) -> Value:

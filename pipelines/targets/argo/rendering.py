@@ -37,12 +37,7 @@ def workflow_template(
     """Returns a pipeline as a WorkflowTemplate.
 
     Args:
-        compiled: The pipeline.
-        service_account: The service account of its pods.
         is_ours: Whether its steps are Trireme's, which record what they do in MLflow.
-
-    Raises:
-        NotOnArgo: Something in it cannot be expressed; the message names the task.
     """
     if len(compiled.name) > LONGEST_NAME:
         raise NotOnArgo(f"pipeline {compiled.name}", f"a name of more than {LONGEST_NAME} letters")
@@ -128,12 +123,7 @@ def _parameter(name: str, spec: dict[str, Any]) -> models.Parameter:
 
 
 def as_given(value: Any, kind: str) -> str:
-    """Returns a parameter's value as a run is given it.
-
-    Args:
-        value: The value; None for none.
-        kind: kfp's type of the parameter.
-    """
+    """Returns a parameter's value as a run is given it."""
     if kind == "STRING" and isinstance(value, str):
         is_plain = value.isprintable() and "{{" not in value and not value.startswith('"')
         return value if is_plain and value != "null" else encoded(value)

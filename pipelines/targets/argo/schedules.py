@@ -29,12 +29,7 @@ CRON_WORKFLOWS = Resource("argoproj.io", "v1alpha1", "cronworkflows")
 
 @dataclass(frozen=True)
 class Plan(schedule_plans.Plan):
-    """What is to be done about a schedule.
-
-    Attributes:
-        wanted: What is to be on the cluster.
-        found: What is there of its name.
-    """
+    """What is to be done about a schedule."""
 
     wanted: CronWorkflow
     found: CronWorkflow | None
@@ -44,38 +39,17 @@ class ArgoSchedules:
     """The schedules of a namespace; see ``schedules.plans``."""
 
     def __init__(self, cluster: Cluster, service_account: str) -> None:
-        """Takes in where they are; nothing is asked yet.
-
-        Args:
-            cluster: The cluster.
-            service_account: The service account of the pods of pinned versions.
-        """
+        """Takes in where they are; nothing is asked yet."""
         self._cluster = cluster
         self._service_account = service_account
 
     def plan(self, described: list[Schedule], pins: dict[str, str]) -> list[Plan]:
-        """Returns what is to be done about schedules; nothing is changed.
-
-        Args:
-            described: The schedules.
-            pins: Images that are used in place of others.
-
-        Raises:
-            InputError: One of them cannot be there.
-        """
+        """Returns what is to be done about schedules; nothing is changed."""
         orders = [schedule_plans.check(schedule, pins) for schedule in described]
         return [self._plan(order) for order in orders]
 
     def carry_out(self, plan: Plan) -> dict[str, Any]:
-        """Does what is to be done; returns how to find what is on the cluster then.
-
-        Args:
-            plan: What is to be done.
-
-        Raises:
-            Refused: The API server does not take it.
-            Unavailable: The API server does not answer.
-        """
+        """Does what is to be done; returns how to find what is on the cluster then."""
         name, namespace = plan.schedule.name, self._cluster.namespace
         manifest = plan.wanted.manifest
         try:
@@ -101,14 +75,7 @@ class ArgoSchedules:
         return sorted(filter(None, ours), key=lambda each: each.schedule.name)
 
     def find(self, name: str) -> list[CronWorkflow]:
-        """Returns the schedule of a name, as the only one in a list.
-
-        Args:
-            name: The name.
-
-        Raises:
-            InputError: There is none, or one that Trireme did not make.
-        """
+        """Returns the schedule of a name, as the only one in a list."""
         if not (found := self._named(name)):
             raise InputError(
                 f"there is no schedule {name!r} in namespace {self._cluster.namespace}; 'trireme "
@@ -117,36 +84,15 @@ class ArgoSchedules:
         return [found]
 
     def pause(self, name: str) -> None:
-        """Has a schedule rest.
-
-        Args:
-            name: Its name.
-
-        Raises:
-            InputError: As in ``find``.
-        """
+        """Has a schedule rest."""
         self._suspend(name, True)
 
     def resume(self, name: str) -> None:
-        """Has a schedule run again.
-
-        Args:
-            name: Its name.
-
-        Raises:
-            InputError: As in ``find``.
-        """
+        """Has a schedule run again."""
         self._suspend(name, False)
 
     def delete(self, name: str) -> None:
-        """Removes a schedule; its runs stay.
-
-        Args:
-            name: Its name.
-
-        Raises:
-            InputError: As in ``find``.
-        """
+        """Removes a schedule; its runs stay."""
         (found,) = self.find(name)
         uid = found.manifest["metadata"]["uid"]
         with suppress(NotFound):  # by somebody else, or by a request whose answer was lost
@@ -173,11 +119,7 @@ class ArgoSchedules:
         )
 
     def _workflow(self, order: Order, found: CronWorkflow | None) -> tuple[str, dict[str, Any]]:
-        """Returns the name of the version that is to run, and the specification of its runs.
-
-        Raises:
-            InputError: There is no such version.
-        """
+        """Returns the name of the version that is to run, and the specification of its runs."""
         schedule, pipeline = order.schedule, order.pipeline
         given = partial(workflows.with_arguments, pipeline=pipeline, arguments=schedule.params)
         if schedule.version == PINNED:
@@ -208,11 +150,7 @@ class ArgoSchedules:
         return version, given(uploaded["spec"])
 
     def _named(self, name: str) -> CronWorkflow | None:
-        """Returns what is there of a name.
-
-        Raises:
-            InputError: Trireme did not make it.
-        """
+        """Returns what is there of a name."""
         try:
             manifest = self._cluster.get(CRON_WORKFLOWS, name, self._cluster.namespace)
         except NotFound:

@@ -33,9 +33,7 @@ class Scope:
     """What can be referred to in a template that consists of tasks.
 
     Attributes:
-        inputs: The template's own inputs, by kfp's names.
         parameters: Output parameters of the tasks rendered so far, by task and name.
-        artifacts: Their output artifacts.
         names: What the tasks are called in Argo.
     """
 
@@ -45,16 +43,7 @@ class Scope:
     names: dict[str, str] = field(default_factory=dict)
 
     def given(self, name: str, task: dict[str, Any], component: dict[str, Any]) -> dict[str, Value]:
-        """Returns the values of a task's inputs.
-
-        Args:
-            name: The task's name.
-            task: The task.
-            component: What it is of.
-
-        Raises:
-            NotOnArgo: One cannot be expressed.
-        """
+        """Returns the values of a task's inputs."""
         inputs = task.get("inputs", {})
         known = component.get("inputDefinitions", {}).get("parameters", {})
         guarded = is_last_resort(task)
@@ -81,8 +70,6 @@ class Scope:
         """Returns the value that a reference of kfp's stands for.
 
         Args:
-            source: A ``TaskInputsSpec.InputParameterSpec`` or ``InputArtifactSpec``.
-            task: The task that it is for.
             guarded: Whether it is null, and no error, where it comes from a task without outputs.
         """
         try:
@@ -126,16 +113,7 @@ def _final_status(task: str, name: str) -> Value:
 
 
 def filled(constant: Any, inputs: Mapping[str, Value], task: str) -> Value:
-    """Returns the value of a constant, the placeholders in it filled.
-
-    Args:
-        constant: The constant.
-        inputs: The inputs that placeholders may refer to.
-        task: The task that it is for.
-
-    Raises:
-        NotOnArgo: There is a placeholder of a kind that Argo has nothing for.
-    """
+    """Returns the value of a constant, the placeholders in it filled."""
     return filled_in(_parts(constant, inputs, task))
 
 

@@ -35,17 +35,7 @@ class _Session(requests.Session):
 
 
 def retry(cluster: Cluster, name: str) -> None:
-    """Has a workflow tried again from the steps on that have failed.
-
-    Args:
-        cluster: The cluster that it is on.
-        name: Its name.
-
-    Raises:
-        InputError: There is none, it has not failed, its workspace is gone, or there is no server
-            that could be asked.
-        TriremeError: The server does not do it.
-    """
+    """Has a workflow tried again from the steps on that have failed."""
     state = workflows.find(cluster, name).state
     if state not in _FAILED:
         raise InputError(f"run {name}: only one that has failed can be tried again; it is {state}")

@@ -32,17 +32,7 @@ def logs(
     *,
     follow: bool,
 ) -> None:
-    """Passes on what the steps of a run have printed; see ``Target.logs``.
-
-    Args:
-        connection: The server that knows the run.
-        cluster: Where its pods are, in its namespace.
-        run: The run.
-        steps: The names of all steps it may have.
-        step: As for ``Target.logs``, like what follows.
-        on_line: Called with every line.
-        follow: Go on until the run has ended.
-    """
+    """Passes on what the steps of a run have printed; see ``Target.logs``."""
     pod_logs.check(step, list(steps))
 
     def wanted() -> list[tuple[str, dict[str, Any]]]:

@@ -25,12 +25,7 @@ WITHOUT_THE_PLUGIN = (
 
 @dataclass(frozen=True)
 class Order(schedule_plans.Order):
-    """A schedule that can be applied, as far as can be told before the server is asked.
-
-    Attributes:
-        cron: The six fields.
-        experiment: Name of the experiment that its runs belong to.
-    """
+    """A schedule that can be applied, as far as can be told before the server is asked."""
 
     cron: str
     experiment: str
@@ -41,8 +36,6 @@ class Plan(schedule_plans.Plan):
     """What is to be done about a schedule.
 
     Attributes:
-        order: What was asked for.
-        wanted: What is to be on the server.
         found: What is there of its name, the oldest first.
         keep: What is there already as it is to be.
     """
@@ -54,16 +47,7 @@ class Plan(schedule_plans.Plan):
 
 
 def check(schedule: Schedule, kubeflows: ZoneInfo, pins: dict[str, str]) -> Order:
-    """Refuses a schedule that could not work, before anything is asked or created.
-
-    Args:
-        schedule: The schedule.
-        kubeflows: The time zone of Kubeflow Pipelines.
-        pins: Images that are used in place of others.
-
-    Raises:
-        InputError: One sentence that says what is wrong.
-    """
+    """Refuses a schedule that could not work, before anything is asked or created."""
     order = schedule_plans.check(schedule, pins)
     parameters.check(order.arguments)
     return Order(
@@ -74,15 +58,7 @@ def check(schedule: Schedule, kubeflows: ZoneInfo, pins: dict[str, str]) -> Orde
 
 
 def plan(connection: Connection, order: Order) -> Plan:
-    """Returns what is to be done about a schedule; nothing is changed.
-
-    Args:
-        connection: The server.
-        order: What is asked for.
-
-    Raises:
-        InputError: There is no such pipeline or version, or one of its name that is not ours.
-    """
+    """Returns what is to be done about a schedule; nothing is changed."""
     wanted = _wanted(connection, order)
     recurring.description(wanted.schedule, paused=True)
     found = recurring.ours(connection, order.schedule.name)
@@ -102,11 +78,7 @@ def plan(connection: Connection, order: Order) -> Plan:
 
 
 def _wanted(connection: Connection, order: Order) -> Trigger:
-    """Returns what is to be on the server, with the version that it runs.
-
-    Raises:
-        InputError: There is no such pipeline or version.
-    """
+    """Returns what is to be on the server, with the version that it runs."""
     version = order.schedule.version
     if version == PINNED:
         compiled = uploading.preview(connection, order.pipeline)

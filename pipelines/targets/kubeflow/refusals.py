@@ -34,12 +34,7 @@ class Unavailable(TriremeError):
 
 
 def refusal(error: ApiException, host: str) -> Refused:
-    """Returns a server's no as an error of one sentence that says what to set.
-
-    Args:
-        error: The server's answer.
-        host: Its URL.
-    """
+    """Returns a server's no as an error of one sentence that says what to set."""
     said = message_of(error)
     if error.status == 401:
         return Unauthorized(

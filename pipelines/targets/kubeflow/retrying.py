@@ -23,16 +23,7 @@ HOOK = ".onExit"
 
 
 def retry(connection: Connection, context: str, run: Run) -> str:
-    """Has a run tried again; returns what a person should know of it, if there is anything.
-
-    Args:
-        connection: The server.
-        context: A context of the KUBECONFIG; empty for its current.
-        run: The run.
-
-    Raises:
-        InputError: It has not failed, or what its steps have left is gone.
-    """
+    """Has a run tried again; returns what a person should know of it, if there is anything."""
     runs.check_retry(run)
     try:
         namespace = connection.namespace_of_runs

@@ -28,19 +28,7 @@ def start(
     experiment: str,
     parameters: dict[str, Any],
 ) -> Run:
-    """Starts a run.
-
-    Args:
-        connection: The server.
-        version: What is run.
-        name: The run's name, which no other has.
-        experiment: Name of the experiment, made if it is not there.
-        parameters: A value for every parameter.
-
-    Raises:
-        Refused: The server does not take it; see ``trireme.pipelines.targets.kubeflow.refusals``.
-        Unavailable: The server does not answer.
-    """
+    """Starts a run."""
     body = {
         "display_name": name,
         "experiment_id": experiments.ensure(connection, experiment),
@@ -59,11 +47,7 @@ def start(
 
 
 def record_of(run: Run) -> str:
-    """Says who records a new run in MLflow, where that is not Kubeflow Pipelines' plugin.
-
-    Args:
-        run: The run, as the server has made it.
-    """
+    """Says who records a new run in MLflow, where that is not Kubeflow Pipelines' plugin."""
     said = (run.source.plugins_output or {}).get("mlflow")
     if said is None:
         return (
@@ -76,25 +60,12 @@ def record_of(run: Run) -> str:
 
 
 def get(connection: Connection, run_id: str) -> Run:
-    """Returns a run, as it is now.
-
-    Args:
-        connection: The server.
-        run_id: Its id.
-    """
+    """Returns a run, as it is now."""
     return reading.run(connection, connection.ask("runs.run_service_get_run", run_id=run_id))
 
 
 def find(connection: Connection, wanted: str) -> Run:
-    """Returns a run by its id or name.
-
-    Args:
-        connection: The server.
-        wanted: Its id or name.
-
-    Raises:
-        InputError: There is none, or more than one.
-    """
+    """Returns a run by its id or name."""
     if _ID.fullmatch(wanted):
         try:
             return get(connection, wanted)
@@ -124,43 +95,20 @@ def latest(connection: Connection) -> list[Run]:
 
 
 def cancel(connection: Connection, run: Run) -> None:
-    """Has a run ended; it takes the server a while.
-
-    Args:
-        connection: The server.
-        run: The run.
-
-    Raises:
-        InputError: It has ended already.
-    """
+    """Has a run ended; it takes the server a while."""
     if run.state in ENDED:
         raise InputError(f"run {run.name} has ended already: {run.state}")
     _change(connection, run, "terminate", lambda state: state in (*ENDED, "stopping"))
 
 
 def retry(connection: Connection, run: Run) -> None:
-    """Has a run tried again from the steps on that have failed.
-
-    Args:
-        connection: The server.
-        run: The run.
-
-    Raises:
-        InputError: It has not ended, or there is nothing to try again.
-    """
+    """Has a run tried again from the steps on that have failed."""
     check_retry(run)
     _change(connection, run, "retry", lambda state: state not in ENDED)
 
 
 def check_retry(run: Run) -> None:
-    """Refuses to try a run again that has not failed.
-
-    Args:
-        run: The run.
-
-    Raises:
-        InputError: It has not.
-    """
+    """Refuses to try a run again that has not failed."""
     if run.state not in ("FAILED", "KILLED"):
         raise InputError(
             f"run {run.name}: only one that has failed can be tried again; it is {run.state}"

@@ -27,15 +27,7 @@ class KubeflowSchedules:
     """The schedules of a Kubeflow Pipelines; see ``schedules.plans``."""
 
     def __init__(self, connect: Callable[[], Connection], time_zone: str = "UTC") -> None:
-        """Takes in where they are; nothing is asked yet.
-
-        Args:
-            connect: Connects to the server.
-            time_zone: The time zone of Kubeflow Pipelines.
-
-        Raises:
-            InputError: There is no such time zone.
-        """
+        """Takes in where they are; nothing is asked yet."""
         self._connect = connect
         self._zone = cron.zone(time_zone)
 
@@ -45,28 +37,12 @@ class KubeflowSchedules:
         return self._connect()
 
     def plan(self, described: list[Schedule], pins: dict[str, str]) -> list[Plan]:
-        """Returns what is to be done about schedules; nothing is changed.
-
-        Args:
-            described: The schedules.
-            pins: Images that are used in place of others.
-
-        Raises:
-            InputError: One of them cannot be there.
-        """
+        """Returns what is to be done about schedules; nothing is changed."""
         orders = [planning.check(schedule, self._zone, pins) for schedule in described]
         return [planning.plan(self.connection, order) for order in orders]
 
     def carry_out(self, plan: Plan) -> dict[str, Any]:
-        """Does what is to be done; returns how to find what is on the server then.
-
-        Args:
-            plan: What is to be done.
-
-        Raises:
-            Refused: The server does not take it.
-            Unavailable: The server does not answer.
-        """
+        """Does what is to be done; returns how to find what is on the server then."""
         keep = plan.keep or _create(self.connection, plan)
         others = [each for each in plan.found if each.id != keep.id]
         for other in others:
@@ -83,14 +59,7 @@ class KubeflowSchedules:
         return sorted(recurring.everything(self.connection), key=lambda each: each.schedule.name)
 
     def find(self, name: str) -> list[Recurring]:
-        """Returns what is there of a schedule, the oldest first: several in a change broken off.
-
-        Args:
-            name: The schedule's name.
-
-        Raises:
-            InputError: There is none, or one that Trireme did not make.
-        """
+        """Returns what is there of a schedule, the oldest first: several in a change broken off."""
         if not (found := recurring.ours(self.connection, name)):
             raise InputError(
                 f"there is no schedule {name!r} at {self.connection.host}; 'trireme schedule "
@@ -99,40 +68,19 @@ class KubeflowSchedules:
         return found
 
     def pause(self, name: str) -> None:
-        """Has a schedule rest.
-
-        Args:
-            name: Its name.
-
-        Raises:
-            InputError: As in ``find``.
-        """
+        """Has a schedule rest."""
         for each in self.find(name):
             _enable(self.connection, each, False)
 
     def resume(self, name: str) -> None:
-        """Has a schedule run again.
-
-        Args:
-            name: Its name.
-
-        Raises:
-            InputError: As in ``find``, or a change of it was broken off.
-        """
+        """Has a schedule run again."""
         found = self.find(name)
         if len(found) > 1:
             raise InputError(f"schedule {name!r}: a change of it was broken off; apply it again")
         _enable(self.connection, found[0], True)
 
     def delete(self, name: str) -> None:
-        """Removes a schedule; its runs stay.
-
-        Args:
-            name: Its name.
-
-        Raises:
-            InputError: As in ``find``.
-        """
+        """Removes a schedule; its runs stay."""
         for each in self.find(name):
             _delete(self.connection, each)
 
