@@ -11,7 +11,7 @@ from trireme.components.kubernetes.errors import AlreadyThere, NotFound, Unavail
 from trireme.pipelines import catalog
 from trireme.pipelines.schedules.schedule import Schedule
 from trireme.pipelines.targets.argo import compiling, workflows
-from trireme.pipelines.targets.argo.rendering import VERSION
+from trireme.pipelines.targets.argo.compiling import VERSION
 from trireme.pipelines.targets.argo.schedules import CRON_WORKFLOWS, ArgoSchedules
 
 NAME = "pytorch-training"

@@ -5,9 +5,8 @@ from typing import Any
 
 from hera.workflows import models
 
-from trireme.pipelines.targets.argo.expressions import Value, name_of, parameter
+from trireme.pipelines.targets.argo.expressions import Value, document, name_of, parameter
 from trireme.pipelines.targets.argo.reading import NotOnArgo
-from trireme.pipelines.targets.argo.texts import document
 
 CREATE, DELETE = "argostub/createpvc", "argostub/deletepvc"
 """The images that stand for them: https://github.com/kubeflow/pipelines/tree/master/kubernetes_platform"""

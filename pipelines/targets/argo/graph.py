@@ -6,11 +6,18 @@ from typing import Any
 from hera.workflows import models
 
 from trireme.pipelines.targets.argo import claims, containers, loops
-from trireme.pipelines.targets.argo.conditions import condition
-from trireme.pipelines.targets.argo.expressions import Value, encoded, filled_in, parameter
-from trireme.pipelines.targets.argo.outputs import constant, of_dag, of_file
+from trireme.pipelines.targets.argo.expressions import (
+    Value,
+    constant,
+    encoded,
+    filled_in,
+    of_dag,
+    of_file,
+    parameter,
+    shown,
+)
 from trireme.pipelines.targets.argo.reading import NotOnArgo, only, plain
-from trireme.pipelines.targets.argo.scope import Scope, filled, is_last_resort
+from trireme.pipelines.targets.argo.scope import Scope, condition, filled, is_last_resort
 from trireme.pipelines.targets.argo.steps import DIRECTORY, IN_LOOP, Step
 from trireme.pipelines.targets.argo.templates import (
     Task,
@@ -24,7 +31,6 @@ from trireme.pipelines.targets.argo.templates import (
     short_names,
     task_names,
 )
-from trireme.pipelines.targets.argo.texts import shown
 
 _TASK_FIELDS = (
     *("taskInfo", "inputs", "dependentTasks", "cachingOptions", "componentRef", "triggerPolicy"),

@@ -20,8 +20,8 @@ from trireme.pipelines.schedules import plans as schedule_plans
 from trireme.pipelines.schedules.plans import Order
 from trireme.pipelines.schedules.schedule import LATEST, PINNED, Schedule
 from trireme.pipelines.targets.argo import compiling, cron_workflows, workflows
+from trireme.pipelines.targets.argo.compiling import VERSION
 from trireme.pipelines.targets.argo.cron_workflows import ASKED, CronWorkflow
-from trireme.pipelines.targets.argo.rendering import VERSION
 from trireme.pipelines.targets.argo.workflows import TEMPLATES
 
 CRON_WORKFLOWS = Resource("argoproj.io", "v1alpha1", "cronworkflows")

@@ -11,18 +11,19 @@ from typing import Any
 
 from trireme.pipelines.targets.argo.expressions import (
     Constant,
-    Value,
-    filled_in,
-    name_of,
-    parameter,
-    quoted,
-)
-from trireme.pipelines.targets.argo.outputs import (
     Output,
+    Value,
     artifact_of_executor,
     constant,
+    document,
+    filled_in,
+    name_of,
     of_executor,
     of_file,
+    parameter,
+    quoted,
+    word,
+    word_of,
 )
 from trireme.pipelines.targets.argo.placeholders import (
     ARTIFACTS,
@@ -35,7 +36,6 @@ from trireme.pipelines.targets.argo.placeholders import (
 )
 from trireme.pipelines.targets.argo.reading import NotOnArgo
 from trireme.pipelines.targets.argo.scope import Scope
-from trireme.pipelines.targets.argo.texts import document, word, word_of
 
 DIRECTORY = "artifact-directory"
 """The input of a template in a loop that keeps the files of its rounds apart."""

@@ -8,10 +8,9 @@ from typing import Any
 
 from hera.workflows import models
 
-from trireme.pipelines.targets.argo.expressions import Value
+from trireme.pipelines.targets.argo.expressions import Value, shown
 from trireme.pipelines.targets.argo.reading import Compiled
 from trireme.pipelines.targets.argo.steps import IN_LOOP
-from trireme.pipelines.targets.argo.texts import shown
 
 LOST = (
     "!(lastRetry.message contains 'deadline') && (lastRetry.status == 'Error' || "

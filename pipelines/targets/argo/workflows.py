@@ -18,8 +18,8 @@ from trireme.components.kubernetes.resources import WORKFLOWS, Resource
 from trireme.components.kubernetes.step_pods import turns, untried
 from trireme.components.step_names import in_a_loop
 from trireme.pipelines.pipeline import Pipeline
-from trireme.pipelines.targets.argo.outputs import EXECUTOR_OUTPUT
-from trireme.pipelines.targets.argo.rendering import PIPELINE, VERSION, as_given
+from trireme.pipelines.targets.argo.compiling import PIPELINE, VERSION, as_given
+from trireme.pipelines.targets.argo.expressions import EXECUTOR_OUTPUT
 from trireme.pipelines.targets.base import ENDED, Run, Step
 
 TEMPLATES = Resource("argoproj.io", "v1alpha1", "workflowtemplates")
