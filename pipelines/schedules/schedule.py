@@ -111,6 +111,19 @@ class Schedule(StrictModel):
         """The time zone itself."""
         return ZoneInfo(self.time_zone)
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """All in which it can differ from another of its name, in a person's words."""
+        return {
+            "pipeline": self.pipeline,
+            "version": self.version,
+            "cron": f"{self.cron} {self.time_zone}",
+            "starts": self.starts,
+            "ends": self.ends,
+            "catch_up": self.catch_up,
+            "concurrency": self.concurrency,
+        } | {f"params.{name}": value for name, value in sorted(self.params.items())}
+
     def next_times(self, count: int) -> list[datetime]:
         """Returns when it runs next."""
         return cron.upcoming(cron.parse(self.cron), self.zone, count, self.starts, self.ends)

@@ -167,7 +167,7 @@ class Target:
         """Has a run tried again; returns what has happened, and what a person should know."""
         raise self._cannot("try a run again")
 
-    def schedules(self) -> "Schedules[Any]":
+    def schedules(self) -> "Schedules[Any, Any]":
         """Returns what keeps the schedules there."""
         raise self._cannot("keep schedules")
 

@@ -53,16 +53,7 @@ class CronWorkflow:
     @property
     def facts(self) -> dict[str, Any]:
         """All in which it can differ from another of its name, in a person's words."""
-        schedule = self.schedule
-        return {
-            "pipeline": schedule.pipeline,
-            "version": schedule.version,
-            "cron": f"{schedule.cron} {schedule.time_zone}",
-            "starts": schedule.starts,
-            "ends": schedule.ends,
-            "catch_up": schedule.catch_up,
-            "concurrency": schedule.concurrency,
-        } | {f"params.{name}": value for name, value in sorted(schedule.params.items())}
+        return self.schedule.facts
 
 
 def made(schedule: Schedule, workflow: dict[str, Any], *, runs: bool) -> CronWorkflow:

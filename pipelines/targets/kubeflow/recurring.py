@@ -43,17 +43,13 @@ class Trigger:
     @property
     def facts(self) -> dict[str, Any]:
         """All in which it can differ from another of its name, in a person's words."""
-        schedule = self.schedule
         where = self.version_id or self.pipeline_id or "new"
-        return {
-            "pipeline": schedule.pipeline,
-            "version": f"{schedule.version} ({where})",
-            "cron": f"{schedule.cron} {schedule.time_zone} (on Kubeflow {self.cron})",
-            "starts": _start(schedule),
-            "ends": schedule.ends,
-            "catch_up": schedule.catch_up,
-            "concurrency": schedule.concurrency,
-        } | {f"params.{name}": value for name, value in sorted(schedule.params.items())}
+        facts = self.schedule.facts
+        return facts | {
+            "version": f"{self.schedule.version} ({where})",
+            "cron": f"{facts['cron']} (on Kubeflow {self.cron})",
+            "starts": _start(self.schedule),
+        }
 
     @property
     def is_for_the_plugin(self) -> bool:

@@ -32,6 +32,6 @@ class Cluster:
 
 
 def test_golden_schedule(golden: Callable[[str, str], None]) -> None:
-    keeper = ArgoSchedules(Cluster(), SERVICE_ACCOUNT)  # type: ignore[arg-type]
-    (plan,) = keeper.plan([SCHEDULE], {})
+    schedules = ArgoSchedules(Cluster(), SERVICE_ACCOUNT)  # type: ignore[arg-type]
+    (plan,) = schedules.plan([SCHEDULE], {})
     golden("../../manifests/pipelines/nightly-retraining.yaml", to_yaml(plan.wanted.manifest))
