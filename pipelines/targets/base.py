@@ -73,6 +73,18 @@ class Run:
         """Where its things are, in a person's words."""
         return {}
 
+    def check_cancel(self) -> None:
+        """Refuses to end a run that has ended."""
+        if self.state in ENDED:
+            raise InputError(f"run {self.name} has ended already: {self.state}")
+
+    def check_retry(self) -> None:
+        """Refuses to try a run again that has not failed."""
+        if self.state not in ("FAILED", "KILLED"):
+            raise InputError(
+                f"run {self.name}: only one that has failed can be tried again; it is {self.state}"
+            )
+
 
 @dataclass(frozen=True)
 class Version:

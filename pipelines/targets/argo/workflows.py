@@ -20,7 +20,7 @@ from trireme.components.step_names import in_a_loop
 from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.targets.argo.compiling import PIPELINE, VERSION, as_given
 from trireme.pipelines.targets.argo.expressions import EXECUTOR_OUTPUT
-from trireme.pipelines.targets.base import ENDED, Run, Step
+from trireme.pipelines.targets.base import Run, Step
 
 TEMPLATES = Resource("argoproj.io", "v1alpha1", "workflowtemplates")
 LIMIT = 20  # workflows that are listed
@@ -130,8 +130,7 @@ def find(cluster: Cluster, name: str) -> Workflow:
 
 def cancel(cluster: Cluster, workflow: Workflow) -> None:
     """Stops a workflow: its steps are ended, and its exit handlers run."""
-    if workflow.state in ENDED:
-        raise InputError(f"run {workflow.name} has ended already: {workflow.state}")
+    workflow.check_cancel()
     cluster.patch(WORKFLOWS, workflow.name, cluster.namespace, {"spec": {"shutdown": "Stop"}})
 
 

@@ -12,14 +12,16 @@ from urllib3.exceptions import HTTPError
 
 from trireme.components.errors import InputError
 from trireme.components.kubernetes import credentials
+from trireme.components.kubernetes.connection import (
+    FIRST_PAUSE,
+    LONGEST_PAUSE,
+    PATIENCE_OF_A_PERSON,
+    UNSAID,
+)
+from trireme.components.kubernetes.errors import Refused, Unauthorized, Unavailable
 from trireme.pipelines.targets.kubeflow import KUBEFLOW, refusals
 from trireme.pipelines.targets.kubeflow.client import Client, Server
-from trireme.pipelines.targets.kubeflow.refusals import Refused, Unauthorized, Unavailable
 
-PATIENCE = 300.0  # seconds that the server may be away while a run is followed
-PATIENCE_OF_A_PERSON = 15.0  # who waits for the answer
-FIRST_PAUSE, LONGEST_PAUSE = 0.25, 10.0  # seconds between two attempts; each doubles the last
-UNSAID = 1.0  # seconds of waiting that are not worth a word
 TIMEOUT = (10.0, 60.0)  # seconds: to connect, and between two bytes of an answer
 _PASSING = {429, 500, 502, 503, 504}
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 from trireme.components.errors import InputError
+from trireme.components.kubernetes.errors import AlreadyThere
 from trireme.pipelines.targets.kubeflow.connection import Connection
-from trireme.pipelines.targets.kubeflow.refusals import AlreadyThere
 
 NAME_LIMIT = 128  # letters of a name that Kubeflow Pipelines keeps
 

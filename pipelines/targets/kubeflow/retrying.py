@@ -24,7 +24,7 @@ HOOK = ".onExit"
 
 def retry(connection: Connection, context: str, run: Run) -> str:
     """Has a run tried again; returns what a person should know of it, if there is anything."""
-    runs.check_retry(run)
+    run.check_retry()
     try:
         namespace = connection.namespace_of_runs
         cluster = Cluster(namespace, context=context or None, patience=PATIENCE_OF_A_PERSON)

@@ -7,13 +7,13 @@ from google.protobuf import json_format
 from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec
 
 from trireme.components.errors import InputError
+from trireme.components.kubernetes.errors import Invalid, NotFound
 from trireme.components.tracking.environment import SECRET
 from trireme.pipelines.compiling.steps import Part, ways
 from trireme.pipelines.targets.base import ENDED
 from trireme.pipelines.targets.kubeflow import experiments, reading
 from trireme.pipelines.targets.kubeflow.connection import Connection
 from trireme.pipelines.targets.kubeflow.reading import Run
-from trireme.pipelines.targets.kubeflow.refusals import Invalid, NotFound
 from trireme.pipelines.targets.kubeflow.uploading import Version
 
 LIMIT = 20  # runs that are listed
@@ -96,23 +96,13 @@ def latest(connection: Connection) -> list[Run]:
 
 def cancel(connection: Connection, run: Run) -> None:
     """Has a run ended; it takes the server a while."""
-    if run.state in ENDED:
-        raise InputError(f"run {run.name} has ended already: {run.state}")
+    run.check_cancel()
     _change(connection, run, "terminate", lambda state: state in (*ENDED, "stopping"))
 
 
 def retry(connection: Connection, run: Run) -> None:
     """Has a run tried again from the steps on that have failed."""
-    check_retry(run)
     _change(connection, run, "retry", lambda state: state not in ENDED)
-
-
-def check_retry(run: Run) -> None:
-    """Refuses to try a run again that has not failed."""
-    if run.state not in ("FAILED", "KILLED"):
-        raise InputError(
-            f"run {run.name}: only one that has failed can be tried again; it is {run.state}"
-        )
 
 
 def all_steps(connection: Connection, run: Run) -> dict[str, list[Part]]:

@@ -16,6 +16,7 @@ from typing import Any
 import kfp_server_api
 
 from trireme.components.errors import InputError
+from trireme.components.kubernetes.errors import NotFound
 from trireme.components.tracking.environment import SECRET
 from trireme.pipelines.schedules import cron, plans
 from trireme.pipelines.schedules.schedule import LATEST, PINNED, Schedule
@@ -28,7 +29,6 @@ from trireme.pipelines.targets.kubeflow import (
 )
 from trireme.pipelines.targets.kubeflow.connection import Connection
 from trireme.pipelines.targets.kubeflow.recurring import SERVICE, Recurring, Trigger
-from trireme.pipelines.targets.kubeflow.refusals import NotFound
 
 WITHOUT_THE_PLUGIN = (
     f"Kubeflow's MLflow plugin does not record its runs, which would lose their parameters; the "

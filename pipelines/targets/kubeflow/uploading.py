@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from trireme.components.checkout.command import git
+from trireme.components.kubernetes.errors import AlreadyThere, NotFound
 from trireme.pipelines.compiling import ir
 from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.targets.kubeflow.connection import Connection
-from trireme.pipelines.targets.kubeflow.refusals import AlreadyThere, NotFound
 
 SOURCE_TREE = Path(__file__).resolve().parents[3]
 """Where Trireme's own source is, or the packages that it is installed among."""
