@@ -43,11 +43,7 @@ class Remote(Target):
     def run(
         self, pipeline: Pipeline, arguments: dict[str, Any], console: Console, *, wait: bool
     ) -> int:
-        """Starts a run, and stays with it if that is wanted; returns the exit status.
-
-        Raises:
-            TriremeError: It cannot be started, or has not succeeded.
-        """
+        """Starts a run, and stays with it if that is wanted; returns the exit status."""
         self.stays = wait
         run, note = self.start(pipeline, arguments, pipeline.name_of_a_run(), console)
         console.print(f"{run.name} started", "bold")

@@ -45,12 +45,8 @@ def template(
     """Returns the template of a loop, and what it is given.
 
     Args:
-        task: The loop.
-        directory: Its directory among the artifacts; may be the tag for loops.
-        given: The inputs of the loop's task, by kfp's names.
         body: The name of the template of what is done for each item.
         inputs: The names of its inputs, by kfp's.
-        outputs: The names of its outputs, by kfp's.
     """
     iterator = task.spec.get("parameterIterator") or task.spec["artifactIterator"]
     is_artifact = "artifactIterator" in task.spec

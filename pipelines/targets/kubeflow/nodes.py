@@ -19,12 +19,7 @@ from trireme.pipelines.compiling.steps import Part
 
 
 def by_turn(tasks: list[Any], way: list[Part]) -> dict[tuple[int, ...], Any]:
-    """Returns what is told of the turns of a step, in their order, as far as they have begun.
-
-    Args:
-        tasks: All that is told of a run's nodes.
-        way: The way to the step.
-    """
+    """Returns what is told of the turns of a step, in their order, as far as they have begun."""
     counted = sorted(
         {int(turn[1]) for task in tasks if (turn := iteration(task.display_name or ""))}
     )
@@ -58,8 +53,6 @@ def _told_of(workflow: str, place: list[str], above: dict[str, Any]) -> Any:
     """Returns what is told of a node that is there; of one that is tried again, of all tries.
 
     Args:
-        workflow: The workflow's name, which its first node has.
-        place: What the nodes below are called, down to that one.
         above: What is told of the node above each, by the lower one's id.
     """
 

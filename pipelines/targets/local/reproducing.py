@@ -21,12 +21,7 @@ ASYNCHRONOUS = (
 
 
 def reproduce(run: str, console: Console) -> int:
-    """Trains again as a run in MLflow did; returns the exit status.
-
-    Args:
-        run: The run's id or name.
-        console: Where it is shown.
-    """
+    """Trains again as a run in MLflow did; returns the exit status."""
     store.use()
     lineage = lineages.read(run)
     arguments = reproduction.arguments(lineage)
@@ -58,11 +53,7 @@ def _warn(changes: list[str]) -> None:
 
 
 def _compared(result: Result, lineage: Lineage) -> str:
-    """Compares the models and records what is found.
-
-    Raises:
-        StepFailed: They are not the same.
-    """
+    """Compares the models and records what is found."""
     from trireme.components.training.result.same import compare
 
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # else it tells of this CPU's instructions

@@ -29,13 +29,7 @@ from trireme.pipelines.targets.local.steps import Steps
 
 
 def run(pipeline: Pipeline, arguments: dict[str, Any], console: Console) -> Result:
-    """Runs a pipeline to its end; afterwards no process of it is left.
-
-    Args:
-        pipeline: The pipeline.
-        arguments: A value for every parameter.
-        console: Where the run is shown.
-    """
+    """Runs a pipeline to its end; afterwards no process of it is left."""
     name = pipeline.name_of_a_run()
     result = Result(name, home() / "runs" / name)
     try:

@@ -36,13 +36,7 @@ _ITERATION = re.compile(r"-iteration-(\d+)/[^/]+/executor_output\.json")
 
 
 class Steps:
-    """The steps of a run, which kfp.local starts: one after another, but for those in a loop.
-
-    Args:
-        result: What becomes of the run.
-        record: Its record in MLflow.
-        console: Where it is shown.
-    """
+    """The steps of a run, which kfp.local starts: one after another, but for those in a loop."""
 
     def __init__(self, result: Result, record: PipelineRun, console: Console) -> None:
         self._result, self._record, self._console = result, record, console
@@ -63,12 +57,7 @@ class Steps:
         interrupt(number, frame)
 
     def run(self, command: list[str], variables: dict[str, str]) -> status.Status:
-        """Runs one step to its end, shows it and records it.
-
-        Args:
-            command: What kfp would run.
-            variables: Its variables besides those it inherits.
-        """
+        """Runs one step to its end, shows it and records it."""
         if self._stopped:
             return status.Status.FAILURE
         function = command[command.index("--function_to_execute") + 1]
@@ -120,7 +109,6 @@ class Steps:
         """Returns what brings from MLflow what a step of ours wants, so that it need not load it.
 
         Args:
-            step: Its name.
             given: Its inputs, by which a step of the same name that is not ours is told from it.
         """
         workspace = self._result.workspace
