@@ -1,7 +1,6 @@
 """What every step does around its work: keep a journal, and fail in one clear sentence."""
 
 import os
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -45,20 +44,6 @@ def step(name: str, workspace: str, *, is_charged: bool = True) -> Iterator[None
                 journal.log_error(error)
             journal.log_end("KILLED" if isinstance(error, Cancelled) else "FAILED")
             raise
-
-
-def in_a_loop(name: str, *turns: int) -> str:
-    """Returns the name of a step that runs once for each item of a loop.
-
-    Args:
-        turns: The item's number, from 0; in loops in loops those of all, from the outside.
-    """
-    return "-".join([name, *(f"{turn:03}" for turn in turns)])
-
-
-def without_index(name: str) -> str:
-    """Returns the name that a step shares with the others of its loop, or loops."""
-    return re.sub(r"(-\d{3,})+$", "", name)
 
 
 @contextmanager

@@ -39,10 +39,7 @@ class Parameter:
     """A parameter of a pipeline.
 
     Attributes:
-        name: Its name.
         type: kfp's name of its type, a key of ``TYPES``.
-        default: Its default value; None where it has none.
-        description: What it means.
         is_needed: Whether a run has to give it.
     """
 

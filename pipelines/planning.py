@@ -26,8 +26,8 @@ from trireme.components.training.manifests import render, without_a_cluster
 from trireme.components.training.manifests.references import Needed, references
 from trireme.components.training.manifests.roles import requests, roles
 from trireme.pipelines import steps
+from trireme.pipelines.compiling.steps import images
 from trireme.pipelines.pipeline import Pipeline
-from trireme.pipelines.targets.steps import images
 
 LAUNCHER = "the Roles and RoleBindings of an overlay in manifests/overlays allow what is needed"
 DEPLOYER = (
@@ -40,9 +40,6 @@ class Pods:
     """Pods that are all alike.
 
     Attributes:
-        name: Of their role.
-        count: How many.
-        image: What they run.
         requests: What each requests, by resource.
         hour: What an hour of all of them costs; 0 without a price table.
     """
@@ -64,15 +61,9 @@ class Plan:
         manifest: The training job, with the time limit that its budget makes; empty where a
             pipeline does not say beforehand what it trains.
         trainings: How many such jobs there are, in a sweep.
-        at_once: How many of them run at the same time.
-        workspace: Size of the volume of a pipeline's run; empty for a job alone.
-        needed: What has to be there.
-        rights: What has to be allowed to whoever runs the job.
-        prices: The price table, if there is one.
         deploying: What has to be allowed besides, to deploy the model.
         account: The service account of a run's steps; empty for a job alone, which this user
             makes.
-        facts: What else is to be said of a run at the place where it is.
     """
 
     steps: list[tuple[str, str]]
@@ -141,17 +132,7 @@ def of_pipeline(
     known: Prices | None,
     operator: Callable[[TrainingJob], str] = lambda job: "training-operator",
 ) -> Plan:
-    """Plans a run of a pipeline.
-
-    Args:
-        pipeline: The pipeline.
-        arguments: A value for every parameter.
-        known: The price table, if there is one.
-        operator: Tells what the job's manifest is made for; on this machine it is always the same.
-
-    Raises:
-        InputError: The budget is no limit for the training job.
-    """
+    """Plans a run of a pipeline."""
     count, at_once = 0, 0
     job = Plan([], {}, count, at_once, "", [], [], known)
     if pipeline.trainings:
@@ -179,12 +160,7 @@ def of_pipeline(
 
 
 def of_job(manifest: dict[str, Any], known: Prices | None) -> Plan:
-    """Plans a training job without a pipeline.
-
-    Args:
-        manifest: The job.
-        known: The price table, if there is one.
-    """
+    """Plans a training job without a pipeline."""
     return Plan([], manifest, 1, 1, "", references(manifest), preflight.rights(manifest), known)
 
 
@@ -194,12 +170,7 @@ def operator_at(cluster: Cluster | None, job: TrainingJob) -> str:
 
 
 def prices_of(cluster: Cluster) -> Prices | None:
-    """Returns the price table of a cluster's namespace; ``None`` without one.
-
-    Raises:
-        InputError: It is broken.
-        Forbidden: This user may not see it.
-    """
+    """Returns the price table of a cluster's namespace; ``None`` without one."""
     try:
         found = cluster.get(CONFIG_MAPS, table.CONFIG_MAP, cluster.namespace)
     except NotFound:

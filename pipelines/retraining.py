@@ -52,11 +52,7 @@ def check(parameters: dict[str, Any], claims: Collection[str] | None = None) -> 
     """Refuses parameters that could not work, before anything is created.
 
     Args:
-        parameters: A value for every parameter.
         claims: Where the run is on a cluster: the claims that its pods have mounted.
-
-    Raises:
-        InputError: One sentence on the first that is wrong.
     """
     of_framework(parameters["framework"], steps.IMAGES)
     training.check(parameters["framework"], parameters, claims)
@@ -67,12 +63,5 @@ def check(parameters: dict[str, Any], claims: Collection[str] | None = None) -> 
 
 
 def trainings(parameters: dict[str, Any]) -> training.Trainings:
-    """Returns the training that there is if something has changed.
-
-    Args:
-        parameters: A value for every parameter.
-
-    Raises:
-        InputError: One of them is wrong.
-    """
+    """Returns the training that there is if something has changed."""
     return training.trainings(parameters["framework"], parameters)

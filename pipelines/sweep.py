@@ -45,15 +45,7 @@ def sweep(given: dict[str, Any]) -> None:
 
 
 def check(parameters: dict[str, Any], claims: Collection[str] | None = None) -> None:
-    """Refuses parameters that could not work, before anything is created.
-
-    Args:
-        parameters: A value for every parameter.
-        claims: Where the run is on a cluster: the claims that its pods have mounted.
-
-    Raises:
-        InputError: One sentence on the first that is wrong.
-    """
+    """Refuses parameters that could not work, before anything is created."""
     of_framework(parameters["framework"], steps.IMAGES)
     trials = _trials(parameters)
     training.check(parameters["framework"], parameters | trials[0].parameters, claims)
@@ -67,14 +59,7 @@ def _trials(parameters: dict[str, Any]) -> list[search_space.Trial]:
 
 
 def trainings(parameters: dict[str, Any]) -> training.Trainings:
-    """Returns the trainings that a sweep makes.
-
-    Args:
-        parameters: A value for every parameter.
-
-    Raises:
-        InputError: One of them is wrong.
-    """
+    """Returns the trainings that a sweep makes."""
     trials = _trials(parameters)
     jobs = [
         training.trainings(parameters["framework"], parameters | trial.parameters).job

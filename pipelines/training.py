@@ -49,8 +49,6 @@ class Trainings:
 
     Attributes:
         job: One of them; where they differ, the one with the most processes.
-        count: How many there are.
-        at_once: How many of them run at the same time.
     """
 
     job: TrainingJob
@@ -59,13 +57,7 @@ class Trainings:
 
 
 def add_steps(pipeline: str, framework: str, given: dict[str, Any]) -> None:
-    """Adds all steps from the checkout to the export to the pipeline that is being built.
-
-    Args:
-        pipeline: The pipeline's name.
-        framework: What the training program is written in.
-        given: The pipeline's parameters by name.
-    """
+    """Adds all steps from the checkout to the export to the pipeline that is being built."""
     with steps.finishing(pipeline, given["webhook_secret"]):
         code, data = prepare(given)
         trained = steps.train(code, data, framework=framework, **of_the_job(given))
@@ -93,11 +85,6 @@ def evaluate_and_export(
     """Adds the steps that measure a model and, if it is good enough, export and register it.
 
     Args:
-        given: The pipeline's parameters by name.
-        model: What was trained.
-        code: The checkout.
-        data: The dataset.
-        image: The image that evaluates and exports models of the framework.
         kind: How a new champion is deployed, a parameter of the pipeline that may be empty; None
             where the pipeline does not deploy.
     """
@@ -119,15 +106,7 @@ def _some(given: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def trainings(framework: str, parameters: dict[str, Any]) -> Trainings:
-    """Returns the one training of a pipeline, as it is before a run gives it a name and places.
-
-    Args:
-        framework: What connects the replicas.
-        parameters: A value for every parameter of the pipeline.
-
-    Raises:
-        InputError: One of them is wrong.
-    """
+    """Returns the one training of a pipeline, as it is before a run gives it a name and places."""
     given: dict[str, Any] = NOT_EVERYWHERE | parameters
     job = launch.prepare(
         Path("/"),
@@ -144,16 +123,7 @@ def trainings(framework: str, parameters: dict[str, Any]) -> Trainings:
 def check_training(
     framework: str, parameters: dict[str, Any], claims: Collection[str] | None = None
 ) -> None:
-    """Refuses parameters that could not lead to a model, before anything is created.
-
-    Args:
-        framework: What connects the replicas.
-        parameters: A value for every parameter of the pipeline.
-        claims: Where the run is on a cluster: the claims that its pods have mounted.
-
-    Raises:
-        InputError: One sentence on the first that is wrong.
-    """
+    """Refuses parameters that could not lead to a model, before anything is created."""
     git.check(*(parameters[f"code_{name}"] for name in ("url", "revision", "secret", "directory")))
     described = description.described(
         *(parameters[f"dataset_{name}"] for name in ("uri", "secret", "options"))
@@ -185,12 +155,7 @@ def check(
     """Refuses parameters that could not work, before anything is created.
 
     Args:
-        framework: What the training program is written in.
-        parameters: A value for every parameter of the pipeline.
         claims: Where the run is on a cluster: the claims that its pods have mounted.
-
-    Raises:
-        InputError: One sentence on the first that is wrong.
     """
     check_training(framework, parameters, claims)
     secrets.check("webhook_secret", parameters["webhook_secret"])

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from trireme.components.errors import StepFailed
 from trireme.components.evaluation.trials import TrialResult, results, trial_folder
-from trireme.components.step import in_a_loop
+from trireme.components.step_names import in_a_loop
 from trireme.components.tracking import journal
 from trireme.components.training.inputs import TAG
 from trireme.components.training.launch import mend_links

@@ -97,7 +97,8 @@ def trial(
     from pathlib import Path
     from typing import Any
 
-    from trireme.components.step import in_a_loop, step
+    from trireme.components.step import step
+    from trireme.components.step_names import in_a_loop
     from trireme.components.sweep.run_trial import EvaluationSettings, run_trial
     from trireme.components.sweep.search_space import Trial
     from trireme.components.tracking import environment

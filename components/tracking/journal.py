@@ -190,15 +190,20 @@ def log_end(status: str) -> None:
 
 
 def write_for(
-    workspace: Path, step: str, status: str, error: TriremeError | None, log: Path
+    workspace: Path,
+    step: str,
+    status: str,
+    error: TriremeError | None,
+    log: Path,
+    began: float,
+    ended: float,
 ) -> None:
     """Writes the journal of a step that has ended and keeps none itself: somebody's own."""
-    with journal_path(workspace, step).open("w") as file:
-        _append({BEGUN: step}, file)
-        _append({"artifact": str(log), "folder": ""}, file)
-        if error:
-            _append(_error(error, is_fatal=True), file)
-        _append({"end": status}, file)
+    records: list[dict[str, Any]] = [{BEGUN: step, "time": began}]
+    said = [{"artifact": str(log), "folder": ""}, *([_error(error, True)] if error else [])]
+    records += [record | {"time": ended} for record in (*said, {"end": status})]
+    path = journal_path(workspace, step)
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
 
 
 def summary_of(workspace: Path, step: str) -> str:
@@ -250,8 +255,8 @@ def _end(records: list[dict[str, Any]]) -> str:
     return next(ends, "KILLED")
 
 
-def _append(record: dict[str, Any], to: TextIO | None = None) -> None:
-    """Adds a record to a journal: that of the step that is running, where no other is given."""
-    if file := to or _journal:
-        file.write(json.dumps(record | {"time": time.time()}) + "\n")
-        file.flush()
+def _append(record: dict[str, Any]) -> None:
+    if _journal is None:
+        return
+    _journal.write(json.dumps(record | {"time": time.time()}) + "\n")
+    _journal.flush()

@@ -306,15 +306,7 @@ def delete(
 
 
 def described(file: Path | None, **flags: Any) -> "TrainingJob":
-    """Returns the job of a file and flags, which win.
-
-    Args:
-        file: YAML, if there is any.
-        flags: Fields of the description; empty ones say nothing.
-
-    Raises:
-        InputError: The file cannot be read, or a field is wrong.
-    """
+    """Returns the job of a file and flags, which win."""
     from trireme.components.training.description.job import TrainingJob
 
     given = {field: value for field, value in flags.items() if value not in (None, "", [], {})}
@@ -406,12 +398,7 @@ def connect(namespace: str, context: str, stays: bool = False) -> "Cluster":
     """Returns the cluster for a command that asks something, or that stays until a job ends.
 
     Args:
-        namespace: Empty for the one that the KUBECONFIG names.
-        context: Of the KUBECONFIG; empty for its current one.
         stays: Whether the command stays.
-
-    Raises:
-        InputError: There is no cluster.
     """
     from trireme.components.kubernetes.connection import (
         PATIENCE,

@@ -58,8 +58,6 @@ def on_target(
 
     Args:
         about: What options of the places it takes besides how to reach them: BUILD, SCHEDULE.
-        default: Where it works where nobody says.
-        known: Where it can work.
     """
     options = {
         option.name: option

@@ -21,10 +21,6 @@ def read(file: Path | None, pipelines: Sequence[Pipeline]) -> dict[str, str]:
     Args:
         file: A YAML file that maps names that Trireme or the pipelines use to images with
             digests; ``None`` for no file.
-        pipelines: What they are for.
-
-    Raises:
-        InputError: One sentence that says what is wrong.
     """
     if file is None:
         return {}
@@ -47,12 +43,7 @@ def read(file: Path | None, pipelines: Sequence[Pipeline]) -> dict[str, str]:
 
 
 def pinned(pipeline: Pipeline, pins: dict[str, str]) -> Pipeline:
-    """Returns a pipeline with other images, wherever it names one; a run may still name its own.
-
-    Args:
-        pipeline: The pipeline.
-        pins: What ``read`` returns.
-    """
+    """Returns a pipeline with other images, wherever it names one; a run may still name its own."""
 
     def pin(graph: Any) -> None:
         spec = graph.pipeline_spec

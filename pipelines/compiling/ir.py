@@ -15,15 +15,7 @@ from trireme.pipelines.pipeline import Pipeline
 
 
 def mounts(dataset_claims: list[str], cache_claim: str) -> dict[str, Path]:
-    """Returns where the pods of a pipeline have claims mounted, by the claims' names.
-
-    Args:
-        dataset_claims: Claims that hold datasets, each for ``pvc://CLAIM/path``.
-        cache_claim: A claim that holds the cache of all runs; empty for none.
-
-    Raises:
-        InputError: One is no name of a claim, or there twice.
-    """
+    """Returns where the pods of a pipeline have claims mounted, by the claims' names."""
     places = {}
     given = [("--dataset-claim", claim, volumes.DATASETS / claim) for claim in dataset_claims]
     given += [("--cache-claim", cache_claim, volumes.CACHE)] if cache_claim else []
@@ -53,11 +45,7 @@ def mounted(pipeline: Pipeline, claims: dict[str, Path]) -> Pipeline:
 
 
 def write(pipeline: Pipeline, directory: Path) -> Path:
-    """Writes a pipeline's intermediate representation; returns the file, named after it.
-
-    Raises:
-        InputError: The file cannot be written.
-    """
+    """Writes a pipeline's intermediate representation; returns the file, named after it."""
     file = directory / f"{pipeline.name}.yaml"
     try:
         directory.mkdir(parents=True, exist_ok=True)

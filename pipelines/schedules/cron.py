@@ -27,11 +27,6 @@ class Cron:
     """When something is to run.
 
     Attributes:
-        text: The five fields, as a person has written them.
-        minutes: Those it names.
-        hours: Likewise.
-        days: Days of the month.
-        months: Months.
         weekdays: Days of the week, Sunday being 0.
         needs_both: Whether day and weekday have to fit; otherwise either is enough.
     """
@@ -46,14 +41,7 @@ class Cron:
 
 
 def parse(text: str) -> Cron:
-    """Reads a cron expression of five fields.
-
-    Args:
-        text: As a person has written it.
-
-    Raises:
-        InputError: It is none.
-    """
+    """Reads a cron expression of five fields."""
     fields = text.split()
     try:
         if len(fields) != 5:
@@ -81,14 +69,7 @@ def parse(text: str) -> Cron:
 
 
 def zone(name: str) -> ZoneInfo:
-    """Returns a time zone.
-
-    Args:
-        name: Its name in the IANA database.
-
-    Raises:
-        InputError: There is none of that name.
-    """
+    """Returns a time zone."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -104,15 +85,7 @@ def upcoming(
     starts: datetime | None = None,
     ends: datetime | None = None,
 ) -> list[datetime]:
-    """Returns the next times, in the schedule's zone.
-
-    Args:
-        cron: The schedule.
-        time_zone: Where its hours are.
-        count: How many times at most.
-        starts: Times are later than this.
-        ends: Times are not later than this.
-    """
+    """Returns the next times, in the schedule's zone."""
     now = datetime.now(UTC)
     after = max(now, starts) if starts else now
     times = _times(cron, after.astimezone(time_zone))
@@ -120,11 +93,7 @@ def upcoming(
 
 
 def listed(values: set[int] | frozenset[int]) -> str:
-    """Returns numbers as a field, three or more in a row as a range.
-
-    Args:
-        values: The numbers.
-    """
+    """Returns numbers as a field, three or more in a row as a range."""
     ranges: list[list[int]] = []
     for value in sorted(values):
         if ranges and value == ranges[-1][-1] + 1:

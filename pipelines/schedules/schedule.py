@@ -111,21 +111,26 @@ class Schedule(StrictModel):
         """The time zone itself."""
         return ZoneInfo(self.time_zone)
 
-    def next_times(self, count: int) -> list[datetime]:
-        """Returns when it runs next.
+    @property
+    def facts(self) -> dict[str, Any]:
+        """All in which it can differ from another of its name, in a person's words."""
+        return {
+            "pipeline": self.pipeline,
+            "version": self.version,
+            "cron": f"{self.cron} {self.time_zone}",
+            "starts": self.starts,
+            "ends": self.ends,
+            "catch_up": self.catch_up,
+            "concurrency": self.concurrency,
+        } | {f"params.{name}": value for name, value in sorted(self.params.items())}
 
-        Args:
-            count: How many times at most.
-        """
+    def next_times(self, count: int) -> list[datetime]:
+        """Returns when it runs next."""
         return cron.upcoming(cron.parse(self.cron), self.zone, count, self.starts, self.ends)
 
     @classmethod
     def read_file(cls, file: Path) -> list[Self]:
-        """Returns the schedules of a YAML file, which holds one or a list of them.
-
-        Raises:
-            InputError: One sentence that says what is wrong.
-        """
+        """Returns the schedules of a YAML file, which holds one or a list of them."""
         content = yaml_text.read(file, str(file))
         described = content if isinstance(content, list) else [content]
         if not described or not all(isinstance(each, dict) for each in described):

@@ -73,6 +73,18 @@ class Run:
         """Where its things are, in a person's words."""
         return {}
 
+    def check_cancel(self) -> None:
+        """Refuses to end a run that has ended."""
+        if self.state in ENDED:
+            raise InputError(f"run {self.name} has ended already: {self.state}")
+
+    def check_retry(self) -> None:
+        """Refuses to try a run again that has not failed."""
+        if self.state not in ("FAILED", "KILLED"):
+            raise InputError(
+                f"run {self.name}: only one that has failed can be tried again; it is {self.state}"
+            )
+
 
 @dataclass(frozen=True)
 class Version:
@@ -115,6 +127,10 @@ class Target:
             wait: Stay until it ends; otherwise return when it has started.
         """
         raise self._cannot("run pipelines")
+
+    def reproduce(self, run: str, console: "Console") -> int:
+        """Trains again as a run in MLflow did; returns the command's exit status."""
+        raise self._cannot("reproduce runs; without --target it is done on this machine")
 
     def compile(self, pipeline: "Pipeline", directory: Path) -> Path:
         """Writes what the place takes of a pipeline; returns the file."""
@@ -163,7 +179,7 @@ class Target:
         """Has a run tried again; returns what has happened, and what a person should know."""
         raise self._cannot("try a run again")
 
-    def schedules(self) -> "Schedules[Any]":
+    def schedules(self) -> "Schedules[Any, Any]":
         """Returns what keeps the schedules there."""
         raise self._cannot("keep schedules")
 

@@ -21,10 +21,7 @@ class Option:
     Attributes:
         name: The target's parameter; on the command line with dashes, unless ``flags`` say else.
         about: REACH, BUILD or SCHEDULE: which commands have it.
-        help: What it is.
-        metavar: What its value is called.
         variables: Environment variables that it is taken from.
-        default: Where nobody says it.
         flags: How it is written.
     """
 
@@ -43,8 +40,6 @@ class Place:
 
     Attributes:
         target: The class, as ``module:class``.
-        help: What it is, in a few words.
-        options: What a person may have to say about it.
         is_cluster: Whether pipelines are compiled for it, and run in containers.
     """
 
@@ -133,15 +128,7 @@ CLUSTERS = tuple(name for name, place in PLACES.items() if place.is_cluster)
 
 
 def open(name: str, said: Mapping[str, Any]) -> "Target":
-    """Returns a place to run pipelines at; nothing is asked there yet.
-
-    Args:
-        name: Its name.
-        said: What a person has said about it, by the names of options; others' are left out.
-
-    Raises:
-        InputError: There is no such place.
-    """
+    """Returns a place to run pipelines at; nothing is asked there yet."""
     if name not in PLACES:
         raise InputError(f"--target {name!r}: must be one of {', '.join(PLACES)}")
     place = PLACES[name]

@@ -9,10 +9,10 @@ import typer
 
 from trireme.components.errors import StepFailed, TriremeError
 from trireme.components.signals import Interrupted, from_a_terminal, handled, interrupt
+from trireme.pipelines.compiling.steps import step_names
 from trireme.pipelines.console import Console
 from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.targets.base import ENDED, Run, Step, Target
-from trireme.pipelines.targets.steps import step_names
 
 PAUSE = 2.0  # seconds between two looks at a run
 
@@ -43,11 +43,7 @@ class Remote(Target):
     def run(
         self, pipeline: Pipeline, arguments: dict[str, Any], console: Console, *, wait: bool
     ) -> int:
-        """Starts a run, and stays with it if that is wanted; returns the exit status.
-
-        Raises:
-            TriremeError: It cannot be started, or has not succeeded.
-        """
+        """Starts a run, and stays with it if that is wanted; returns the exit status."""
         self.stays = wait
         run, note = self.start(pipeline, arguments, pipeline.name_of_a_run(), console)
         console.print(f"{run.name} started", "bold")

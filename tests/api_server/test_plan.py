@@ -494,7 +494,7 @@ def test_a_run_here_is_planned_with_the_prices_here(trireme, untracked, monkeypa
             ("pytorch-training", "--service-account", "me"),
             "--service-account goes with --target argo",
         ),
-        (("pytorch",), "there is no pipeline 'pytorch'; there are pytorch-training, "),
+        (("pytorch",), "there is no pipeline 'pytorch'; did you mean pytorch-training?"),
         (("pytorch-training", "-p", "worker=2"), "pytorch-training has no parameter 'worker'; "),
     ],
 )

@@ -5,9 +5,8 @@ from typing import Any
 
 from hera.workflows import models
 
-from trireme.pipelines.targets.argo.expressions import Value, name_of, parameter
+from trireme.pipelines.targets.argo.expressions import Value, document, name_of, parameter
 from trireme.pipelines.targets.argo.reading import NotOnArgo
-from trireme.pipelines.targets.argo.texts import document
 
 CREATE, DELETE = "argostub/createpvc", "argostub/deletepvc"
 """The images that stand for them: https://github.com/kubeflow/pipelines/tree/master/kubernetes_platform"""
@@ -22,17 +21,7 @@ _FIELDS = {
 
 
 def template(name: str, task: str, image: str, given: Mapping[str, Value]) -> models.Template:
-    """Returns the template of a task that makes or removes a claim.
-
-    Args:
-        name: What it is to be called.
-        task: The task.
-        image: ``CREATE`` or ``DELETE``.
-        given: The task's inputs.
-
-    Raises:
-        NotOnArgo: An input is of no use on Argo.
-    """
+    """Returns the template of a task that makes or removes a claim."""
     claim: dict[str, Any] = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
     outputs = []
     if image == CREATE:

@@ -6,27 +6,27 @@ from typing import Any
 from hera.workflows import models
 
 from trireme.pipelines.targets.argo import pod as pods
-from trireme.pipelines.targets.argo.expressions import encoded, is_known, parameter
-from trireme.pipelines.targets.argo.outputs import EXECUTOR_OUTPUT
+from trireme.pipelines.targets.argo.expressions import (
+    EXECUTOR_OUTPUT,
+    NOTHING,
+    document,
+    encoded,
+    is_known,
+    manifest,
+    parameter,
+    shown,
+    word,
+)
 from trireme.pipelines.targets.argo.placeholders import WORKSPACE, pieces
 from trireme.pipelines.targets.argo.reading import only, plain
 from trireme.pipelines.targets.argo.steps import DIRECTORY, FILE, IN_LOOP, OUTPUTS, Step
-from trireme.pipelines.targets.argo.texts import NOTHING, document, manifest, shown, word
 
 CACHE, CACHED_FOR = "trireme-cache", "720h"
 """The ConfigMap that holds the outputs of steps that kfp would cache, and how long they count."""
 
 
 def template(step: Step, name: str) -> models.Template:
-    """Returns the template of a step.
-
-    Args:
-        step: The step.
-        name: What it is to be called.
-
-    Raises:
-        NotOnArgo: Something cannot be expressed.
-    """
+    """Returns the template of a step."""
     given = step.container
     only(("image", "command", "args", "env", "resources"), given, f"task {step.name}")
     pod = pods.pod(given, step.config, step.name, step.refer, step.text)

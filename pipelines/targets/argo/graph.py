@@ -6,11 +6,18 @@ from typing import Any
 from hera.workflows import models
 
 from trireme.pipelines.targets.argo import claims, containers, loops
-from trireme.pipelines.targets.argo.conditions import condition
-from trireme.pipelines.targets.argo.expressions import Value, encoded, filled_in, parameter
-from trireme.pipelines.targets.argo.outputs import constant, of_dag, of_file
+from trireme.pipelines.targets.argo.expressions import (
+    Value,
+    constant,
+    encoded,
+    filled_in,
+    of_dag,
+    of_file,
+    parameter,
+    shown,
+)
 from trireme.pipelines.targets.argo.reading import NotOnArgo, only, plain
-from trireme.pipelines.targets.argo.scope import Scope, filled, is_last_resort
+from trireme.pipelines.targets.argo.scope import Scope, condition, filled, is_last_resort
 from trireme.pipelines.targets.argo.steps import DIRECTORY, IN_LOOP, Step
 from trireme.pipelines.targets.argo.templates import (
     Task,
@@ -24,7 +31,6 @@ from trireme.pipelines.targets.argo.templates import (
     short_names,
     task_names,
 )
-from trireme.pipelines.targets.argo.texts import shown
 
 _TASK_FIELDS = (
     *("taskInfo", "inputs", "dependentTasks", "cachingOptions", "componentRef", "triggerPolicy"),
@@ -37,7 +43,6 @@ class Dag:
 
     Attributes:
         inputs: The names of its template's inputs, by kfp's.
-        outputs: The names of its template's outputs, by kfp's.
     """
 
     def __init__(
@@ -46,8 +51,6 @@ class Dag:
         """Prepares a component.
 
         Args:
-            templates: Where its templates go.
-            component: The component.
             directory: Its directory among the artifacts; may hold the tag for loops.
             absent: The inputs that may be null at run time.
         """
@@ -66,14 +69,7 @@ class Dag:
         self._ends_apart = False
 
     def template(self, name: str) -> models.Template:
-        """Returns the template, having made those of all tasks.
-
-        Args:
-            name: What it is to be called.
-
-        Raises:
-            NotOnArgo: Something cannot be expressed.
-        """
+        """Returns the template, having made those of all tasks."""
         place = len(self.templates.made)
         in_order = {key: sorted(self._needs[key]) for key in sorted(self._needs)}
         for key in TopologicalSorter(in_order).static_order():

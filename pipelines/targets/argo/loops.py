@@ -6,6 +6,7 @@ from typing import Any
 
 from hera.workflows import models
 
+from trireme.components.kubernetes.step_pods import ROUND
 from trireme.pipelines.targets.argo.expressions import (
     Value,
     encoded,
@@ -17,9 +18,6 @@ from trireme.pipelines.targets.argo.expressions import (
 from trireme.pipelines.targets.argo.scope import as_text
 from trireme.pipelines.targets.argo.steps import DIRECTORY, IN_LOOP
 from trireme.pipelines.targets.argo.templates import Task
-
-ROUND = "round"
-"""The task in a loop that there is one of for each item."""
 
 _ITEM = """fromJSON('"' + item.value + '"')"""
 """The JSON of an item: of a text Argo hands on what is between the quotes of its own JSON.
@@ -47,12 +45,8 @@ def template(
     """Returns the template of a loop, and what it is given.
 
     Args:
-        task: The loop.
-        directory: Its directory among the artifacts; may be the tag for loops.
-        given: The inputs of the loop's task, by kfp's names.
         body: The name of the template of what is done for each item.
         inputs: The names of its inputs, by kfp's.
-        outputs: The names of its outputs, by kfp's.
     """
     iterator = task.spec.get("parameterIterator") or task.spec["artifactIterator"]
     is_artifact = "artifactIterator" in task.spec

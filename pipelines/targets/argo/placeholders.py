@@ -31,15 +31,7 @@ _KEYED = re.compile(
 
 
 class Keyed(NamedTuple):
-    """A placeholder such as ``{{$.inputs.artifacts['model'].metadata['framework']}}``.
-
-    Attributes:
-        side: ``inputs`` or ``outputs``.
-        kind: ``parameters`` or ``artifacts``.
-        key: Which of them.
-        attribute: What of it; empty for all of it.
-        item: What of its metadata; empty for all of it.
-    """
+    """A placeholder such as ``{{$.inputs.artifacts['model'].metadata['framework']}}``."""
 
     side: str
     kind: str
@@ -65,7 +57,6 @@ def words(text: str, is_given: Callable[[str], bool]) -> list[str]:
 
     Args:
         text: The word, which may be one of kfp's structures that become several, or none.
-        is_given: Whether there is an input of a name.
     """
     if text.startswith(('{"Concat": ', '{"IfPresent": ')):
         return _words(json.loads(text), is_given)

@@ -42,12 +42,6 @@ class Pod:
 
     Attributes:
         shared: What a task may hand on to a workload that it launches, by kfp's names.
-        labels: The pod's labels.
-        annotations: The pod's annotations.
-        pull_secrets: Names of Secrets that open registries.
-        pull_policy: When its image is pulled.
-        deadline: Seconds after which it is ended.
-        security: The container's security context.
     """
 
     shared: dict[str, Any]
@@ -82,12 +76,6 @@ def pod(
     Args:
         container: kfp's ``PipelineContainerSpec``.
         config: kfp-kubernetes' ``KubernetesExecutorConfig``.
-        task: The task's name.
-        refer: Returns the value of a reference.
-        text: Returns a text with kfp's placeholders filled.
-
-    Raises:
-        NotOnArgo: Something cannot be expressed.
     """
     only(_KNOWN, config, f"task {task}")
     shared: dict[str, Any] = {"resources": _resources(container.get("resources", {}), text)}
@@ -116,12 +104,7 @@ def pod(
 
 
 def handed_on(made: Pod, passthroughs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Returns kfp's TaskConfig: what a task hands on; what its own pod is to be without is removed.
-
-    Args:
-        made: The task's pod.
-        passthroughs: The component's ``taskConfigPassthroughs``.
-    """
+    """Returns kfp's TaskConfig: what a task hands on; its own pod may be without it then."""
     config = {}
     for passthrough in passthroughs:
         for name in _HANDED_ON[passthrough["field"]]:

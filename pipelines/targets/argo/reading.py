@@ -31,7 +31,6 @@ class Compiled:
     Attributes:
         pipeline: kfp's ``PipelineSpec`` as JSON has it, every executor read as well.
         kubernetes: What Kubernetes is to see to, by executor.
-        workspace: The workspace's configuration, where the pipeline has one.
     """
 
     pipeline: dict[str, Any]
@@ -54,11 +53,7 @@ class Compiled:
 
 
 def read(file: Path) -> Compiled:
-    """Reads the YAML that ``trireme compile``, or kfp, has written.
-
-    Raises:
-        InputError: It is no such file.
-    """
+    """Reads the YAML that ``trireme compile``, or kfp, has written."""
     try:
         documents = list(yaml.safe_load_all(file.read_text()))
         spec = pipeline_spec_pb2.PipelineSpec()
@@ -94,11 +89,7 @@ def read(file: Path) -> Compiled:
 
 
 def only(known: Collection[str], given: dict[str, Any], where: str) -> None:
-    """Refuses what is given and not known.
-
-    Raises:
-        NotOnArgo: There is such a field.
-    """
+    """Refuses what is given and not known."""
     for name in given.keys() - set(known):
         raise NotOnArgo(where, name)
 
@@ -124,7 +115,6 @@ def plain(value: Any, kind: str) -> Any:
 
     Args:
         value: The constant; kfp writes the whole numbers in it as 1.0.
-        kind: kfp's type of the parameter.
     """
     if isinstance(value, dict):
         return {key: plain(each, kind) for key, each in value.items()}

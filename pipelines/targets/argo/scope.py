@@ -1,5 +1,6 @@
 """The values that a task's inputs have, as expressions in the template that the task is in."""
 
+import ast
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,13 +9,14 @@ from typing import Any
 from trireme.components.errors import InputError
 from trireme.pipelines.targets.argo.expressions import (
     Constant,
+    Output,
     Value,
     filled_in,
     member,
     name_of,
     native,
+    quoted,
 )
-from trireme.pipelines.targets.argo.outputs import Output
 from trireme.pipelines.targets.argo.placeholders import (
     ARTIFACTS,
     OF_THE_RUN,
@@ -33,9 +35,7 @@ class Scope:
     """What can be referred to in a template that consists of tasks.
 
     Attributes:
-        inputs: The template's own inputs, by kfp's names.
         parameters: Output parameters of the tasks rendered so far, by task and name.
-        artifacts: Their output artifacts.
         names: What the tasks are called in Argo.
     """
 
@@ -45,16 +45,7 @@ class Scope:
     names: dict[str, str] = field(default_factory=dict)
 
     def given(self, name: str, task: dict[str, Any], component: dict[str, Any]) -> dict[str, Value]:
-        """Returns the values of a task's inputs.
-
-        Args:
-            name: The task's name.
-            task: The task.
-            component: What it is of.
-
-        Raises:
-            NotOnArgo: One cannot be expressed.
-        """
+        """Returns the values of a task's inputs."""
         inputs = task.get("inputs", {})
         known = component.get("inputDefinitions", {}).get("parameters", {})
         guarded = is_last_resort(task)
@@ -81,8 +72,6 @@ class Scope:
         """Returns the value that a reference of kfp's stands for.
 
         Args:
-            source: A ``TaskInputsSpec.InputParameterSpec`` or ``InputArtifactSpec``.
-            task: The task that it is for.
             guarded: Whether it is null, and no error, where it comes from a task without outputs.
         """
         try:
@@ -126,16 +115,7 @@ def _final_status(task: str, name: str) -> Value:
 
 
 def filled(constant: Any, inputs: Mapping[str, Value], task: str) -> Value:
-    """Returns the value of a constant, the placeholders in it filled.
-
-    Args:
-        constant: The constant.
-        inputs: The inputs that placeholders may refer to.
-        task: The task that it is for.
-
-    Raises:
-        NotOnArgo: There is a placeholder of a kind that Argo has nothing for.
-    """
+    """Returns the value of a constant, the placeholders in it filled."""
     return filled_in(_parts(constant, inputs, task))
 
 
@@ -190,3 +170,38 @@ def _selected(value: Value, selector: str, kind: str, task: str) -> Value:
 def as_text(value: str) -> str:
     """Returns an expression for a value as a parameter of strings gets it."""
     return f"map([{value}], {_TEXT})[0]"
+
+
+_TOKEN = re.compile(
+    r"\s*(?:"
+    r"inputs\.parameter_values\['(?P<input>[^']+)'\]"
+    r"|(?P<string>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
+    r"|(?P<operator>&&|\|\||==|!=|<=|>=|<|>)"
+    r"|(?P<same>!|\(|\)|-?\d+(?:\.\d+)?|int\b|float\b|double\b|string\b"
+    r"|true\b|false\b)"
+    r")\s*"
+)
+
+
+def condition(cel: str, inputs: Mapping[str, Value], task: str) -> str:
+    """Returns an expression that evaluates to whether a task is to run.
+
+    The SDK writes a small part of CEL, which the two languages share but for how inputs are named:
+    https://github.com/kubeflow/pipelines/blob/master/sdk/python/kfp/compiler/pipeline_spec_builder.py
+    """
+    made = []
+    position = 0
+    while position < len(cel):
+        token = _TOKEN.match(cel, position)
+        if token is None:
+            raise NotOnArgo(f"task {task}", f"the condition {cel!r}")
+        position = token.end()
+        if token["input"]:
+            made.append(inputs[token["input"]].native)
+        elif token["string"]:
+            made.append(quoted(ast.literal_eval(token["string"])))
+        elif token["operator"]:
+            made.append(f" {token['operator']} ")
+        else:
+            made.append({"double": "float"}.get(token["same"], token["same"]))
+    return "".join(made)

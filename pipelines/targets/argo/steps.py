@@ -11,18 +11,19 @@ from typing import Any
 
 from trireme.pipelines.targets.argo.expressions import (
     Constant,
-    Value,
-    filled_in,
-    name_of,
-    parameter,
-    quoted,
-)
-from trireme.pipelines.targets.argo.outputs import (
     Output,
+    Value,
     artifact_of_executor,
     constant,
+    document,
+    filled_in,
+    name_of,
     of_executor,
     of_file,
+    parameter,
+    quoted,
+    word,
+    word_of,
 )
 from trireme.pipelines.targets.argo.placeholders import (
     ARTIFACTS,
@@ -35,7 +36,6 @@ from trireme.pipelines.targets.argo.placeholders import (
 )
 from trireme.pipelines.targets.argo.reading import NotOnArgo
 from trireme.pipelines.targets.argo.scope import Scope
-from trireme.pipelines.targets.argo.texts import document, word, word_of
 
 DIRECTORY = "artifact-directory"
 """The input of a template in a loop that keeps the files of its rounds apart."""
@@ -56,14 +56,7 @@ class Step:
     """A task that is a container.
 
     Attributes:
-        name: The task's name in kfp's file.
-        task: The task.
-        component: What it is of.
-        container: kfp's ``PipelineContainerSpec``.
-        config: kfp-kubernetes' ``KubernetesExecutorConfig``.
-        scope: What the task's inputs refer to.
         directory: The task's own directory among the artifacts; may hold a tag.
-        has_workspace: Whether every step of the pipeline sees the run workspace.
         more: What the template is given besides the task's inputs.
         task_config: What the task hands on to a workload that it launches.
     """
@@ -101,11 +94,7 @@ class Step:
         } | self.more
 
     def outputs(self, task: str) -> Iterator[tuple[str, str, Output]]:
-        """Yields the kind and the name of each output, and where it is to be had.
-
-        Args:
-            task: The task's name in Argo.
-        """
+        """Yields the kind and the name of each output, and where it is to be had."""
         for key, spec in self.output_parameters.items():
             kind = spec["parameterType"]
             if self.has_executor:
@@ -174,11 +163,7 @@ class Step:
         return word_of(value.native if is_text else value.json)
 
     def text(self, text: str) -> Any:
-        """Returns a text of the pod's specification; a Value, if it is known at run time only.
-
-        Raises:
-            NotOnArgo: It is more than one placeholder.
-        """
+        """Returns a text of the pod's specification; a Value, if it is known at run time only."""
         made = [
             self.placeholder(each) if is_placeholder else each
             for is_placeholder, each in pieces(text)
@@ -189,14 +174,7 @@ class Step:
         return Value(f"string({value.native})") if isinstance(value, Value) else value
 
     def placeholder(self, inside: str) -> Value:
-        """Returns the value, in the template, that a placeholder stands for.
-
-        Args:
-            inside: What is between its braces.
-
-        Raises:
-            NotOnArgo: It is of a kind that Argo has nothing for.
-        """
+        """Returns the value, in the template, that a placeholder stands for."""
         if inside in OF_THE_RUN:
             return name_of(OF_THE_RUN[inside])
         known = {

@@ -8,10 +8,9 @@ from typing import Any
 
 from hera.workflows import models
 
-from trireme.pipelines.targets.argo.expressions import Value
+from trireme.pipelines.targets.argo.expressions import Value, shown
 from trireme.pipelines.targets.argo.reading import Compiled
 from trireme.pipelines.targets.argo.steps import IN_LOOP
-from trireme.pipelines.targets.argo.texts import shown
 
 LOST = (
     "!(lastRetry.message contains 'deadline') && (lastRetry.status == 'Error' || "
@@ -37,25 +36,14 @@ _ENDED = ("Succeeded", "Failed", "Errored", "Skipped", "Omitted")
 
 @dataclass
 class Templates:
-    """The templates of a pipeline.
-
-    Attributes:
-        compiled: The pipeline.
-        made: The templates so far.
-        names: Their names.
-    """
+    """The templates of a pipeline."""
 
     compiled: Compiled
     made: list[models.Template] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
 
     def name(self, wanted: str, within: str = "") -> str:
-        """Returns a name that no other template has.
-
-        Args:
-            wanted: What it would best be.
-            within: The name of the template that it is used in.
-        """
+        """Returns a name that no other template has."""
         name = shortened(wanted if wanted not in self.names else f"{within}-{wanted}")
         while name in self.names:
             name = shortened(f"{name}-2")
@@ -70,9 +58,6 @@ class Task:
     Attributes:
         key: What kfp calls it.
         name: What it is called in Argo.
-        template: The name of its template.
-        spec: kfp's ``PipelineTaskSpec``.
-        component: What it is of.
         directory: Its directory among the artifacts; may hold the tag for loops.
     """
 
@@ -132,7 +117,6 @@ def depends(upstream: list[str], *, ended: bool) -> str | None:
     """Returns the condition under which a task runs after others; None where there are none.
 
     Args:
-        upstream: The others.
         ended: Whether it is enough that they have ended, however they did.
     """
     if not ended:

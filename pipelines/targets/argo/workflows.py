@@ -15,18 +15,15 @@ from trireme.components.errors import InputError
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import NotFound
 from trireme.components.kubernetes.resources import WORKFLOWS, Resource
-from trireme.components.step import in_a_loop
+from trireme.components.kubernetes.step_pods import turns, untried
+from trireme.components.step_names import in_a_loop
 from trireme.pipelines.pipeline import Pipeline
-from trireme.pipelines.targets.argo.loops import ROUND
-from trireme.pipelines.targets.argo.outputs import EXECUTOR_OUTPUT
-from trireme.pipelines.targets.argo.rendering import PIPELINE, VERSION, as_given
-from trireme.pipelines.targets.base import ENDED, Run, Step
+from trireme.pipelines.targets.argo.compiling import PIPELINE, VERSION, as_given
+from trireme.pipelines.targets.argo.expressions import EXECUTOR_OUTPUT
+from trireme.pipelines.targets.base import Run, Step
 
 TEMPLATES = Resource("argoproj.io", "v1alpha1", "workflowtemplates")
 LIMIT = 20  # workflows that are listed
-
-_TURN = re.compile(rf"\.{ROUND}\((\d+):index:")
-"""What the name of a node has for each of the loops that it is in."""
 
 _STATES = {"Succeeded": "FINISHED", "Failed": "FAILED", "Error": "FAILED", "": "pending"}
 
@@ -83,13 +80,6 @@ def start(
 
     All that it runs is in the Workflow itself: what a name leads to may be changed by somebody else
     meanwhile, and Argo's controller finds what was there before for a while.
-
-    Args:
-        cluster: The cluster.
-        pipeline: The pipeline.
-        template: The same, compiled.
-        arguments: Values of its parameters, where not the default.
-        name: What it is called, as no other.
     """
     compiled: dict[str, Any] = json.loads(json.dumps(template.to_dict()))
     labels = {label: compiled["metadata"]["labels"][label] for label in (PIPELINE, VERSION)}
@@ -103,12 +93,7 @@ def start(
 
 
 def as_parameters(pipeline: Pipeline, arguments: dict[str, Any]) -> list[dict[str, str]]:
-    """Returns values of a pipeline's parameters as Argo is given them.
-
-    Args:
-        pipeline: The pipeline.
-        arguments: The values by name.
-    """
+    """Returns values of a pipeline's parameters as Argo is given them."""
     return [
         {"name": name, "value": as_given(value, pipeline.parameters[name].type)}
         for name, value in arguments.items()
@@ -118,13 +103,7 @@ def as_parameters(pipeline: Pipeline, arguments: dict[str, Any]) -> list[dict[st
 def with_arguments(
     spec: dict[str, Any], pipeline: Pipeline, arguments: dict[str, Any]
 ) -> dict[str, Any]:
-    """Returns what a Workflow runs with other values than its parameters' defaults.
-
-    Args:
-        spec: Its specification.
-        pipeline: The pipeline that it is of.
-        arguments: The values by name.
-    """
+    """Returns what a Workflow runs with other values than its parameters' defaults."""
     values = {each["name"]: each for each in as_parameters(pipeline, arguments)}
     declared = (spec.get("arguments") or {}).get("parameters", [])
     parameters = [each | values.get(each["name"], {}) for each in declared]
@@ -139,11 +118,7 @@ def latest(cluster: Cluster) -> list[Workflow]:
 
 
 def find(cluster: Cluster, name: str) -> Workflow:
-    """Returns a workflow.
-
-    Raises:
-        InputError: There is none of that name.
-    """
+    """Returns a workflow."""
     try:
         return _read(cluster.get(WORKFLOWS, name, cluster.namespace))
     except NotFound:
@@ -154,13 +129,8 @@ def find(cluster: Cluster, name: str) -> Workflow:
 
 
 def cancel(cluster: Cluster, workflow: Workflow) -> None:
-    """Stops a workflow: its steps are ended, and its exit handlers run.
-
-    Raises:
-        InputError: It has ended already.
-    """
-    if workflow.state in ENDED:
-        raise InputError(f"run {workflow.name} has ended already: {workflow.state}")
+    """Stops a workflow: its steps are ended, and its exit handlers run."""
+    workflow.check_cancel()
     cluster.patch(WORKFLOWS, workflow.name, cluster.namespace, {"spec": {"shutdown": "Stop"}})
 
 
@@ -194,26 +164,21 @@ def _steps(status: dict[str, Any]) -> list[Node]:
         node = named.get(above, last)  # what is above the tries, or the only one
         waits = node.get("phase") == "Running" and last.get("phase") == "Pending"
         phase = "Pending" if waits else node.get("phase", "")
-        turns = [*map(int, _TURN.findall(name))]
+        counted = turns(name)
         step = last.get("templateName", "")
         # Above the tries Argo says only why there is no further one.
         message = (last if phase in ("Failed", "Error") else node).get("message", "")
         found.append(
             Node(
-                in_a_loop(step, *turns),
+                in_a_loop(step, *counted),
                 _STATES.get(phase, phase.lower()),
                 _took(node),
                 _result(last) or message,
-                loop=step if turns else "",
+                loop=step if counted else "",
                 node=name,
             )
         )
     return found
-
-
-def untried(node: str) -> str:
-    """Returns the name of a pod's node without the numbers of its tries and its graphs'."""
-    return re.sub(r"\(\d+\)", "", node)
 
 
 def _result(node: dict[str, Any]) -> str:

@@ -6,15 +6,13 @@ https://github.com/kubeflow/pipelines/tree/2.17.0/backend/src/v2/compiler/argoco
 """
 
 from collections.abc import Collection
-from typing import Any
 
-from trireme.components.errors import InputError
 from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.resources import NODE, PODS
-from trireme.components.step import without_index
+from trireme.components.kubernetes.step_pods import step_of
+from trireme.components.step_names import without_index
 from trireme.pipelines.targets import pod_logs
-from trireme.pipelines.targets.base import ENDED, OnLine
-from trireme.pipelines.targets.kubeflow import nodes, runs
+from trireme.pipelines.targets.base import OnLine
+from trireme.pipelines.targets.kubeflow import runs
 from trireme.pipelines.targets.kubeflow.connection import Connection
 from trireme.pipelines.targets.kubeflow.reading import Run
 
@@ -31,41 +29,20 @@ def logs(
     *,
     follow: bool,
 ) -> None:
-    """Passes on what the steps of a run have printed; see ``Target.logs``.
+    """Passes on what the steps of a run have printed; see ``Target.logs``."""
 
-    Args:
-        connection: The server that knows the run.
-        cluster: Where its pods are, in its namespace.
-        run: The run.
-        steps: The names of all steps it may have.
-        step: As for ``Target.logs``, like what follows.
-        on_line: Called with every line.
-        follow: Go on until the run has ended.
-    """
+    def pods_of(now: Run) -> list[pod_logs.Named]:
+        return pods(cluster, now, steps)
+
+    def again() -> Run:
+        return runs.get(connection, run.id)
+
     pod_logs.check(step, list(steps))
-
-    def wanted() -> list[tuple[str, dict[str, Any]]]:
-        return [each for each in pods(cluster, run, steps) if pod_logs.is_of(each[0], step)]
-
-    if follow and run.state not in ENDED:
-        pod_logs.follow(
-            cluster, lambda: (runs.get(connection, run.id).state in ENDED, wanted()), on_line
-        )
-        return
-    if not pods(cluster, run, steps):
-        raise InputError(
-            f"run {run.name} has no pods in namespace {cluster.namespace}: either no step has "
-            f"started, or they are gone; what is left of them is at {run.page}"
-        )
-    pod_logs.read(cluster, wanted(), on_line)
+    left = f"; what is left of them is at {run.page}"
+    pod_logs.logs(cluster, run, step, pods_of, again, on_line, follow=follow, left=left)
 
 
-def pods(cluster: Cluster, run: Run, steps: Collection[str]) -> list[tuple[str, dict[str, Any]]]:
+def pods(cluster: Cluster, run: Run, steps: Collection[str]) -> list[pod_logs.Named]:
     """Returns the pods that do a step's work, with its name and turn, the oldest first."""
-    listing = cluster.list(PODS, cluster.namespace, labelSelector=f"{RUN}={run.id}")
-    found = sorted(listing["items"], key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
-    named = [
-        (nodes.step_of((pod["metadata"].get("annotations") or {}).get(NODE, "")), pod)
-        for pod in found
-    ]
+    named = [(step_of(pod), pod) for pod in pod_logs.pods(cluster, f"{RUN}={run.id}")]
     return [(name, pod) for name, pod in named if without_index(name) in steps]

@@ -4,12 +4,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from trireme.components.step import in_a_loop
+from trireme.components.step_names import in_a_loop
+from trireme.pipelines.compiling.steps import Part
 from trireme.pipelines.targets import base
 from trireme.pipelines.targets.base import Step
 from trireme.pipelines.targets.kubeflow import nodes
 from trireme.pipelines.targets.kubeflow.connection import Connection
-from trireme.pipelines.targets.steps import Part
 
 WORDS = {
     "PENDING": "pending",
@@ -32,8 +32,6 @@ class Run(base.Run):
     """A run, as the server has it.
 
     Attributes:
-        run_id: Its id.
-        page: It in Kubeflow's UI.
         begun: Its steps that have started, and whatever else the server counts as such, by name.
         source: kfp's model that it was read from.
     """
@@ -55,12 +53,7 @@ class Run(base.Run):
 
 
 def run(connection: Connection, source: Any) -> Run:
-    """Returns a run as the server has told it.
-
-    Args:
-        connection: The server.
-        source: kfp's model of it.
-    """
+    """Returns a run as the server has told it."""
     details = source.run_details.task_details if source.run_details else None
     steps: dict[str, Step] = {}
     for task in details or []:
@@ -82,12 +75,7 @@ def run(connection: Connection, source: Any) -> Run:
 
 
 def steps_of(run: Run, ways: dict[str, list[Part]]) -> list[Step]:
-    """Returns the steps of a run that have begun, each turn of a loop a step of its own.
-
-    Args:
-        run: The run.
-        ways: The ways to all steps it may have, by their names.
-    """
+    """Returns the steps of a run that have begun, each turn of a loop a step of its own."""
     details = run.source.run_details.task_details if run.source.run_details else None
     found = []
     for name, way in ways.items():

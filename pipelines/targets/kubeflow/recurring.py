@@ -32,9 +32,6 @@ class Trigger:
     """What a schedule runs and when, as Kubeflow Pipelines has it.
 
     Attributes:
-        schedule: The schedule; its version is latest or a version's name.
-        cron: The six fields.
-        pipeline_id: Id of the pipeline.
         version_id: Id of the version; empty for the latest.
     """
 
@@ -46,17 +43,13 @@ class Trigger:
     @property
     def facts(self) -> dict[str, Any]:
         """All in which it can differ from another of its name, in a person's words."""
-        schedule = self.schedule
         where = self.version_id or self.pipeline_id or "new"
-        return {
-            "pipeline": schedule.pipeline,
-            "version": f"{schedule.version} ({where})",
-            "cron": f"{schedule.cron} {schedule.time_zone} (on Kubeflow {self.cron})",
-            "starts": _start(schedule),
-            "ends": schedule.ends,
-            "catch_up": schedule.catch_up,
-            "concurrency": schedule.concurrency,
-        } | {f"params.{name}": value for name, value in sorted(schedule.params.items())}
+        facts = self.schedule.facts
+        return facts | {
+            "version": f"{self.schedule.version} ({where})",
+            "cron": f"{facts['cron']} (on Kubeflow {self.cron})",
+            "starts": _start(self.schedule),
+        }
 
     @property
     def is_for_the_plugin(self) -> bool:
@@ -73,8 +66,6 @@ class Trigger:
         """Returns the recurring run to be made.
 
         Args:
-            experiment: Name of the experiment that its runs belong to.
-            experiment_id: Its id.
             enabled: Whether it runs from the beginning.
             in_the_end: Whether it is to run when all is done.
         """
@@ -105,11 +96,7 @@ class Recurring:
     """A recurring run on the server that Trireme has made.
 
     Attributes:
-        id: Its id.
-        is_enabled: Whether it runs.
         was_to_run: Whether it was to run in the end when it was made.
-        trigger: What it runs and when.
-        page: It in Kubeflow's UI.
     """
 
     id: str
@@ -130,15 +117,7 @@ class Recurring:
 
 
 def description(schedule: Schedule, *, paused: bool) -> str:
-    """Returns what a recurring run says of itself.
-
-    Args:
-        schedule: Its schedule, with the version's name.
-        paused: Whether it is not to run.
-
-    Raises:
-        InputError: It is longer than what is kept of it.
-    """
+    """Returns what a recurring run says of itself."""
     text = (
         f"trireme schedule: {schedule.pipeline} at {schedule.cron} {schedule.time_zone}, "
         f"version {schedule.version}{', paused' if paused else ''}"
@@ -161,35 +140,18 @@ def _start(schedule: Schedule) -> datetime | None:
 
 
 def everything(connection: Connection) -> list[Recurring]:
-    """Returns all recurring runs that Trireme has made.
-
-    Args:
-        connection: The server.
-    """
+    """Returns all recurring runs that Trireme has made."""
     listed = connection.pages(_LIST, "recurring_runs", **connection.in_namespace())
     return [read(connection, each) for each in listed if is_ours(each)]
 
 
 def named(connection: Connection, name: str) -> list[Any]:
-    """Returns kfp's models of all recurring runs of a name.
-
-    Args:
-        connection: The server.
-        name: The name.
-    """
+    """Returns kfp's models of all recurring runs of a name."""
     return connection.named(_LIST, "recurring_runs", name)
 
 
 def ours(connection: Connection, name: str) -> list[Recurring]:
-    """Returns what is there of a schedule, the oldest first.
-
-    Args:
-        connection: The server.
-        name: The schedule's name.
-
-    Raises:
-        InputError: One of its name was not made by Trireme.
-    """
+    """Returns what is there of a schedule, the oldest first."""
     found = []
     for each in sorted(named(connection, name), key=lambda each: str(each.created_at)):
         if not is_ours(each):
@@ -202,21 +164,12 @@ def ours(connection: Connection, name: str) -> list[Recurring]:
 
 
 def is_ours(source: Any) -> bool:
-    """Whether Trireme has made a recurring run.
-
-    Args:
-        source: kfp's model of it.
-    """
+    """Whether Trireme has made a recurring run."""
     return _said(source) is not None
 
 
 def read(connection: Connection, source: Any) -> Recurring:
-    """Returns a recurring run of ours as the server has told it.
-
-    Args:
-        connection: The server.
-        source: kfp's model of it.
-    """
+    """Returns a recurring run of ours as the server has told it."""
     said = _said(source) or {}
     return Recurring(
         id=source.recurring_run_id,

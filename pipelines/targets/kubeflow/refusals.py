@@ -4,42 +4,17 @@ import json
 
 from kfp_server_api import ApiException
 
-from trireme.components.errors import InputError, TriremeError
-
-
-class Refused(TriremeError):
-    """The server refused a request."""
-
-
-class Unauthorized(Refused):
-    """The server does not know this user (401)."""
-
-
-class NotFound(Refused):
-    """There is no such object (404)."""
-
-
-class AlreadyThere(Refused):
-    """An object of that name exists (409)."""
-
-
-class Invalid(Refused, InputError):
-    """The request is not valid (400); the message is the server's own."""
-
-    exit_status = 2
-
-
-class Unavailable(TriremeError):
-    """The server has not answered for as long as we were ready to wait."""
+from trireme.components.kubernetes.errors import (
+    AlreadyThere,
+    Invalid,
+    NotFound,
+    Refused,
+    Unauthorized,
+)
 
 
 def refusal(error: ApiException, host: str) -> Refused:
-    """Returns a server's no as an error of one sentence that says what to set.
-
-    Args:
-        error: The server's answer.
-        host: Its URL.
-    """
+    """Returns a server's no as an error of one sentence that says what to set."""
     said = message_of(error)
     if error.status == 401:
         return Unauthorized(

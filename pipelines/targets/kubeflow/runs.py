@@ -7,14 +7,14 @@ from google.protobuf import json_format
 from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec
 
 from trireme.components.errors import InputError
+from trireme.components.kubernetes.errors import Invalid, NotFound
 from trireme.components.tracking.environment import SECRET
+from trireme.pipelines.compiling.steps import Part, ways
 from trireme.pipelines.targets.base import ENDED
 from trireme.pipelines.targets.kubeflow import experiments, reading
 from trireme.pipelines.targets.kubeflow.connection import Connection
 from trireme.pipelines.targets.kubeflow.reading import Run
-from trireme.pipelines.targets.kubeflow.refusals import Invalid, NotFound
 from trireme.pipelines.targets.kubeflow.uploading import Version
-from trireme.pipelines.targets.steps import Part, ways
 
 LIMIT = 20  # runs that are listed
 
@@ -28,19 +28,7 @@ def start(
     experiment: str,
     parameters: dict[str, Any],
 ) -> Run:
-    """Starts a run.
-
-    Args:
-        connection: The server.
-        version: What is run.
-        name: The run's name, which no other has.
-        experiment: Name of the experiment, made if it is not there.
-        parameters: A value for every parameter.
-
-    Raises:
-        Refused: The server does not take it; see ``trireme.pipelines.targets.kubeflow.refusals``.
-        Unavailable: The server does not answer.
-    """
+    """Starts a run."""
     body = {
         "display_name": name,
         "experiment_id": experiments.ensure(connection, experiment),
@@ -59,11 +47,7 @@ def start(
 
 
 def record_of(run: Run) -> str:
-    """Says who records a new run in MLflow, where that is not Kubeflow Pipelines' plugin.
-
-    Args:
-        run: The run, as the server has made it.
-    """
+    """Says who records a new run in MLflow, where that is not Kubeflow Pipelines' plugin."""
     said = (run.source.plugins_output or {}).get("mlflow")
     if said is None:
         return (
@@ -76,25 +60,12 @@ def record_of(run: Run) -> str:
 
 
 def get(connection: Connection, run_id: str) -> Run:
-    """Returns a run, as it is now.
-
-    Args:
-        connection: The server.
-        run_id: Its id.
-    """
+    """Returns a run, as it is now."""
     return reading.run(connection, connection.ask("runs.run_service_get_run", run_id=run_id))
 
 
 def find(connection: Connection, wanted: str) -> Run:
-    """Returns a run by its id or name.
-
-    Args:
-        connection: The server.
-        wanted: Its id or name.
-
-    Raises:
-        InputError: There is none, or more than one.
-    """
+    """Returns a run by its id or name."""
     if _ID.fullmatch(wanted):
         try:
             return get(connection, wanted)
@@ -124,47 +95,14 @@ def latest(connection: Connection) -> list[Run]:
 
 
 def cancel(connection: Connection, run: Run) -> None:
-    """Has a run ended; it takes the server a while.
-
-    Args:
-        connection: The server.
-        run: The run.
-
-    Raises:
-        InputError: It has ended already.
-    """
-    if run.state in ENDED:
-        raise InputError(f"run {run.name} has ended already: {run.state}")
+    """Has a run ended; it takes the server a while."""
+    run.check_cancel()
     _change(connection, run, "terminate", lambda state: state in (*ENDED, "stopping"))
 
 
 def retry(connection: Connection, run: Run) -> None:
-    """Has a run tried again from the steps on that have failed.
-
-    Args:
-        connection: The server.
-        run: The run.
-
-    Raises:
-        InputError: It has not ended, or there is nothing to try again.
-    """
-    check_retry(run)
+    """Has a run tried again from the steps on that have failed."""
     _change(connection, run, "retry", lambda state: state not in ENDED)
-
-
-def check_retry(run: Run) -> None:
-    """Refuses to try a run again that has not failed.
-
-    Args:
-        run: The run.
-
-    Raises:
-        InputError: It has not.
-    """
-    if run.state not in ("FAILED", "KILLED"):
-        raise InputError(
-            f"run {run.name}: only one that has failed can be tried again; it is {run.state}"
-        )
 
 
 def all_steps(connection: Connection, run: Run) -> dict[str, list[Part]]:

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from trireme.components.errors import TriremeError
-from trireme.components.kubernetes.connection import PATIENCE as PATIENCE_OF_A_FOLLOWER
-from trireme.components.kubernetes.connection import PATIENCE_OF_A_PERSON, Cluster
+from trireme.components.kubernetes.connection import PATIENCE, PATIENCE_OF_A_PERSON, Cluster
 from trireme.components.say import say
 from trireme.components.tracking.environment import SECRET
 from trireme.components.training.manifests.references import Needed
 from trireme.pipelines.compiling import ir
+from trireme.pipelines.compiling.steps import Part
 from trireme.pipelines.console import Console
 from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.planning import Plan
@@ -28,11 +28,10 @@ from trireme.pipelines.targets.kubeflow import (
     uploading,
 )
 from trireme.pipelines.targets.kubeflow.client import Server
-from trireme.pipelines.targets.kubeflow.connection import PATIENCE, Connection
+from trireme.pipelines.targets.kubeflow.connection import Connection
 from trireme.pipelines.targets.kubeflow.schedules import KubeflowSchedules
 from trireme.pipelines.targets.pod_logs import last_words
 from trireme.pipelines.targets.remote import Remote
-from trireme.pipelines.targets.steps import Part
 
 PATIENCE_FOR_RESULTS = 5.0  # seconds that an API server may be away; it is a help, and no more
 
@@ -140,7 +139,7 @@ class Kubeflow(Remote):
         """Passes on what steps print; see ``Target``."""
         self.stays = follow
         run = self.find(name)
-        cluster = self._cluster_of_runs(PATIENCE_OF_A_FOLLOWER if follow else PATIENCE_OF_A_PERSON)
+        cluster = self._cluster_of_runs(PATIENCE if follow else PATIENCE_OF_A_PERSON)
         logs.logs(self.connection, cluster, run, self._ways(run), step, on_line, follow=follow)
 
     def cancel(self, name: str) -> str:

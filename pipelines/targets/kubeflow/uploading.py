@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from trireme.components.checkout.command import git
+from trireme.components.kubernetes.errors import AlreadyThere, NotFound
 from trireme.pipelines.compiling import ir
 from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.targets.kubeflow.connection import Connection
-from trireme.pipelines.targets.kubeflow.refusals import AlreadyThere, NotFound
 
 SOURCE_TREE = Path(__file__).resolve().parents[3]
 """Where Trireme's own source is, or the packages that it is installed among."""
@@ -25,15 +25,7 @@ OF_THE_COMMIT, OF_THE_CONTENT = 8, 12  # letters of each id in the name of a ver
 
 @dataclass(frozen=True)
 class Version:
-    """A version of a pipeline on the server.
-
-    Attributes:
-        name: Its name.
-        id: Its id.
-        pipeline_id: Id of the pipeline.
-        page: It in Kubeflow's UI.
-        is_new: Whether it was uploaded just now.
-    """
+    """A version of a pipeline on the server."""
 
     name: str
     id: str
@@ -43,16 +35,7 @@ class Version:
 
 
 def upload(connection: Connection, pipeline: Pipeline) -> Version:
-    """Uploads a pipeline, unless the server has the same content already.
-
-    Args:
-        connection: The server.
-        pipeline: The pipeline.
-
-    Raises:
-        Refused: The server does not take it; see ``trireme.pipelines.targets.kubeflow.refusals``.
-        Unavailable: The server does not answer.
-    """
+    """Uploads a pipeline, unless the server has the same content already."""
     with tempfile.TemporaryDirectory(prefix="trireme-") as directory:
         file = ir.write(pipeline, Path(directory))
         content = _content(file)
@@ -65,12 +48,7 @@ def upload(connection: Connection, pipeline: Pipeline) -> Version:
 
 
 def preview(connection: Connection, pipeline: Pipeline) -> Version:
-    """Returns the version that ``upload`` would return, with no id where it has to be uploaded.
-
-    Args:
-        connection: The server.
-        pipeline: The pipeline.
-    """
+    """Returns the version that ``upload`` would return, with no id where it has to be uploaded."""
     with tempfile.TemporaryDirectory(prefix="trireme-") as directory:
         content = _content(ir.write(pipeline, Path(directory)))
     pipeline_id = find_pipeline(connection, pipeline.name)
@@ -80,24 +58,13 @@ def preview(connection: Connection, pipeline: Pipeline) -> Version:
 
 
 def find_version(connection: Connection, pipeline_id: str, name: str) -> str:
-    """Returns the id of a version; empty if there is none of that name.
-
-    Args:
-        connection: The server.
-        pipeline_id: Id of its pipeline.
-        name: The version's name.
-    """
+    """Returns the id of a version; empty if there is none of that name."""
     versions = _versions(connection, pipeline_id, "EQUALS", name)
     return str(versions[0].pipeline_version_id) if versions else ""
 
 
 def find_pipeline(connection: Connection, name: str) -> str:
-    """Returns the id of a pipeline; empty if there is none of that name.
-
-    Args:
-        connection: The server.
-        name: The pipeline's name.
-    """
+    """Returns the id of a pipeline; empty if there is none of that name."""
     try:
         found = connection.ask(
             "pipelines.pipeline_service_get_pipeline_by_name",

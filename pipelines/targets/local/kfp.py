@@ -31,9 +31,6 @@ def tamed(steps: Steps) -> Iterator[None]:
       branch on any other for false;
     - what the steps in a loop get from steps before it: the loop's item, whatever it should be;
     - what ``undisturbed`` is about.
-
-    Args:
-        steps: Runs the steps.
     """
 
     class Step(subprocess_task_handler.SubprocessTaskHandler):

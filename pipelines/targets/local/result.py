@@ -17,17 +17,8 @@ class Result:
     """How a run ended.
 
     Attributes:
-        name: The run's name.
-        directory: Everything the run left.
-        status: FINISHED, FAILED or KILLED, as MLflow has it.
-        exit_status: What the command exits with.
         steps: What each step that ran said about itself, by name.
-        error: What went wrong, where something did.
-        run_id: Id of the MLflow run.
-        mlflow_page: The run in MLflow's UI.
         needs_ui: Whether that UI has to be started first.
-        temporary: Directory of the steps' temporary files, removed at the end.
-        model_version: The version registered, where there is one.
         record: What the other commands know the run by.
     """
 
@@ -92,4 +83,6 @@ class Result:
 
 
 def _this_command() -> str:
+    if Path(sys.argv[0]).name == "__main__.py":
+        return "python -m trireme"
     return shlex.quote(os.path.relpath(sys.argv[0])) if "/" in sys.argv[0] else "trireme"

@@ -19,23 +19,17 @@ from trireme.components.secrets import given
 from trireme.components.signals import Interrupted, from_a_terminal, handled
 from trireme.components.tracking import client, journal
 from trireme.components.tracking.pipeline_run import PipelineRun
+from trireme.pipelines.compiling.steps import step_names
 from trireme.pipelines.console import Console
 from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.targets.local import runs as local_runs
 from trireme.pipelines.targets.local.kfp import tamed
 from trireme.pipelines.targets.local.result import Result
 from trireme.pipelines.targets.local.steps import Steps
-from trireme.pipelines.targets.steps import step_names
 
 
 def run(pipeline: Pipeline, arguments: dict[str, Any], console: Console) -> Result:
-    """Runs a pipeline to its end; afterwards no process of it is left.
-
-    Args:
-        pipeline: The pipeline.
-        arguments: A value for every parameter.
-        console: Where the run is shown.
-    """
+    """Runs a pipeline to its end; afterwards no process of it is left."""
     name = pipeline.name_of_a_run()
     result = Result(name, home() / "runs" / name)
     try:

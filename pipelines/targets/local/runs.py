@@ -14,7 +14,7 @@ from typing import Any
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.home import home
 from trireme.components.processes import born
-from trireme.components.step import without_index
+from trireme.components.step_names import without_index
 from trireme.components.training.lines import pass_on
 from trireme.pipelines.targets.base import Run
 
@@ -23,11 +23,7 @@ ENDING = 60.0  # seconds that a run gets to end when it is cancelled
 
 
 class Record:
-    """What a run keeps of itself in its directory while it runs.
-
-    Args:
-        directory: The run's.
-    """
+    """What a run keeps of itself in its directory while it runs."""
 
     def __init__(self, directory: Path) -> None:
         self._file = directory / "run.json"
@@ -41,23 +37,12 @@ class Record:
         self._write()
 
     def step(self, name: str, state: str, seconds: float, result: str) -> None:
-        """Keeps how a step has ended.
-
-        Args:
-            name: Its name.
-            state: FINISHED, FAILED or KILLED.
-            seconds: How long it took.
-            result: What came of it, in a few words.
-        """
+        """Keeps how a step has ended."""
         self._content["steps"][name] = {"state": state, "seconds": seconds, "result": result}
         self._write()
 
     def end(self, state: str) -> None:
-        """Keeps how the run has ended.
-
-        Args:
-            state: FINISHED, FAILED or KILLED.
-        """
+        """Keeps how the run has ended."""
         self._content |= {
             "state": state,
             "seconds": time.time() - self._content["started"],
@@ -76,9 +61,7 @@ class LocalRun(Run):
     """A run on this machine.
 
     Attributes:
-        directory: All that it left.
         ended: State, seconds and result of the steps that have ended, by name.
-        pid: Of the command that runs it.
     """
 
     directory: Path
@@ -105,14 +88,7 @@ def latest() -> list[LocalRun]:
 
 
 def find(name: str) -> LocalRun:
-    """Returns a run by its name.
-
-    Args:
-        name: The name.
-
-    Raises:
-        InputError: There is none of that name.
-    """
+    """Returns a run by its name."""
     run = None if "/" in name else _read(home() / "runs" / name)
     if run is None:
         raise InputError(
@@ -123,15 +99,7 @@ def find(name: str) -> LocalRun:
 
 
 def cancel(name: str) -> None:
-    """Ends a run; what it has left stays.
-
-    Args:
-        name: Its name.
-
-    Raises:
-        InputError: There is no such run, or it does not run.
-        TriremeError: It does not end.
-    """
+    """Ends a run; what it has left stays."""
     run = find(name)
     if run.state != "running":
         raise InputError(f"run {name} has ended already: {run.state}")
@@ -144,17 +112,7 @@ def cancel(name: str) -> None:
 
 
 def logs(name: str, step: str, on_line: Callable[[str, str], None], *, follow: bool) -> None:
-    """Passes on what the steps of a run have printed.
-
-    Args:
-        name: The run's name.
-        step: The only one to read; empty for all.
-        on_line: Called with a step's name and each line.
-        follow: Go on until the run has ended.
-
-    Raises:
-        InputError: There is no such run or step.
-    """
+    """Passes on what the steps of a run have printed."""
     read: dict[str, int] = {}
     while True:
         run = find(name)

@@ -17,10 +17,11 @@ from typing import Any, BinaryIO
 
 from kfp.local import status, subprocess_task_handler
 
-from trireme.components.errors import TriremeError, exit_in_words
+from trireme.components.errors import TriremeError
+from trireme.components.finish.failing import failure
 from trireme.components.retraining import history
 from trireme.components.signals import from_a_terminal, handled, interrupt
-from trireme.components.step import in_a_loop
+from trireme.components.step_names import in_a_loop
 from trireme.components.tracking import journal, registry
 from trireme.components.tracking.pipeline_run import PipelineRun
 from trireme.components.training.local.supervised import supervised
@@ -30,19 +31,12 @@ from trireme.pipelines.targets.local.result import Result
 
 GRACE = 8.0  # seconds a step gets to end when the run is stopped, its replicas included
 TAIL = 40  # lines of a step's log that are shown when it ends without saying why
-TRACEBACK = "Traceback (most recent call last):"
 
 _ITERATION = re.compile(r"-iteration-(\d+)/[^/]+/executor_output\.json")
 
 
 class Steps:
-    """The steps of a run, which kfp.local starts: one after another, but for those in a loop.
-
-    Args:
-        result: What becomes of the run.
-        record: Its record in MLflow.
-        console: Where it is shown.
-    """
+    """The steps of a run, which kfp.local starts: one after another, but for those in a loop."""
 
     def __init__(self, result: Result, record: PipelineRun, console: Console) -> None:
         self._result, self._record, self._console = result, record, console
@@ -63,12 +57,7 @@ class Steps:
         interrupt(number, frame)
 
     def run(self, command: list[str], variables: dict[str, str]) -> status.Status:
-        """Runs one step to its end, shows it and records it.
-
-        Args:
-            command: What kfp would run.
-            variables: Its variables besides those it inherits.
-        """
+        """Runs one step to its end, shows it and records it."""
         if self._stopped:
             return status.Status.FAILURE
         function = command[command.index("--function_to_execute") + 1]
@@ -108,7 +97,9 @@ class Steps:
             resources["duration_seconds"] = time.monotonic() - started
             error = _error(name, exit_status, records, tail) if state == "FAILED" else None
             if not journal.journal_path(result.workspace, name).exists():
-                journal.write_for(result.workspace, name, state, error, log)
+                ended = time.time()
+                began = ended - resources["duration_seconds"]
+                journal.write_for(result.workspace, name, state, error, log, began, ended)
             self._ended(name, state, records, resources, error)
         if error and exit_status:
             result.fail(error)
@@ -118,7 +109,6 @@ class Steps:
         """Returns what brings from MLflow what a step of ours wants, so that it need not load it.
 
         Args:
-            step: Its name.
             given: Its inputs, by which a step of the same name that is not ours is told from it.
         """
         workspace = self._result.workspace
@@ -227,7 +217,4 @@ def _error(
         return error
     kfps = KfpLines()
     lines = [line for line in tail if not kfps.are(step, line)]
-    how = exit_in_words(exit_status)
-    if TRACEBACK in lines and lines[-1].strip():
-        how = f"failed: {lines[-1].strip()}"
-    return TriremeError(f"step {step} {how}", "\n".join(lines))
+    return failure(step, exit_status, lines)

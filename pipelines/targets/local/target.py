@@ -39,6 +39,12 @@ class Local(Target):
             raise result.error
         return result.exit_status
 
+    def reproduce(self, run: str, console: "Console") -> int:
+        """Trains again as a run in MLflow did; see ``Target``."""
+        from trireme.pipelines.targets.local import reproducing
+
+        return reproducing.reproduce(run, console)
+
     def latest(self) -> list[Run]:
         """Returns the runs of this machine, the newest first."""
         return [*runs.latest()]

@@ -6,11 +6,13 @@ import pytest
 from kfp import dsl
 
 from trireme.components.errors import StepFailed
+from trireme.components.kubernetes.resources import NODE
+from trireme.components.kubernetes.step_pods import step_of
+from trireme.pipelines.compiling.steps import step_names, ways
 from trireme.pipelines.console import Console
 from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.targets.kubeflow import nodes
 from trireme.pipelines.targets.kubeflow.target import Kubeflow
-from trireme.pipelines.targets.steps import step_names, ways
 
 
 @dsl.component(base_image="example.org/base:1", install_kfp_package=False)
@@ -159,4 +161,4 @@ def test_turns_that_cannot_be_told_apart_are_shown_as_one(trireme, kubeflow, pla
     ],
 )
 def test_a_pods_node_tells_the_turn(node, step):
-    assert nodes.step_of(node) == step
+    assert step_of({"metadata": {"annotations": {NODE: node}}}) == step

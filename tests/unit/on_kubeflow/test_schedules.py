@@ -45,9 +45,9 @@ def apply(server, faults=(), patience=5.0, **fields):
     connection = Kubeflow(server.url).connection
     connection.patience = patience
     server.faults += faults
-    keeper = KubeflowSchedules(lambda: connection)
-    (plan,) = keeper.plan([schedule], {})
-    keeper.carry_out(plan)
+    schedules = KubeflowSchedules(lambda: connection)
+    (plan,) = schedules.plan([schedule], {})
+    schedules.carry_out(plan)
     return plan
 
 
@@ -280,8 +280,8 @@ def test_it_is_found_among_many(server):
         copy = mine | {"recurring_run_id": f"{number}", "display_name": f"other-{number}"}
         server.recurring[f"{number}"] = copy
     assert apply(server).verb == "unchanged"
-    keeper = KubeflowSchedules(lambda: Kubeflow(server.url).connection)
-    assert len(keeper.listing()) == 251
+    schedules = KubeflowSchedules(lambda: Kubeflow(server.url).connection)
+    assert len(schedules.listing()) == 251
 
 
 def test_several_users_have_schedules_each(trireme, kubeflow):

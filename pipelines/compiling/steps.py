@@ -7,41 +7,24 @@ from kfp.local import graph_utils
 
 
 class Part(NamedTuple):
-    """A part of the way to a step: a task, of the pipeline or of one that is a group of tasks.
-
-    Attributes:
-        task: Its name.
-        is_loop: Whether it is done for each of several items.
-    """
+    """A part of the way to a step: a task, of the pipeline or of one that is a group of tasks."""
 
     task: str
     is_loop: bool
 
 
 def step_names(spec: Any) -> list[str]:
-    """Returns the names of all steps, nested ones included, in the order kfp.local runs them.
-
-    Args:
-        spec: The pipeline's ``PipelineSpec``.
-    """
+    """Returns the names of all steps, nested ones included, in the order kfp.local runs them."""
     return list(ways(spec))
 
 
 def ways(spec: Any) -> dict[str, list[Part]]:
-    """Returns the way to each step, by the steps' names, in the order kfp.local runs them.
-
-    Args:
-        spec: The pipeline's ``PipelineSpec``.
-    """
+    """Returns the way to each step, by the steps' names, in the order kfp.local runs them."""
     return {way[-1].task: way for way, _ in _steps(spec, spec.root, [])}
 
 
 def images(spec: Any) -> list[tuple[str, str]]:
-    """Returns the names of all steps, as ``step_names`` does, with their images.
-
-    Args:
-        spec: The pipeline's ``PipelineSpec``.
-    """
+    """Returns the names of all steps, as ``step_names`` does, with their images."""
     executors = spec.deployment_spec["executors"]
     return [
         (way[-1].task, executors[component.executor_label]["container"]["image"])
