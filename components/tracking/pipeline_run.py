@@ -12,8 +12,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.home import TRACKER
 from trireme.components.tracking import runs
@@ -143,6 +141,7 @@ class PipelineRun:
         # A database's artifacts; MLflow would put them below wherever we happen to be started.
         os.environ["_MLFLOW_SERVER_ARTIFACT_ROOT"] = str(home / "mlartifacts")
         import mlflow
+        from filelock import FileLock
 
         quiet()
         mlflow.set_tracking_uri(self.uri)
