@@ -175,14 +175,14 @@ def test_of_two_first_steps_one_opens_the_pipelines_run(argo, tmp_path, monkeypa
     def meanwhile(*arguments):
         # Another step that began with this one comes in between.
         monkeypatch.setattr(tracked_runs, "open_pipeline", open_pipeline)
-        run_step("dataset", tmp_path)
+        tracked_runs.pipeline_run(tmp_path)
         return open_pipeline(*arguments)
 
     monkeypatch.setattr(tracked_runs, "open_pipeline", meanwhile)
     run_step("checkout", tmp_path)
     whole, steps = runs(argo)
     assert whole.info.status == "RUNNING"
-    assert set(steps) == {"checkout", "dataset"}
+    assert set(steps) == {"checkout"}
 
 
 def test_a_server_that_lets_nobody_in_is_one_warning_and_no_wait(
