@@ -154,17 +154,9 @@ def _compared(
         scores = evaluated.scores_of(champion)
     except (NotLoadable, StepFailed) as error:
         return None, f"champion version {champion.version} cannot be compared with: {error}"
-    evaluation, weights = evaluated.evaluation, int(champion.tags.get("weights", "0"))
-    return compare(
-        champion.version,
-        evaluation.score,
-        evaluation.scores,
-        scores,
-        weights - evaluated.weights if weights and evaluated.weights else 0,
-        gate,
-        evaluation.labels,
-        evaluation.classes,
-    ), ""
+    weights = int(champion.tags.get("weights", "0"))
+    saved = weights - evaluated.weights if weights and evaluated.weights else 0
+    return compare(evaluated.evaluation, champion.version, scores, saved, gate), ""
 
 
 def _record(evaluation: Evaluation, comparison: Comparison | None, verdict: Verdict) -> None:

@@ -10,7 +10,12 @@ from trireme.components.training.component import HANDED_ON
 
 @dsl.component(base_image=BASE, install_kfp_package=False)
 def plan(
-    grid: dict, trials: list, framework: str, entrypoint: str, images: dict, workspace: str
+    grid: dict,
+    trials: list,
+    framework: str,
+    entrypoint: str,
+    images: dict,
+    workspace: str,
 ) -> NamedTuple("Outputs", Output=list[str], image=str):
     """Lists the trainings of a sweep.
 

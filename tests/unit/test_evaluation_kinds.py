@@ -175,13 +175,13 @@ def test_the_gate_compares_by_what_a_kind_of_model_is_measured_by():
     champion = evaluated(true + random.normal(scale=0.5, size=400), true)
     model = evaluated(true + random.normal(scale=0.2, size=400), true)
     gate = Gate(better_by=0.1)
-    comparison = compare("3", model.score, model.scores, champion.scores, 0, gate)
+    comparison = compare(model, "3", champion.scores, 0, gate)
     better, reason = judge(comparison, gate)
     assert better
     assert reason.startswith("better: -0.2") and "of mean absolute error" in reason
     low, high = comparison.between
     assert low < comparison.gain < high
-    comparison = compare("3", model.score, champion.scores, model.scores, 0, gate)
+    comparison = compare(champion, "3", model.scores, 0, gate)
     better, reason = judge(comparison, gate)
     assert not better
     assert reason.startswith("worse: +0.2")

@@ -6,7 +6,7 @@ from scipy.stats import bootstrap
 
 from trireme.components.errors import InputError
 from trireme.components.evaluation.classification import SCORE
-from trireme.components.evaluation.figures import Classes
+from trireme.components.evaluation.figures import Classes, Evaluation
 from trireme.components.evaluation.gate import BETTER, check_thresholds, compare, judge
 from trireme.components.evaluation.options import Gate, check
 
@@ -17,8 +17,8 @@ def against(right, champion_right, gate=BETTER, labels=None, weights_saved=0):
     """Compares two models and judges; returns the comparison, the verdict and the reason."""
     right, champion_right = np.array(right, bool), np.array(champion_right, bool)
     labels = np.zeros(len(right), int) if labels is None else np.array(labels)
-    scores = right.astype(float), champion_right.astype(float)
-    comparison = compare("3", SCORE, *scores, weights_saved, gate, labels, CLASSES)
+    model = Evaluation("", {}, None, SCORE, right.astype(float), labels, CLASSES)
+    comparison = compare(model, "3", champion_right.astype(float), weights_saved, gate)
     return comparison, *judge(comparison, gate)
 
 
