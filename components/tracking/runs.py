@@ -139,12 +139,15 @@ def pipeline_run(workspace: Path) -> PipelineRunId:
         pipeline, name, params = on_kubeflow.describe_run(OF_NO_NAME)
     experiment = str(params.get("experiment") or "")
     opened = open_pipeline(pipeline, experiment, name or workspace.name, params)
+    written = workspace / f"mlflow-run-{opened.run_id}.json"
+    written.write_text(json.dumps(opened._asdict()))
     try:
-        with file.open("x") as new:
-            new.write(json.dumps(opened._asdict()))
-    except FileExistsError:  # another step has been faster
-        end(opened.run_id, "KILLED")
+        os.link(written, file)  # whole, and only if there is none
+    except FileExistsError:  # another step that began with this one has been faster
+        client.delete_run(opened.run_id)
         return PipelineRunId(**json.loads(file.read_text()))
+    finally:
+        written.unlink()
     return opened
 
 

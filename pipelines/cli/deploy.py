@@ -8,7 +8,7 @@ from trireme.components.deployment.kinds import check_kind
 from trireme.components.errors import InputError
 from trireme.components.images import PYTORCH
 from trireme.components.say import say
-from trireme.pipelines.cli.job import Context, Namespace
+from trireme.pipelines.cli.job import Context, Namespace, connect
 
 TIMEOUT = 600  # seconds, as in trireme.components.deployment.deploy, which takes long to load
 
@@ -36,21 +36,10 @@ def deploy(
 ) -> None:
     """Deploy a registered model to a cluster, and put back what was there if it does not work."""
     from trireme.components.deployment import deploy as deployed
-    from trireme.components.kubernetes.connection import (
-        PATIENCE,
-        PATIENCE_OF_A_PERSON,
-        Cluster,
-    )
 
     check_kind("--as", kind)
     if kind == "kserve" and image != PYTORCH:
         raise InputError("--image: goes with --as deployment; KServe has images of its own")
-    cluster = Cluster(
-        namespace,
-        context=context or None,
-        patience=PATIENCE,
-        patience_at_first=PATIENCE_OF_A_PERSON,
-        on_wait=say,
-    )
+    cluster = connect(namespace, context, stays=True)
     done, place = deployed.deploy(model, kind, image, timeout, cluster, say)
     typer.echo(f"{done}\nin the cluster: {place.url}\nfrom here: {place.command}")

@@ -167,41 +167,26 @@ def schema() -> None:
 @app.command(name="list")
 def list_jobs(local: Local = False, namespace: Namespace = "", context: Context = "") -> None:
     """List the jobs there are."""
+    jobs, place = _jobs(local, namespace, context)
     if local:
-        _refuse_a_place(namespace, context)
-        from trireme.components.training.local import jobs
-
-        here = jobs.all_jobs(_home())
-        table(
-            ["NAME", "KIND", "STATE", "REPLICAS", "AGE", "REASON"],
+        rows = [
+            [job.name, job.kind, job.state, len(job.replicas), age(job.started), job.reason]
+            for job in jobs.all_jobs(place)
+        ]
+    else:
+        rows = [
             [
-                [job.name, job.kind, job.state, len(job.replicas), age(job.started), job.reason]
-                for job in here
-            ],
-        )
-        return
-    from trireme.components.kubernetes import access
-    from trireme.components.training.cluster import jobs as there
-
-    cluster = connect(namespace, context)
-    rows = there.list_jobs(cluster)
-    table(
-        ["NAME", "KIND", "STATE", "REPLICAS", "AGE", "REASON"],
-        [
-            [
-                row.name,
-                row.kind,
-                row.state,
-                f"{row.running}/{row.replicas}",
-                age(time.time() - row.age),
-                row.reason,
+                *(row.name, row.kind, row.state, f"{row.running}/{row.replicas}"),
+                *(age(time.time() - row.age), row.reason),
             ]
-            for row in rows
-        ],
-    )
-    if not rows:
-        access.check_namespace(cluster)
-        typer.echo(f"no jobs in namespace {cluster.namespace}", err=True)
+            for row in jobs.list_jobs(place)
+        ]
+    table(["NAME", "KIND", "STATE", "REPLICAS", "AGE", "REASON"], rows)
+    if not rows and not local:
+        from trireme.components.kubernetes import access
+
+        access.check_namespace(place)
+        typer.echo(f"no jobs in namespace {place.namespace}", err=True)
 
 
 @app.command()
@@ -209,20 +194,16 @@ def status(
     name: JobName, local: Local = False, namespace: Namespace = "", context: Context = ""
 ) -> None:
     """Show a job, its replicas, and why they are as they are."""
+    jobs, place = _jobs(local, namespace, context)
     if local:
-        _refuse_a_place(namespace, context)
-        from trireme.components.training.local import jobs
-
-        job = jobs.find(_home(), name)
+        job = jobs.find(place, name)
         typer.echo(f"{job.kind} {job.name}: {job.state}, {job.seconds:.0f} s")
         if job.reason:
             typer.echo(job.reason)
         typer.echo(f"replicas: {', '.join(job.replicas) or 'none yet'}")
         typer.echo(str(job.directory))
         return
-    from trireme.components.training.cluster import jobs as there
-
-    details = there.status(connect(namespace, context), name)
+    details = jobs.status(place, name)
     row = details.row
     typer.echo(f"{row.kind} {row.name}: {row.state}, {row.running} of {row.replicas} running")
     if row.reason:
@@ -258,17 +239,9 @@ def logs(
 ) -> None:
     """Show what the replicas print, each line with its replica."""
     lines = _lines(needs_reader=True)
-    if local:
-        _refuse_a_place(namespace, context)
-        from trireme.components.training.local import jobs
-
-        with suppress(BrokenPipeError):
-            jobs.logs(_home(), name, follow, replica, lines)
-        return
-    from trireme.components.training.cluster import jobs as there
-
-    cluster = connect(namespace, context, stays=follow)
-    there.logs(cluster, name, follow=follow, replica=replica, on_line=lines)
+    jobs, place = _jobs(local, namespace, context, stays=follow)
+    with suppress(BrokenPipeError):
+        jobs.logs(place, name, follow=follow, replica=replica, on_line=lines)
 
 
 @app.command()
@@ -276,15 +249,8 @@ def cancel(
     name: JobName, local: Local = False, namespace: Namespace = "", context: Context = ""
 ) -> None:
     """End a job; its record stays."""
-    if local:
-        _refuse_a_place(namespace, context)
-        from trireme.components.training.local import jobs
-
-        jobs.cancel(_home(), name)
-    else:
-        from trireme.components.training.cluster import jobs as there
-
-        there.cancel(connect(namespace, context), name)
+    jobs, place = _jobs(local, namespace, context)
+    jobs.cancel(place, name)
     typer.echo(f"{name} cancelled")
 
 
@@ -293,15 +259,8 @@ def delete(
     name: JobName, local: Local = False, namespace: Namespace = "", context: Context = ""
 ) -> None:
     """Remove a job and all that is left of it; end it if it runs."""
-    if local:
-        _refuse_a_place(namespace, context)
-        from trireme.components.training.local import jobs
-
-        jobs.delete(_home(), name)
-    else:
-        from trireme.components.training.cluster import jobs as there
-
-        there.delete(connect(namespace, context), name)
+    jobs, place = _jobs(local, namespace, context)
+    jobs.delete(place, name)
     typer.echo(f"{name} deleted")
 
 
@@ -394,17 +353,21 @@ def _home() -> Path:
     return home() / "jobs"
 
 
-def connect(namespace: str, context: str, stays: bool = False) -> "Cluster":
-    """Returns the cluster for a command that asks something, or that stays until a job ends.
+def _jobs(local: bool, namespace: str, context: str, stays: bool = False) -> tuple[Any, Any]:
+    """Returns the module that knows the jobs, here or on a cluster, and the place of the jobs."""
+    if local:
+        from trireme.components.training.local import jobs as here
 
-    Args:
-        stays: Whether the command stays.
-    """
-    from trireme.components.kubernetes.connection import (
-        PATIENCE,
-        PATIENCE_OF_A_PERSON,
-        Cluster,
-    )
+        _refuse_a_place(namespace, context)
+        return here, _home()
+    from trireme.components.training.cluster import jobs as there
+
+    return there, connect(namespace, context, stays)
+
+
+def connect(namespace: str, context: str, stays: bool = False) -> "Cluster":
+    """Returns the cluster, for a command that asks something or that stays until a job ends."""
+    from trireme.components.kubernetes.connection import PATIENCE, PATIENCE_OF_A_PERSON, Cluster
 
     return Cluster(
         namespace,

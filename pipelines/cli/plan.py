@@ -55,12 +55,8 @@ def plan(
     known, is_known = _prices(cluster)
     if not target.is_here and not is_known and "budget" in arguments:
         arguments["budget"] = 0.0  # what it is enough for is not to be told without prices
-    operator = partial(planning.operator_at, cluster)
-    if target.is_here:
-        planned = planning.of_pipeline(chosen, arguments, known)
-    else:
-        planned = planning.of_pipeline(chosen, arguments, known, operator)
-    planned = target.plan(planned, chosen)
+    operator = {} if target.is_here else {"operator": partial(planning.operator_at, cluster)}
+    planned = target.plan(planning.of_pipeline(chosen, arguments, known, **operator), chosen)
     typer.echo(f"{chosen.name} on {target.title}\n")
     if target.is_here and planned.manifest:
         _show_job(planned)
@@ -74,15 +70,8 @@ def plan(
     rights = access.in_words(dict.fromkeys([*planned.rights, *planned.deploying]))
     size = planned.workspace
     volume = {"Workspace": f"a ReadWriteMany claim of {size} for each run"} if size else {}
-    _facts(
-        {
-            **_cost(planned),
-            **volume,
-            **_needs(planned),
-            **planned.facts,
-            "Rights": f"of the run's service account: {rights}",
-        }
-    )
+    facts = _cost(planned) | volume | _needs(planned) | planned.facts
+    _facts(facts | {"Rights": f"of the run's service account: {rights}"})
     _check(planned, cluster, target.check(chosen, cluster) if cluster else ())
 
 
@@ -94,13 +83,14 @@ def plan_job(
     context: job_cli.Context = "",
 ) -> None:
     """Show what a job would make, request and cost, and check that it can; make nothing."""
-    from trireme.components.kubernetes import access
+    from trireme.components.kubernetes import access, credentials
     from trireme.components.training.manifests import render
     from trireme.components.training.manifests.notes import notes
     from trireme.pipelines import planning
 
     job = job_cli.described(file, operator=operator)
-    cluster = _cluster_at_hand(namespace, context, no_check)
+    has_cluster = not no_check and bool(context or credentials.are_there())
+    cluster = job_cli.connect(namespace, context) if has_cluster else None
     known, _ = _prices(cluster)
     manifest = render(job, planning.operator_at(cluster, job))
     planned = planning.of_job(manifest, known)
@@ -110,14 +100,6 @@ def plan_job(
     rights = {"Rights": f"yours: {access.in_words(planned.rights)}"}
     _facts(_cost(planned) | _needs(planned) | rights)
     _check(planned, cluster)
-
-
-def _cluster_at_hand(namespace: str, context: str, no_check: bool) -> "Cluster | None":
-    from trireme.components.kubernetes import credentials
-
-    if no_check or not (context or credentials.are_there()):
-        return None
-    return job_cli.connect(namespace, context)
 
 
 def _prices(cluster: "Cluster | None") -> "tuple[Prices | None, bool]":
@@ -137,15 +119,8 @@ def _show_job(planned: "Plan") -> None:
     """Shows the training job's pods, as far as it is known beforehand."""
     if not planned.manifest:
         return
-    head = [
-        planned.manifest["kind"].upper(),
-        "PODS",
-        "IMAGE",
-        "CPU",
-        "MEMORY",
-        "DEVICES",
-        "AN HOUR",
-    ]
+    head = [planned.manifest["kind"].upper()]
+    head += ["PODS", "IMAGE", "CPU", "MEMORY", "DEVICES", "AN HOUR"]
     table(head, [_row(pods, planned.prices) for pods in [*planned.pods, planned.total]])
     typer.echo()
     if planned.trainings > 1:

@@ -88,18 +88,10 @@ def workflow_template(
     name = templates.name(compiled.name)
     dag.template(name)
     given = {dag.inputs[key]: _given(key, spec) for key, spec in parameters.items()}
-    entry = models.Template(
-        name=ENTRYPOINT,
-        dag=models.DAGTemplate(
-            tasks=[
-                models.DAGTask(
-                    name=name,
-                    template=name,
-                    arguments=models.Arguments(parameters=arguments_of(given)) if given else None,
-                )
-            ]
-        ),
-    )
+    task = models.DAGTask(name=name, template=name)
+    if given:
+        task.arguments = models.Arguments(parameters=arguments_of(given))
+    entry = models.Template(name=ENTRYPOINT, dag=models.DAGTemplate(tasks=[task]))
     if is_ours:
         tracking.add(templates.made, compiled.name, parameters)
     made = WorkflowTemplate(

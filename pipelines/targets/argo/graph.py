@@ -9,14 +9,12 @@ from trireme.pipelines.targets.argo import claims, containers, loops
 from trireme.pipelines.targets.argo.expressions import (
     Value,
     constant,
-    encoded,
     filled_in,
     of_dag,
     of_file,
     parameter,
-    shown,
 )
-from trireme.pipelines.targets.argo.reading import NotOnArgo, only, plain
+from trireme.pipelines.targets.argo.reading import NotOnArgo, only
 from trireme.pipelines.targets.argo.scope import Scope, condition, filled, is_last_resort
 from trireme.pipelines.targets.argo.steps import DIRECTORY, IN_LOOP, Step
 from trireme.pipelines.targets.argo.templates import (
@@ -24,7 +22,11 @@ from trireme.pipelines.targets.argo.templates import (
     Templates,
     absent_inputs,
     arguments_of,
+    both,
+    declared,
     depends,
+    directory_input,
+    inputs_of,
     inside_of,
     needs_of,
     refine,
@@ -62,7 +64,7 @@ class Dag:
         inputs = {
             key: parameter(name, maybe_absent=key in absent) for key, name in self.inputs.items()
         }
-        self._scope = Scope(inputs, names=self._names)
+        self._scope = Scope(inputs, self._names)
         self._needs = {key: needs_of(task) for key, task in self._tasks.items()}
         self._imported: dict[str, list[str]] = {}
         self._calls: dict[str, models.DAGTask] = {}
@@ -80,9 +82,7 @@ class Dag:
             dag |= {"target": " ".join(self._calls), "failFast": False}
         made = models.Template(
             name=name,
-            inputs=models.Inputs(parameters=self._input_parameters())
-            if self.inputs or IN_LOOP in self.directory
-            else None,
+            inputs=inputs_of(self._input_parameters()),
             outputs=self._outputs(),
             dag=models.DAGTemplate.model_validate(dag),
         )
@@ -181,13 +181,9 @@ class Dag:
 
     def _leave(self, task: Task, outputs: dict[str, str]) -> None:
         """Remembers where the outputs of a task that consists of others are."""
-        defined = task.component.get("outputDefinitions", {})
-        for kind, known in (
-            ("parameters", self._scope.parameters),
-            ("artifacts", self._scope.artifacts),
-        ):
-            for key in defined.get(kind, {}):
-                known[task.key, key] = of_dag(task.name, outputs[key])
+        for kind, keys in task.component.get("outputDefinitions", {}).items():
+            for key in keys:
+                self._scope.outputs[kind][task.key, key] = of_dag(task.name, outputs[key])
 
     def _step(
         self, task: Task, container: dict[str, Any]
@@ -196,7 +192,9 @@ class Dag:
         if image in (claims.CREATE, claims.DELETE):
             given = self._scope.given(task.key, task.spec, task.component)
             template = claims.template(task.template, task.key, image, given)
-            self._scope.parameters[task.key, "name"] = of_file(task.name, "name", "STRING")
+            self._scope.outputs["parameters"][task.key, "name"] = of_file(
+                task.name, "name", "STRING"
+            )
             self.templates.made.append(template)
             return template, given
         compiled = self.templates.compiled
@@ -212,8 +210,7 @@ class Dag:
         )
         template = containers.template(step, task.template)
         for kind, key, output in step.outputs(task.name):
-            known = self._scope.parameters if kind == "parameters" else self._scope.artifacts
-            known[task.key, key] = output
+            self._scope.outputs[kind][task.key, key] = output
         self.templates.made.append(template)
         return template, step.arguments()
 
@@ -238,23 +235,19 @@ class Dag:
             "metadata": filled(importer.get("metadata", {}), given, key),
         }
         for output in component["outputDefinitions"]["artifacts"]:
-            self._scope.artifacts[key, output] = constant(filled_in([artifact]))
+            self._scope.outputs["artifacts"][key, output] = constant(filled_in([artifact]))
         self._imported[key] = self._upstream(self._needs[key])
 
     def _input_parameters(self) -> list[models.Parameter]:
-        inputs = self.component.get("inputDefinitions", {})
-        known = {**inputs.get("parameters", {}), **inputs.get("artifacts", {})}
-        made = []
-        for key, name in self.inputs.items():
-            spec = known[key]
-            about = shown(spec["description"]) if "description" in spec else None
-            value = None
-            if spec.get("isOptional") or "defaultValue" in spec:
-                value = encoded(plain(spec.get("defaultValue"), spec.get("parameterType", "")))
-            made.append(models.Parameter(name=name, value=value, description=about))
-        if IN_LOOP in self.directory:
-            made.append(models.Parameter(name=DIRECTORY))
-        return made
+        specs = both(self.component.get("inputDefinitions", {}))
+        return [
+            declared(
+                name,
+                specs[key],
+                has_default="defaultValue" in specs[key] or specs[key].get("isOptional", False),
+            )
+            for key, name in self.inputs.items()
+        ] + directory_input(self.directory)
 
     def _outputs(self) -> models.Outputs | None:
         outputs = self.component["dag"].get("outputs", {})
@@ -262,19 +255,9 @@ class Dag:
         for key, source in outputs.get("parameters", {}).items():
             one = source.get("valueFromParameter")
             chosen = [one] if one else source["valueFromOneof"]["parameterSelectors"]
-            made[key] = self._first(
-                [
-                    (self._scope.parameters, each["producerSubtask"], each["outputParameterKey"])
-                    for each in chosen
-                ]
-            )
+            made[key] = self._first("parameters", "outputParameterKey", chosen)
         for key, source in outputs.get("artifacts", {}).items():
-            made[key] = self._first(
-                [
-                    (self._scope.artifacts, each["producerSubtask"], each["outputArtifactKey"])
-                    for each in source["artifactSelectors"]
-                ]
-            )
+            made[key] = self._first("artifacts", "outputArtifactKey", source["artifactSelectors"])
         if not made:
             return None
         return models.Outputs(
@@ -286,12 +269,11 @@ class Dag:
             ]
         )
 
-    def _first(self, sources: list[tuple[Any, str, str]]) -> Value:
+    def _first(self, kind: str, key: str, selectors: list[dict[str, str]]) -> Value:
         """Returns the value of the first of some outputs whose task has run."""
+        sources = [(each["producerSubtask"], each[key]) for each in selectors]
         if len(sources) == 1:
-            outputs, task, key = sources[0]
-            is_sure = "condition" not in self._tasks[task].get("triggerPolicy", {})
-            value: Value = outputs[task, key](not is_sure)
-            return value
-        natives = [outputs[task, key](True).native for outputs, task, key in sources]
+            trigger = self._tasks[sources[0][0]].get("triggerPolicy", {})
+            return self._scope.outputs[kind][sources[0]]("condition" in trigger)
+        natives = [self._scope.outputs[kind][source](True).native for source in sources]
         return Value(f"({' ?? '.join(natives)})")

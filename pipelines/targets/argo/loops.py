@@ -16,8 +16,8 @@ from trireme.pipelines.targets.argo.expressions import (
     to_json,
 )
 from trireme.pipelines.targets.argo.scope import as_text
-from trireme.pipelines.targets.argo.steps import DIRECTORY, IN_LOOP
-from trireme.pipelines.targets.argo.templates import Task
+from trireme.pipelines.targets.argo.steps import DIRECTORY
+from trireme.pipelines.targets.argo.templates import Task, directory_input, inputs_of
 
 _ITEM = """fromJSON('"' + item.value + '"')"""
 """The JSON of an item: of a text Argo hands on what is between the quotes of its own JSON.
@@ -78,11 +78,9 @@ def template(
     call["arguments"] = models.Arguments(parameters=parameters)
     limit = task.spec.get("iteratorPolicy", {}).get("parallelismLimit")
     names = [models.Parameter(name=name) for name in values]
-    if directory == IN_LOOP:
-        names.append(models.Parameter(name=DIRECTORY))
     made = models.Template(
         name=task.template,
-        inputs=models.Inputs(parameters=names) if names else None,
+        inputs=inputs_of(names + directory_input(directory)),
         outputs=_collected(task, outputs),
         parallelism=limit or None,
         dag=models.DAGTemplate.model_validate({"tasks": [call]}),

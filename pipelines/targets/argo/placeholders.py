@@ -8,20 +8,23 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from trireme.pipelines.targets.argo.expressions import Constant, Value, name_of
+
 WORKSPACE = "/kfp-workspace"
 """Where every step finds the run workspace; the name is kfp's."""
 
 ARTIFACTS = f"{WORKSPACE}/artifacts"
 """Where the run's artifacts are."""
 
-OF_THE_RUN = {
+_NAMES = {
     ".pipeline_job_name": "workflow.name",
     ".pipeline_job_resource_name": "workflow.name",
     ".pipeline_job_uuid": "workflow.uid",
     ".pipeline_job_create_time_utc": "workflow.creationTimestamp.RFC3339",
     ".pipeline_job_schedule_time_utc": "workflow.creationTimestamp.RFC3339",
+    ".pipeline_task_uuid": "pod.name",
 }
-"""What is the same in the whole run, and what Argo calls it."""
+"""What Argo calls what has a name of its own."""
 
 _PLACEHOLDER = re.compile(r"\{\{\$(.*?)\}\}", re.DOTALL)
 _KEYED = re.compile(
@@ -44,6 +47,14 @@ def keyed(inside: str) -> Keyed | None:
     """Returns what the inside of a placeholder asks for, if it is of an input or an output."""
     match = _KEYED.fullmatch(inside)
     return Keyed(*(group or "" for group in match.groups())) if match else None
+
+
+def everywhere(inside: str, task: str) -> Value | None:
+    """Returns what the inside of a placeholder stands for, if no inputs and outputs matter."""
+    if inside in _NAMES:
+        return name_of(_NAMES[inside])
+    known = {".workspace_path": WORKSPACE, ".pipeline_root": ARTIFACTS, ".pipeline_task_name": task}
+    return Constant(value=known[inside]) if inside in known else None
 
 
 def pieces(text: str) -> list[tuple[bool, str]]:

@@ -13,14 +13,11 @@ from trireme.pipelines.targets.argo.expressions import (
     Value,
     filled_in,
     member,
-    name_of,
     native,
     quoted,
 )
 from trireme.pipelines.targets.argo.placeholders import (
-    ARTIFACTS,
-    OF_THE_RUN,
-    WORKSPACE,
+    everywhere,
     keyed,
     pieces,
 )
@@ -35,14 +32,15 @@ class Scope:
     """What can be referred to in a template that consists of tasks.
 
     Attributes:
-        parameters: Output parameters of the tasks rendered so far, by task and name.
         names: What the tasks are called in Argo.
+        outputs: Parameters and artifacts of the tasks rendered so far, by task and name.
     """
 
-    inputs: dict[str, Value] = field(default_factory=dict)
-    parameters: dict[tuple[str, str], Output] = field(default_factory=dict)
-    artifacts: dict[tuple[str, str], Output] = field(default_factory=dict)
-    names: dict[str, str] = field(default_factory=dict)
+    inputs: dict[str, Value]
+    names: dict[str, str]
+    outputs: dict[str, dict[tuple[str, str], Output]] = field(
+        default_factory=lambda: {"parameters": {}, "artifacts": {}}
+    )
 
     def given(self, name: str, task: dict[str, Any], component: dict[str, Any]) -> dict[str, Value]:
         """Returns the values of a task's inputs."""
@@ -80,16 +78,12 @@ class Scope:
             raise InputError(f"task {task}: refers to {error}, which nothing gives") from None
 
     def _referred(self, source: dict[str, Any], task: str, guarded: bool) -> Value:
-        if "componentInputParameter" in source:
-            return self.inputs[source["componentInputParameter"]]
-        if "componentInputArtifact" in source:
-            return self.inputs[source["componentInputArtifact"]]
-        if "taskOutputParameter" in source:
-            wanted = source["taskOutputParameter"]
-            return self.parameters[wanted["producerTask"], wanted["outputParameterKey"]](guarded)
-        if "taskOutputArtifact" in source:
-            wanted = source["taskOutputArtifact"]
-            return self.artifacts[wanted["producerTask"], wanted["outputArtifactKey"]](guarded)
+        for kind, outputs in (("Parameter", "parameters"), ("Artifact", "artifacts")):
+            if f"componentInput{kind}" in source:
+                return self.inputs[source[f"componentInput{kind}"]]
+            if wanted := source.get(f"taskOutput{kind}"):
+                key = wanted["producerTask"], wanted[f"output{kind}Key"]
+                return self.outputs[outputs][key](guarded)
         if "taskFinalStatus" in source:
             producer = source["taskFinalStatus"]["producerTask"]
             return _final_status(producer, self.names[producer])
@@ -145,13 +139,8 @@ def _text(text: str, inputs: Mapping[str, Value], task: str) -> Any:
 
 
 def _filling(inside: str, inputs: Mapping[str, Value], task: str) -> Value | str:
-    known = {".workspace_path": WORKSPACE, ".pipeline_root": ARTIFACTS, ".pipeline_task_name": task}
-    if inside in known:
-        return known[inside]
-    if inside in OF_THE_RUN:
-        return name_of(OF_THE_RUN[inside])
-    if inside == ".pipeline_task_uuid":
-        return name_of("pod.name")
+    if value := everywhere(inside, task):
+        return value.value if isinstance(value, Constant) else value
     asked = keyed(inside)
     if asked and asked[:2] == ("inputs", "parameters") and asked.key in inputs:
         return inputs[asked.key]

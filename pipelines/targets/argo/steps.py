@@ -27,9 +27,8 @@ from trireme.pipelines.targets.argo.expressions import (
 )
 from trireme.pipelines.targets.argo.placeholders import (
     ARTIFACTS,
-    OF_THE_RUN,
-    WORKSPACE,
     Keyed,
+    everywhere,
     keyed,
     pieces,
     words,
@@ -76,10 +75,10 @@ class Step:
         self.given = self.scope.given(self.name, self.task, self.component)
         inputs = self.component.get("inputDefinitions", {})
         outputs = self.component.get("outputDefinitions", {})
-        self.parameters = dict(inputs.get("parameters", {}))
-        self.artifacts = dict(inputs.get("artifacts", {}))
-        self.output_parameters = dict(outputs.get("parameters", {}))
-        self.output_artifacts = dict(outputs.get("artifacts", {}))
+        self.parameters = inputs.get("parameters", {})
+        self.artifacts = inputs.get("artifacts", {})
+        self.output_parameters = outputs.get("parameters", {})
+        self.output_artifacts = outputs.get("artifacts", {})
         command = [*self.container.get("command", []), *self.container.get("args", [])]
         self.has_executor = any(_EXECUTOR_INPUT in each for each in command)
         source = "\n".join(command)
@@ -111,31 +110,24 @@ class Step:
 
     def input_names(self) -> list[str]:
         """Returns the names of the template's inputs."""
-        config = [
-            key
-            for key, spec in self.parameters.items()
-            if spec.get("parameterType") == "TASK_CONFIG"
-        ]
-        return [key for key in [*self.parameters, *self.artifacts, *self.more] if key not in config]
+        given = [key for key, spec in self.parameters.items() if not _is_config(spec)]
+        return [*given, *self.artifacts, *self.more]
 
     def words(self, given: list[str]) -> list[str]:
         """Returns a command line with its placeholders filled, or Argo told to."""
-        made = []
-        for structured in given:
-            for each in words(structured, self._is_given):
-                made.append(
-                    "".join(
-                        self._in_word(piece) if is_placeholder else word(piece)
-                        for is_placeholder, piece in pieces(each)
-                    )
-                )
-        return made
+        every = (each for structured in given for each in words(structured, self._is_given))
+        return [
+            "".join(
+                self._in_word(piece) if is_placeholder else word(piece)
+                for is_placeholder, piece in pieces(each)
+            )
+            for each in every
+        ]
 
     def _is_given(self, key: str) -> bool:
         value = self.given.get(key)
         if value is None:
-            spec = self.parameters.get(key, {})
-            return "defaultValue" in spec
+            return "defaultValue" in self.parameters.get(key, {})
         if value.maybe_absent:
             raise NotOnArgo(
                 f"task {self.name}", f"a command that depends on whether {key} is given at run time"
@@ -157,8 +149,7 @@ class Step:
             return word_of(value.native if never_absent else f"({value.native} ?? 'null')")
         value = self.placeholder(inside)
         if isinstance(value, Constant):
-            text = value.value if isinstance(value.value, str) else json.dumps(value.value)
-            return str(text)
+            return value.value if isinstance(value.value, str) else json.dumps(value.value)
         is_text = not asked or asked.attribute in ("uri", "path")
         return word_of(value.native if is_text else value.json)
 
@@ -175,19 +166,10 @@ class Step:
 
     def placeholder(self, inside: str) -> Value:
         """Returns the value, in the template, that a placeholder stands for."""
-        if inside in OF_THE_RUN:
-            return name_of(OF_THE_RUN[inside])
-        known = {
-            ".pipeline_task_name": self.name,
-            ".pipeline_root": ARTIFACTS,
-            ".workspace_path": WORKSPACE,
-            ".outputs.output_file": self.path(FILE),
-            ".outputMetadataUri": self.path(FILE),
-        }
-        if inside in known:
-            return filled_in(known[inside])
-        if inside == ".pipeline_task_uuid":
-            return name_of("pod.name")
+        if value := everywhere(inside, self.name):
+            return value
+        if inside in (".outputs.output_file", ".outputMetadataUri"):
+            return filled_in(self.path(FILE))
         asked = keyed(inside)
         if asked and asked.side == "inputs" and asked.kind == "parameters":
             return self._own(asked.key)
@@ -238,8 +220,7 @@ class Step:
             return path
         before, after = path.split(IN_LOOP)
         middle = parameter(DIRECTORY).text
-        path_of = [f"{quoted(before)} + {middle} + {quoted(after)}"]
-        return Value(path_of[0], f"'\"' + {path_of[0]} + '\"'")
+        return name_of(f"{quoted(before)} + {middle} + {quoted(after)}")
 
     def artifact(self, key: str, schema: dict[str, Any]) -> dict[str, Any]:
         """Returns kfp's ``RuntimeArtifact`` of an output, as it is before the step runs."""
@@ -247,14 +228,11 @@ class Step:
 
     def executor_input(self) -> str:
         """Returns kfp's ``ExecutorInput``, the JSON in which Argo puts the values."""
-        values: dict[str, Any] = {}
-        for key, spec in self.parameters.items():
-            if spec.get("parameterType") == "TASK_CONFIG":
-                values[key] = self.task_config
-            else:
-                values[key] = parameter(key)
         inputs = {
-            "parameterValues": values,
+            "parameterValues": {
+                key: self.task_config if _is_config(spec) else parameter(key)
+                for key, spec in self.parameters.items()
+            },
             "artifacts": {key: {"artifacts": parameter(key)} for key in self.artifacts},
         }
         outputs = {
@@ -266,3 +244,7 @@ class Step:
             "outputFile": self.path(FILE),
         }
         return document({"inputs": inputs, "outputs": outputs})
+
+
+def _is_config(spec: dict[str, Any]) -> bool:
+    return spec.get("parameterType") == "TASK_CONFIG"

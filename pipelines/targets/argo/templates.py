@@ -8,9 +8,9 @@ from typing import Any
 
 from hera.workflows import models
 
-from trireme.pipelines.targets.argo.expressions import Value, shown
-from trireme.pipelines.targets.argo.reading import Compiled
-from trireme.pipelines.targets.argo.steps import IN_LOOP
+from trireme.pipelines.targets.argo.expressions import Value, encoded, shown
+from trireme.pipelines.targets.argo.reading import Compiled, plain, whole
+from trireme.pipelines.targets.argo.steps import DIRECTORY, IN_LOOP
 
 LOST = (
     "!(lastRetry.message contains 'deadline') && (lastRetry.status == 'Error' || "
@@ -24,9 +24,7 @@ is tried again once a run is stopped.
 https://github.com/argoproj/argo-workflows/blob/v4.1.2/workflow/controller/operator.go
 """
 
-TRIES = (
-    2  # further ones for a pod that was lost, as the manifests of Kubeflow Pipelines 2.17 have it
-)
+TRIES = 2  # further ones for a lost pod, as the manifests of Kubeflow Pipelines 2.17 have it
 
 LONGEST = 128  # letters of the name of a task or a template
 _CHANNEL = "pipelinechannel--"
@@ -74,10 +72,32 @@ def arguments_of(given: Mapping[str, Value]) -> list[models.Parameter]:
     return [models.Parameter(name=name, value=value.tag) for name, value in given.items()]
 
 
+def inputs_of(parameters: list[models.Parameter]) -> models.Inputs | None:
+    """Returns the inputs of a template; None where there are none."""
+    return models.Inputs(parameters=parameters) if parameters else None
+
+
+def declared(name: str, spec: dict[str, Any], *, has_default: bool) -> models.Parameter:
+    """Returns an input of a template."""
+    about = shown(spec["description"]) if "description" in spec else None
+    default = plain(spec.get("defaultValue"), spec.get("parameterType", ""))
+    value = encoded(default) if has_default else None
+    return models.Parameter(name=name, value=value, description=about)
+
+
+def directory_input(directory: str) -> list[models.Parameter]:
+    """Returns the input that tells a template in a loop where its artifacts are."""
+    return [models.Parameter(name=DIRECTORY)] if IN_LOOP in directory else []
+
+
+def both(definitions: dict[str, Any]) -> dict[str, Any]:
+    """Returns the parameters and the artifacts among inputs or outputs, by name."""
+    return {**definitions.get("parameters", {}), **definitions.get("artifacts", {})}
+
+
 def short_names(definitions: dict[str, Any]) -> dict[str, str]:
     """Returns names of inputs or outputs without what kfp puts before those it makes up."""
-    keys = [*definitions.get("parameters", {}), *definitions.get("artifacts", {})]
-    short = {key: key.removeprefix(_CHANNEL) for key in keys}
+    short = {key: key.removeprefix(_CHANNEL) for key in both(definitions)}
     taken = list(short.values())
     return {key: name if taken.count(name) == 1 else key for key, name in short.items()}
 
@@ -106,8 +126,7 @@ def shortened(name: str) -> str:
 
 def needs_of(task: dict[str, Any]) -> set[str]:
     """Returns the tasks that one comes after."""
-    inputs = task.get("inputs", {})
-    sources = [*inputs.get("parameters", {}).values(), *inputs.get("artifacts", {}).values()]
+    sources = both(task.get("inputs", {})).values()
     parts = [part for source in sources for part in source.values() if isinstance(part, dict)]
     used = {part["producerTask"] for part in parts if "producerTask" in part}
     return used | set(task.get("dependentTasks", []))
@@ -127,11 +146,9 @@ def depends(upstream: list[str], *, ended: bool) -> str | None:
 
 def absent_inputs(component: dict[str, Any], given: Mapping[str, Value]) -> set[str]:
     """Returns the inputs of a component that may be null at run time."""
-    inputs = component.get("inputDefinitions", {})
-    known = {**inputs.get("parameters", {}), **inputs.get("artifacts", {})}
     return {
         key
-        for key, spec in known.items()
+        for key, spec in both(component.get("inputDefinitions", {})).items()
         if (given[key].maybe_absent if key in given else "defaultValue" not in spec)
     }
 
@@ -146,26 +163,20 @@ def refine(template: models.Template, task: Task) -> None:
     title = task.spec.get("taskInfo", {}).get("name", task.key)
     if title not in (task.name, task.key):
         template.annotations = {"workflows.argoproj.io/title": shown(title)}
-    if template.container:
-        template.retry_strategy = models.RetryStrategy.model_validate(
-            {"limit": str(TRIES), "retryPolicy": "Always", "expression": LOST}
-        )
     retries = task.spec.get("retryPolicy", {})
+    strategy: dict[str, Any] = {}
     if retries.get("maxRetryCount"):
         backoff = {
             "duration": retries.get("backoffDuration"),
-            "factor": _number(retries["backoffFactor"]) if "backoffFactor" in retries else None,
+            "factor": str(whole(retries["backoffFactor"])) if "backoffFactor" in retries else None,
             "maxDuration": retries.get("backoffMaxDuration"),
         }
         backoff = {key: value for key, value in backoff.items() if value}
+        strategy = {"limit": str(retries["maxRetryCount"])}
+        strategy |= {"backoff": backoff} if backoff else {}
+    elif template.container:
+        strategy = {"limit": str(TRIES), "expression": LOST}
+    if strategy:
         template.retry_strategy = models.RetryStrategy.model_validate(
-            {
-                "limit": str(retries["maxRetryCount"]),
-                "retryPolicy": "Always",
-                **({"backoff": backoff} if backoff else {}),
-            }
+            strategy | {"retryPolicy": "Always"}
         )
-
-
-def _number(factor: float) -> str:
-    return str(int(factor)) if factor == int(factor) else str(factor)
