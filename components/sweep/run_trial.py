@@ -48,47 +48,47 @@ def run_trial(
     # Options with their dashes: without, one could be called like something the job records.
     journal.log_params(trial.values)
     try:
-        tried = _attempt(trial, described(folder), settings, folder, passthrough, budget)
+        job = described(folder)
+        evaluation = _train_and_evaluate(job, settings, folder, passthrough, budget)
+        name, value = evaluation.first
+        journal.log_metrics({f"held_out_{name}": value} | evaluation.others)
+        result = TrialResult(
+            trial.number,
+            trial.values,
+            headline=evaluation.headline,
+            score=float(evaluation.scores.mean()),
+            entrypoint=job.entrypoint or "",
+            params=launch.params_of(job) | trial.parameters,
+            inputs=inputs_of(job),
+        )
     except TriremeError as error:
         journal.log_error(error, is_fatal=False)
         print(error.shown(), flush=True)
-        tried = TrialResult(trial.number, trial.values, failed=str(error), detail=error.detail)
-    journal.summarize(tried.words)
-    save(tried, workspace)
-    return tried
+        result = TrialResult(trial.number, trial.values, failed=str(error), detail=error.detail)
+    journal.summarize(result.words)
+    save(result, workspace)
+    return result
 
 
-def _attempt(
-    trial: Trial,
+def _train_and_evaluate(
     job: TrainingJob,
     settings: EvaluationSettings,
     folder: Path,
     passthrough: dict[str, Any],
     budget: float,
-) -> TrialResult:
+) -> Evaluation:
     program = custom_evaluation(settings.evaluation)
     evaluator = program.entrypoint if program else ""
     trained = launch.train(job, folder, passthrough, evaluator, budget, is_whole_run=False)
     source = Source(Path(trained.model), settings.code, job.entrypoint or "", settings.factory)
-    if program:
-        found = folder / custom.FOUND
-        custom.run(program, source, settings.data, found)
-        evaluation = custom.read(found)
-        if not evaluation.scores.size:
-            raise StepFailed("the evaluation left no scores.npy, which trials are compared by")
-    else:
-        evaluation = _measured(source, settings.data)
-    name, value = evaluation.first
-    journal.log_metrics({f"held_out_{name}": value} | evaluation.others)
-    return TrialResult(
-        trial.number,
-        trial.values,
-        headline=evaluation.headline,
-        score=float(evaluation.scores.mean()),
-        entrypoint=job.entrypoint or "",
-        params=launch.params_of(job) | trial.parameters,
-        inputs=inputs_of(job),
-    )
+    if not program:
+        return _measured(source, settings.data)
+    found = folder / custom.FOUND
+    custom.run(program, source, settings.data, found)
+    evaluation = custom.read(found)
+    if not evaluation.scores.size:
+        raise StepFailed("the evaluation left no scores.npy, which trials are compared by")
+    return evaluation
 
 
 def _measured(source: Source, data: Path) -> Evaluation:

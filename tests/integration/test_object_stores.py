@@ -12,13 +12,14 @@ import threading
 from pathlib import Path
 
 import pytest
+from fingerprints import fingerprint
 from stores import KEY, RCLONE, SECRET, Fault, Proxy, free_port, object_store, web_server
 
 import trireme.components.dataset.copying
 import trireme.components.dataset.sources.stores
 from trireme.components.dataset.cache import fetch
 from trireme.components.dataset.description import Dataset
-from trireme.components.dataset.fingerprint import BLOCK, fingerprint
+from trireme.components.dataset.fingerprint import BLOCK
 from trireme.components.errors import InputError, TriremeError
 
 pytestmark = [

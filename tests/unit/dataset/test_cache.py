@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+from fingerprints import fingerprint
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,7 +21,7 @@ from trireme.components.dataset import cache_entry, copying, lock
 from trireme.components.dataset.cache import fetch
 from trireme.components.dataset.copy_journal import CopyJournal
 from trireme.components.dataset.description import Dataset
-from trireme.components.dataset.fingerprint import BLOCK, dataset_hash, file_hash, fingerprint
+from trireme.components.dataset.fingerprint import BLOCK, dataset_hash, file_hash
 from trireme.components.dataset.listing import (
     Entry,
     in_order,
@@ -371,11 +372,12 @@ def test_after_an_interrupt_nobody_writes_any_more(source, cache, monkeypatch):
     def slow(*arguments):
         reading.set()
         for piece in read(*arguments):
-            time.sleep(0.002)
+            time.sleep(0.005)
             yield piece
 
     def interrupt():
         reading.wait(30)
+        time.sleep(0.2)  # by then all threads read
         os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(LocalSource, "read", slow)
@@ -389,7 +391,7 @@ def test_after_an_interrupt_nobody_writes_any_more(source, cache, monkeypatch):
     finally:
         signal.signal(signal.SIGINT, handler)
         thread.join()
-    assert threading.active_count() == before, threading.enumerate()
+    assert threading.active_count() == before
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="nobody else can write there by mistake")
