@@ -29,7 +29,7 @@ def retraining(given: dict[str, Any]) -> None:
     with steps.finishing("retraining", given["webhook_secret"]):
         code, data = training.prepare(given)
         compared = steps.compare(
-            **{name: given[name] for name in (*training.OF_THE_JOB, *COMPARED)},
+            **{name: given[name] for name in (*training.JOB_PARAMETERS, *COMPARED)},
             commit=code.outputs["commit"],
             fingerprint=data.outputs["fingerprint"],
             code=code.outputs["path"],
@@ -42,7 +42,7 @@ def retraining(given: dict[str, Any]) -> None:
                 data,
                 framework=given["framework"],
                 start=compared.outputs["start"],
-                **training.of_the_job(given),
+                **training.job_inputs(given),
             )
             image = compared.outputs["image"]
             training.evaluate_and_export(given, trained, code, data, image, given["deploy"])

@@ -105,15 +105,15 @@ def member(of: str, name: str, *, guarded: bool = False) -> str:
 
 def parameter(name: str, *, maybe_absent: bool = False) -> Value:
     """Returns the value of an input parameter of the template that the expression is in."""
-    return encoded_in(member("inputs.parameters", name), maybe_absent=maybe_absent)
+    return json_value(member("inputs.parameters", name), maybe_absent=maybe_absent)
 
 
-def encoded_in(text: str, *, maybe_absent: bool = False) -> Value:
+def json_value(text: str, *, maybe_absent: bool = False) -> Value:
     """Returns the value whose JSON an expression evaluates to."""
     return Value(f"fromJSON({text})", text, maybe_absent)
 
 
-def name_of(native: str) -> Value:
+def name_value(native: str) -> Value:
     """Returns the value of an expression for a name that Kubernetes allows: it needs no escapes."""
     return Value(native, f"'\"' + {native} + '\"'")
 
@@ -153,7 +153,7 @@ def is_known(content: Any) -> bool:
     return not isinstance(content, Value)
 
 
-def filled_in(content: Any) -> Value:
+def to_value(content: Any) -> Value:
     """Returns the value that what may hold Values has at run time."""
     return Constant(value=content) if is_known(content) else Value(native(content))
 
@@ -195,7 +195,7 @@ def word(text: str) -> str:
     return re.sub(r"\{(?=\{)", f"{{$({NOTHING})", text)
 
 
-def word_of(native: str) -> str:
+def word_tag(native: str) -> str:
     """Returns the tag for an expression's text that becomes part of a container's argument.
 
     Neither Argo nor the kubelet changes anything in it.
@@ -215,17 +215,17 @@ EXECUTOR_OUTPUT = "executor-output"
 """The output parameter that is the file that kfp's executor writes."""
 
 
-def of_dag(task: str, name: str) -> Output:
+def dag_output(task: str, name: str) -> Output:
     """Returns an output of a task that consists of others, whose outputs are JSON already."""
 
     def value(guarded: bool) -> Value:
         text = output(task, name, guarded=guarded)
-        return encoded_in(f"({text} ?? 'null')" if guarded else text)
+        return json_value(f"({text} ?? 'null')" if guarded else text)
 
     return value
 
 
-def of_executor(task: str, key: str, *, may_be_file: bool, kind: str) -> Output:
+def executor_output(task: str, key: str, *, may_be_file: bool, kind: str) -> Output:
     """Returns an output parameter of a step that kfp's executor runs.
 
     Args:
@@ -236,13 +236,13 @@ def of_executor(task: str, key: str, *, may_be_file: bool, kind: str) -> Output:
         values = member(_executor_output(task, guarded), "parameterValues")
         found = member(values, key, guarded=guarded or may_be_file)
         if may_be_file:
-            found = f"({found} ?? {of_file(task, key, kind)(guarded).native})"
+            found = f"({found} ?? {file_output(task, key, kind)(guarded).native})"
         return Value(found)
 
     return value
 
 
-def of_file(task: str, key: str, kind: str) -> Output:
+def file_output(task: str, key: str, kind: str) -> Output:
     """Returns an output parameter that a step writes to a file: text, or JSON of its type."""
 
     def value(guarded: bool) -> Value:
@@ -255,7 +255,7 @@ def of_file(task: str, key: str, kind: str) -> Output:
     return value
 
 
-def artifact_of_executor(task: str, key: str, schema: dict[str, Any]) -> Output:
+def executor_artifact(task: str, key: str, schema: dict[str, Any]) -> Output:
     """Returns an output artifact of a step that kfp's executor runs, a list as kfp has it.
 
     The executor says everything of it but the type.

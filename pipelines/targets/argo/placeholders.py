@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from trireme.pipelines.targets.argo.expressions import Constant, Value, name_of
+from trireme.pipelines.targets.argo.expressions import Constant, Value, name_value
 
 WORKSPACE = "/kfp-workspace"
 """Where every step finds the run workspace; the name is kfp's."""
@@ -52,7 +52,7 @@ def keyed(inside: str) -> Keyed | None:
 def everywhere(inside: str, task: str) -> Value | None:
     """Returns what the inside of a placeholder stands for, if no inputs and outputs matter."""
     if inside in _NAMES:
-        return name_of(_NAMES[inside])
+        return name_value(_NAMES[inside])
     known = {".workspace_path": WORKSPACE, ".pipeline_root": ARTIFACTS, ".pipeline_task_name": task}
     return Constant(value=known[inside]) if inside in known else None
 

@@ -11,10 +11,10 @@ from trireme.pipelines.targets.argo.expressions import (
     Constant,
     Output,
     Value,
-    filled_in,
     member,
     native,
     quoted,
+    to_value,
 )
 from trireme.pipelines.targets.argo.placeholders import (
     everywhere,
@@ -98,7 +98,7 @@ def is_last_resort(task: dict[str, Any]) -> bool:
 def _final_status(task: str, name: str) -> Value:
     """Returns kfp's ``PipelineTaskFinalStatus`` of a task; Argo knows no message."""
     state = f"{member('tasks', name)}.status == 'Succeeded' ? 'SUCCEEDED' : 'FAILED'"
-    return filled_in(
+    return to_value(
         {
             "state": Value(state),
             "pipelineJobResourceName": Value("workflow.name"),
@@ -110,7 +110,7 @@ def _final_status(task: str, name: str) -> Value:
 
 def filled(constant: Any, inputs: Mapping[str, Value], task: str) -> Value:
     """Returns the value of a constant, the placeholders in it filled."""
-    return filled_in(_parts(constant, inputs, task))
+    return to_value(_parts(constant, inputs, task))
 
 
 def _parts(constant: Any, inputs: Mapping[str, Value], task: str) -> Any:

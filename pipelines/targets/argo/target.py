@@ -41,7 +41,7 @@ class Argo(Remote):
     def __init__(
         self, namespace: str = "", kube_context: str = "", service_account: str = "trireme"
     ) -> None:
-        """Takes in where it is, as ``registry.PLACES`` describes it; nothing is asked yet."""
+        """Takes in where it is, as ``registry.TARGETS`` describes it; nothing is asked yet."""
         self._namespace, self._context = namespace, kube_context
         self._service_account = service_account
 

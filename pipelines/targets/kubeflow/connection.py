@@ -44,7 +44,7 @@ class Connection:
         self._server, self._on_wait = server, on_wait
         self.patience = patience
         _check(server)
-        self._client = Client.of(server)
+        self._client = Client.connect(server)
         health = self.ask("healthzs.healthz_service_get_healthz")
         self.namespace = server.namespace or self._client.get_user_namespace() or ""
         if health.multi_user and not self.namespace:
@@ -94,7 +94,7 @@ class Connection:
                 if renewed:
                     raise
                 renewed = True
-                self._client = Client.of(self._server)
+                self._client = Client.connect(self._server)
                 continue
             except Unavailable as error:
                 waited = time.monotonic() - began

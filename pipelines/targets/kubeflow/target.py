@@ -12,7 +12,7 @@ from trireme.components.say import say
 from trireme.components.tracking.environment import SECRET
 from trireme.components.training.manifests.references import Needed
 from trireme.pipelines.compiling import ir
-from trireme.pipelines.compiling.steps import Part
+from trireme.pipelines.compiling.steps import PathTask
 from trireme.pipelines.console import Console
 from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.planning import Plan
@@ -59,7 +59,7 @@ class Kubeflow(Remote):
         kube_context: str = "",
         kubeflow_time_zone: str = "UTC",
     ) -> None:
-        """Takes in where it is, as ``registry.PLACES`` describes it; nothing is asked yet."""
+        """Takes in where it is, as ``registry.TARGETS`` describes it; nothing is asked yet."""
         self._server = Server(
             endpoint=endpoint,
             namespace=namespace,
@@ -69,7 +69,7 @@ class Kubeflow(Remote):
             context=kube_context,
         )
         self._time_zone = kubeflow_time_zone
-        self._known: dict[str, dict[str, list[Part]]] = {}
+        self._known: dict[str, dict[str, list[PathTask]]] = {}
 
     @cached_property
     def connection(self) -> Connection:
@@ -99,13 +99,13 @@ class Kubeflow(Remote):
     ) -> tuple[Run, str]:
         """Uploads a pipeline if it has changed, and starts a run of it."""
         parameters.check(arguments)
-        experiment = experiments.name_of(pipeline.name, arguments)
+        experiment = experiments.experiment_name(pipeline.name, arguments)
         version = uploading.upload(self.connection, pipeline)
         what = "uploaded" if version.is_new else "is there already, unchanged"
         console.print(f"{pipeline.name} {what}", "bold")
         console.facts({"Version": version.name, "Id": version.id, "Page": version.page})
         run = runs.start(self.connection, version, name, experiment, arguments)
-        return run, runs.record_of(run)
+        return run, runs.recording_note(run)
 
     def latest(self) -> list[Run]:
         """Returns the latest runs; see ``Target``."""
@@ -121,7 +121,7 @@ class Kubeflow(Remote):
 
     def steps(self, run: Run) -> list[Step]:
         """Returns the steps that have begun; what came of them their pods tell."""
-        return reading.steps_of(self._own(run), self._ways(run))
+        return reading.begun_steps(self._own(run), self._step_paths(run))
 
     def results(self, run: Run, steps: list[Step]) -> dict[str, str]:
         """Returns what steps have come to; nothing where the pods cannot be asked for.
@@ -131,7 +131,7 @@ class Kubeflow(Remote):
         """
         try:
             cluster = self._cluster_of_runs(PATIENCE_FOR_RESULTS)
-            return last_words(logs.pods(cluster, self._own(run), list(self._ways(run))))
+            return last_words(logs.pods(cluster, self._own(run), list(self._step_paths(run))))
         except TriremeError:
             return {}
 
@@ -140,7 +140,9 @@ class Kubeflow(Remote):
         self.stays = follow
         run = self.find(name)
         cluster = self._cluster_of_runs(PATIENCE if follow else PATIENCE_OF_A_PERSON)
-        logs.logs(self.connection, cluster, run, self._ways(run), step, on_line, follow=follow)
+        logs.logs(
+            self.connection, cluster, run, self._step_paths(run), step, on_line, follow=follow
+        )
 
     def cancel(self, name: str) -> str:
         """Has a run ended; it takes the server a while."""
@@ -178,10 +180,10 @@ class Kubeflow(Remote):
         assert isinstance(run, reading.Run)
         return run
 
-    def _ways(self, run: Run) -> dict[str, list[Part]]:
-        """Returns the ways to all steps that a run may have; it is asked for once."""
+    def _step_paths(self, run: Run) -> dict[str, list[PathTask]]:
+        """Returns the paths to all steps that a run may have; it is asked for once."""
         if run.id not in self._known:
-            self._known[run.id] = runs.all_steps(self.connection, self._own(run))
+            self._known[run.id] = runs.step_paths_of(self.connection, self._own(run))
         return self._known[run.id]
 
     def _cluster_of_runs(self, patience: float) -> Cluster:
