@@ -104,11 +104,7 @@ class Console:
             yield
 
     def started(self, step: str, loop: str = "") -> None:
-        """Shows that a step has started.
-
-        Args:
-            loop: The name that it shares with the others of a loop, which have one line together.
-        """
+        """Shows that a step has started; all steps of a loop have one line together."""
         self._loops[step], self._begun[step] = loop, time.monotonic()
         line = self._lines.get(loop) if loop else None
         if line is None or not line.state:

@@ -37,12 +37,7 @@ DEPLOYER = (
 
 @dataclass(frozen=True)
 class Pods:
-    """Pods that are all alike.
-
-    Attributes:
-        requests: What each requests, by resource.
-        hour: What an hour of all of them costs; 0 without a price table.
-    """
+    """Pods that are all alike: what each requests, and what an hour of all costs, 0 if unknown."""
 
     name: str
     count: int

@@ -49,11 +49,7 @@ def retraining(given: dict[str, Any]) -> None:
 
 
 def check(parameters: dict[str, Any], claims: Collection[str] | None = None) -> None:
-    """Refuses parameters that could not work, before anything is created.
-
-    Args:
-        claims: Where the run is on a cluster: the claims that its pods have mounted.
-    """
+    """Refuses parameters that could not work; on a cluster the pods have ``claims`` mounted."""
     of_framework(parameters["framework"], steps.IMAGES)
     training.check(parameters["framework"], parameters, claims)
     if parameters["deploy"]:

@@ -45,11 +45,7 @@ JOB_PARAMETERS = (
 
 @dataclass(frozen=True)
 class Trainings:
-    """The trainings of a run, which are alike but for the program's arguments.
-
-    Attributes:
-        job: One of them; where they differ, the one with the most processes.
-    """
+    """The trainings of a run; ``job`` is one of them, or the one with the most processes."""
 
     job: TrainingJob
     count: int = 1
@@ -152,11 +148,7 @@ def check_training(
 def check(
     framework: str, parameters: dict[str, Any], claims: Collection[str] | None = None
 ) -> None:
-    """Refuses parameters that could not work, before anything is created.
-
-    Args:
-        claims: Where the run is on a cluster: the claims that its pods have mounted.
-    """
+    """Refuses parameters that could not work; on a cluster the pods have ``claims`` mounted."""
     check_training(framework, parameters, claims)
     secrets.check("webhook_secret", parameters["webhook_secret"])
     options.check(*(parameters[name] for name in ("min_accuracy", "gate", "evaluation")))

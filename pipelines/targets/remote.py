@@ -21,11 +21,7 @@ NOT_EXPORTED = "not exported"
 
 
 class Remote(Target):
-    """A place that runs pipelines by itself, whether or not anybody watches.
-
-    Attributes:
-        stays: A command stays until a run ends, so that servers may be away for longer.
-    """
+    """A place that runs pipelines by itself; servers may be away for longer if a command stays."""
 
     is_here = False
     stays = False

@@ -64,11 +64,7 @@ def write(pipeline: Pipeline, directory: Path, service_account: str) -> Path:
 def workflow_template(
     compiled: Compiled, service_account: str = SERVICE_ACCOUNT, *, is_ours: bool = False
 ) -> WorkflowTemplate:
-    """Returns a pipeline as a WorkflowTemplate.
-
-    Args:
-        is_ours: Whether its steps are Trireme's, which record what they do in MLflow.
-    """
+    """Returns a pipeline as a WorkflowTemplate; our steps record what they do in MLflow."""
     if len(compiled.name) > LONGEST_NAME:
         raise NotOnArgo(f"pipeline {compiled.name}", f"a name of more than {LONGEST_NAME} letters")
     templates = Templates(compiled)

@@ -31,11 +31,7 @@ _NOT_ANNOTATED = {"paused", "dataset_claims", "cache_claim"}
 
 @dataclass(frozen=True)
 class CronWorkflow:
-    """A CronWorkflow that Trireme has made, or is to make.
-
-    Attributes:
-        schedule: What was asked for, with the name of its version.
-    """
+    """A CronWorkflow that Trireme has made, or is to make; the schedule names its version."""
 
     schedule: Schedule
     manifest: dict[str, Any]

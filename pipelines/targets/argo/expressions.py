@@ -93,11 +93,7 @@ def quoted(text: str) -> str:
 
 
 def member(of: str, name: str, *, guarded: bool = False) -> str:
-    """Returns an expression for a member of a map.
-
-    Args:
-        guarded: Whether it is null, and no error, where there is no map.
-    """
+    """Returns an expression for a member of a map; guarded, it is null where there is no map."""
     if _NAME.fullmatch(name) and name not in _KEYWORDS:
         return f"{of}{'?.' if guarded else '.'}{name}"
     return f"{of}{'?.' if guarded else ''}[{quoted(name)}]"
@@ -119,11 +115,7 @@ def name_value(native: str) -> Value:
 
 
 def output(task: str, name: str, *, guarded: bool = False) -> str:
-    """Returns an expression for an output parameter of a task, as Argo has it.
-
-    Args:
-        guarded: Whether it is null, and no error, where the task has no outputs.
-    """
+    """Returns an expression for a task's output; guarded, it is null where the task has none."""
     outputs = f"{member('tasks', task)}.outputs"
     return member(
         f"{outputs}?.parameters" if guarded else f"{outputs}.parameters", name, guarded=guarded
@@ -196,10 +188,7 @@ def word(text: str) -> str:
 
 
 def word_tag(native: str) -> str:
-    """Returns the tag for an expression's text that becomes part of a container's argument.
-
-    Neither Argo nor the kubelet changes anything in it.
-    """
+    """Returns the tag for text in a container's argument that Argo and the kubelet leave alone."""
     return f"{{{{={native}{_UNCHANGED}}}}}"
 
 
@@ -226,11 +215,7 @@ def dag_output(task: str, name: str) -> Output:
 
 
 def executor_output(task: str, key: str, *, may_be_file: bool, kind: str) -> Output:
-    """Returns an output parameter of a step that kfp's executor runs.
-
-    Args:
-        may_be_file: Whether the step may have written it to a file of its own.
-    """
+    """Returns an output parameter of a step that kfp's executor runs, or of a file it may write."""
 
     def value(guarded: bool) -> Value:
         values = member(_executor_output(task, guarded), "parameterValues")
@@ -256,10 +241,7 @@ def file_output(task: str, key: str, kind: str) -> Output:
 
 
 def executor_artifact(task: str, key: str, schema: dict[str, Any]) -> Output:
-    """Returns an output artifact of a step that kfp's executor runs, a list as kfp has it.
-
-    The executor says everything of it but the type.
-    """
+    """Returns an output artifact of a step of kfp's executor, which says all but the type."""
 
     def value(guarded: bool) -> Value:
         artifacts = member(_executor_output(task, guarded), "artifacts")

@@ -41,21 +41,12 @@ _TASK_FIELDS = (
 
 
 class Dag:
-    """A component that consists of tasks.
-
-    Attributes:
-        inputs: The names of its template's inputs, by kfp's.
-    """
+    """A component that consists of tasks; its template's inputs and outputs by kfp's names."""
 
     def __init__(
         self, templates: Templates, component: dict[str, Any], directory: str, absent: set[str]
     ) -> None:
-        """Prepares a component.
-
-        Args:
-            directory: Its directory among the artifacts; may hold the tag for loops.
-            absent: The inputs that may be null at run time.
-        """
+        """Prepares a component, which may lie in a loop, and whose absent inputs may be null."""
         self.templates, self.component, self.directory = templates, component, directory
         self.inputs = short_names(component.get("inputDefinitions", {}))
         self.outputs = short_names(component.get("outputDefinitions", {}))

@@ -64,11 +64,7 @@ def pieces(text: str) -> list[tuple[bool, str]]:
 
 
 def words(text: str, is_given: Callable[[str], bool]) -> list[str]:
-    """Returns the words of a command line that a word of kfp's stands for.
-
-    Args:
-        text: The word, which may be one of kfp's structures that become several, or none.
-    """
+    """Returns the words of a command line, several or none, that a word of kfp's stands for."""
     if text.startswith(('{"Concat": ', '{"IfPresent": ')):
         return _words(json.loads(text), is_given)
     return [text]

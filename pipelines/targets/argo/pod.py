@@ -35,11 +35,7 @@ _HANDED_ON = {
 
 @dataclass
 class Pod:
-    """What a step's pod is to be like, as Kubernetes spells it; strings may be Values.
-
-    Attributes:
-        shared: What a task may hand on to a workload that it launches, by kfp's names.
-    """
+    """What a step's pod is to be like; ``shared`` is what a step may hand on to a workload."""
 
     shared: dict[str, Any]
     labels: dict[str, str] = field(default_factory=dict)

@@ -67,11 +67,7 @@ class Scope:
         return values | {key: filled(value, values, name) for key, value in later.items()}
 
     def reference(self, source: dict[str, Any], task: str, *, guarded: bool = False) -> Value:
-        """Returns the value that a reference of kfp's stands for.
-
-        Args:
-            guarded: Whether it is null, and no error, where it comes from a task without outputs.
-        """
+        """Returns the value of kfp's reference; guarded, it is null where a task has left none."""
         try:
             return self._referred(source, task, guarded)
         except KeyError as error:

@@ -133,11 +133,7 @@ def dependencies(task: dict[str, Any]) -> set[str]:
 
 
 def depends(upstream: list[str], *, ended: bool) -> str | None:
-    """Returns the condition under which a task runs after others; None where there are none.
-
-    Args:
-        ended: Whether it is enough that they have ended, however they did.
-    """
+    """Returns the condition under which a task runs after others have succeeded, or just ended."""
     if not ended:
         return " && ".join(f"{name}.Succeeded" for name in upstream) or None
     ends = (" || ".join(f"{name}.{state}" for state in _ENDED) for name in upstream)

@@ -30,22 +30,14 @@ _STATES = {"Succeeded": "FINISHED", "Failed": "FAILED", "Error": "FAILED", "": "
 
 @dataclass(frozen=True)
 class Node(Step):
-    """A step of a workflow.
-
-    Attributes:
-        node: Which of them, as Argo has it, without the numbers of the tries.
-    """
+    """A step of a workflow, and its node without the numbers of the tries."""
 
     node: str = field(default="", kw_only=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workflow(Run):
-    """A run, as the API server has it.
-
-    Attributes:
-        begun: Its steps that have a pod or have had one, in the order they started in.
-    """
+    """A run, as the API server has it, and its steps that have begun, in order."""
 
     begun: list[Node] = field(default_factory=list)
 

@@ -27,11 +27,7 @@ _PASSING = {429, 500, 502, 503, 504}
 
 
 class Connection:
-    """Kubeflow Pipelines, as this user sees it.
-
-    Attributes:
-        namespace: The user's namespace; empty where Kubeflow Pipelines has one user only.
-    """
+    """Kubeflow Pipelines, as this user sees it; with one user only there is no namespace."""
 
     def __init__(
         self,

@@ -50,11 +50,7 @@ def _node_names(path: list[PathTask], turns: tuple[int, ...]) -> list[str]:
 
 
 def _last_try_of(workflow: str, names: list[str], parents: dict[str, Any]) -> Any:
-    """Returns what is told of a node that is there; of one that is tried again, of all tries.
-
-    Args:
-        parents: What is told of the node above each, by the lower one's id.
-    """
+    """Returns what is told of a node, or of all its tries, by what is told of each one's parent."""
 
     def last_try(node: str) -> str:
         tries = 0

@@ -29,11 +29,7 @@ _DESCRIPTION = re.compile(
 
 @dataclass(frozen=True)
 class Trigger:
-    """What a schedule runs and when, as Kubeflow Pipelines has it.
-
-    Attributes:
-        version_id: Id of the version; empty for the latest.
-    """
+    """What a schedule runs and when; without a version's id it runs the latest."""
 
     schedule: Schedule
     cron: str
@@ -63,12 +59,7 @@ class Trigger:
     def body(
         self, experiment: str, experiment_id: str, *, enabled: bool, in_the_end: bool
     ) -> dict[str, Any]:
-        """Returns the recurring run to be made.
-
-        Args:
-            enabled: Whether it runs from the beginning.
-            in_the_end: Whether it is to run when all is done.
-        """
+        """Returns the recurring run to be made, which may rest until all is done."""
         schedule = self.schedule
         cron = {"cron": self.cron}
         for key, moment in (("start_time", _start(schedule)), ("end_time", schedule.ends)):
@@ -93,11 +84,7 @@ class Trigger:
 
 @dataclass(frozen=True)
 class Recurring:
-    """A recurring run on the server that Trireme has made.
-
-    Attributes:
-        was_to_run: Whether it was to run in the end when it was made.
-    """
+    """A recurring run of Trireme's on the server, and whether it was made to run in the end."""
 
     id: str
     is_enabled: bool

@@ -46,11 +46,7 @@ class CheckedSchedule(plans.CheckedSchedule):
 
 @dataclass(frozen=True)
 class Plan(plans.Plan):
-    """What is to be done about a schedule.
-
-    Attributes:
-        keep: What is there already as it is to be.
-    """
+    """What is to be done about a schedule; ``keep`` is there already as it is to be."""
 
     found: list[Recurring]
     checked: CheckedSchedule

@@ -45,10 +45,7 @@ class Steps:
         self._recorded, self._shown = threading.Lock(), threading.Lock()
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
-        """Handles a signal: tells all steps to end, lets no other start, raises ``Interrupted``.
-
-        Once: to be told again makes none of them end sooner.
-        """
+        """Handles the first signal: ends all steps, lets no other start, raises ``Interrupted``."""
         if self._stopped:
             return
         self._stopped = True
@@ -106,11 +103,7 @@ class Steps:
         return status.Status.FAILURE if exit_status else status.Status.SUCCESS
 
     def _wanted(self, step: str, given: dict[str, Any]) -> Callable[[str], None] | None:
-        """Returns what brings from MLflow what a step of ours wants, so that it need not load it.
-
-        Args:
-            given: Its inputs, by which a step of the same name that is not ours is told from it.
-        """
+        """Returns what brings what a step of ours, told by its inputs, would load MLflow for."""
         workspace = self._result.workspace
         if step == "evaluate" and {"model_name", "evaluation"} <= given.keys():
             place, own = registry.place(workspace), bool(given["evaluation"])
