@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from trireme.components.signals import Interrupted, from_a_terminal, handled, in
 from trireme.pipelines.compiling.steps import step_names
 from trireme.pipelines.console import Console
 from trireme.pipelines.pipeline import Pipeline
-from trireme.pipelines.targets.base import ENDED, Run, Step, Target
+from trireme.pipelines.targets.base import ENDED, R, Run, Step, Target
 
 PAUSE = 2.0  # seconds between two looks at a run
 
@@ -20,7 +21,7 @@ NOT_EXPORTED = "not exported"
 """What the result of a step begins with that keeps a model from being exported."""
 
 
-class Remote(Target):
+class Remote(Target[R]):
     """A place that runs pipelines by itself; servers may be away for longer if a command stays."""
 
     is_here = False
@@ -32,7 +33,7 @@ class Remote(Target):
 
     def start(
         self, pipeline: Pipeline, arguments: dict[str, Any], name: str, console: Console
-    ) -> tuple[Run, str]:
+    ) -> tuple[R, str]:
         """Starts a run of a name; returns it, and what a person should know of it."""
         raise NotImplementedError
 
@@ -54,7 +55,7 @@ def key(run: Run) -> str:
     return run.id or run.name
 
 
-def _stay(target: Remote, run: Run, names: list[str], console: Console) -> int:
+def _stay(target: Remote[Any], run: Run, names: list[str], console: Console) -> int:
     """Follows a run until it ends, or until a person has had enough; returns the exit status."""
     stopped_by = 0
     while True:
@@ -89,7 +90,9 @@ def _stay(target: Remote, run: Run, names: list[str], console: Console) -> int:
     return 0
 
 
-def _follow(target: Remote, run: Run, names: list[str], console: Console) -> tuple[Run, list[Step]]:
+def _follow(
+    target: Remote[Any], run: Run, names: list[str], console: Console
+) -> tuple[Run, Sequence[Step]]:
     """Shows a run's steps as they start and end; returns it and them as they have ended."""
     shown: dict[str, str] = {}
     with console.showing(names):
@@ -117,7 +120,7 @@ def _show(step: Step, before: str, run_has_ended: bool, console: Console) -> str
     return state
 
 
-def _error_of(run: Run, steps: list[Step], said: dict[str, str]) -> TriremeError | None:
+def _error_of(run: Run, steps: Sequence[Step], said: dict[str, str]) -> TriremeError | None:
     """Returns why a run that has ended has not done what it should; None if it has."""
     if run.state == "FINISHED":
         return None
@@ -130,7 +133,7 @@ def _error_of(run: Run, steps: list[Step], said: dict[str, str]) -> TriremeError
     return StepFailed(f"run {run.name} failed{at}" + (f": {reason}" if reason else ""))
 
 
-def _say_it_goes_on(target: Remote, run: Run, console: Console) -> None:
+def _say_it_goes_on(target: Remote[Any], run: Run, console: Console) -> None:
     end_it = f"trireme cancel {key(run)} {target.reached_by()}"
     console.print(f"{run.name} goes on; end it with: {end_it}")
 

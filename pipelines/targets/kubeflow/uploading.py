@@ -33,6 +33,11 @@ class Version:
     page: str
     is_new: bool
 
+    @property
+    def facts(self) -> dict[str, str]:
+        """How to find it."""
+        return {"Version": self.name, "Id": self.id, "Page": self.page}
+
 
 def upload(connection: Connection, pipeline: Pipeline) -> Version:
     """Uploads a pipeline, unless the server has the same content already."""
