@@ -202,9 +202,11 @@ def _create(connection: Connection, plan: Plan) -> Recurring:
     def made_all_the_same() -> Any:
         named = recurring.named(connection, checked.schedule.name)
         new = (each for each in named if each.recurring_run_id not in known)
-        return next((each for each in new if recurring.is_ours(each)), None)
+        return next((each for each in new if recurring.read(connection, each)), None)
 
-    made = connection.ask(
+    source = connection.ask(
         f"{SERVICE}create_recurring_run", recurring_run=body, happened=made_all_the_same
     )
-    return recurring.read(connection, made)
+    made = recurring.read(connection, source)
+    assert made
+    return made
