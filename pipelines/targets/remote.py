@@ -78,13 +78,13 @@ def _stay(target: Remote[Any], run: Run, names: list[str], console: Console) -> 
     console.print()
     console.print(f"{run.name} {run.state}", "bold")
     console.facts(run.facts)
-    said = target.results(run, steps)
-    for name, words in said.items():
+    results = target.results(run, steps)
+    for name, words in results.items():
         if words.startswith(NOT_EXPORTED):
             console.print(f"{name}: {words}")
     if stopped_by and run.state == "KILLED":
         return stopped_by
-    if error := _error_of(run, steps, said):
+    if error := _error_of(run, steps, results):
         sys.stdout.flush()
         raise error
     return 0
@@ -120,7 +120,7 @@ def _show(step: Step, before: str, run_has_ended: bool, console: Console) -> str
     return state
 
 
-def _error_of(run: Run, steps: Sequence[Step], said: dict[str, str]) -> TriremeError | None:
+def _error_of(run: Run, steps: Sequence[Step], results: dict[str, str]) -> TriremeError | None:
     """Returns why a run that has ended has not done what it should; None if it has."""
     if run.state == "FINISHED":
         return None
@@ -129,7 +129,7 @@ def _error_of(run: Run, steps: Sequence[Step], said: dict[str, str]) -> TriremeE
     failed = [step.name for step in steps if step.state == "FAILED"]
     at = f" at {', '.join(failed)}" if failed else ""
     # Kubeflow itself says no more than that it failed.
-    reason = next((said[name] for name in failed if said.get(name)), run.message)
+    reason = next((results[name] for name in failed if results.get(name)), run.message)
     return StepFailed(f"run {run.name} failed{at}" + (f": {reason}" if reason else ""))
 
 

@@ -166,10 +166,10 @@ def _is_same_run(one: Schedule, other: Schedule) -> bool:
     return (one.pipeline, one.version, one.params) == (other.pipeline, other.version, other.params)
 
 
-def _put_in(there: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+def _put_in(existing: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
     """Returns an object of the cluster with what is ours to say in place of what was said."""
-    before, ours = there["metadata"], wanted["metadata"]
+    before, ours = existing["metadata"], wanted["metadata"]
     labels = {key: value for key, value in (before.get("labels") or {}).items() if key != VERSION}
     annotations = (before.get("annotations") or {}) | {ANNOTATION: ours["annotations"][ANNOTATION]}
     metadata = before | {"labels": labels | ours["labels"], "annotations": annotations}
-    return there | {"metadata": metadata, "spec": wanted["spec"]}
+    return existing | {"metadata": metadata, "spec": wanted["spec"]}

@@ -137,9 +137,9 @@ def _text(text: str, inputs: Mapping[str, Value], task: str) -> Any:
 def _filling(inside: str, inputs: Mapping[str, Value], task: str) -> Value | str:
     if value := everywhere(inside, task):
         return value.value if isinstance(value, Constant) else value
-    asked = keyed(inside)
-    if asked and asked[:2] == ("inputs", "parameters") and asked.key in inputs:
-        return inputs[asked.key]
+    reference = keyed(inside)
+    if reference and reference[:2] == ("inputs", "parameters") and reference.key in inputs:
+        return inputs[reference.key]
     raise NotOnArgo(f"task {task}", f"the placeholder {{{{${inside}}}}} in a constant")
 
 

@@ -138,19 +138,19 @@ class Step:
         """Returns what stands in a command line for a placeholder."""
         if inside == "":
             return self.executor_input()
-        asked = keyed(inside)
-        if asked and asked.side == "inputs" and asked.kind == "parameters":
-            kind = self.parameters.get(asked.key, {}).get("parameterType")
-            value = self._own(asked.key)
+        reference = keyed(inside)
+        if reference and reference.side == "inputs" and reference.kind == "parameters":
+            kind = self.parameters.get(reference.key, {}).get("parameterType")
+            value = self._own(reference.key)
             if kind != "STRING":
                 return word_tag(value.json)
-            given = self.given.get(asked.key)
+            given = self.given.get(reference.key)
             never_absent = given is not None and not given.maybe_absent
             return word_tag(value.native if never_absent else f"({value.native} ?? 'null')")
         value = self.placeholder(inside)
         if isinstance(value, Constant):
             return value.value if isinstance(value.value, str) else json.dumps(value.value)
-        is_text = not asked or asked.attribute in ("uri", "path")
+        is_text = not reference or reference.attribute in ("uri", "path")
         return word_tag(value.native if is_text else value.json)
 
     def text(self, text: str) -> Any:
@@ -170,29 +170,31 @@ class Step:
             return value
         if inside in (".outputs.output_file", ".outputMetadataUri"):
             return to_value(self.path(FILE))
-        asked = keyed(inside)
-        if asked and asked.side == "inputs" and asked.kind == "parameters":
-            return self._own(asked.key)
-        if asked and asked.side == "inputs":
-            return self._input_artifact(asked)
-        if asked and asked.kind == "parameters" and asked.attribute == "output_file":
-            return to_value(self.path(asked.key))
-        if asked and asked.key in self.output_artifacts:
-            return self._output_artifact(asked)
+        reference = keyed(inside)
+        if reference and reference.side == "inputs" and reference.kind == "parameters":
+            return self._own(reference.key)
+        if reference and reference.side == "inputs":
+            return self._input_artifact(reference)
+        if reference and reference.kind == "parameters" and reference.attribute == "output_file":
+            return to_value(self.path(reference.key))
+        if reference and reference.key in self.output_artifacts:
+            return self._output_artifact(reference)
         raise NotOnArgo(f"task {self.name}", f"the placeholder {{{{${inside}}}}}")
 
-    def _input_artifact(self, asked: Keyed) -> Value:
-        first = f"{parameter(asked.key).native}[0]"
-        if not asked.attribute:
+    def _input_artifact(self, reference: Keyed) -> Value:
+        first = f"{parameter(reference.key).native}[0]"
+        if not reference.attribute:
             return Value(first)
-        native = f"{first}.{'uri' if asked.attribute == 'path' else asked.attribute}"
-        return Value(f"{native}['{asked.item}']" if asked.item else native)
+        native = f"{first}.{'uri' if reference.attribute == 'path' else reference.attribute}"
+        return Value(f"{native}['{reference.item}']" if reference.item else native)
 
-    def _output_artifact(self, asked: Keyed) -> Value:
-        artifact = self.artifact(asked.key, self.output_artifacts[asked.key]["artifactType"])
-        if asked.attribute in ("uri", "path"):
+    def _output_artifact(self, reference: Keyed) -> Value:
+        artifact = self.artifact(
+            reference.key, self.output_artifacts[reference.key]["artifactType"]
+        )
+        if reference.attribute in ("uri", "path"):
             return to_value(artifact["uri"])
-        return to_value(artifact["metadata"] if asked.attribute else artifact)
+        return to_value(artifact["metadata"] if reference.attribute else artifact)
 
     def _own(self, key: str) -> Value:
         """Returns an input of the task, which becomes one of the template if it is not yet."""

@@ -46,10 +46,10 @@ def upload(cluster: Cluster, template: WorkflowTemplate) -> bool:
     """Applies a WorkflowTemplate; returns whether there was anything to do."""
     labels = template.labels or {}
     try:
-        there = cluster.get(TEMPLATES, str(template.name), cluster.namespace)
+        existing = cluster.get(TEMPLATES, str(template.name), cluster.namespace)
     except NotFound:
-        there = {"metadata": {}}
-    if (there["metadata"].get("labels") or {}).get(VERSION) == labels[VERSION]:
+        existing = {"metadata": {}}
+    if (existing["metadata"].get("labels") or {}).get(VERSION) == labels[VERSION]:
         return False
     apply(cluster, template)
     return True

@@ -48,14 +48,14 @@ def start(
 
 def recording_note(run: Run) -> str:
     """Says who records a new run in MLflow, where that is not Kubeflow Pipelines' plugin."""
-    said = (run.source.plugins_output or {}).get("mlflow")
-    if said is None:
+    plugin = (run.source.plugins_output or {}).get("mlflow")
+    if plugin is None:
         return (
             "Kubeflow's MLflow plugin is off: the run is recorded if its namespace has a Secret "
             f"{SECRET} with MLFLOW_TRACKING_URI, and otherwise not"
         )
-    if said.state == "PLUGIN_FAILED":
-        return f"Kubeflow's MLflow plugin does not record the run: {said.state_message}"
+    if plugin.state == "PLUGIN_FAILED":
+        return f"Kubeflow's MLflow plugin does not record the run: {plugin.state_message}"
     return ""
 
 

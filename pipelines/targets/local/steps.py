@@ -88,7 +88,7 @@ class Steps:
                 exit_status, resources, tail = self._followed(name, command, environment, file)
             records = journal.read(result.workspace, name)
             if not self._stopped:
-                state = "FAILED" if exit_status or _said(records, "error") else "FINISHED"
+                state = "FAILED" if exit_status or _last_record(records, "error") else "FINISHED"
         finally:
             records = records or journal.read(result.workspace, name)
             resources["duration_seconds"] = time.monotonic() - started
@@ -142,7 +142,7 @@ class Steps:
         resources: dict[str, float],
         error: TriremeError | None,
     ) -> None:
-        result = str(error or _said(records, "summary") or "")
+        result = str(error or _last_record(records, "summary") or "")
         with self._recorded:
             self._result.steps[name] = records
             self._record.step_ended(name, state, self._result.workspace, resources)
@@ -196,17 +196,17 @@ def _reap(process: subprocess.Popen[bytes]) -> tuple[int, dict[str, float]]:
     }
 
 
-def _said(records: list[dict[str, Any]], kind: str) -> Any:
+def _last_record(records: list[dict[str, Any]], kind: str) -> Any:
     return next((record[kind] for record in reversed(records) if kind in record), None)
 
 
 def _error(
     step: str, exit_status: int, records: list[dict[str, Any]], tail: list[str]
 ) -> TriremeError:
-    said = _said(records, "error")
-    if said:
-        error = TriremeError(said["message"], said["detail"])
-        error.exit_status = said["exit_status"]
+    reported = _last_record(records, "error")
+    if reported:
+        error = TriremeError(reported["message"], reported["detail"])
+        error.exit_status = reported["exit_status"]
         return error
     kfps = KfpLines()
     lines = [line for line in tail if not kfps.are(step, line)]
