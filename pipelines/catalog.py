@@ -126,9 +126,9 @@ def _chosen(module: ModuleType, function: str, reference: str) -> Any:
     }
     if function:
         if function not in graphs:
-            there = ", ".join(graphs) or "none"
+            names = ", ".join(graphs) or "none"
             raise InputError(
-                f"{reference}: it has no pipeline {function!r} with @dsl.pipeline; it has {there}"
+                f"{reference}: it has no pipeline {function!r} with @dsl.pipeline; it has {names}"
             )
         return graphs[function]
     if not graphs:

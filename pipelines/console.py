@@ -104,11 +104,7 @@ class Console:
             yield
 
     def started(self, step: str, loop: str = "") -> None:
-        """Shows that a step has started.
-
-        Args:
-            loop: The name that it shares with the others of a loop, which have one line together.
-        """
+        """Shows that a step has started; all steps of a loop have one line together."""
         self._loops[step], self._begun[step] = loop, time.monotonic()
         line = self._lines.get(loop) if loop else None
         if line is None or not line.state:
@@ -123,11 +119,11 @@ class Console:
     def line(self, step: str, line: str) -> None:
         """Takes in a line of a step's log."""
         shown = self._lines[self._loops[step] or step]
-        said = _REPLICA.match(line) or _COPYING.match(line)
-        if said and not line.startswith(_WORKER):
+        match = _REPLICA.match(line) or _COPYING.match(line)
+        if match and not line.startswith(_WORKER):
             shown.is_led = True
-        if said and said[1].strip() and not (shown.is_led and line.startswith(_WORKER)):
-            text = plain(said[1].strip())[:WIDTH]
+        if match and match[1].strip() and not (shown.is_led and line.startswith(_WORKER)):
+            text = plain(match[1].strip())[:WIDTH]
             progress = _PROGRESS.search(text)
             if not self._loops[step]:
                 shown.text = text

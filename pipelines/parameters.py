@@ -18,7 +18,7 @@ class Described(NamedTuple):
     text: str
 
 
-OF_ALL = {
+PARAMETERS = {
     "framework": Described(
         str, "pytorch", "What the training program is written in, pytorch or tensorflow."
     ),
@@ -162,7 +162,7 @@ def pipeline(
         without: The parameters that it does not have.
         instead: Another text for a parameter or, in a tuple, another default and text.
     """
-    described = {each: _changed(OF_ALL[each], instead.get(each)) for each in OF_ALL}
+    described = {each: _changed(PARAMETERS[each], instead.get(each)) for each in PARAMETERS}
     described = {each: found for each, found in described.items() if each not in without}
 
     def decorate(build: Callable[[dict[str, Any]], None]) -> Any:

@@ -36,12 +36,7 @@ Check = Callable[[dict[str, Any], Collection[str] | None], None]
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a pipeline.
-
-    Attributes:
-        type: kfp's name of its type, a key of ``TYPES``.
-        is_needed: Whether a run has to give it.
-    """
+    """A parameter of a pipeline, its type one of ``TYPES``; one that is needed has no default."""
 
     name: str
     type: str

@@ -37,12 +37,7 @@ DEPLOYER = (
 
 @dataclass(frozen=True)
 class Pods:
-    """Pods that are all alike.
-
-    Attributes:
-        requests: What each requests, by resource.
-        hour: What an hour of all of them costs; 0 without a price table.
-    """
+    """Pods that are all alike: what each requests, and what an hour of all costs, 0 if unknown."""
 
     name: str
     count: int
@@ -126,7 +121,7 @@ class Plan:
         )
 
 
-def of_pipeline(
+def plan_pipeline(
     pipeline: Pipeline,
     arguments: dict[str, Any],
     known: Prices | None,
@@ -138,7 +133,7 @@ def of_pipeline(
     if pipeline.trainings:
         trainings = pipeline.trainings(arguments)
         count, at_once = trainings.count, trainings.at_once
-        job = of_job(render(trainings.job, operator(trainings.job)), known)
+        job = plan_job(render(trainings.job, operator(trainings.job)), known)
         Bill(arguments["budget"], known).open(job.manifest)
     return replace(
         job,
@@ -159,17 +154,17 @@ def of_pipeline(
     )
 
 
-def of_job(manifest: dict[str, Any], known: Prices | None) -> Plan:
+def plan_job(manifest: dict[str, Any], known: Prices | None) -> Plan:
     """Plans a training job without a pipeline."""
     return Plan([], manifest, 1, 1, "", references(manifest), preflight.rights(manifest), known)
 
 
-def operator_at(cluster: Cluster | None, job: TrainingJob) -> str:
+def choose_operator(cluster: Cluster | None, job: TrainingJob) -> str:
     """Returns the operator that a job is planned for, where a cluster can be asked or not."""
     return operator_of(cluster, job) if cluster else without_a_cluster(job)
 
 
-def prices_of(cluster: Cluster) -> Prices | None:
+def read_prices(cluster: Cluster) -> Prices | None:
     """Returns the price table of a cluster's namespace; ``None`` without one."""
     try:
         found = cluster.get(CONFIG_MAPS, table.CONFIG_MAP, cluster.namespace)

@@ -42,7 +42,7 @@ def reproduction(
     """Trains as another run did, and neither evaluates nor exports nor registers."""
     given = locals()
     code, data = training.prepare(given)
-    steps.train(code, data, framework=framework, **training.of_the_job(given))
+    steps.train(code, data, framework=framework, **training.job_inputs(given))
 
 
 def pipeline(lineage: Lineage) -> Pipeline:

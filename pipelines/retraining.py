@@ -29,7 +29,7 @@ def retraining(given: dict[str, Any]) -> None:
     with steps.finishing("retraining", given["webhook_secret"]):
         code, data = training.prepare(given)
         compared = steps.compare(
-            **{name: given[name] for name in (*training.OF_THE_JOB, *COMPARED)},
+            **{name: given[name] for name in (*training.JOB_PARAMETERS, *COMPARED)},
             commit=code.outputs["commit"],
             fingerprint=data.outputs["fingerprint"],
             code=code.outputs["path"],
@@ -42,18 +42,14 @@ def retraining(given: dict[str, Any]) -> None:
                 data,
                 framework=given["framework"],
                 start=compared.outputs["start"],
-                **training.of_the_job(given),
+                **training.job_inputs(given),
             )
             image = compared.outputs["image"]
             training.evaluate_and_export(given, trained, code, data, image, given["deploy"])
 
 
 def check(parameters: dict[str, Any], claims: Collection[str] | None = None) -> None:
-    """Refuses parameters that could not work, before anything is created.
-
-    Args:
-        claims: Where the run is on a cluster: the claims that its pods have mounted.
-    """
+    """Refuses parameters that could not work; on a cluster the pods have ``claims`` mounted."""
     of_framework(parameters["framework"], steps.IMAGES)
     training.check(parameters["framework"], parameters, claims)
     if parameters["deploy"]:

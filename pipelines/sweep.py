@@ -37,7 +37,7 @@ def sweep(given: dict[str, Any]) -> None:
         image = planned.outputs["image"]
         with dsl.ParallelFor(planned.outputs["Output"], name="trials", parallelism=AT_ONCE) as one:
             inputs = {name: given[name] for name in ("framework", "model_factory")}
-            tried = steps.trial(one, code, data, **inputs, **training.of_the_job(given))
+            tried = steps.trial(one, code, data, **inputs, **training.job_inputs(given))
             tried.set_container_image(image)
         chosen = steps.choose(tried)
         given["entrypoint"] = chosen.outputs["entrypoint"]

@@ -30,7 +30,7 @@ NOT_EVERYWHERE = {
 }
 """Parameters that some of the pipelines do not have, and what they are there."""
 
-OF_THE_JOB = (
+JOB_PARAMETERS = (
     "image",
     "entrypoint",
     "args",
@@ -45,11 +45,7 @@ OF_THE_JOB = (
 
 @dataclass(frozen=True)
 class Trainings:
-    """The trainings of a run, which are alike but for the program's arguments.
-
-    Attributes:
-        job: One of them; where they differ, the one with the most processes.
-    """
+    """The trainings of a run; ``job`` is one of them, or the one with the most processes."""
 
     job: TrainingJob
     count: int = 1
@@ -60,7 +56,7 @@ def add_steps(pipeline: str, framework: str, given: dict[str, Any]) -> None:
     """Adds all steps from the checkout to the export to the pipeline that is being built."""
     with steps.finishing(pipeline, given["webhook_secret"]):
         code, data = prepare(given)
-        trained = steps.train(code, data, framework=framework, **of_the_job(given))
+        trained = steps.train(code, data, framework=framework, **job_inputs(given))
         evaluate_and_export(given, trained, code, data, steps.IMAGES[framework])
 
 
@@ -74,9 +70,9 @@ def prepare(given: dict[str, Any]) -> tuple[Task, Task]:
     return code, data
 
 
-def of_the_job(given: dict[str, Any]) -> dict[str, Any]:
+def job_inputs(given: dict[str, Any]) -> dict[str, Any]:
     """Returns the inputs of the training step among a pipeline's parameters."""
-    return _some(given, *OF_THE_JOB, "budget", "job", "evaluation")
+    return _some(given, *JOB_PARAMETERS, "budget", "job", "evaluation")
 
 
 def evaluate_and_export(
@@ -115,7 +111,7 @@ def trainings(framework: str, parameters: dict[str, Any]) -> Trainings:
         code="/code",
         data="/data",
         more=given["job"],
-        **{name: given[name] for name in OF_THE_JOB},
+        **{name: given[name] for name in JOB_PARAMETERS},
     )
     return Trainings(job)
 
@@ -152,11 +148,7 @@ def check_training(
 def check(
     framework: str, parameters: dict[str, Any], claims: Collection[str] | None = None
 ) -> None:
-    """Refuses parameters that could not work, before anything is created.
-
-    Args:
-        claims: Where the run is on a cluster: the claims that its pods have mounted.
-    """
+    """Refuses parameters that could not work; on a cluster the pods have ``claims`` mounted."""
     check_training(framework, parameters, claims)
     secrets.check("webhook_secret", parameters["webhook_secret"])
     options.check(*(parameters[name] for name in ("min_accuracy", "gate", "evaluation")))

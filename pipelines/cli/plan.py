@@ -55,8 +55,8 @@ def plan(
     known, is_known = _prices(cluster)
     if not target.is_here and not is_known and "budget" in arguments:
         arguments["budget"] = 0.0  # what it is enough for is not to be told without prices
-    operator = {} if target.is_here else {"operator": partial(planning.operator_at, cluster)}
-    planned = target.plan(planning.of_pipeline(chosen, arguments, known, **operator), chosen)
+    operator = {} if target.is_here else {"operator": partial(planning.choose_operator, cluster)}
+    planned = target.plan(planning.plan_pipeline(chosen, arguments, known, **operator), chosen)
     typer.echo(f"{chosen.name} on {target.title}\n")
     if target.is_here and planned.manifest:
         _show_job(planned)
@@ -92,8 +92,8 @@ def plan_job(
     has_cluster = not no_check and bool(context or credentials.are_there())
     cluster = job_cli.connect(namespace, context) if has_cluster else None
     known, _ = _prices(cluster)
-    manifest = render(job, planning.operator_at(cluster, job))
-    planned = planning.of_job(manifest, known)
+    manifest = render(job, planning.choose_operator(cluster, job))
+    planned = planning.plan_job(manifest, known)
     for note in notes(job, manifest, followed=False):
         typer.echo(f"note: {note}", err=True)
     _show_job(planned)
@@ -110,7 +110,7 @@ def _prices(cluster: "Cluster | None") -> "tuple[Prices | None, bool]":
 
     if cluster:
         with suppress(Forbidden):
-            return planning.prices_of(cluster), True
+            return planning.read_prices(cluster), True
     known = prices.read()
     return known, known is not None
 

@@ -42,11 +42,11 @@ def status(target: "Target", run: RunName) -> None:
     if found.message:
         console.print(found.message)
     steps = target.steps(found)
-    said = target.results(found, steps)
+    results = target.results(found, steps)
     rows = []
     for step in steps:
         seconds = f"{step.seconds:.0f}" if step.seconds else ""
-        rows.append([step.name, step.state, seconds, said.get(step.name, "")])
+        rows.append([step.name, step.state, seconds, results.get(step.name, "")])
     table(["STEP", "STATE", "SECONDS", "RESULT"], rows)
     console.facts(found.facts)
     _end_records(target, {found.name: found.state})

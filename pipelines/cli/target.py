@@ -9,7 +9,7 @@ import typer
 
 from trireme.components.errors import InputError
 from trireme.pipelines.targets import registry
-from trireme.pipelines.targets.registry import CLUSTERS, PLACES, REACH, Option
+from trireme.pipelines.targets.registry import CLUSTERS, REACH, TARGETS, Option
 
 if TYPE_CHECKING:
     from trireme.pipelines.pipeline import Pipeline
@@ -49,7 +49,7 @@ ON_CLUSTERS = ("no_wait", "no_check", "dataset_claim", "cache_claim", "images", 
 
 
 def on_target(
-    *about: str, default: str = "local", known: tuple[str, ...] = tuple(PLACES)
+    *about: str, default: str = "local", known: tuple[str, ...] = tuple(TARGETS)
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Gives a command ``--target`` and what a person may have to say about that place.
 
@@ -62,17 +62,17 @@ def on_target(
     options = {
         option.name: option
         for name in known
-        for option in PLACES[name].options
+        for option in TARGETS[name].options
         if option.about in (REACH, *about)
     }
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         def called(context: typer.Context, **given: Any) -> None:
-            target, said = given.pop("target"), {name: given.pop(name) for name in options}
+            target, given_options = given.pop("target"), {name: given.pop(name) for name in options}
             _check(context, target, known)
             if "context" in own:
                 given["context"] = context
-            command(target=registry.open(target, said), **given)
+            command(target=registry.open(target, given_options), **given)
 
         own = inspect.signature(command).parameters
         keyword = inspect.Parameter.KEYWORD_ONLY
@@ -118,7 +118,7 @@ def loaded(
 
 
 def _annotation(default: str, known: tuple[str, ...]) -> Any:
-    words = " ".join(f"{name}: {PLACES[name].help}." for name in known)
+    words = " ".join(f"{name}: {TARGETS[name].help}." for name in known)
     return Annotated[str, typer.Option(metavar="TARGET", help=words)]
 
 
@@ -154,5 +154,7 @@ def _takes(option: str) -> tuple[str, ...]:
     if option in ON_CLUSTERS:
         return CLUSTERS
     return tuple(
-        name for name, place in PLACES.items() if any(each.name == option for each in place.options)
+        name
+        for name, entry in TARGETS.items()
+        if any(each.name == option for each in entry.options)
     )

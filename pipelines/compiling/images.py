@@ -16,12 +16,7 @@ _PINNED = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")
 
 
 def read(file: Path | None, pipelines: Sequence[Pipeline]) -> dict[str, str]:
-    """Returns which images are to be used in place of others.
-
-    Args:
-        file: A YAML file that maps names that Trireme or the pipelines use to images with
-            digests; ``None`` for no file.
-    """
+    """Returns the images to use by the names to be replaced, of a YAML file; all have digests."""
     if file is None:
         return {}
     content = yaml_text.read(file, f"--images {file}")

@@ -6,40 +6,40 @@ from typing import Any, NamedTuple
 from kfp.local import graph_utils
 
 
-class Part(NamedTuple):
-    """A part of the way to a step: a task, of the pipeline or of one that is a group of tasks."""
+class PathTask(NamedTuple):
+    """A task on the path to a step, of the pipeline or of one that is a group of tasks."""
 
-    task: str
+    name: str
     is_loop: bool
 
 
 def step_names(spec: Any) -> list[str]:
     """Returns the names of all steps, nested ones included, in the order kfp.local runs them."""
-    return list(ways(spec))
+    return list(step_paths(spec))
 
 
-def ways(spec: Any) -> dict[str, list[Part]]:
-    """Returns the way to each step, by the steps' names, in the order kfp.local runs them."""
-    return {way[-1].task: way for way, _ in _steps(spec, spec.root, [])}
+def step_paths(spec: Any) -> dict[str, list[PathTask]]:
+    """Returns the path to each step, by the steps' names, in the order kfp.local runs them."""
+    return {path[-1].name: path for path, _ in _steps(spec, spec.root, [])}
 
 
 def images(spec: Any) -> list[tuple[str, str]]:
     """Returns the names of all steps, as ``step_names`` does, with their images."""
     executors = spec.deployment_spec["executors"]
     return [
-        (way[-1].task, executors[component.executor_label]["container"]["image"])
-        for way, component in _steps(spec, spec.root, [])
+        (path[-1].name, executors[component.executor_label]["container"]["image"])
+        for path, component in _steps(spec, spec.root, [])
     ]
 
 
-def _steps(spec: Any, component: Any, way: list[Part]) -> Iterator[tuple[list[Part], Any]]:
-    """Yields the way to each step below a component, and the step's own component."""
+def _steps(spec: Any, component: Any, path: list[PathTask]) -> Iterator[tuple[list[PathTask], Any]]:
+    """Yields the path to each step below a component, and the step's own component."""
     tasks = component.dag.tasks
     for name in reversed(graph_utils.topological_sort_tasks(tasks)):
         task = tasks[name]
         is_loop = task.HasField("parameter_iterator") or task.HasField("artifact_iterator")
         inner = spec.components[task.component_ref.name]
-        here = [*way, Part(name, is_loop)]
+        here = [*path, PathTask(name, is_loop)]
         if inner.HasField("dag"):
             yield from _steps(spec, inner, here)
         else:

@@ -24,12 +24,7 @@ EVERY_WEEKDAY = frozenset(range(7))
 
 @dataclass(frozen=True)
 class Cron:
-    """When something is to run.
-
-    Attributes:
-        weekdays: Days of the week, Sunday being 0.
-        needs_both: Whether day and weekday have to fit; otherwise either is enough.
-    """
+    """When something is to run; Sunday is 0; either day or weekday has to fit, unless both."""
 
     text: str
     minutes: frozenset[int]

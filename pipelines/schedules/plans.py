@@ -15,7 +15,7 @@ from trireme.pipelines.schedules.schedule import PINNED, Schedule
 
 
 @dataclass(frozen=True)
-class Order:
+class CheckedSchedule:
     """A schedule that fits its pipeline."""
 
     schedule: Schedule
@@ -145,7 +145,7 @@ class Schedules(ABC, Generic[P, K]):
             self.remove(each)
 
 
-def check(schedule: Schedule, pins: dict[str, str]) -> Order:
+def check(schedule: Schedule, pins: dict[str, str]) -> CheckedSchedule:
     """Refuses a schedule that could not work, before anything is asked or created."""
     if pins and schedule.version != PINNED:
         raise InputError(
@@ -159,7 +159,7 @@ def check(schedule: Schedule, pins: dict[str, str]) -> Order:
     if not schedule.next_times(1):
         raise InputError(f"schedule {schedule.name}: it would be over before its first run")
     checked = schedule.model_copy(update={"params": given, "pipeline": pipeline.name})
-    return Order(checked, pipeline, arguments)
+    return CheckedSchedule(checked, pipeline, arguments)
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:

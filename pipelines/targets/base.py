@@ -4,10 +4,10 @@ A place is a class in a folder beside this file; ``registry.py`` says which ther
 when it is first used. What a place cannot do it refuses itself, in one sentence.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from trireme.components.errors import InputError
 
@@ -99,7 +99,10 @@ class Version:
     facts: dict[str, str]
 
 
-class Target:
+R = TypeVar("R", bound=Run)
+
+
+class Target(Generic[R]):
     """A place where pipelines run.
 
     A method that a place does not have says so; what else a method raises is a ``TriremeError``:
@@ -140,7 +143,7 @@ class Target:
         """Brings a pipeline there, if it has changed."""
         raise self._cannot("upload pipelines")
 
-    def latest(self) -> list[Run]:
+    def latest(self) -> Sequence[R]:
         """Returns the latest runs, the newest first."""
         raise self._cannot("list runs")
 
@@ -148,15 +151,15 @@ class Target:
         """Says that there are none."""
         return "no runs yet; 'trireme pipelines' lists what can be run"
 
-    def find(self, name: str) -> Run:
+    def find(self, name: str) -> R:
         """Returns a run by its name or id."""
         raise self._cannot("find runs")
 
-    def steps(self, run: Run) -> list[Step]:
+    def steps(self, run: R) -> Sequence[Step]:
         """Returns the steps of a run that have begun, in order."""
         raise self._cannot("show steps")
 
-    def results(self, run: Run, steps: list[Step]) -> dict[str, str]:
+    def results(self, run: R, steps: Sequence[Step]) -> dict[str, str]:
         """Returns what steps have come to, in a few words, by their names."""
         return {step.name: step.result for step in steps}
 

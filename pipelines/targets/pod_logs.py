@@ -97,11 +97,7 @@ def _follow(
 
 
 def check(step: str, steps: list[str]) -> None:
-    """Refuses a step that there is not.
-
-    Args:
-        step: The step, or one turn of it in a loop; empty for all.
-    """
+    """Refuses a step that there is not; it may name one turn of a loop, or be empty for all."""
     if step and without_index(step) not in steps:
         raise InputError(f"step {step!r}: the run has {', '.join(steps) or 'none yet'}")
 

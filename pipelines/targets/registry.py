@@ -35,7 +35,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Place:
+class TargetEntry:
     """A place where pipelines run.
 
     Attributes:
@@ -65,11 +65,11 @@ CONTEXT = Option(
     flags=("--context",),
 )
 
-PLACES = {
-    "local": Place(
+TARGETS = {
+    "local": TargetEntry(
         "trireme.pipelines.targets.local.target:Local", "this machine", is_cluster=False
     ),
-    "kfp": Place(
+    "kfp": TargetEntry(
         "trireme.pipelines.targets.kubeflow.target:Kubeflow",
         "Kubeflow Pipelines",
         (
@@ -106,7 +106,7 @@ PLACES = {
             ),
         ),
     ),
-    "argo": Place(
+    "argo": TargetEntry(
         "trireme.pipelines.targets.argo.target:Argo",
         "plain Argo Workflows",
         (
@@ -124,15 +124,17 @@ PLACES = {
 }
 """All places by the names that ``--target`` takes."""
 
-CLUSTERS = tuple(name for name, place in PLACES.items() if place.is_cluster)
+CLUSTERS = tuple(name for name, entry in TARGETS.items() if entry.is_cluster)
 
 
-def open(name: str, said: Mapping[str, Any]) -> "Target":
+def open(name: str, given_options: Mapping[str, Any]) -> "Target":
     """Returns a place to run pipelines at; nothing is asked there yet."""
-    if name not in PLACES:
-        raise InputError(f"--target {name!r}: must be one of {', '.join(PLACES)}")
-    place = PLACES[name]
-    module, _, kind = place.target.partition(":")
-    options = {option.name: said.get(option.name, option.default) for option in place.options}
+    if name not in TARGETS:
+        raise InputError(f"--target {name!r}: must be one of {', '.join(TARGETS)}")
+    entry = TARGETS[name]
+    module, _, kind = entry.target.partition(":")
+    options = {
+        option.name: given_options.get(option.name, option.default) for option in entry.options
+    }
     target: Target = getattr(importlib.import_module(module), kind)(**options)
     return target

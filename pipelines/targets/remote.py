@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from trireme.components.signals import Interrupted, from_a_terminal, handled, in
 from trireme.pipelines.compiling.steps import step_names
 from trireme.pipelines.console import Console
 from trireme.pipelines.pipeline import Pipeline
-from trireme.pipelines.targets.base import ENDED, Run, Step, Target
+from trireme.pipelines.targets.base import ENDED, R, Run, Step, Target
 
 PAUSE = 2.0  # seconds between two looks at a run
 
@@ -20,12 +21,8 @@ NOT_EXPORTED = "not exported"
 """What the result of a step begins with that keeps a model from being exported."""
 
 
-class Remote(Target):
-    """A place that runs pipelines by itself, whether or not anybody watches.
-
-    Attributes:
-        stays: A command stays until a run ends, so that servers may be away for longer.
-    """
+class Remote(Target[R]):
+    """A place that runs pipelines by itself; servers may be away for longer if a command stays."""
 
     is_here = False
     stays = False
@@ -36,7 +33,7 @@ class Remote(Target):
 
     def start(
         self, pipeline: Pipeline, arguments: dict[str, Any], name: str, console: Console
-    ) -> tuple[Run, str]:
+    ) -> tuple[R, str]:
         """Starts a run of a name; returns it, and what a person should know of it."""
         raise NotImplementedError
 
@@ -58,7 +55,7 @@ def key(run: Run) -> str:
     return run.id or run.name
 
 
-def _stay(target: Remote, run: Run, names: list[str], console: Console) -> int:
+def _stay(target: Remote[Any], run: Run, names: list[str], console: Console) -> int:
     """Follows a run until it ends, or until a person has had enough; returns the exit status."""
     stopped_by = 0
     while True:
@@ -81,19 +78,21 @@ def _stay(target: Remote, run: Run, names: list[str], console: Console) -> int:
     console.print()
     console.print(f"{run.name} {run.state}", "bold")
     console.facts(run.facts)
-    said = target.results(run, steps)
-    for name, words in said.items():
+    results = target.results(run, steps)
+    for name, words in results.items():
         if words.startswith(NOT_EXPORTED):
             console.print(f"{name}: {words}")
     if stopped_by and run.state == "KILLED":
         return stopped_by
-    if error := _error_of(run, steps, said):
+    if error := _error_of(run, steps, results):
         sys.stdout.flush()
         raise error
     return 0
 
 
-def _follow(target: Remote, run: Run, names: list[str], console: Console) -> tuple[Run, list[Step]]:
+def _follow(
+    target: Remote[Any], run: Run, names: list[str], console: Console
+) -> tuple[Run, Sequence[Step]]:
     """Shows a run's steps as they start and end; returns it and them as they have ended."""
     shown: dict[str, str] = {}
     with console.showing(names):
@@ -121,7 +120,7 @@ def _show(step: Step, before: str, run_has_ended: bool, console: Console) -> str
     return state
 
 
-def _error_of(run: Run, steps: list[Step], said: dict[str, str]) -> TriremeError | None:
+def _error_of(run: Run, steps: Sequence[Step], results: dict[str, str]) -> TriremeError | None:
     """Returns why a run that has ended has not done what it should; None if it has."""
     if run.state == "FINISHED":
         return None
@@ -130,11 +129,11 @@ def _error_of(run: Run, steps: list[Step], said: dict[str, str]) -> TriremeError
     failed = [step.name for step in steps if step.state == "FAILED"]
     at = f" at {', '.join(failed)}" if failed else ""
     # Kubeflow itself says no more than that it failed.
-    reason = next((said[name] for name in failed if said.get(name)), run.message)
+    reason = next((results[name] for name in failed if results.get(name)), run.message)
     return StepFailed(f"run {run.name} failed{at}" + (f": {reason}" if reason else ""))
 
 
-def _say_it_goes_on(target: Remote, run: Run, console: Console) -> None:
+def _say_it_goes_on(target: Remote[Any], run: Run, console: Console) -> None:
     end_it = f"trireme cancel {key(run)} {target.reached_by()}"
     console.print(f"{run.name} goes on; end it with: {end_it}")
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from hera.workflows import models
 
-from trireme.pipelines.targets.argo.expressions import Value, document, name_of, parameter
+from trireme.pipelines.targets.argo.expressions import Value, document, name_value, parameter
 from trireme.pipelines.targets.argo.reading import NotOnArgo
 
 CREATE, DELETE = "argostub/createpvc", "argostub/deletepvc"
@@ -43,7 +43,7 @@ def template(name: str, task: str, image: str, given: Mapping[str, Value]) -> mo
 
 
 def _claim(given: Mapping[str, Value]) -> dict[str, Any]:
-    metadata: dict[str, Any] = {"name": given.get("pvc_name", name_of("pod.name"))}
+    metadata: dict[str, Any] = {"name": given.get("pvc_name", name_value("pod.name"))}
     if "pvc_name_suffix" in given:
         metadata["name"] = Value(f"pod.name + {given['pvc_name_suffix'].native}")
     if "annotations" in given:

@@ -15,7 +15,7 @@ from trireme.pipelines.targets.argo import tracking
 from trireme.pipelines.targets.argo.expressions import (
     Value,
     encoded,
-    encoded_in,
+    json_value,
     member,
     shown,
     to_json,
@@ -23,7 +23,7 @@ from trireme.pipelines.targets.argo.expressions import (
 from trireme.pipelines.targets.argo.graph import Dag
 from trireme.pipelines.targets.argo.pod import WORKSPACE_VOLUME
 from trireme.pipelines.targets.argo.reading import Compiled, NotOnArgo, only, plain, read
-from trireme.pipelines.targets.argo.templates import Templates, arguments_of
+from trireme.pipelines.targets.argo.templates import Templates, call_arguments
 
 ENTRYPOINT = "main"
 SERVICE_ACCOUNT = "trireme"
@@ -64,11 +64,7 @@ def write(pipeline: Pipeline, directory: Path, service_account: str) -> Path:
 def workflow_template(
     compiled: Compiled, service_account: str = SERVICE_ACCOUNT, *, is_ours: bool = False
 ) -> WorkflowTemplate:
-    """Returns a pipeline as a WorkflowTemplate.
-
-    Args:
-        is_ours: Whether its steps are Trireme's, which record what they do in MLflow.
-    """
+    """Returns a pipeline as a WorkflowTemplate; our steps record what they do in MLflow."""
     if len(compiled.name) > LONGEST_NAME:
         raise NotOnArgo(f"pipeline {compiled.name}", f"a name of more than {LONGEST_NAME} letters")
     templates = Templates(compiled)
@@ -90,7 +86,7 @@ def workflow_template(
     given = {dag.inputs[key]: _given(key, spec) for key, spec in parameters.items()}
     task = models.DAGTask(name=name, template=name)
     if given:
-        task.arguments = models.Arguments(parameters=arguments_of(given))
+        task.arguments = models.Arguments(parameters=call_arguments(given))
     entry = models.Template(name=ENTRYPOINT, dag=models.DAGTemplate(tasks=[task]))
     if is_ours:
         tracking.add(templates.made, compiled.name, parameters)
@@ -156,7 +152,7 @@ def _given(name: str, spec: dict[str, Any]) -> Value:
     """Returns what a run is given as JSON: text is that already where it begins with a quote."""
     given = member("workflow.parameters", name)
     if spec["parameterType"] != "STRING":
-        return encoded_in(given)
+        return json_value(given)
     is_json = f"{given} startsWith '\"'"
     if spec.get("isOptional") and "defaultValue" not in spec:
         is_json += f" || {given} == 'null'"

@@ -16,7 +16,7 @@ from trireme.pipelines.schedules.cron import EVERY_DAY, EVERY_WEEKDAY, listed, p
 from trireme.pipelines.schedules.schedule import LATEST, Schedule
 from trireme.pipelines.targets.argo.compiling import PIPELINE, VERSION
 
-ASKED = "trireme/schedule"
+ANNOTATION = "trireme/schedule"
 """The annotation that says what was asked for, and that Trireme has made the CronWorkflow."""
 
 KEPT = 10
@@ -25,17 +25,13 @@ KEPT = 10
 ALWAYS = 365 * 24 * 60 * 60
 """Seconds for which a time that was missed can be made up for, where that is wanted."""
 
-_NOT_ASKED = {"paused", "dataset_claims", "cache_claim"}
+_NOT_ANNOTATED = {"paused", "dataset_claims", "cache_claim"}
 """Fields of a schedule that its CronWorkflow has as ``suspend``, or in its version."""
 
 
 @dataclass(frozen=True)
 class CronWorkflow:
-    """A CronWorkflow that Trireme has made, or is to make.
-
-    Attributes:
-        schedule: What was asked for, with the name of its version.
-    """
+    """A CronWorkflow that Trireme has made, or is to make; the schedule names its version."""
 
     schedule: Schedule
     manifest: dict[str, Any]
@@ -61,14 +57,14 @@ def made(schedule: Schedule, workflow: dict[str, Any], *, runs: bool) -> CronWor
     labels = {PIPELINE: schedule.pipeline}
     if schedule.version != LATEST:
         labels[VERSION] = schedule.version
-    asked = schedule.model_dump(mode="json", exclude=_NOT_ASKED, exclude_none=True)
+    annotation = schedule.model_dump(mode="json", exclude=_NOT_ANNOTATED, exclude_none=True)
     described = {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "CronWorkflow",
         "metadata": {
             "name": schedule.name,
             "labels": labels,
-            "annotations": {ASKED: json.dumps(asked)},
+            "annotations": {ANNOTATION: json.dumps(annotation)},
         },
         "spec": {
             "schedules": [five_fields(schedule.cron)],
@@ -88,15 +84,15 @@ def made(schedule: Schedule, workflow: dict[str, Any], *, runs: bool) -> CronWor
 
 def read(manifest: dict[str, Any]) -> CronWorkflow | None:
     """Returns a CronWorkflow of the cluster; None if Trireme did not make it."""
-    asked = (manifest["metadata"].get("annotations") or {}).get(ASKED)
-    if not asked:
+    annotation = (manifest["metadata"].get("annotations") or {}).get(ANNOTATION)
+    if not annotation:
         return None
     try:
-        return CronWorkflow(Schedule(**json.loads(asked)), manifest)
+        return CronWorkflow(Schedule(**json.loads(annotation)), manifest)
     except (ValueError, TypeError):
         raise InputError(
-            f"CronWorkflow {manifest['metadata']['name']}: its annotation {ASKED} cannot be read; "
-            "another release of Trireme has made it, or somebody has changed it"
+            f"CronWorkflow {manifest['metadata']['name']}: its annotation {ANNOTATION} cannot be "
+            "read; another release of Trireme has made it, or somebody has changed it"
         ) from None
 
 

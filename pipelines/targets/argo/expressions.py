@@ -93,11 +93,7 @@ def quoted(text: str) -> str:
 
 
 def member(of: str, name: str, *, guarded: bool = False) -> str:
-    """Returns an expression for a member of a map.
-
-    Args:
-        guarded: Whether it is null, and no error, where there is no map.
-    """
+    """Returns an expression for a member of a map; guarded, it is null where there is no map."""
     if _NAME.fullmatch(name) and name not in _KEYWORDS:
         return f"{of}{'?.' if guarded else '.'}{name}"
     return f"{of}{'?.' if guarded else ''}[{quoted(name)}]"
@@ -105,25 +101,21 @@ def member(of: str, name: str, *, guarded: bool = False) -> str:
 
 def parameter(name: str, *, maybe_absent: bool = False) -> Value:
     """Returns the value of an input parameter of the template that the expression is in."""
-    return encoded_in(member("inputs.parameters", name), maybe_absent=maybe_absent)
+    return json_value(member("inputs.parameters", name), maybe_absent=maybe_absent)
 
 
-def encoded_in(text: str, *, maybe_absent: bool = False) -> Value:
+def json_value(text: str, *, maybe_absent: bool = False) -> Value:
     """Returns the value whose JSON an expression evaluates to."""
     return Value(f"fromJSON({text})", text, maybe_absent)
 
 
-def name_of(native: str) -> Value:
+def name_value(native: str) -> Value:
     """Returns the value of an expression for a name that Kubernetes allows: it needs no escapes."""
     return Value(native, f"'\"' + {native} + '\"'")
 
 
 def output(task: str, name: str, *, guarded: bool = False) -> str:
-    """Returns an expression for an output parameter of a task, as Argo has it.
-
-    Args:
-        guarded: Whether it is null, and no error, where the task has no outputs.
-    """
+    """Returns an expression for a task's output; guarded, it is null where the task has none."""
     outputs = f"{member('tasks', task)}.outputs"
     return member(
         f"{outputs}?.parameters" if guarded else f"{outputs}.parameters", name, guarded=guarded
@@ -153,7 +145,7 @@ def is_known(content: Any) -> bool:
     return not isinstance(content, Value)
 
 
-def filled_in(content: Any) -> Value:
+def to_value(content: Any) -> Value:
     """Returns the value that what may hold Values has at run time."""
     return Constant(value=content) if is_known(content) else Value(native(content))
 
@@ -195,11 +187,8 @@ def word(text: str) -> str:
     return re.sub(r"\{(?=\{)", f"{{$({NOTHING})", text)
 
 
-def word_of(native: str) -> str:
-    """Returns the tag for an expression's text that becomes part of a container's argument.
-
-    Neither Argo nor the kubelet changes anything in it.
-    """
+def word_tag(native: str) -> str:
+    """Returns the tag for text in a container's argument that Argo and the kubelet leave alone."""
     return f"{{{{={native}{_UNCHANGED}}}}}"
 
 
@@ -215,34 +204,30 @@ EXECUTOR_OUTPUT = "executor-output"
 """The output parameter that is the file that kfp's executor writes."""
 
 
-def of_dag(task: str, name: str) -> Output:
+def dag_output(task: str, name: str) -> Output:
     """Returns an output of a task that consists of others, whose outputs are JSON already."""
 
     def value(guarded: bool) -> Value:
         text = output(task, name, guarded=guarded)
-        return encoded_in(f"({text} ?? 'null')" if guarded else text)
+        return json_value(f"({text} ?? 'null')" if guarded else text)
 
     return value
 
 
-def of_executor(task: str, key: str, *, may_be_file: bool, kind: str) -> Output:
-    """Returns an output parameter of a step that kfp's executor runs.
-
-    Args:
-        may_be_file: Whether the step may have written it to a file of its own.
-    """
+def executor_output(task: str, key: str, *, may_be_file: bool, kind: str) -> Output:
+    """Returns an output parameter of a step that kfp's executor runs, or of a file it may write."""
 
     def value(guarded: bool) -> Value:
         values = member(_executor_output(task, guarded), "parameterValues")
         found = member(values, key, guarded=guarded or may_be_file)
         if may_be_file:
-            found = f"({found} ?? {of_file(task, key, kind)(guarded).native})"
+            found = f"({found} ?? {file_output(task, key, kind)(guarded).native})"
         return Value(found)
 
     return value
 
 
-def of_file(task: str, key: str, kind: str) -> Output:
+def file_output(task: str, key: str, kind: str) -> Output:
     """Returns an output parameter that a step writes to a file: text, or JSON of its type."""
 
     def value(guarded: bool) -> Value:
@@ -255,11 +240,8 @@ def of_file(task: str, key: str, kind: str) -> Output:
     return value
 
 
-def artifact_of_executor(task: str, key: str, schema: dict[str, Any]) -> Output:
-    """Returns an output artifact of a step that kfp's executor runs, a list as kfp has it.
-
-    The executor says everything of it but the type.
-    """
+def executor_artifact(task: str, key: str, schema: dict[str, Any]) -> Output:
+    """Returns an output artifact of a step of kfp's executor, which says all but the type."""
 
     def value(guarded: bool) -> Value:
         artifacts = member(_executor_output(task, guarded), "artifacts")

@@ -9,10 +9,10 @@ from trireme.pipelines.targets.argo import claims, containers, loops
 from trireme.pipelines.targets.argo.expressions import (
     Value,
     constant,
-    filled_in,
-    of_dag,
-    of_file,
+    dag_output,
+    file_output,
     parameter,
+    to_value,
 )
 from trireme.pipelines.targets.argo.reading import NotOnArgo, only
 from trireme.pipelines.targets.argo.scope import Scope, condition, filled, is_last_resort
@@ -21,14 +21,14 @@ from trireme.pipelines.targets.argo.templates import (
     Task,
     Templates,
     absent_inputs,
-    arguments_of,
     both,
+    call_arguments,
     declared,
+    dependencies,
     depends,
     directory_input,
+    inner_directory,
     inputs_of,
-    inside_of,
-    needs_of,
     refine,
     short_names,
     task_names,
@@ -41,21 +41,12 @@ _TASK_FIELDS = (
 
 
 class Dag:
-    """A component that consists of tasks.
-
-    Attributes:
-        inputs: The names of its template's inputs, by kfp's.
-    """
+    """A component that consists of tasks; its template's inputs and outputs by kfp's names."""
 
     def __init__(
         self, templates: Templates, component: dict[str, Any], directory: str, absent: set[str]
     ) -> None:
-        """Prepares a component.
-
-        Args:
-            directory: Its directory among the artifacts; may hold the tag for loops.
-            absent: The inputs that may be null at run time.
-        """
+        """Prepares a component, which may lie in a loop, and whose absent inputs may be null."""
         self.templates, self.component, self.directory = templates, component, directory
         self.inputs = short_names(component.get("inputDefinitions", {}))
         self.outputs = short_names(component.get("outputDefinitions", {}))
@@ -65,7 +56,7 @@ class Dag:
             key: parameter(name, maybe_absent=key in absent) for key, name in self.inputs.items()
         }
         self._scope = Scope(inputs, self._names)
-        self._needs = {key: needs_of(task) for key, task in self._tasks.items()}
+        self._needs = {key: dependencies(task) for key, task in self._tasks.items()}
         self._imported: dict[str, list[str]] = {}
         self._calls: dict[str, models.DAGTask] = {}
         self._ends_apart = False
@@ -111,7 +102,7 @@ class Dag:
         else:
             raise NotOnArgo(f"task {key}", " and ".join(executor) or "a component of nothing")
         refine(template, task)
-        arguments = arguments_of(given)
+        arguments = call_arguments(given)
         if IN_LOOP in self.directory and template.resource is None:
             arguments.append(models.Parameter(name=DIRECTORY, value=task.directory))
         self._call(task, arguments)
@@ -154,7 +145,7 @@ class Dag:
         inside = Dag(
             self.templates,
             task.component,
-            inside_of(task.directory),
+            inner_directory(task.directory),
             absent_inputs(task.component, given),
         )
         template = inside.template(task.template)
@@ -171,7 +162,7 @@ class Dag:
         place = len(self.templates.made)
         inside = Dag(self.templates, task.component, IN_LOOP, absent_inputs(task.component, given))
         inside.template(body_name)
-        directory = inside_of(task.directory)
+        directory = inner_directory(task.directory)
         template, values = loops.template(
             task, directory, given, body_name, inside.inputs, inside.outputs
         )
@@ -183,7 +174,7 @@ class Dag:
         """Remembers where the outputs of a task that consists of others are."""
         for kind, keys in task.component.get("outputDefinitions", {}).items():
             for key in keys:
-                self._scope.outputs[kind][task.key, key] = of_dag(task.name, outputs[key])
+                self._scope.outputs[kind][task.key, key] = dag_output(task.name, outputs[key])
 
     def _step(
         self, task: Task, container: dict[str, Any]
@@ -192,7 +183,7 @@ class Dag:
         if image in (claims.CREATE, claims.DELETE):
             given = self._scope.given(task.key, task.spec, task.component)
             template = claims.template(task.template, task.key, image, given)
-            self._scope.outputs["parameters"][task.key, "name"] = of_file(
+            self._scope.outputs["parameters"][task.key, "name"] = file_output(
                 task.name, "name", "STRING"
             )
             self.templates.made.append(template)
@@ -205,7 +196,7 @@ class Dag:
             container=container,
             config=compiled.kubernetes.get(task.component["executorLabel"], {}),
             scope=self._scope,
-            directory=inside_of(task.directory),
+            directory=inner_directory(task.directory),
             has_workspace=compiled.workspace is not None,
         )
         template = containers.template(step, task.template)
@@ -235,7 +226,7 @@ class Dag:
             "metadata": filled(importer.get("metadata", {}), given, key),
         }
         for output in component["outputDefinitions"]["artifacts"]:
-            self._scope.outputs["artifacts"][key, output] = constant(filled_in([artifact]))
+            self._scope.outputs["artifacts"][key, output] = constant(to_value([artifact]))
         self._imported[key] = self._upstream(self._needs[key])
 
     def _input_parameters(self) -> list[models.Parameter]:

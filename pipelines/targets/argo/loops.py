@@ -10,7 +10,7 @@ from trireme.components.kubernetes.step_pods import ROUND
 from trireme.pipelines.targets.argo.expressions import (
     Value,
     encoded,
-    encoded_in,
+    json_value,
     output,
     parameter,
     to_json,
@@ -71,7 +71,7 @@ def template(
             values[key] = given[key]
             arguments.pop(key, None)
         call["withParam"] = _items(parameter(inputs.get(key, key)).native, kind, is_artifact)
-    arguments[inputs[item]] = encoded_in(_ITEM)
+    arguments[inputs[item]] = json_value(_ITEM)
     parameters = [models.Parameter(name=name, value=value.tag) for name, value in arguments.items()]
     of_round = f"{directory}/{{{{item.index}}}}"
     parameters.append(models.Parameter(name=DIRECTORY, value=of_round))

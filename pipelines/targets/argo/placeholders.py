@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from trireme.pipelines.targets.argo.expressions import Constant, Value, name_of
+from trireme.pipelines.targets.argo.expressions import Constant, Value, name_value
 
 WORKSPACE = "/kfp-workspace"
 """Where every step finds the run workspace; the name is kfp's."""
@@ -52,7 +52,7 @@ def keyed(inside: str) -> Keyed | None:
 def everywhere(inside: str, task: str) -> Value | None:
     """Returns what the inside of a placeholder stands for, if no inputs and outputs matter."""
     if inside in _NAMES:
-        return name_of(_NAMES[inside])
+        return name_value(_NAMES[inside])
     known = {".workspace_path": WORKSPACE, ".pipeline_root": ARTIFACTS, ".pipeline_task_name": task}
     return Constant(value=known[inside]) if inside in known else None
 
@@ -64,11 +64,7 @@ def pieces(text: str) -> list[tuple[bool, str]]:
 
 
 def words(text: str, is_given: Callable[[str], bool]) -> list[str]:
-    """Returns the words of a command line that a word of kfp's stands for.
-
-    Args:
-        text: The word, which may be one of kfp's structures that become several, or none.
-    """
+    """Returns the words of a command line, several or none, that a word of kfp's stands for."""
     if text.startswith(('{"Concat": ', '{"IfPresent": ')):
         return _words(json.loads(text), is_given)
     return [text]

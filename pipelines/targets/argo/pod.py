@@ -7,7 +7,7 @@ https://github.com/kubeflow/pipelines/blob/master/kubernetes_platform/proto/kube
 from dataclasses import dataclass, field
 from typing import Any
 
-from trireme.pipelines.targets.argo.expressions import Constant, Value, filled_in, name_of, native
+from trireme.pipelines.targets.argo.expressions import Constant, Value, name_value, native, to_value
 from trireme.pipelines.targets.argo.placeholders import WORKSPACE
 from trireme.pipelines.targets.argo.reading import NotOnArgo, only, whole
 from trireme.pipelines.targets.argo.steps import Step
@@ -35,11 +35,7 @@ _HANDED_ON = {
 
 @dataclass
 class Pod:
-    """What a step's pod is to be like, as Kubernetes spells it; strings may be Values.
-
-    Attributes:
-        shared: What a task may hand on to a workload that it launches, by kfp's names.
-    """
+    """What a step's pod is to be like; ``shared`` is what a step may hand on to a workload."""
 
     shared: dict[str, Any]
     labels: dict[str, str] = field(default_factory=dict)
@@ -56,7 +52,7 @@ class Pod:
 
     def add_workspace(self) -> None:
         """Mounts the run workspace."""
-        claim = {"claimName": name_of(f"workflow.name + '-{WORKSPACE_VOLUME}'")}
+        claim = {"claimName": name_value(f"workflow.name + '-{WORKSPACE_VOLUME}'")}
         source = {"persistentVolumeClaim": claim}
         self.add_volume(WORKSPACE_VOLUME, source, WORKSPACE)
 
@@ -213,7 +209,7 @@ def _affinity(step: Step) -> dict[str, Any] | Value:
     if by_name:
         if len(nodes) > 1 or "podAffinity" in config:
             raise NotOnArgo(f"task {step.name}", "an affinity given as JSON besides another one")
-        return filled_in({"nodeAffinity": step.refer(by_name[0])})
+        return to_value({"nodeAffinity": step.refer(by_name[0])})
     made: dict[str, Any] = {}
     for each in nodes:
         term = _if_given(each, "matchExpressions", "matchFields")

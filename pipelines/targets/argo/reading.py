@@ -26,12 +26,7 @@ class NotOnArgo(InputError):
 
 @dataclass(frozen=True)
 class Compiled:
-    """A compiled pipeline.
-
-    Attributes:
-        pipeline: kfp's ``PipelineSpec`` as JSON has it, every executor read as well.
-        kubernetes: What Kubernetes is to see to, by executor.
-    """
+    """A compiled pipeline: kfp's ``PipelineSpec`` as JSON, and Kubernetes' part by executor."""
 
     pipeline: dict[str, Any]
     kubernetes: dict[str, dict[str, Any]]
@@ -111,11 +106,7 @@ def whole(number: float) -> float | int:
 
 
 def plain(value: Any, kind: str) -> Any:
-    """Returns a constant as a step with a parameter of that type expects it.
-
-    Args:
-        value: The constant; kfp writes the whole numbers in it as 1.0.
-    """
+    """Returns a constant as a step's parameter expects it: kfp writes whole numbers as 1.0."""
     if isinstance(value, dict):
         return {key: plain(each, kind) for key, each in value.items()}
     if isinstance(value, list):

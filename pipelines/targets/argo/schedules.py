@@ -17,11 +17,11 @@ from trireme.components.kubernetes.errors import AlreadyThere, NotFound
 from trireme.components.kubernetes.resources import Resource
 from trireme.components.say import say
 from trireme.pipelines.schedules import plans
-from trireme.pipelines.schedules.plans import Order
+from trireme.pipelines.schedules.plans import CheckedSchedule
 from trireme.pipelines.schedules.schedule import LATEST, PINNED, Schedule
 from trireme.pipelines.targets.argo import compiling, cron_workflows, workflows
 from trireme.pipelines.targets.argo.compiling import VERSION
-from trireme.pipelines.targets.argo.cron_workflows import ASKED, CronWorkflow
+from trireme.pipelines.targets.argo.cron_workflows import ANNOTATION, CronWorkflow
 from trireme.pipelines.targets.argo.workflows import TEMPLATES
 
 CRON_WORKFLOWS = Resource("argoproj.io", "v1alpha1", "cronworkflows")
@@ -52,8 +52,8 @@ class ArgoSchedules(plans.Schedules[Plan, CronWorkflow]):
 
     def plan(self, described: list[Schedule], pins: dict[str, str]) -> list[Plan]:
         """Returns what is to be done about schedules; nothing is changed."""
-        orders = [plans.check(schedule, pins) for schedule in described]
-        return [self._plan(order) for order in orders]
+        checked_schedules = [plans.check(schedule, pins) for schedule in described]
+        return [self._plan(checked) for checked in checked_schedules]
 
     def carry_out(self, plan: Plan) -> dict[str, Any]:
         """Does what is to be done; returns how to find what is on the cluster then."""
@@ -105,10 +105,10 @@ class ArgoSchedules(plans.Schedules[Plan, CronWorkflow]):
         with suppress(NotFound):  # by somebody else, or by a request whose answer was lost
             self._cluster.delete(CRON_WORKFLOWS, name, self._namespace, uid, dependents="Orphan")
 
-    def _plan(self, order: Order) -> Plan:
-        found = self.named(order.schedule.name)
-        version, workflow = self._workflow(order, found)
-        schedule = order.schedule.model_copy(update={"version": version})
+    def _plan(self, checked: CheckedSchedule) -> Plan:
+        found = self.named(checked.schedule.name)
+        version, workflow = self._workflow(checked, found)
+        schedule = checked.schedule.model_copy(update={"version": version})
         runs = all(each.is_enabled for each in found)
         if schedule.paused is not None:
             runs = not schedule.paused
@@ -117,9 +117,11 @@ class ArgoSchedules(plans.Schedules[Plan, CronWorkflow]):
         notes = cron_workflows.notes(schedule)
         return Plan(schedule, found, differences, runs, wanted, notes=notes)
 
-    def _workflow(self, order: Order, found: list[CronWorkflow]) -> tuple[str, dict[str, Any]]:
+    def _workflow(
+        self, checked: CheckedSchedule, found: list[CronWorkflow]
+    ) -> tuple[str, dict[str, Any]]:
         """Returns the name of the version that is to run, and the specification of its runs."""
-        schedule, pipeline = order.schedule, order.pipeline
+        schedule, pipeline = checked.schedule, checked.pipeline
         given = partial(workflows.with_arguments, pipeline=pipeline, arguments=schedule.params)
         if schedule.version == PINNED:
             template = compiling.compiled(pipeline, self._service_account)
@@ -164,10 +166,10 @@ def _is_same_run(one: Schedule, other: Schedule) -> bool:
     return (one.pipeline, one.version, one.params) == (other.pipeline, other.version, other.params)
 
 
-def _put_in(there: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+def _put_in(existing: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
     """Returns an object of the cluster with what is ours to say in place of what was said."""
-    before, ours = there["metadata"], wanted["metadata"]
+    before, ours = existing["metadata"], wanted["metadata"]
     labels = {key: value for key, value in (before.get("labels") or {}).items() if key != VERSION}
-    annotations = (before.get("annotations") or {}) | {ASKED: ours["annotations"][ASKED]}
+    annotations = (before.get("annotations") or {}) | {ANNOTATION: ours["annotations"][ANNOTATION]}
     metadata = before | {"labels": labels | ours["labels"], "annotations": annotations}
-    return there | {"metadata": metadata, "spec": wanted["spec"]}
+    return existing | {"metadata": metadata, "spec": wanted["spec"]}

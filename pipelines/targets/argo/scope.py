@@ -11,10 +11,10 @@ from trireme.pipelines.targets.argo.expressions import (
     Constant,
     Output,
     Value,
-    filled_in,
     member,
     native,
     quoted,
+    to_value,
 )
 from trireme.pipelines.targets.argo.placeholders import (
     everywhere,
@@ -67,11 +67,7 @@ class Scope:
         return values | {key: filled(value, values, name) for key, value in later.items()}
 
     def reference(self, source: dict[str, Any], task: str, *, guarded: bool = False) -> Value:
-        """Returns the value that a reference of kfp's stands for.
-
-        Args:
-            guarded: Whether it is null, and no error, where it comes from a task without outputs.
-        """
+        """Returns the value of kfp's reference; guarded, it is null where a task has left none."""
         try:
             return self._referred(source, task, guarded)
         except KeyError as error:
@@ -98,7 +94,7 @@ def is_last_resort(task: dict[str, Any]) -> bool:
 def _final_status(task: str, name: str) -> Value:
     """Returns kfp's ``PipelineTaskFinalStatus`` of a task; Argo knows no message."""
     state = f"{member('tasks', name)}.status == 'Succeeded' ? 'SUCCEEDED' : 'FAILED'"
-    return filled_in(
+    return to_value(
         {
             "state": Value(state),
             "pipelineJobResourceName": Value("workflow.name"),
@@ -110,7 +106,7 @@ def _final_status(task: str, name: str) -> Value:
 
 def filled(constant: Any, inputs: Mapping[str, Value], task: str) -> Value:
     """Returns the value of a constant, the placeholders in it filled."""
-    return filled_in(_parts(constant, inputs, task))
+    return to_value(_parts(constant, inputs, task))
 
 
 def _parts(constant: Any, inputs: Mapping[str, Value], task: str) -> Any:
@@ -141,9 +137,9 @@ def _text(text: str, inputs: Mapping[str, Value], task: str) -> Any:
 def _filling(inside: str, inputs: Mapping[str, Value], task: str) -> Value | str:
     if value := everywhere(inside, task):
         return value.value if isinstance(value, Constant) else value
-    asked = keyed(inside)
-    if asked and asked[:2] == ("inputs", "parameters") and asked.key in inputs:
-        return inputs[asked.key]
+    reference = keyed(inside)
+    if reference and reference[:2] == ("inputs", "parameters") and reference.key in inputs:
+        return inputs[reference.key]
     raise NotOnArgo(f"task {task}", f"the placeholder {{{{${inside}}}}} in a constant")
 
 

@@ -13,17 +13,17 @@ from trireme.pipelines.targets.argo.expressions import (
     Constant,
     Output,
     Value,
-    artifact_of_executor,
     constant,
     document,
-    filled_in,
-    name_of,
-    of_executor,
-    of_file,
+    executor_artifact,
+    executor_output,
+    file_output,
+    name_value,
     parameter,
     quoted,
+    to_value,
     word,
-    word_of,
+    word_tag,
 )
 from trireme.pipelines.targets.argo.placeholders import (
     ARTIFACTS,
@@ -98,15 +98,15 @@ class Step:
             kind = spec["parameterType"]
             if self.has_executor:
                 files = self.writes_files
-                yield "parameters", key, of_executor(task, key, may_be_file=files, kind=kind)
+                yield "parameters", key, executor_output(task, key, may_be_file=files, kind=kind)
             else:
-                yield "parameters", key, of_file(task, key, kind)
+                yield "parameters", key, file_output(task, key, kind)
         for key, spec in self.output_artifacts.items():
             schema = spec["artifactType"]
             if self.has_executor:
-                yield "artifacts", key, artifact_of_executor(task, key, schema)
+                yield "artifacts", key, executor_artifact(task, key, schema)
             else:
-                yield "artifacts", key, constant(filled_in([self.artifact(key, schema)]))
+                yield "artifacts", key, constant(to_value([self.artifact(key, schema)]))
 
     def input_names(self) -> list[str]:
         """Returns the names of the template's inputs."""
@@ -138,20 +138,20 @@ class Step:
         """Returns what stands in a command line for a placeholder."""
         if inside == "":
             return self.executor_input()
-        asked = keyed(inside)
-        if asked and asked.side == "inputs" and asked.kind == "parameters":
-            kind = self.parameters.get(asked.key, {}).get("parameterType")
-            value = self._own(asked.key)
+        reference = keyed(inside)
+        if reference and reference.side == "inputs" and reference.kind == "parameters":
+            kind = self.parameters.get(reference.key, {}).get("parameterType")
+            value = self._own(reference.key)
             if kind != "STRING":
-                return word_of(value.json)
-            given = self.given.get(asked.key)
+                return word_tag(value.json)
+            given = self.given.get(reference.key)
             never_absent = given is not None and not given.maybe_absent
-            return word_of(value.native if never_absent else f"({value.native} ?? 'null')")
+            return word_tag(value.native if never_absent else f"({value.native} ?? 'null')")
         value = self.placeholder(inside)
         if isinstance(value, Constant):
             return value.value if isinstance(value.value, str) else json.dumps(value.value)
-        is_text = not asked or asked.attribute in ("uri", "path")
-        return word_of(value.native if is_text else value.json)
+        is_text = not reference or reference.attribute in ("uri", "path")
+        return word_tag(value.native if is_text else value.json)
 
     def text(self, text: str) -> Any:
         """Returns a text of the pod's specification; a Value, if it is known at run time only."""
@@ -169,30 +169,32 @@ class Step:
         if value := everywhere(inside, self.name):
             return value
         if inside in (".outputs.output_file", ".outputMetadataUri"):
-            return filled_in(self.path(FILE))
-        asked = keyed(inside)
-        if asked and asked.side == "inputs" and asked.kind == "parameters":
-            return self._own(asked.key)
-        if asked and asked.side == "inputs":
-            return self._input_artifact(asked)
-        if asked and asked.kind == "parameters" and asked.attribute == "output_file":
-            return filled_in(self.path(asked.key))
-        if asked and asked.key in self.output_artifacts:
-            return self._output_artifact(asked)
+            return to_value(self.path(FILE))
+        reference = keyed(inside)
+        if reference and reference.side == "inputs" and reference.kind == "parameters":
+            return self._own(reference.key)
+        if reference and reference.side == "inputs":
+            return self._input_artifact(reference)
+        if reference and reference.kind == "parameters" and reference.attribute == "output_file":
+            return to_value(self.path(reference.key))
+        if reference and reference.key in self.output_artifacts:
+            return self._output_artifact(reference)
         raise NotOnArgo(f"task {self.name}", f"the placeholder {{{{${inside}}}}}")
 
-    def _input_artifact(self, asked: Keyed) -> Value:
-        first = f"{parameter(asked.key).native}[0]"
-        if not asked.attribute:
+    def _input_artifact(self, reference: Keyed) -> Value:
+        first = f"{parameter(reference.key).native}[0]"
+        if not reference.attribute:
             return Value(first)
-        native = f"{first}.{'uri' if asked.attribute == 'path' else asked.attribute}"
-        return Value(f"{native}['{asked.item}']" if asked.item else native)
+        native = f"{first}.{'uri' if reference.attribute == 'path' else reference.attribute}"
+        return Value(f"{native}['{reference.item}']" if reference.item else native)
 
-    def _output_artifact(self, asked: Keyed) -> Value:
-        artifact = self.artifact(asked.key, self.output_artifacts[asked.key]["artifactType"])
-        if asked.attribute in ("uri", "path"):
-            return filled_in(artifact["uri"])
-        return filled_in(artifact["metadata"] if asked.attribute else artifact)
+    def _output_artifact(self, reference: Keyed) -> Value:
+        artifact = self.artifact(
+            reference.key, self.output_artifacts[reference.key]["artifactType"]
+        )
+        if reference.attribute in ("uri", "path"):
+            return to_value(artifact["uri"])
+        return to_value(artifact["metadata"] if reference.attribute else artifact)
 
     def _own(self, key: str) -> Value:
         """Returns an input of the task, which becomes one of the template if it is not yet."""
@@ -220,7 +222,7 @@ class Step:
             return path
         before, after = path.split(IN_LOOP)
         middle = parameter(DIRECTORY).text
-        return name_of(f"{quoted(before)} + {middle} + {quoted(after)}")
+        return name_value(f"{quoted(before)} + {middle} + {quoted(after)}")
 
     def artifact(self, key: str, schema: dict[str, Any]) -> dict[str, Any]:
         """Returns kfp's ``RuntimeArtifact`` of an output, as it is before the step runs."""

@@ -1,5 +1,6 @@
 """Plain Argo Workflows as a place where pipelines run."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -23,8 +24,8 @@ from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.planning import Plan
 from trireme.pipelines.targets.argo import compiling, logs, server, tracking, workflows
 from trireme.pipelines.targets.argo.schedules import ArgoSchedules
-from trireme.pipelines.targets.argo.workflows import Workflow
-from trireme.pipelines.targets.base import OnLine, Run, Step, Version
+from trireme.pipelines.targets.argo.workflows import Node, Workflow
+from trireme.pipelines.targets.base import OnLine, Step, Version
 from trireme.pipelines.targets.pod_logs import last_words
 from trireme.pipelines.targets.remote import Remote
 
@@ -32,7 +33,7 @@ TASK_RESULTS = Resource("argoproj.io", "v1alpha1", "workflowtaskresults")
 """In which Argo's own container of a step says what it has left."""
 
 
-class Argo(Remote):
+class Argo(Remote[Workflow]):
     """Argo Workflows with no Kubeflow around it; see ``Target``."""
 
     name = "argo"
@@ -41,7 +42,7 @@ class Argo(Remote):
     def __init__(
         self, namespace: str = "", kube_context: str = "", service_account: str = "trireme"
     ) -> None:
-        """Takes in where it is, as ``registry.PLACES`` describes it; nothing is asked yet."""
+        """Takes in where it is, as ``registry.TARGETS`` describes it; nothing is asked yet."""
         self._namespace, self._context = namespace, kube_context
         self._service_account = service_account
 
@@ -75,31 +76,31 @@ class Argo(Remote):
 
     def start(
         self, pipeline: Pipeline, arguments: dict[str, Any], name: str, console: Console
-    ) -> tuple[Run, str]:
+    ) -> tuple[Workflow, str]:
         """Makes a Workflow that holds all that it runs."""
         template = compiling.compiled(pipeline, self._service_account)
         checks.must_be_there(self._cluster, Needed("ServiceAccount", self._service_account))
         run = workflows.start(self._cluster, pipeline, template, arguments, name)
         return run, tracking.lacking(self._cluster)
 
-    def latest(self) -> list[Run]:
+    def latest(self) -> list[Workflow]:
         """Returns the latest runs; see ``Target``."""
-        return [*workflows.latest(self._cluster)]
+        return workflows.latest(self._cluster)
 
     def find(self, name: str) -> Workflow:
         """Returns a run by its name; see ``Target``."""
         return workflows.find(self._cluster, name)
 
-    def steps(self, run: Run) -> list[Step]:
+    def steps(self, run: Workflow) -> list[Node]:
         """Returns the steps that have begun; see ``Target``."""
-        return [*self._own(run).begun]
+        return run.begun
 
-    def results(self, run: Run, steps: list[Step]) -> dict[str, str]:
+    def results(self, run: Workflow, steps: Sequence[Step]) -> dict[str, str]:
         """Returns what steps have come to; who may not list pods sees what the workflow tells."""
-        said = super().results(run, steps)
+        results = super().results(run, steps)
         with suppress(Forbidden):
-            said |= last_words(logs.pods(self._cluster, self._own(run)))
-        return said
+            results |= last_words(logs.pods(self._cluster, run))
+        return results
 
     def logs(self, name: str, step: str, on_line: OnLine, *, follow: bool) -> None:
         """Passes on what steps print; see ``Target``."""
@@ -143,7 +144,3 @@ class Argo(Remote):
         except Refused as error:
             return [Finding(Verdict.FAILED, str(error))]
         return [Finding(Verdict.OK, "the API server would take the WorkflowTemplate")]
-
-    def _own(self, run: Run) -> Workflow:
-        assert isinstance(run, Workflow)
-        return run

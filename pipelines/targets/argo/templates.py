@@ -67,7 +67,7 @@ class Task:
     directory: str
 
 
-def arguments_of(given: Mapping[str, Value]) -> list[models.Parameter]:
+def call_arguments(given: Mapping[str, Value]) -> list[models.Parameter]:
     """Returns values as arguments of a call."""
     return [models.Parameter(name=name, value=value.tag) for name, value in given.items()]
 
@@ -124,7 +124,7 @@ def shortened(name: str) -> str:
     return f"{name[: LONGEST - 9].rstrip('-')}-{digest}"
 
 
-def needs_of(task: dict[str, Any]) -> set[str]:
+def dependencies(task: dict[str, Any]) -> set[str]:
     """Returns the tasks that one comes after."""
     sources = both(task.get("inputs", {})).values()
     parts = [part for source in sources for part in source.values() if isinstance(part, dict)]
@@ -133,11 +133,7 @@ def needs_of(task: dict[str, Any]) -> set[str]:
 
 
 def depends(upstream: list[str], *, ended: bool) -> str | None:
-    """Returns the condition under which a task runs after others; None where there are none.
-
-    Args:
-        ended: Whether it is enough that they have ended, however they did.
-    """
+    """Returns the condition under which a task runs after others have succeeded, or just ended."""
     if not ended:
         return " && ".join(f"{name}.Succeeded" for name in upstream) or None
     ends = (" || ".join(f"{name}.{state}" for state in _ENDED) for name in upstream)
@@ -153,7 +149,7 @@ def absent_inputs(component: dict[str, Any], given: Mapping[str, Value]) -> set[
     }
 
 
-def inside_of(directory: str) -> str:
+def inner_directory(directory: str) -> str:
     """Returns the directory of what is in a task; in a loop, Argo is told it."""
     return IN_LOOP if IN_LOOP in directory else directory
 

@@ -30,22 +30,14 @@ _STATES = {"Succeeded": "FINISHED", "Failed": "FAILED", "Error": "FAILED", "": "
 
 @dataclass(frozen=True)
 class Node(Step):
-    """A step of a workflow.
-
-    Attributes:
-        node: Which of them, as Argo has it, without the numbers of the tries.
-    """
+    """A step of a workflow, and its node without the numbers of the tries."""
 
     node: str = field(default="", kw_only=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workflow(Run):
-    """A run, as the API server has it.
-
-    Attributes:
-        begun: Its steps that have a pod or have had one, in the order they started in.
-    """
+    """A run, as the API server has it, and its steps that have begun, in order."""
 
     begun: list[Node] = field(default_factory=list)
 
@@ -54,10 +46,10 @@ def upload(cluster: Cluster, template: WorkflowTemplate) -> bool:
     """Applies a WorkflowTemplate; returns whether there was anything to do."""
     labels = template.labels or {}
     try:
-        there = cluster.get(TEMPLATES, str(template.name), cluster.namespace)
+        existing = cluster.get(TEMPLATES, str(template.name), cluster.namespace)
     except NotFound:
-        there = {"metadata": {}}
-    if (there["metadata"].get("labels") or {}).get(VERSION) == labels[VERSION]:
+        existing = {"metadata": {}}
+    if (existing["metadata"].get("labels") or {}).get(VERSION) == labels[VERSION]:
         return False
     apply(cluster, template)
     return True

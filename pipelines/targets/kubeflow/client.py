@@ -36,7 +36,7 @@ class Client(kfp.Client):
     """kfp.Client, without waiting and printing of its own."""
 
     @classmethod
-    def of(cls, server: Server) -> "Client":
+    def connect(cls, server: Server) -> "Client":
         """Connects to a server."""
         with_token: dict[str, Any] = {}
         if server.token_file:

@@ -27,11 +27,7 @@ _PASSING = {429, 500, 502, 503, 504}
 
 
 class Connection:
-    """Kubeflow Pipelines, as this user sees it.
-
-    Attributes:
-        namespace: The user's namespace; empty where Kubeflow Pipelines has one user only.
-    """
+    """Kubeflow Pipelines, as this user sees it; with one user only there is no namespace."""
 
     def __init__(
         self,
@@ -44,7 +40,7 @@ class Connection:
         self._server, self._on_wait = server, on_wait
         self.patience = patience
         _check(server)
-        self._client = Client.of(server)
+        self._client = Client.connect(server)
         health = self.ask("healthzs.healthz_service_get_healthz")
         self.namespace = server.namespace or self._client.get_user_namespace() or ""
         if health.multi_user and not self.namespace:
@@ -94,7 +90,7 @@ class Connection:
                 if renewed:
                     raise
                 renewed = True
-                self._client = Client.of(self._server)
+                self._client = Client.connect(self._server)
                 continue
             except Unavailable as error:
                 waited = time.monotonic() - began

@@ -9,7 +9,7 @@ from trireme.pipelines.targets.kubeflow.connection import Connection
 NAME_LIMIT = 128  # letters of a name that Kubeflow Pipelines keeps
 
 
-def name_of(pipeline: str, arguments: dict[str, Any]) -> str:
+def experiment_name(pipeline: str, arguments: dict[str, Any]) -> str:
     """Returns the name of the experiment that runs belong to."""
     name = str(arguments["experiment"] or pipeline)
     if len(name) > NAME_LIMIT:

@@ -11,35 +11,9 @@ from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.step_pods import step_of
 from trireme.components.step_names import without_index
 from trireme.pipelines.targets import pod_logs
-from trireme.pipelines.targets.base import OnLine
-from trireme.pipelines.targets.kubeflow import runs
-from trireme.pipelines.targets.kubeflow.connection import Connection
 from trireme.pipelines.targets.kubeflow.reading import Run
 
 RUN = "pipeline/runid"
-
-
-def logs(
-    connection: Connection,
-    cluster: Cluster,
-    run: Run,
-    steps: Collection[str],
-    step: str,
-    on_line: OnLine,
-    *,
-    follow: bool,
-) -> None:
-    """Passes on what the steps of a run have printed; see ``Target.logs``."""
-
-    def pods_of(now: Run) -> list[pod_logs.Named]:
-        return pods(cluster, now, steps)
-
-    def again() -> Run:
-        return runs.get(connection, run.id)
-
-    pod_logs.check(step, list(steps))
-    left = f"; what is left of them is at {run.page}"
-    pod_logs.logs(cluster, run, step, pods_of, again, on_line, follow=follow, left=left)
 
 
 def pods(cluster: Cluster, run: Run, steps: Collection[str]) -> list[pod_logs.Named]:

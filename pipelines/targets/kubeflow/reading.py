@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from trireme.components.step_names import in_a_loop
-from trireme.pipelines.compiling.steps import Part
+from trireme.pipelines.compiling.steps import PathTask
 from trireme.pipelines.targets import base
 from trireme.pipelines.targets.base import Step
 from trireme.pipelines.targets.kubeflow import nodes
@@ -74,13 +74,13 @@ def run(connection: Connection, source: Any) -> Run:
     )
 
 
-def steps_of(run: Run, ways: dict[str, list[Part]]) -> list[Step]:
+def begun_steps(run: Run, step_paths: dict[str, list[PathTask]]) -> list[Step]:
     """Returns the steps of a run that have begun, each turn of a loop a step of its own."""
     details = run.source.run_details.task_details if run.source.run_details else None
     found = []
-    for name, way in ways.items():
-        is_in_a_loop = any(part.is_loop for part in way)
-        if turns := nodes.by_turn(details or [], way) if is_in_a_loop else {}:
+    for name, path in step_paths.items():
+        is_in_a_loop = any(task.is_loop for task in path)
+        if turns := nodes.tasks_by_turn(details or [], path) if is_in_a_loop else {}:
             found += [_step(in_a_loop(name, *turn), task, name) for turn, task in turns.items()]
         elif name in run.begun:
             found.append(run.begun[name])

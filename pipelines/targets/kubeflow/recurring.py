@@ -29,11 +29,7 @@ _DESCRIPTION = re.compile(
 
 @dataclass(frozen=True)
 class Trigger:
-    """What a schedule runs and when, as Kubeflow Pipelines has it.
-
-    Attributes:
-        version_id: Id of the version; empty for the latest.
-    """
+    """What a schedule runs and when; without a version's id it runs the latest."""
 
     schedule: Schedule
     cron: str
@@ -63,12 +59,7 @@ class Trigger:
     def body(
         self, experiment: str, experiment_id: str, *, enabled: bool, in_the_end: bool
     ) -> dict[str, Any]:
-        """Returns the recurring run to be made.
-
-        Args:
-            enabled: Whether it runs from the beginning.
-            in_the_end: Whether it is to run when all is done.
-        """
+        """Returns the recurring run to be made, which may rest until all is done."""
         schedule = self.schedule
         cron = {"cron": self.cron}
         for key, moment in (("start_time", _start(schedule)), ("end_time", schedule.ends)):
@@ -93,11 +84,7 @@ class Trigger:
 
 @dataclass(frozen=True)
 class Recurring:
-    """A recurring run on the server that Trireme has made.
-
-    Attributes:
-        was_to_run: Whether it was to run in the end when it was made.
-    """
+    """A recurring run of Trireme's on the server, and whether it was made to run in the end."""
 
     id: str
     is_enabled: bool
@@ -142,71 +129,57 @@ def _start(schedule: Schedule) -> datetime | None:
 def everything(connection: Connection) -> list[Recurring]:
     """Returns all recurring runs that Trireme has made."""
     listed = connection.pages(_LIST, "recurring_runs", **connection.in_namespace())
-    return [read(connection, each) for each in listed if is_ours(each)]
+    return [*filter(None, (read(connection, each) for each in listed))]
 
 
 def named(connection: Connection, name: str) -> list[Any]:
-    """Returns kfp's models of all recurring runs of a name."""
-    return connection.named(_LIST, "recurring_runs", name)
+    """Returns kfp's models of all recurring runs of a name, the oldest first."""
+    found = connection.named(_LIST, "recurring_runs", name)
+    return sorted(found, key=lambda each: str(each.created_at))
 
 
 def ours(connection: Connection, name: str) -> list[Recurring]:
     """Returns what is there of a schedule, the oldest first."""
     found = []
-    for each in sorted(named(connection, name), key=lambda each: str(each.created_at)):
-        if not is_ours(each):
+    for source in named(connection, name):
+        recurring = read(connection, source)
+        if recurring is None:
             raise InputError(
                 f"schedule {name!r}: there is a recurring run of that name that Trireme did not "
-                f"make, and it is left alone; take another name, or see {_page(connection, each)}"
+                f"make, and it is left alone; take another name, or see {_page(connection, source)}"
             )
-        found.append(read(connection, each))
+        found.append(recurring)
     return found
 
 
-def is_ours(source: Any) -> bool:
-    """Whether Trireme has made a recurring run."""
-    return _said(source) is not None
-
-
-def read(connection: Connection, source: Any) -> Recurring:
-    """Returns a recurring run of ours as the server has told it."""
-    said = _said(source) or {}
-    return Recurring(
-        id=source.recurring_run_id,
-        is_enabled=source.status == "ENABLED",
-        was_to_run=not said["paused"],
-        trigger=_trigger(source, said),
-        page=_page(connection, source),
-    )
-
-
-def _said(source: Any) -> dict[str, str] | None:
-    """Returns what a recurring run says of itself, if it is ours."""
-    found = _DESCRIPTION.fullmatch(source.description or "")
-    return found.groupdict() if found else None
-
-
-def _page(connection: Connection, source: Any) -> str:
-    return connection.page(f"/recurringrun/details/{source.recurring_run_id}")
-
-
-def _trigger(source: Any, said: dict[str, str]) -> Trigger:
-    cron = source.trigger.cron_schedule
-    reference = source.pipeline_version_reference
-    config, zone = source.runtime_config, ZoneInfo(said["time_zone"])
+def read(connection: Connection, source: Any) -> Recurring | None:
+    """Returns a recurring run as the server has told it; None if Trireme did not make it."""
+    match = _DESCRIPTION.fullmatch(source.description or "")
+    if match is None:
+        return None
+    described: dict[str, Any] = match.groupdict()
+    was_paused = described.pop("paused")
+    config, zone = source.runtime_config, ZoneInfo(described["time_zone"])
+    cron, reference = source.trigger.cron_schedule, source.pipeline_version_reference
     schedule = Schedule.model_construct(
         name=source.display_name,
-        pipeline=said["pipeline"],
-        cron=said["cron"],
-        time_zone=said["time_zone"],
         params=dict(config.parameters or {}) if config else {},
-        version=said["version"],
         catch_up=not source.no_catchup,
         concurrency=int(source.max_concurrency),
         paused=source.status != "ENABLED",
         starts=cron.start_time and cron.start_time.astimezone(zone),
         ends=cron.end_time and cron.end_time.astimezone(zone),
+        **described,
     )
-    return Trigger(
-        schedule, cron.cron, reference.pipeline_id or "", reference.pipeline_version_id or ""
+    pipeline_id, version_id = reference.pipeline_id or "", reference.pipeline_version_id or ""
+    return Recurring(
+        id=source.recurring_run_id,
+        is_enabled=source.status == "ENABLED",
+        was_to_run=not was_paused,
+        trigger=Trigger(schedule, cron.cron, pipeline_id, version_id),
+        page=_page(connection, source),
     )
+
+
+def _page(connection: Connection, source: Any) -> str:
+    return connection.page(f"/recurringrun/details/{source.recurring_run_id}")

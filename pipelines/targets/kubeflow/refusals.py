@@ -15,7 +15,7 @@ from trireme.components.kubernetes.errors import (
 
 def refusal(error: ApiException, host: str) -> Refused:
     """Returns a server's no as an error of one sentence that says what to set."""
-    said = message_of(error)
+    message = message_of(error)
     if error.status == 401:
         return Unauthorized(
             f"Kubeflow Pipelines at {host} does not accept these credentials (401): set "
@@ -23,15 +23,15 @@ def refusal(error: ApiException, host: str) -> Refused:
         )
     if error.status == 403:
         return Refused(
-            f"Kubeflow Pipelines at {host} does not allow that (403: {said}); set --namespace to "
-            "one of yours, or ask for the right"
+            f"Kubeflow Pipelines at {host} does not allow that (403: {message}); set --namespace "
+            "to one of yours, or ask for the right"
         )
     if 300 <= error.status < 400:
         return not_kubeflow(host)
     if error.status == 404 and not _is_kubeflows(error):
         return not_kubeflow(host)
     kinds = {400: Invalid, 404: NotFound, 409: AlreadyThere}
-    return kinds.get(error.status, Refused)(f"Kubeflow Pipelines refuses: {said}")
+    return kinds.get(error.status, Refused)(f"Kubeflow Pipelines refuses: {message}")
 
 
 def not_kubeflow(host: str) -> Refused:
@@ -44,8 +44,13 @@ def not_kubeflow(host: str) -> Refused:
 
 def message_of(error: ApiException) -> str:
     """Returns what the server says about it, on one line."""
-    said = _body(error)
-    text = said.get("error_message") or said.get("message") or said.get("error") or error.reason
+    message = _body(error)
+    text = (
+        message.get("error_message")
+        or message.get("message")
+        or message.get("error")
+        or error.reason
+    )
     return " ".join(str(text).split()) or str(error.status)
 
 

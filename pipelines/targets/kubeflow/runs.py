@@ -9,7 +9,7 @@ from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec
 from trireme.components.errors import InputError
 from trireme.components.kubernetes.errors import Invalid, NotFound
 from trireme.components.tracking.environment import SECRET
-from trireme.pipelines.compiling.steps import Part, ways
+from trireme.pipelines.compiling.steps import PathTask, step_paths
 from trireme.pipelines.targets.base import ENDED
 from trireme.pipelines.targets.kubeflow import experiments, reading
 from trireme.pipelines.targets.kubeflow.connection import Connection
@@ -46,16 +46,16 @@ def start(
     return reading.run(connection, made)
 
 
-def record_of(run: Run) -> str:
+def recording_note(run: Run) -> str:
     """Says who records a new run in MLflow, where that is not Kubeflow Pipelines' plugin."""
-    said = (run.source.plugins_output or {}).get("mlflow")
-    if said is None:
+    plugin = (run.source.plugins_output or {}).get("mlflow")
+    if plugin is None:
         return (
             "Kubeflow's MLflow plugin is off: the run is recorded if its namespace has a Secret "
             f"{SECRET} with MLFLOW_TRACKING_URI, and otherwise not"
         )
-    if said.state == "PLUGIN_FAILED":
-        return f"Kubeflow's MLflow plugin does not record the run: {said.state_message}"
+    if plugin.state == "PLUGIN_FAILED":
+        return f"Kubeflow's MLflow plugin does not record the run: {plugin.state_message}"
     return ""
 
 
@@ -105,8 +105,8 @@ def retry(connection: Connection, run: Run) -> None:
     _change(connection, run, "retry", lambda state: state not in ENDED)
 
 
-def all_steps(connection: Connection, run: Run) -> dict[str, list[Part]]:
-    """Returns the ways to all steps that a run may have, by the steps' names, in order."""
+def step_paths_of(connection: Connection, run: Run) -> dict[str, list[PathTask]]:
+    """Returns the paths to all steps that a run may have, by the steps' names, in order."""
     spec = run.source.pipeline_spec
     reference = run.source.pipeline_version_reference
     if spec is None and reference is not None:
@@ -117,7 +117,7 @@ def all_steps(connection: Connection, run: Run) -> dict[str, list[Part]]:
         ).pipeline_spec
     spec = spec or {}
     spec = spec.get("pipeline_spec", spec)
-    return ways(json_format.ParseDict(spec, PipelineSpec(), ignore_unknown_fields=True))
+    return step_paths(json_format.ParseDict(spec, PipelineSpec(), ignore_unknown_fields=True))
 
 
 def _change(connection: Connection, run: Run, verb: str, is_done: Any) -> None:

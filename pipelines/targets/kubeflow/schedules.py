@@ -37,7 +37,7 @@ WITHOUT_THE_PLUGIN = (
 
 
 @dataclass(frozen=True)
-class Order(plans.Order):
+class CheckedSchedule(plans.CheckedSchedule):
     """A schedule that can be applied, as far as can be told before the server is asked."""
 
     cron: str
@@ -46,14 +46,10 @@ class Order(plans.Order):
 
 @dataclass(frozen=True)
 class Plan(plans.Plan):
-    """What is to be done about a schedule.
-
-    Attributes:
-        keep: What is there already as it is to be.
-    """
+    """What is to be done about a schedule; ``keep`` is there already as it is to be."""
 
     found: list[Recurring]
-    order: Order
+    checked: CheckedSchedule
     wanted: Trigger
     keep: Recurring | None
 
@@ -78,8 +74,8 @@ class KubeflowSchedules(plans.Schedules[Plan, Recurring]):
 
     def plan(self, described: list[Schedule], pins: dict[str, str]) -> list[Plan]:
         """Returns what is to be done about schedules; nothing is changed."""
-        orders = [self._check(schedule, pins) for schedule in described]
-        return [self._plan(order) for order in orders]
+        checked_schedules = [self._check(schedule, pins) for schedule in described]
+        return [self._plan(checked) for checked in checked_schedules]
 
     def carry_out(self, plan: Plan) -> dict[str, Any]:
         """Does what is to be done; returns how to find what is on the server then."""
@@ -116,60 +112,60 @@ class KubeflowSchedules(plans.Schedules[Plan, Recurring]):
                 propagation_policy=kfp_server_api.V2beta1DeletePropagationPolicy.ORPHAN,
             )
 
-    def _check(self, schedule: Schedule, pins: dict[str, str]) -> Order:
+    def _check(self, schedule: Schedule, pins: dict[str, str]) -> CheckedSchedule:
         """Refuses a schedule that could not work, before anything is asked or created."""
-        order = plans.check(schedule, pins)
-        parameters.check(order.arguments)
-        return Order(
-            **vars(order),
+        checked = plans.check(schedule, pins)
+        parameters.check(checked.arguments)
+        return CheckedSchedule(
+            **vars(checked),
             cron=trigger.six_fields(schedule.cron, schedule.zone, self._zone),
-            experiment=experiments.name_of(order.pipeline.name, order.arguments),
+            experiment=experiments.experiment_name(checked.pipeline.name, checked.arguments),
         )
 
-    def _plan(self, order: Order) -> Plan:
-        wanted = _wanted(self.connection, order)
+    def _plan(self, checked: CheckedSchedule) -> Plan:
+        wanted = _wanted(self.connection, checked)
         recurring.description(wanted.schedule, paused=True)
-        found = self.named(order.schedule.name)
-        if order.schedule.paused is not None:
-            runs = not order.schedule.paused
+        found = self.named(checked.schedule.name)
+        if checked.schedule.paused is not None:
+            runs = not checked.schedule.paused
         elif len(found) > 1:
             runs = found[-1].was_to_run
         else:
             runs = all(each.is_enabled for each in found)
         return Plan(
-            order.schedule,
+            checked.schedule,
             found,
             _differences(wanted, found, runs),
             runs,
-            order,
+            checked,
             wanted,
             _fitting(wanted, found),
             notes=[] if wanted.is_for_the_plugin else [WITHOUT_THE_PLUGIN],
         )
 
 
-def _wanted(connection: Connection, order: Order) -> Trigger:
+def _wanted(connection: Connection, checked: CheckedSchedule) -> Trigger:
     """Returns what is to be on the server, with the version that it runs."""
-    version = order.schedule.version
+    version = checked.schedule.version
     if version == PINNED:
-        compiled = uploading.preview(connection, order.pipeline)
-        schedule = order.schedule.model_copy(update={"version": compiled.name})
-        return Trigger(schedule, order.cron, compiled.pipeline_id, compiled.id)
-    pipeline_id = uploading.find_pipeline(connection, order.pipeline.name)
+        compiled = uploading.preview(connection, checked.pipeline)
+        schedule = checked.schedule.model_copy(update={"version": compiled.name})
+        return Trigger(schedule, checked.cron, compiled.pipeline_id, compiled.id)
+    pipeline_id = uploading.find_pipeline(connection, checked.pipeline.name)
     if not pipeline_id:
         raise InputError(
-            f"schedule {order.schedule.name}: pipeline {order.pipeline.name} is not at "
-            f"{connection.host} yet; 'trireme upload {order.pipeline.name}' brings it there"
+            f"schedule {checked.schedule.name}: pipeline {checked.pipeline.name} is not at "
+            f"{connection.host} yet; 'trireme upload {checked.pipeline.name}' brings it there"
         )
     if version == LATEST:
-        return Trigger(order.schedule, order.cron, pipeline_id, "")
+        return Trigger(checked.schedule, checked.cron, pipeline_id, "")
     version_id = uploading.find_version(connection, pipeline_id, version)
     if not version_id:
         raise InputError(
-            f"schedule {order.schedule.name}: {order.pipeline.name} has no version {version!r}; "
-            f"say {PINNED}, {LATEST} or the name of one that is there"
+            f"schedule {checked.schedule.name}: {checked.pipeline.name} has no version "
+            f"{version!r}; say {PINNED}, {LATEST} or the name of one that is there"
         )
-    return Trigger(order.schedule, order.cron, pipeline_id, version_id)
+    return Trigger(checked.schedule, checked.cron, pipeline_id, version_id)
 
 
 def _fitting(wanted: Trigger, found: list[Recurring]) -> Recurring | None:
@@ -190,25 +186,27 @@ def _differences(wanted: Trigger, found: list[Recurring], runs: bool) -> list[st
 
 
 def _create(connection: Connection, plan: Plan) -> Recurring:
-    wanted, order = plan.wanted, plan.order
-    if order.schedule.version == PINNED and not wanted.version_id:
-        version = uploading.upload(connection, order.pipeline)
+    wanted, checked = plan.wanted, plan.checked
+    if checked.schedule.version == PINNED and not wanted.version_id:
+        version = uploading.upload(connection, checked.pipeline)
         schedule = wanted.schedule.model_copy(update={"version": version.name})
         wanted = Trigger(schedule, wanted.cron, version.pipeline_id, version.id)
     body = wanted.body(
-        order.experiment,
-        experiments.ensure(connection, order.experiment),
+        checked.experiment,
+        experiments.ensure(connection, checked.experiment),
         enabled=plan.runs and not plan.found,
         in_the_end=plan.runs,
     )
     known = {each.id for each in plan.found}
 
     def made_all_the_same() -> Any:
-        named = recurring.named(connection, order.schedule.name)
+        named = recurring.named(connection, checked.schedule.name)
         new = (each for each in named if each.recurring_run_id not in known)
-        return next((each for each in new if recurring.is_ours(each)), None)
+        return next((each for each in new if recurring.read(connection, each)), None)
 
-    made = connection.ask(
+    source = connection.ask(
         f"{SERVICE}create_recurring_run", recurring_run=body, happened=made_all_the_same
     )
-    return recurring.read(connection, made)
+    made = recurring.read(connection, source)
+    assert made
+    return made

@@ -1,6 +1,7 @@
 """Kubeflow Pipelines as a place where pipelines run."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -12,11 +13,12 @@ from trireme.components.say import say
 from trireme.components.tracking.environment import SECRET
 from trireme.components.training.manifests.references import Needed
 from trireme.pipelines.compiling import ir
-from trireme.pipelines.compiling.steps import Part
+from trireme.pipelines.compiling.steps import PathTask
 from trireme.pipelines.console import Console
 from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.planning import Plan
-from trireme.pipelines.targets.base import OnLine, Run, Step, Version
+from trireme.pipelines.targets import pod_logs
+from trireme.pipelines.targets.base import OnLine, Step, Version
 from trireme.pipelines.targets.kubeflow import (
     KUBEFLOW,
     experiments,
@@ -29,8 +31,8 @@ from trireme.pipelines.targets.kubeflow import (
 )
 from trireme.pipelines.targets.kubeflow.client import Server
 from trireme.pipelines.targets.kubeflow.connection import Connection
+from trireme.pipelines.targets.kubeflow.reading import Run
 from trireme.pipelines.targets.kubeflow.schedules import KubeflowSchedules
-from trireme.pipelines.targets.pod_logs import last_words
 from trireme.pipelines.targets.remote import Remote
 
 PATIENCE_FOR_RESULTS = 5.0  # seconds that an API server may be away; it is a help, and no more
@@ -44,7 +46,7 @@ RECORDED = (
 )
 
 
-class Kubeflow(Remote):
+class Kubeflow(Remote[Run]):
     """Kubeflow Pipelines; see ``Target``."""
 
     name = "kfp"
@@ -59,7 +61,7 @@ class Kubeflow(Remote):
         kube_context: str = "",
         kubeflow_time_zone: str = "UTC",
     ) -> None:
-        """Takes in where it is, as ``registry.PLACES`` describes it; nothing is asked yet."""
+        """Takes in where it is, as ``registry.TARGETS`` describes it; nothing is asked yet."""
         self._server = Server(
             endpoint=endpoint,
             namespace=namespace,
@@ -69,7 +71,7 @@ class Kubeflow(Remote):
             context=kube_context,
         )
         self._time_zone = kubeflow_time_zone
-        self._known: dict[str, dict[str, list[Part]]] = {}
+        self._known: dict[str, dict[str, list[PathTask]]] = {}
 
     @cached_property
     def connection(self) -> Connection:
@@ -91,39 +93,38 @@ class Kubeflow(Remote):
     def upload(self, pipeline: Pipeline) -> Version:
         """Uploads a pipeline as a version of its content; see ``Target``."""
         version = uploading.upload(self.connection, pipeline)
-        facts = {"Version": version.name, "Id": version.id, "Page": version.page}
-        return Version(version.is_new, facts)
+        return Version(version.is_new, version.facts)
 
     def start(
         self, pipeline: Pipeline, arguments: dict[str, Any], name: str, console: Console
     ) -> tuple[Run, str]:
         """Uploads a pipeline if it has changed, and starts a run of it."""
         parameters.check(arguments)
-        experiment = experiments.name_of(pipeline.name, arguments)
+        experiment = experiments.experiment_name(pipeline.name, arguments)
         version = uploading.upload(self.connection, pipeline)
         what = "uploaded" if version.is_new else "is there already, unchanged"
         console.print(f"{pipeline.name} {what}", "bold")
-        console.facts({"Version": version.name, "Id": version.id, "Page": version.page})
+        console.facts(version.facts)
         run = runs.start(self.connection, version, name, experiment, arguments)
-        return run, runs.record_of(run)
+        return run, runs.recording_note(run)
 
     def latest(self) -> list[Run]:
         """Returns the latest runs; see ``Target``."""
-        return [*runs.latest(self.connection)]
+        return runs.latest(self.connection)
 
     def no_runs(self) -> str:
         """Says that there are none."""
         return f"no runs at {self.connection.host}"
 
-    def find(self, name: str) -> reading.Run:
+    def find(self, name: str) -> Run:
         """Returns a run by its id or name; see ``Target``."""
         return runs.find(self.connection, name)
 
     def steps(self, run: Run) -> list[Step]:
         """Returns the steps that have begun; what came of them their pods tell."""
-        return reading.steps_of(self._own(run), self._ways(run))
+        return reading.begun_steps(run, self._step_paths(run))
 
-    def results(self, run: Run, steps: list[Step]) -> dict[str, str]:
+    def results(self, run: Run, steps: Sequence[Step]) -> dict[str, str]:
         """Returns what steps have come to; nothing where the pods cannot be asked for.
 
         Kubeflow's API tells states alone. A step leaves its result as its container's last words,
@@ -131,7 +132,7 @@ class Kubeflow(Remote):
         """
         try:
             cluster = self._cluster_of_runs(PATIENCE_FOR_RESULTS)
-            return last_words(logs.pods(cluster, self._own(run), list(self._ways(run))))
+            return pod_logs.last_words(logs.pods(cluster, run, self._step_paths(run)))
         except TriremeError:
             return {}
 
@@ -140,7 +141,18 @@ class Kubeflow(Remote):
         self.stays = follow
         run = self.find(name)
         cluster = self._cluster_of_runs(PATIENCE if follow else PATIENCE_OF_A_PERSON)
-        logs.logs(self.connection, cluster, run, self._ways(run), step, on_line, follow=follow)
+        steps = self._step_paths(run)
+        pod_logs.check(step, list(steps))
+        pod_logs.logs(
+            cluster,
+            run,
+            step,
+            lambda now: logs.pods(cluster, now, steps),
+            lambda: runs.get(self.connection, run.id),
+            on_line,
+            follow=follow,
+            left=f"; what is left of them is at {run.page}",
+        )
 
     def cancel(self, name: str) -> str:
         """Has a run ended; it takes the server a while."""
@@ -174,14 +186,10 @@ class Kubeflow(Remote):
         context = self._server.context or None
         return Cluster(self.namespace, context=context, patience=PATIENCE_OF_A_PERSON)
 
-    def _own(self, run: Run) -> reading.Run:
-        assert isinstance(run, reading.Run)
-        return run
-
-    def _ways(self, run: Run) -> dict[str, list[Part]]:
-        """Returns the ways to all steps that a run may have; it is asked for once."""
+    def _step_paths(self, run: Run) -> dict[str, list[PathTask]]:
+        """Returns the paths to all steps that a run may have; it is asked for once."""
         if run.id not in self._known:
-            self._known[run.id] = runs.all_steps(self.connection, self._own(run))
+            self._known[run.id] = runs.step_paths_of(self.connection, run)
         return self._known[run.id]
 
     def _cluster_of_runs(self, patience: float) -> Cluster:

@@ -20,7 +20,7 @@ SOURCE_TREE = Path(__file__).resolve().parents[3]
 OWN = ["components", "pipelines"]
 """What of it makes a pipeline."""
 
-OF_THE_COMMIT, OF_THE_CONTENT = 8, 12  # letters of each id in the name of a version
+COMMIT_LETTERS, CONTENT_LETTERS = 8, 12  # letters of each id in the name of a version
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,11 @@ class Version:
     pipeline_id: str
     page: str
     is_new: bool
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """How to find it."""
+        return {"Version": self.name, "Id": self.id, "Page": self.page}
 
 
 def upload(connection: Connection, pipeline: Pipeline) -> Version:
@@ -77,7 +82,7 @@ def find_pipeline(connection: Connection, name: str) -> str:
 
 
 def _content(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()[:OF_THE_CONTENT]
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:CONTENT_LETTERS]
 
 
 def _version(connection: Connection, source: Any, *, is_new: bool) -> Version:
@@ -143,7 +148,7 @@ def _create(
 
 
 def _name(commit: str, is_dirty: bool, content: str) -> str:
-    return f"{commit[:OF_THE_COMMIT]}{'-dirty' if is_dirty else ''}-{content}"
+    return f"{commit[:COMMIT_LETTERS]}{'-dirty' if is_dirty else ''}-{content}"
 
 
 def _commit(pipeline: Pipeline) -> tuple[str, bool]:

@@ -58,11 +58,7 @@ class Record:
 
 @dataclass(frozen=True, kw_only=True)
 class LocalRun(Run):
-    """A run on this machine.
-
-    Attributes:
-        ended: State, seconds and result of the steps that have ended, by name.
-    """
+    """A run on this machine; ``ended`` has state, seconds and result of steps, by name."""
 
     directory: Path
     ended: dict[str, dict[str, Any]]

@@ -45,10 +45,7 @@ class Steps:
         self._recorded, self._shown = threading.Lock(), threading.Lock()
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
-        """Handles a signal: tells all steps to end, lets no other start, raises ``Interrupted``.
-
-        Once: to be told again makes none of them end sooner.
-        """
+        """Handles the first signal: ends all steps, lets no other start, raises ``Interrupted``."""
         if self._stopped:
             return
         self._stopped = True
@@ -91,7 +88,7 @@ class Steps:
                 exit_status, resources, tail = self._followed(name, command, environment, file)
             records = journal.read(result.workspace, name)
             if not self._stopped:
-                state = "FAILED" if exit_status or _said(records, "error") else "FINISHED"
+                state = "FAILED" if exit_status or _last_record(records, "error") else "FINISHED"
         finally:
             records = records or journal.read(result.workspace, name)
             resources["duration_seconds"] = time.monotonic() - started
@@ -106,11 +103,7 @@ class Steps:
         return status.Status.FAILURE if exit_status else status.Status.SUCCESS
 
     def _wanted(self, step: str, given: dict[str, Any]) -> Callable[[str], None] | None:
-        """Returns what brings from MLflow what a step of ours wants, so that it need not load it.
-
-        Args:
-            given: Its inputs, by which a step of the same name that is not ours is told from it.
-        """
+        """Returns what brings what a step of ours, told by its inputs, would load MLflow for."""
         workspace = self._result.workspace
         if step == "evaluate" and {"model_name", "evaluation"} <= given.keys():
             place, own = registry.champion_folder(workspace), bool(given["evaluation"])
@@ -149,7 +142,7 @@ class Steps:
         resources: dict[str, float],
         error: TriremeError | None,
     ) -> None:
-        result = str(error or _said(records, "summary") or "")
+        result = str(error or _last_record(records, "summary") or "")
         with self._recorded:
             self._result.steps[name] = records
             self._record.step_ended(name, state, self._result.workspace, resources)
@@ -203,17 +196,17 @@ def _reap(process: subprocess.Popen[bytes]) -> tuple[int, dict[str, float]]:
     }
 
 
-def _said(records: list[dict[str, Any]], kind: str) -> Any:
+def _last_record(records: list[dict[str, Any]], kind: str) -> Any:
     return next((record[kind] for record in reversed(records) if kind in record), None)
 
 
 def _error(
     step: str, exit_status: int, records: list[dict[str, Any]], tail: list[str]
 ) -> TriremeError:
-    said = _said(records, "error")
-    if said:
-        error = TriremeError(said["message"], said["detail"])
-        error.exit_status = said["exit_status"]
+    reported = _last_record(records, "error")
+    if reported:
+        error = TriremeError(reported["message"], reported["detail"])
+        error.exit_status = reported["exit_status"]
         return error
     kfps = KfpLines()
     lines = [line for line in tail if not kfps.are(step, line)]

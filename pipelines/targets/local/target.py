@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from trireme.components.errors import InputError
-from trireme.pipelines.targets.base import OnLine, Run, Step, Target
+from trireme.pipelines.targets.base import OnLine, Step, Target
 from trireme.pipelines.targets.local import runs
 from trireme.pipelines.targets.local.runs import LocalRun
 
@@ -18,7 +18,7 @@ AT_ONCE = 2
 """Steps of a loop that kfp.local runs at the same time, however many the pipeline allows."""
 
 
-class Local(Target):
+class Local(Target[LocalRun]):
     """This machine: every step is a process; see ``Target``."""
 
     name = "local"
@@ -45,17 +45,16 @@ class Local(Target):
 
         return reproducing.reproduce(run, console)
 
-    def latest(self) -> list[Run]:
+    def latest(self) -> list[LocalRun]:
         """Returns the runs of this machine, the newest first."""
-        return [*runs.latest()]
+        return runs.latest()
 
     def find(self, name: str) -> LocalRun:
         """Returns a run by its name; see ``Target``."""
         return runs.find(name)
 
-    def steps(self, run: Run) -> list[Step]:
+    def steps(self, run: LocalRun) -> list[Step]:
         """Returns the steps that have begun; see ``Target``."""
-        assert isinstance(run, LocalRun)
         ended = [
             Step(name, step["state"], step["seconds"], step.get("result", ""))
             for name, step in run.ended.items()

@@ -8,7 +8,7 @@ from kfp import dsl
 from trireme.components.errors import StepFailed
 from trireme.components.kubernetes.resources import NODE
 from trireme.components.kubernetes.step_pods import step_of
-from trireme.pipelines.compiling.steps import step_names, ways
+from trireme.pipelines.compiling.steps import step_names, step_paths
 from trireme.pipelines.console import Console
 from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.targets.kubeflow import nodes
@@ -90,7 +90,10 @@ def run(place, stream, *, wait):
 def test_the_way_to_each_step_is_known():
     spec = loops.pipeline_spec
     assert step_names(spec) == ["split", "train", "check", "best"]
-    marked = {name: [part.task for part in way if part.is_loop] for name, way in ways(spec).items()}
+    marked = {
+        name: [task.name for task in path if task.is_loop]
+        for name, path in step_paths(spec).items()
+    }
     assert marked["check"] == ["for-loop-1", "for-loop-4"]
     assert (marked["train"], marked["best"]) == (["for-loop-1"], [])
 

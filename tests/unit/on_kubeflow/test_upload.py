@@ -140,7 +140,7 @@ def test_a_pipeline_is_checked_before_anything_is_sent(trireme, kubeflow):
 
 def test_what_the_server_refuses_is_said_in_its_words(kubeflow, monkeypatch):
     monkeypatch.setattr(uploading, "_commit", lambda pipeline: ("a" * 40, True))
-    monkeypatch.setattr(uploading, "OF_THE_COMMIT", 0)
-    monkeypatch.setattr(uploading, "OF_THE_CONTENT", 64)
+    monkeypatch.setattr(uploading, "COMMIT_LETTERS", 0)
+    monkeypatch.setattr(uploading, "CONTENT_LETTERS", 64)
     with pytest.raises(InputError, match=r"Kubeflow Pipelines refuses: invalid tag|'content'"):
         upload(kubeflow)
