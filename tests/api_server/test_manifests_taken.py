@@ -16,7 +16,8 @@ from trireme.components.kubernetes.errors import Forbidden, Invalid
 from trireme.components.kubernetes.resources import PODS, Resource
 from trireme.components.training.cluster import submission
 from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.kinds import KINDS, TRAINING_RUNTIMES, kind_of
+from trireme.components.training.frameworks import KINDS, kind_of
+from trireme.components.training.kinds import TRAINING_RUNTIMES
 from trireme.components.training.manifests import objects, render
 
 pytestmark = pytest.mark.cluster
