@@ -187,11 +187,7 @@ class Dag:
         return template, step.arguments()
 
     def _import(
-        self,
-        key: str,
-        spec: dict[str, Any],
-        component: dict[str, Any],
-        importer: dict[str, Any],
+        self, key: str, spec: dict[str, Any], component: dict[str, Any], importer: dict[str, Any]
     ) -> None:
         """Makes the artifact that an importer stands for, for which nothing has to run."""
         if importer.get("downloadToWorkspace"):

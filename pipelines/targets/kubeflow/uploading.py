@@ -98,8 +98,7 @@ def _pipeline(connection: Connection, pipeline: Pipeline) -> str:
     }
     try:
         made = connection.ask(
-            "pipelines.pipeline_service_create_pipeline",
-            pipeline=body | connection.in_namespace(),
+            "pipelines.pipeline_service_create_pipeline", pipeline=body | connection.in_namespace()
         )
         return str(made.pipeline_id)
     except AlreadyThere:  # since a moment ago, or by a request whose answer was lost
