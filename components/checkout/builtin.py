@@ -40,7 +40,7 @@ def check_program(field: str, program: str) -> None:
         )
 
 
-def bring(destination: Path) -> str:
+def copy_trainers(destination: Path) -> str:
     """Makes a directory the code of a run; returns the id of its contents."""
     wanted = commit()
     if _commit(destination / PLACE) != wanted:

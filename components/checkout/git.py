@@ -111,7 +111,7 @@ def checkout(
 
 def _bring_builtin(destination: Path) -> Checkout:
     try:
-        commit = builtin.bring(destination)
+        commit = builtin.copy_trainers(destination)
     except OSError as error:
         raise _unwritable(destination, error) from None
     version = builtin.version()

@@ -21,7 +21,7 @@ from trireme.components.dataset.copy_journal import CopyJournal
 from trireme.components.dataset.copying import Copy, Known
 from trireme.components.dataset.description import Dataset
 from trireme.components.dataset.fingerprint import BLOCK, dataset_hash
-from trireme.components.dataset.folders import remove, remove_strangers, set_folders
+from trireme.components.dataset.folders import remove, remove_unlisted, set_folders
 from trireme.components.dataset.listing import Entry, in_order
 from trireme.components.dataset.lock import locked
 from trireme.components.dataset.patterns import selector
@@ -32,7 +32,7 @@ from trireme.components.errors import InputError
 from trireme.components.say import say
 
 
-def bring(dataset: Dataset, cache: Path) -> Staged:
+def fetch(dataset: Dataset, cache: Path) -> Staged:
     """Copies a dataset to a cache, unless it is there.
 
     Safe when many do so at the same moment: one copies, the others wait.
@@ -71,7 +71,7 @@ def _copied(dataset: Dataset, source: Source, entries: list[Entry], entry: Cache
     set_folders(entry.tree, 0o755)  # closed where a copy was killed at its very end
     journal = CopyJournal(entry.partial, entries)
     _refuse_too_large(dataset, entries, known, journal, entry)
-    remove_strangers(entry.tree, entries)
+    remove_unlisted(entry.tree, entries)
     progress = Progress(sum(entry.size for entry in entries), len(entries))
     try:
         with journal:

@@ -24,9 +24,9 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from trireme.components.dataset.listing import Entry, encoded, in_order
+from trireme.components.dataset.listing import Entry, encoded
 from trireme.components.dataset.sources import PIECE
-from trireme.components.dataset.sources.local import READERS, files_of
+from trireme.components.dataset.sources.local import READERS
 
 BLOCK = 1 << 24
 
@@ -47,17 +47,6 @@ def dataset_hash(files: Iterable[tuple[Entry, str]]) -> str:
     for entry, content in files:
         tree.update(b"%s\0%d\0%s\n" % (encoded(entry.name), entry.size, content.encode()))
     return tree.hexdigest()
-
-
-def fingerprint(path: Path, full: bool = False) -> str:
-    """Returns the fingerprint of a file or of the files in a directory.
-
-    Args:
-        full: Whether to read all of it, which gives a ``sha256:`` fingerprint; else one that
-            starts with ``mtime:`` is made of names, sizes and times alone.
-    """
-    entries = in_order(files_of(path))
-    return of_content(path, entries) if full else of_times(entries)
 
 
 def of_times(entries: list[Entry]) -> str:

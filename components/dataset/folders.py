@@ -29,7 +29,7 @@ def remove(tree: Path) -> None:
     shutil.rmtree(tree, ignore_errors=True)
 
 
-def remove_strangers(tree: Path, entries: list[Entry]) -> None:
+def remove_unlisted(tree: Path, entries: list[Entry]) -> None:
     """Removes what is in a tree, but for these files and the folders that they are in."""
     names = {entry.name for entry in entries}
     for folder, below, files in os.walk(tree):

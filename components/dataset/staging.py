@@ -5,7 +5,7 @@ import uuid
 from pathlib import Path
 
 from trireme.components.dataset import mounted, volumes
-from trireme.components.dataset.cache import bring
+from trireme.components.dataset.cache import fetch
 from trireme.components.dataset.cache_entry import Staged
 from trireme.components.dataset.description import Dataset, check
 from trireme.components.dataset.folders import remove, set_folders
@@ -56,7 +56,7 @@ def stage(dataset: Dataset | str, destination: Path, cache: Path | None = None) 
 def _brought(dataset: Dataset, destination: Path, cache: Path | None) -> Staged:
     if dataset.way == "stage" and not cache:
         return _move(dataset, destination)
-    staged = bring(dataset, cache) if cache and dataset.way == "stage" else mounted.find(dataset)
+    staged = fetch(dataset, cache) if cache and dataset.way == "stage" else mounted.find(dataset)
     _link(destination, Path(staged.path))
     return staged
 
@@ -78,7 +78,7 @@ def _move(dataset: Dataset, destination: Path) -> Staged:
     """Makes a cache of its own beside the destination, which a killed copy can go on from."""
     partial = destination.with_name(destination.name + ".partial")
     try:
-        staged = bring(dataset, partial)
+        staged = fetch(dataset, partial)
         tree = Path(staged.path)
         set_folders(tree, 0o755)
         if destination.is_symlink():

@@ -76,7 +76,7 @@ def as_deployment(downloaded: DownloadedModel, tracking_uri: str, image: str) ->
     model = downloaded.model
     example = model_version.example_file(model)
     rendered = manifests.deployment(model, example, tracking_uri, image)
-    pairs = smoke_test.expected(downloaded)
+    pairs = smoke_test.expected_answers(downloaded)
     return Plan(model, rendered, pairs, rollout.deployment_status, ScoringClient)
 
 
@@ -84,7 +84,7 @@ def as_kserve(downloaded: DownloadedModel) -> Plan:
     """Plans a KServe InferenceService."""
     model = downloaded.model
     rendered = manifests.inference_service(model, model_version.storage_uri(model))
-    pairs = smoke_test.expected(downloaded)
+    pairs = smoke_test.expected_answers(downloaded)
     schema = downloaded.described.get_input_schema()
     is_named = schema is not None and schema.has_input_names()
     ask = partial(

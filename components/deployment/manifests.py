@@ -57,9 +57,7 @@ def inference_service(model: ModelVersion, storage_uri: str) -> dict[str, Any]:
         "kind": "InferenceService",
         "metadata": metadata,
         # Its pods' labels tell the new version from the old one.
-        "spec": {
-            "predictor": {"minReplicas": 1, "labels": metadata["labels"], "model": served},
-        },
+        "spec": {"predictor": {"minReplicas": 1, "labels": metadata["labels"], "model": served}},
     }
 
 
@@ -95,10 +93,7 @@ def deployment(
         },
         "template": pod,
     }
-    service = {
-        "selector": selector,
-        "ports": [{"name": "http", "port": 80, "targetPort": "http"}],
-    }
+    service = {"selector": selector, "ports": [{"name": "http", "port": 80, "targetPort": "http"}]}
     return [
         {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec},
         {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": service},

@@ -105,7 +105,7 @@ def restore(cluster: Cluster, manifest: Manifest, before: Manifest | None) -> Ma
         The object as it is now; ``None`` if there is none any more.
     """
     if before is not None:
-        return apply(cluster, former(before), force="true")
+        return apply(cluster, manifest_of(before), force="true")
     there = find(cluster, manifest)
     if there is not None and served_by(there) == served_by(manifest):
         _delete(cluster, there)
@@ -131,7 +131,7 @@ def _content(there: Manifest) -> list[Any]:
     return [there["spec"], metadata.get("labels"), metadata.get("annotations")]
 
 
-def former(there: Manifest) -> Manifest:
+def manifest_of(there: Manifest) -> Manifest:
     """Returns the manifest that makes an object what it was, but for its scale."""
     metadata = there["metadata"]
     annotations = {

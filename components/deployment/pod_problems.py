@@ -47,7 +47,7 @@ def worst(pods: list[Pod]) -> PodProblem | None:
     return min(found, key=lambda problem: problem.patience, default=None)
 
 
-def in_full(cluster: Cluster, problem: PodProblem) -> tuple[str, str]:
+def describe(cluster: Cluster, problem: PodProblem) -> tuple[str, str]:
     """Returns what keeps a pod in a sentence, and the last lines of its container.
 
     Returns:

@@ -90,10 +90,10 @@ def _roll_out(
 ) -> Agreement:
     applied = [objects.apply(cluster, manifest) for manifest in plan.manifests]
     rollout = Rollout(cluster, partial(plan.look, cluster, applied[0]), timeout, on_state)
-    pod = rollout.first_pod()
+    pod = rollout.wait_for_pod()
     agreement = compare(plan.ask(cluster, pod), plan.pairs)
     on_state(f"smoke test passed: {agreement.samples} samples")
-    rollout.to_the_end()
+    rollout.wait_until_done()
     return agreement
 
 
@@ -124,7 +124,7 @@ def _undo(cluster: Cluster, plan: Plan, before: list[Manifest | None]) -> str:
     uri = objects.served_by(now[0])
     try:
         look = partial(plan.look, cluster, now[0])
-        Rollout(cluster, look, RESTORING, lambda sentence: None).to_the_end()
+        Rollout(cluster, look, RESTORING, lambda sentence: None).wait_until_done()
     except TriremeError as error:
         return f"rolled back to {uri}, which is not up again: {error}"
     return f"rolled back to {uri}"

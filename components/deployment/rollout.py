@@ -12,7 +12,7 @@ from trireme.components.deployment.objects import (
     find,
     named,
 )
-from trireme.components.deployment.pod_problems import UNCREATED, Pod, PodProblem, in_full, worst
+from trireme.components.deployment.pod_problems import UNCREATED, Pod, PodProblem, describe, worst
 from trireme.components.errors import TriremeError
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.resources import PODS
@@ -55,12 +55,12 @@ class Rollout:
         self._said = ""
         self._since: dict[str, float] = {}
 
-    def first_pod(self) -> Pod:
+    def wait_for_pod(self) -> Pod:
         """Waits until a pod of the new version is ready; returns it."""
         status = self._until(lambda status: any(map(is_ready, status.pods)))
         return next(filter(is_ready, status.pods))
 
-    def to_the_end(self) -> None:
+    def wait_until_done(self) -> None:
         """Waits until only the new version runs."""
         self._until(lambda status: status.done)
 
@@ -74,9 +74,9 @@ class Rollout:
                 return status
             problem = status.problem or worst(status.pods)
             if problem and self._has_lasted(problem):
-                raise NotReady(*in_full(self._cluster, problem))
+                raise NotReady(*describe(self._cluster, problem))
             if time.monotonic() > self._limit:
-                what, lines = in_full(self._cluster, problem) if problem else (status.progress, "")
+                what, lines = describe(self._cluster, problem) if problem else (status.progress, "")
                 raise NotReady(f"it did not come up within {self._timeout:.0f} s: {what}", lines)
             time.sleep(POLL)
 

@@ -48,7 +48,7 @@ class Agreement(NamedTuple):
         )
 
 
-def expected(downloaded: DownloadedModel) -> list[Expected]:
+def expected_answers(downloaded: DownloadedModel) -> list[Expected]:
     """Returns the samples that are at hand for a model, with the answers of its ONNX file.
 
     The first is a request of its own, the others go together: both have to be right.
@@ -59,7 +59,7 @@ def expected(downloaded: DownloadedModel) -> list[Expected]:
             f"{model} has the flavors {', '.join(described.flavors)}, and a server's answers are "
             "compared with those of a file of the flavor onnx"
         )
-    batches = list(_batches(at_hand(downloaded)))
+    batches = list(_batches(samples_of(downloaded)))
     if not batches:
         raise InputError(f"{model} was logged without an input_example that is one array")
     answer = load_onnx(files / described.flavors["onnx"]["data"])
@@ -128,7 +128,7 @@ def body(inputs: np.ndarray) -> str:
     return json.dumps({"inputs": inputs.tolist()})
 
 
-def at_hand(downloaded: DownloadedModel) -> list[np.ndarray]:
+def samples_of(downloaded: DownloadedModel) -> list[np.ndarray]:
     """Returns the samples that are known for a model: those kept with it, and held-out ones.
 
     The held-out ones are there where the dataset it was trained on is still in the cache.

@@ -16,12 +16,12 @@ from trireme.components.evaluation.gate import (
     Comparison,
     Judged,
     Verdict,
+    check_thresholds,
     compare,
     judge,
-    reached,
 )
 from trireme.components.evaluation.held_out import held_out
-from trireme.components.evaluation.kinds import class_names, measured
+from trireme.components.evaluation.kinds import class_names, measure
 from trireme.components.evaluation.onnx_file import load_onnx
 from trireme.components.evaluation.options import CustomEvaluation, Gate, check, custom_evaluation
 from trireme.components.evaluation.source import Source
@@ -59,22 +59,22 @@ def evaluate(
             one.
     """
 
-    def measure() -> _Evaluated:
+    def evaluated() -> _Evaluated:
         samples, names = held_out(data), class_names(data)
         trained = source.load()
-        found = measured(trained.answer, samples, names)
+        found = measure(trained.answer, samples, names)
 
         def scores_of(champion: Champion) -> np.ndarray:
             if champion.onnx is None:
                 raise NotLoadable("it has no ONNX file")
-            other = measured(load_onnx(champion.onnx), samples, names)
+            other = measure(load_onnx(champion.onnx), samples, names)
             if other.score != found.score:
                 raise NotLoadable("it is a model of another kind")
             return other.scores()
 
         return _Evaluated(found.evaluation(), trained.weights, scores_of)
 
-    return _judged(measure, min_accuracy, gate, champion)
+    return _judged(evaluated, min_accuracy, gate, champion)
 
 
 def evaluate_with(
@@ -93,7 +93,7 @@ def evaluate_with(
             ``champion`` there.
     """
 
-    def measure() -> _Evaluated:
+    def evaluated() -> _Evaluated:
         custom.run(program, source, data, directory)
         try:
             found = custom.read(directory)
@@ -114,22 +114,22 @@ def evaluate_with(
 
         return _Evaluated(found, 0, scores_of)
 
-    return _judged(measure, min_accuracy, gate, champion)
+    return _judged(evaluated, min_accuracy, gate, champion)
 
 
 def _judged(
-    measure: Callable[[], _Evaluated], min_accuracy: float, gate: Gate, champion: Champion | None
+    find: Callable[[], _Evaluated], min_accuracy: float, gate: Gate, champion: Champion | None
 ) -> Judged:
     journal.log_params({"min_accuracy": min_accuracy, "gate": gate.model_dump_json()})
     try:
-        evaluated = measure()
+        evaluated = find()
     except NotLoadable as error:
         verdict = Verdict(False, 0.0, f"not evaluated: {error}")
         journal.log_tags({"gate": verdict.reason})
         journal.summarize(f"not exported: {verdict.reason}")
         return Judged(verdict, None, None)
     evaluation = evaluated.evaluation
-    passed, reason = reached(evaluation.by_name, gate, min_accuracy)
+    passed, reason = check_thresholds(evaluation.by_name, gate, min_accuracy)
     comparison, problem = _compared(champion, evaluated, gate)
     promote, against = judge(comparison, gate)
     verdict = Verdict(
@@ -154,17 +154,9 @@ def _compared(
         scores = evaluated.scores_of(champion)
     except (NotLoadable, StepFailed) as error:
         return None, f"champion version {champion.version} cannot be compared with: {error}"
-    evaluation, weights = evaluated.evaluation, int(champion.tags.get("weights", "0"))
-    return compare(
-        champion.version,
-        evaluation.score,
-        evaluation.scores,
-        scores,
-        weights - evaluated.weights if weights and evaluated.weights else 0,
-        gate,
-        evaluation.labels,
-        evaluation.classes,
-    ), ""
+    weights = int(champion.tags.get("weights", "0"))
+    saved = weights - evaluated.weights if weights and evaluated.weights else 0
+    return compare(evaluated.evaluation, champion.version, scores, saved, gate), ""
 
 
 def _record(evaluation: Evaluation, comparison: Comparison | None, verdict: Verdict) -> None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trireme.components.evaluation.bootstrap import interval, resampled
-from trireme.components.evaluation.figures import Classes, Evaluation, Score, words
+from trireme.components.evaluation.figures import Evaluation, Score, words
 from trireme.components.evaluation.options import Gate
 
 KNOWN = 12  # figures that are named when another is asked for
@@ -67,7 +67,9 @@ class Judged(NamedTuple):
     comparison: Comparison | None
 
 
-def reached(figures: Mapping[str, float], gate: Gate, min_accuracy: float) -> tuple[bool, str]:
+def check_thresholds(
+    figures: Mapping[str, float], gate: Gate, min_accuracy: float
+) -> tuple[bool, str]:
     """Says whether a model is good enough to be exported.
 
     Returns:
@@ -99,31 +101,26 @@ def _number(name: str, value: float) -> str:
 
 
 def compare(
-    version: str,
-    score: Score,
-    scores: np.ndarray,
-    champion: np.ndarray,
-    weights_saved: int,
-    gate: Gate,
-    labels: np.ndarray | None = None,
-    classes: Classes | None = None,
+    evaluation: Evaluation, version: str, champion: np.ndarray, weights_saved: int, gate: Gate
 ) -> Comparison:
     """Compares two models by a paired bootstrap over the samples that both were asked about.
 
     Args:
-        scores: That of the model, by sample.
-        labels: The true classes, by sample.
+        evaluation: Of the model.
+        version: The champion's.
+        champion: The champion's scores, by sample.
     """
-    by_sample = scores - champion
+    by_sample = evaluation.scores - champion
     gains = resampled(by_sample)
-    recall_gain = {}
-    if classes and labels is not None:
-        sums = np.bincount(labels, by_sample, len(classes.names))
-        counts = np.maximum(np.bincount(labels, minlength=len(classes.names)), 1)
-        recall_gain = dict(zip(classes.names, (sums / counts).tolist(), strict=True))
+    recall_gain, classes = {}, evaluation.classes
+    if classes and evaluation.labels is not None:
+        sums = np.bincount(evaluation.labels, by_sample, len(classes.names))
+        counts = np.bincount(evaluation.labels, minlength=len(classes.names))
+        means = sums / np.maximum(counts, 1)
+        recall_gain = dict(zip(classes.names, means.tolist(), strict=True))
     return Comparison(
         version=version,
-        score=score,
+        score=evaluation.score,
         champion=float(champion.mean()),
         gain=float(by_sample.mean()),
         between=interval(gains, gate.confidence),

@@ -15,7 +15,7 @@ from trireme.components.training.result.trained import Answer, NotLoadable
 Measure = Classification | Regression | Language
 
 
-def measured(answer: Answer, samples: HeldOut, names: list[str]) -> Measure:
+def measure(answer: Answer, samples: HeldOut, names: list[str]) -> Measure:
     """Asks a model about all samples and takes in its answers."""
     inputs, labels = samples
     few = answers_to(answer, inputs[:2])

@@ -21,7 +21,7 @@ IMAGE_LIMIT = 256  # pixels; larger samples are not shown
 _NAMESPACE = re.compile(r' xmlns(:\w+)?="[^"]*"')  # HTML knows them
 
 
-def drawn(chart: Chart) -> str:
+def draw(chart: Chart) -> str:
     """Draws a chart.
 
     Returns:

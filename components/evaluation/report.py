@@ -143,7 +143,7 @@ def _charts(evaluation: Evaluation | None, workspace: Path) -> list[tuple[str, M
         charts.append(Chart("Training", "epoch", "", epochs))
     if evaluation and evaluation.chart:
         charts.append(evaluation.chart)
-    return [(chart.title, Markup(plots.drawn(chart))) for chart in charts]
+    return [(chart.title, Markup(plots.draw(chart))) for chart in charts]
 
 
 def _shown(evaluation: Evaluation | None, data: Path) -> list[tuple[Worst, str]]:

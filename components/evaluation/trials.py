@@ -44,14 +44,14 @@ def in_words(values: Mapping[str, Value]) -> str:
     return " ".join(f"{name} {value}" for name, value in values.items())
 
 
-def place(workspace: Path, number: int) -> Path:
+def trial_folder(workspace: Path, number: int) -> Path:
     """Returns the folder of a trial in the run workspace, which is a workspace of its own."""
     return workspace / "trials" / f"{number:03}"
 
 
-def keep(tried: TrialResult, workspace: Path) -> None:
+def save(tried: TrialResult, workspace: Path) -> None:
     """Keeps what came of a trial."""
-    file = place(workspace, tried.number) / RESULT
+    file = trial_folder(workspace, tried.number) / RESULT
     partial = file.with_suffix(".partial")
     partial.write_text(json.dumps(asdict(tried)))
     partial.rename(file)

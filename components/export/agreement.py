@@ -20,7 +20,7 @@ SMALLEST = 0.1
 TOLERANCE = TOLERANCES[".onnx"]["float32"]  # of ONNX files of ordinary models
 
 
-def differ(
+def largest_difference(
     name: str, outputs: np.ndarray, expected: np.ndarray, tolerance: float = TOLERANCE
 ) -> float:
     """Returns the largest absolute difference of an exported file's answers.

@@ -12,7 +12,7 @@ from trireme.components.evaluation.custom import FOUND, inputs_of
 from trireme.components.evaluation.held_out import TEST, held_out, predict
 from trireme.components.evaluation.source import Source
 from trireme.components.export import pytorch, tensorflow
-from trireme.components.export.agreement import TOLERANCES, differ
+from trireme.components.export.agreement import TOLERANCES, largest_difference
 from trireme.components.export.isolated import isolated
 from trireme.components.tracking import journal
 from trireme.components.tracking.registry import CHALLENGER, CHAMPION
@@ -126,7 +126,7 @@ def _write(
         for file in _WRITERS[trained.framework](trained, inputs, any_length, directory):
             tolerance = _tolerance(file.name, trained)
             differences[file.name] = max(
-                differ(file.name, outputs, right, tolerance)
+                largest_difference(file.name, outputs, right, tolerance)
                 for outputs, right in zip(reloaded(file), expected, strict=True)
             )
     return differences, expected[0]

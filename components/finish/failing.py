@@ -15,7 +15,8 @@ def failure(step: str, exit_status: int, lines: list[str]) -> TriremeError:
         lines: The last ones that it has printed.
     """
     how = exit_in_words(exit_status)
-    said = [line.strip() for line in lines if line.strip()]
-    if TRACEBACK in said:
-        how = f"failed: {said[-1]}"
+    if TRACEBACK in lines:
+        began = len(lines) - lines[::-1].index(TRACEBACK)
+        said = (line for line in lines[began:] if line.strip() and not line.startswith(" "))
+        how = f"failed: {next(said, how)}"
     return TriremeError(f"step {step} {how}", "\n".join(lines[-SHOWN:]))

@@ -118,7 +118,7 @@ def _close_record(workspace: Path, status: str) -> None:
         if step != OWN:
             _complete(step, workspace, own.pipeline_id)
     if status == "FINISHED":
-        runs.forget_error(own.pipeline_id)  # of a first attempt
+        runs.clear_error(own.pipeline_id)  # of a first attempt
     if own.pipeline_id != own.step_id:
         runs.end(own.pipeline_id, status)
 
@@ -142,6 +142,6 @@ def _complete(step: str, workspace: Path, pipeline_id: str) -> None:
             f"{error.name} to do it later; have the run tried again"
         ) from None
     if (status := journal.status_of(workspace, step)) == "FINISHED":
-        runs.forget_error(run_id)
+        runs.clear_error(run_id)
     if runs.is_ours():
         runs.end_if_open(run_id, status, ended)

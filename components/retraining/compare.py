@@ -13,7 +13,7 @@ from trireme.components.training.inputs import TAG, inputs_of, short
 SHORT = 12  # characters of an id that tell a person which it is
 
 
-class Compared(NamedTuple):
+class Decision(NamedTuple):
     """What came of the comparison.
 
     Attributes:
@@ -36,7 +36,7 @@ def compare(
     *,
     warm_start: bool,
     force: bool,
-) -> Compared:
+) -> Decision:
     """Compares what a model would be trained from with what the champion was trained from.
 
     There is nothing to train, either, where a run since the champion's has tried the same and was
@@ -45,7 +45,7 @@ def compare(
     Args:
         judged: What else decides whether the model becomes the champion.
     """
-    found = history.found(model_name, workspace, trained=warm_start)
+    found = history.load(model_name, workspace, trained=warm_start)
     now = {"git.commit": commit, "dataset.fingerprint": fingerprint, TAG: inputs_of(job)}
     tried = {history.TAG: model_name, history.JUDGED: short(json.dumps(judged, sort_keys=True))}
     changed, reason = _verdict(now, tried, found, force)
@@ -58,7 +58,7 @@ def compare(
         reason = f"{reason}; there is nothing to start from"
     journal.summarize(reason)
     journal.log_params({"warm_start": bool(start), "force": force})
-    return Compared(changed, reason, start)
+    return Decision(changed, reason, start)
 
 
 def _verdict(

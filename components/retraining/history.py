@@ -45,29 +45,29 @@ class History(NamedTuple):
     attempts: list[Attempt]
 
 
-def place(workspace: Path) -> Path:
-    """Returns where ``bring`` puts it in a run workspace."""
+def folder(workspace: Path) -> Path:
+    """Returns where ``download`` puts it in a run workspace."""
     return workspace / "before"
 
 
-def found(name: str, workspace: Path, trained: bool) -> History:
+def load(name: str, workspace: Path, trained: bool) -> History:
     """Returns what has been trained before, for a step.
 
     Args:
         workspace: The run workspace, where ``trireme run`` has brought it before the step, and
             where on a cluster the step brings it itself.
     """
-    directory = place(workspace)
+    directory = folder(workspace)
     variables = environment.variables()  # which are there when the rest is
     if TRACKER not in os.environ and "MLFLOW_TRACKING_URI" in os.environ:
-        bring(name, directory, trained, variables.get("MLFLOW_EXPERIMENT_ID", ""))
+        download(name, directory, trained, variables.get("MLFLOW_EXPERIMENT_ID", ""))
     if not directory.exists():
         return History(None, [])  # where nothing is tracked
     attempts = json.loads((directory / "attempts.json").read_text())
-    return History(registry.read(directory), [Attempt(*one) for one in attempts])
+    return History(registry.load_champion(directory), [Attempt(*one) for one in attempts])
 
 
-def bring(name: str, directory: Path, trained: bool, experiment_id: str) -> None:
+def download(name: str, directory: Path, trained: bool, experiment_id: str) -> None:
     """Brings what has been trained before to a directory."""
     from trireme.components.tracking import lineage
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trireme.components.errors import StepFailed
-from trireme.components.evaluation.trials import TrialResult, place, results
+from trireme.components.evaluation.trials import TrialResult, results, trial_folder
 from trireme.components.step_names import in_a_loop
 from trireme.components.tracking import journal
 from trireme.components.training.inputs import TAG
@@ -32,7 +32,7 @@ def choose(workspace: Path) -> Chosen:
     if best.failed:
         reason = f"all {len(tried)} trials failed, as the first did: {best.failed}"
         raise StepFailed(reason, best.detail)
-    own = place(workspace, best.number)
+    own = trial_folder(workspace, best.number)
     for name in ("model", "checkpoints"):
         _move(own / name, workspace / name)
     # Copied, for the trial's own record may still have to be brought to MLflow.

@@ -99,7 +99,7 @@ def trial(
 
     from trireme.components.step import step
     from trireme.components.step_names import in_a_loop
-    from trireme.components.sweep.run_trial import Measured, attempt
+    from trireme.components.sweep.run_trial import EvaluationSettings, run_trial
     from trireme.components.sweep.search_space import Trial
     from trireme.components.tracking import environment
     from trireme.components.training import launch
@@ -114,7 +114,7 @@ def trial(
     }
     name = in_a_loop("trial", one.number)
     with step(name, workspace):
-        attempt(
+        run_trial(
             one,
             lambda place: launch.prepare(
                 place,
@@ -132,7 +132,7 @@ def trial(
                 credentials=environment.credentials(),
                 **(common | one.parameters),
             ),
-            Measured(Path(data), Path(code), model_factory, evaluation),
+            EvaluationSettings(Path(data), Path(code), model_factory, evaluation),
             Path(workspace),
             asdict(task_config),
             budget,

@@ -100,7 +100,7 @@ def read(wanted: str) -> Lineage:
     )
 
 
-def changed(lineage: Lineage) -> list[str]:
+def changes(lineage: Lineage) -> list[str]:
     """Says what a run here would compute with, where that is not what the run computed with."""
     now = _versions(sys.version.split()[0], machine.cpu(), machine.packages())
     return [
@@ -111,14 +111,14 @@ def changed(lineage: Lineage) -> list[str]:
 
 
 @_refusals_explained()
-def bring_model(lineage: Lineage, directory: Path) -> Path:
+def download_model(lineage: Lineage, directory: Path) -> Path:
     """Brings what the run's training program left in MODEL_DIR; returns where it is in there."""
     directory.mkdir()
     return Path(client.download_artifacts(lineage.training_id, MODEL, str(directory)))
 
 
 @_refusals_explained()
-def bring_trained(run_id: str, directory: Path) -> None:
+def download_trained(run_id: str, directory: Path) -> None:
     """Brings what the training of a pipeline run left in MODEL_DIR, if it is still there."""
     directory.mkdir()
     try:

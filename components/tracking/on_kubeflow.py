@@ -29,7 +29,7 @@ class RunDescription(NamedTuple):
     parameters: dict[str, Any]
 
 
-def join() -> bool:
+def load_secret() -> bool:
     """Puts what the Secret holds into the environment; returns whether there is anything to do.
 
     There is not where somebody else sees to this step's record, as the plugin does.
@@ -57,10 +57,10 @@ def describe_run(pipeline: str) -> RunDescription:
     except TriremeError as error:
         say(f"warning: MLflow is not told the run's parameters: {first_line(error)}")
         return RunDescription(pipeline, "", {})
-    return read(workflow, pipeline)
+    return parse_workflow(workflow, pipeline)
 
 
-def read(workflow: dict[str, Any], pipeline: str = "") -> RunDescription:
+def parse_workflow(workflow: dict[str, Any], pipeline: str = "") -> RunDescription:
     """Returns what a Workflow says of its run."""
     metadata = workflow["metadata"]
     parameters: dict[str, Any] = {}

@@ -12,16 +12,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.home import TRACKER
 from trireme.components.tracking import runs
 from trireme.components.tracking.client import client, hurry
 from trireme.components.tracking.environment import announce
 from trireme.components.tracking.store import (
+    check_reachable,
     default_uri,
-    must_work,
     page_of,
     public,
     quiet,
@@ -51,7 +49,7 @@ class PipelineRun:
         self, name: str, experiment: str, pipeline: str, params: dict[str, Any], home: Path
     ) -> None:
         self.uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(home)
-        must_work(self.uri)
+        check_reachable(self.uri)
         self.run_id = os.environ.get("MLFLOW_RUN_ID", "")
         # What MLflow is told below is for this process; and the pipeline's run is not a step's.
         own = ("MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID")
@@ -143,6 +141,7 @@ class PipelineRun:
         # A database's artifacts; MLflow would put them below wherever we happen to be started.
         os.environ["_MLFLOW_SERVER_ARTIFACT_ROOT"] = str(home / "mlartifacts")
         import mlflow
+        from filelock import FileLock
 
         quiet()
         mlflow.set_tracking_uri(self.uri)

@@ -60,20 +60,20 @@ def champion_for(name: str, workspace: Path, trained: bool = False) -> Champion 
         workspace: The run workspace, where ``trireme run`` has brought it before the step, and
             where on a cluster the step brings it itself.
     """
-    directory = place(workspace)
+    directory = champion_folder(workspace)
     if TRACKER in os.environ:
         environment.variables()  # which are there when the champion is
     elif "MLFLOW_TRACKING_URI" in os.environ:
-        bring(name, directory, trained)
-    return read(directory)
+        download_champion(name, directory, trained)
+    return load_champion(directory)
 
 
-def place(workspace: Path) -> Path:
+def champion_folder(workspace: Path) -> Path:
     """Returns where the champion is in a run workspace."""
     return workspace / "champion"
 
 
-def bring(name: str, directory: Path, trained: bool = False) -> None:
+def download_champion(name: str, directory: Path, trained: bool = False) -> None:
     """Brings the champion to a directory, which is removed if there is none."""
     import mlflow
 
@@ -103,11 +103,11 @@ def describe(version: Any, directory: Path, trained: bool) -> None:
     about = {"version": str(version.version), "tags": dict(version.tags)}
     (directory / "champion.json").write_text(json.dumps(about))
     if trained:
-        lineage.bring_trained(version.tags.get("pipeline_run", ""), directory / "trained")
+        lineage.download_trained(version.tags.get("pipeline_run", ""), directory / "trained")
 
 
-def read(directory: Path) -> Champion | None:
-    """Returns what ``bring`` has brought; None where there is no champion."""
+def load_champion(directory: Path) -> Champion | None:
+    """Returns what ``download_champion`` has brought; None where there is no champion."""
     about = directory / "champion.json"
     if not about.exists():
         return None

@@ -68,7 +68,7 @@ def describe(run_id: str, pipeline: str, params: dict[str, Any]) -> None:
 
 def is_ours() -> bool:
     """Tells whether this step has to see to its MLflow run itself."""
-    if on_kubeflow.join():
+    if on_kubeflow.load_secret():
         os.environ[PIPELINE] = ""  # who opens the run asks for it
     given = {"MLFLOW_TRACKING_URI", PIPELINE} <= os.environ.keys()
     return given and TRACKER not in os.environ
@@ -123,7 +123,7 @@ def end_if_open(run_id: str, status: str, ended: float | None) -> None:
         end(run_id, status, ended)
 
 
-def forget_error(run_id: str) -> None:
+def clear_error(run_id: str) -> None:
     """Takes away what an attempt has left that has failed, as another has succeeded."""
     if "error" in client.get_run(run_id).data.tags:
         client.delete_tag(run_id, "error")
@@ -139,12 +139,15 @@ def pipeline_run(workspace: Path) -> PipelineRunId:
         pipeline, name, params = on_kubeflow.describe_run(OF_NO_NAME)
     experiment = str(params.get("experiment") or "")
     opened = open_pipeline(pipeline, experiment, name or workspace.name, params)
+    written = workspace / f"mlflow-run-{opened.run_id}.json"
+    written.write_text(json.dumps(opened._asdict()))
     try:
-        with file.open("x") as new:
-            new.write(json.dumps(opened._asdict()))
-    except FileExistsError:  # another step has been faster
-        end(opened.run_id, "KILLED")
+        os.link(written, file)  # whole, and only if there is none
+    except FileExistsError:  # another step that began with this one has been faster
+        client.delete_run(opened.run_id)
         return PipelineRunId(**json.loads(file.read_text()))
+    finally:
+        written.unlink()
     return opened
 
 

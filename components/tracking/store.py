@@ -18,7 +18,7 @@ ANSWER_LIMIT = 10.0  # seconds within which a tracking server has to answer befo
 def use() -> str:
     """Makes MLflow use the store that MLFLOW_TRACKING_URI names, by default this machine's own."""
     uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(home())
-    must_work(uri)
+    check_reachable(uri)
     if uri == default_uri(home()) and not (home() / "mlflow.db").exists():
         raise InputError(
             f"nothing has run here yet: there is no {home() / 'mlflow.db'}; run a pipeline, or set "
@@ -66,7 +66,7 @@ def reason_of(error: Exception) -> str:
     return first_line(error).replace(uri, public(uri))
 
 
-def must_work(uri: str) -> None:
+def check_reachable(uri: str) -> None:
     """Refuses a store that is not there or cannot be read, sooner and clearer than MLflow would."""
     if not uri.startswith(("http://", "https://")):
         if find_spec("sqlalchemy") is None:

@@ -156,13 +156,7 @@ def _log_dataset(run_id: str, uri: str, fingerprint: str, **profile: int) -> Non
 
 
 def _log_model(
-    run: Run,
-    onnx: str,
-    name: str,
-    sample: str,
-    tags: dict[str, str],
-    promote: bool,
-    champion: str,
+    run: Run, onnx: str, name: str, sample: str, tags: dict[str, str], promote: bool, champion: str
 ) -> dict[str, str]:
     """Logs an ONNX model with its signature and registers it, tagged with its lineage."""
     import importlib.metadata

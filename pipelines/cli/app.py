@@ -88,7 +88,13 @@ def ui(
     """Open MLflow's UI on the runs recorded here."""
     from trireme.components.deployment.serving import check_port
     from trireme.components.home import home
-    from trireme.components.tracking.store import TRAINING, UI_PORT, default_uri, must_work, public
+    from trireme.components.tracking.store import (
+        TRAINING,
+        UI_PORT,
+        check_reachable,
+        default_uri,
+        public,
+    )
 
     uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(home())
     if uri.startswith(("http://", "https://")):
@@ -96,7 +102,7 @@ def ui(
         return
     port = port or UI_PORT
     check_port(port)
-    must_work(uri)
+    check_reachable(uri)
     home().mkdir(parents=True, exist_ok=True)
     page = f"http://127.0.0.1:{port}/#/experiments{TRAINING}"
     typer.echo(f"{page} shows {public(uri)}; Ctrl-C ends it")

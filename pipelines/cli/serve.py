@@ -102,7 +102,7 @@ def _serve(downloaded: "DownloadedModel", port: int, verbose: bool) -> None:
 def _check(downloaded: "DownloadedModel", port: int, verbose: bool) -> None:
     from trireme.components.deployment import serving, smoke_test
 
-    pairs = smoke_test.expected(downloaded)
+    pairs = smoke_test.expected_answers(downloaded)
     with serving.started(downloaded.files, port, _shown(verbose)) as server:
         server.first_answer(smoke_test.request(downloaded))
         agreement = smoke_test.compare(server, pairs)

@@ -220,7 +220,7 @@ def test_a_run_loses_nothing_while_the_database_is_away(
     assert found.code.startswith("u" * 1000)
     cut = "x" * sync.PARAMETER_LIMIT  # as the training's run has it, as a sweep varies it
     assert found.params == {"seed": "7", "model_name": name, "args": cut}
-    kept = lineage.bring_model(found, tmp_path / "brought")
+    kept = lineage.download_model(found, tmp_path / "brought")
     assert (kept / "model.pt").read_bytes() == b"weights"
 
     registered = {"model": name, "version": "2", "alias": "challenger", "late": ""}

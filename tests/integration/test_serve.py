@@ -167,7 +167,7 @@ def ignored(line):
 def test_check_fails_when_the_server_answers_differently(model):
     onnx_file(model.files / "other.onnx", "Neg")
     loaded_otherwise(model, data="other.onnx")
-    pairs = smoke_test.expected(model)
+    pairs = smoke_test.expected_answers(model)
     with closing(Ports()) as ports, serving.started(model.files, ports.take(), ignored) as server:
         assert json.loads(server.first_answer(smoke_test.request(model))) == {
             "predictions": {"output": [[1, -2], [-3, 4]]}

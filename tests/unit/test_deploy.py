@@ -171,31 +171,33 @@ def test_a_rollout_is_over_when_only_the_new_version_runs(roll_out):
         RolloutStatus([starting, ready], "1 of 1, 1 old"),
         RolloutStatus([ready], "1 of 1", done=True),
     ]
-    first, said = roll_out(*looks, until=Rollout.first_pod)
+    first, said = roll_out(*looks, until=Rollout.wait_for_pod)
     assert first is ready
     assert said == ["waiting", "0 of 1", "1 of 1, 1 old"]
-    assert roll_out(*looks, until=Rollout.to_the_end)[1] == [*said, "1 of 1"]
+    assert roll_out(*looks, until=Rollout.wait_until_done)[1] == [*said, "1 of 1"]
 
 
 def test_a_rollout_that_cannot_come_up_ends_at_once(roll_out):
     hopeless = pod(container(**waiting("ImagePullBackOff")))
     with pytest.raises(NotReady, match="gets no image"):
-        roll_out(RolloutStatus([hopeless], "0 of 1"), until=Rollout.first_pod)
+        roll_out(RolloutStatus([hopeless], "0 of 1"), until=Rollout.wait_for_pod)
 
 
 def test_trouble_is_waited_out_as_long_as_it_may_last(roll_out, monkeypatch):
     no_node = RolloutStatus([pod(conditions=[UNSCHEDULED])], "0 of 1")
     ready = pod(container(ready=True, running={}), conditions=READY)
-    roll_out(no_node, no_node, RolloutStatus([ready], "1 of 1"), until=Rollout.first_pod)
+    roll_out(no_node, no_node, RolloutStatus([ready], "1 of 1"), until=Rollout.wait_for_pod)
     monkeypatch.setattr(pod_problems, "UNSCHEDULABLE", 0.01)
     with pytest.raises(NotReady, match="gets no node"):
-        roll_out(no_node, until=Rollout.first_pod)
+        roll_out(no_node, until=Rollout.wait_for_pod)
 
 
 def test_a_rollout_that_takes_too_long_says_how_far_it_was(roll_out):
     with pytest.raises(NotReady, match=r"within 0 s: 0 of 1 new pods ready"):
         roll_out(
-            RolloutStatus([pod()], "0 of 1 new pods ready"), until=Rollout.first_pod, timeout=0.01
+            RolloutStatus([pod()], "0 of 1 new pods ready"),
+            until=Rollout.wait_for_pod,
+            timeout=0.01,
         )
 
 
@@ -226,7 +228,7 @@ def test_what_is_put_back_leaves_the_scale_and_the_clusters_own_notes():
     there = an_object({"trireme/model": "models:/My relu/1", objects.REVISION: "3"})
     there["metadata"] |= {"uid": "u", "resourceVersion": "7", "managedFields": [{}]}
     there |= {"spec": {"replicas": 5, "minReadySeconds": 10}, "status": {"replicas": 5}}
-    former = objects.former(there)
+    former = objects.manifest_of(there)
     assert former["spec"] == {"minReadySeconds": 10}
     assert former["metadata"] == {
         "name": "my-relu",

@@ -344,12 +344,14 @@ def test_a_failure_leaves_what_was_exported_before(tmp_path, data, code, destina
 @pytest.mark.parametrize(("outputs", "expected"), [(np.nan, 1.0), (1.0, np.nan), (np.nan, np.nan)])
 def test_answers_that_are_no_numbers_are_refused(outputs, expected):
     with pytest.raises(StepFailed, match="does not answer as the trained model does"):
-        agreement.differ("model.onnx", np.full((2, 3), outputs), np.full((2, 3), expected))
+        agreement.largest_difference(
+            "model.onnx", np.full((2, 3), outputs), np.full((2, 3), expected)
+        )
 
 
 def test_shapes_are_compared_too():
     with pytest.raises(StepFailed, match=r"shape \(2, 3\), the trained model in \(3, 2\)"):
-        agreement.differ("model.onnx", np.zeros((2, 3)), np.zeros((3, 2)))
+        agreement.largest_difference("model.onnx", np.zeros((2, 3)), np.zeros((3, 2)))
 
 
 def test_a_process_that_dies_is_told_with_its_last_lines(tmp_path):
@@ -368,10 +370,12 @@ def test_a_process_that_dies_is_told_with_its_last_lines(tmp_path):
 def test_the_tolerance_grows_with_the_answers(scale, difference, accepted):
     expected = np.full((2, 2), scale)
     if accepted:
-        assert agreement.differ("x", expected + difference, expected) == pytest.approx(difference)
+        assert agreement.largest_difference("x", expected + difference, expected) == pytest.approx(
+            difference
+        )
     else:
         with pytest.raises(StepFailed):
-            agreement.differ("x", expected + difference, expected)
+            agreement.largest_difference("x", expected + difference, expected)
 
 
 @pytest.mark.parametrize("name", ["classifier", "my model", "a.b-c_d", "modèle"])

@@ -14,6 +14,7 @@ from trireme.components.errors import Cancelled, PodLost, StepFailed
 from trireme.components.finish.finish import finish
 from trireme.components.step import step
 from trireme.components.tracking import abandoned_runs, journal
+from trireme.components.tracking import runs as tracked_runs
 
 PARAMETERS = {
     "experiment": "mine",
@@ -166,6 +167,22 @@ def test_of_two_first_runs_one_makes_the_experiment(argo, tmp_path, monkeypatch)
     whole, steps = runs(argo)
     assert steps["checkout"].info.status == "FINISHED"
     assert argo.get_experiment(whole.info.experiment_id).name == "mine"
+
+
+def test_of_two_first_steps_one_opens_the_pipelines_run(argo, tmp_path, monkeypatch):
+    open_pipeline = tracked_runs.open_pipeline
+
+    def meanwhile(*arguments):
+        # Another step that began with this one comes in between.
+        monkeypatch.setattr(tracked_runs, "open_pipeline", open_pipeline)
+        tracked_runs.pipeline_run(tmp_path)
+        return open_pipeline(*arguments)
+
+    monkeypatch.setattr(tracked_runs, "open_pipeline", meanwhile)
+    run_step("checkout", tmp_path)
+    whole, steps = runs(argo)
+    assert whole.info.status == "RUNNING"
+    assert set(steps) == {"checkout"}
 
 
 def test_a_server_that_lets_nobody_in_is_one_warning_and_no_wait(

@@ -140,13 +140,13 @@ def test_without_an_example_nothing_shows_that_a_server_predicts(client, tmp_pat
     with pytest.raises(InputError, match="version 1 was logged without an input_example"):
         smoke_test.request(downloaded)
     with pytest.raises(InputError, match="my relu version 1 was logged without an input_ex"):
-        smoke_test.expected(downloaded)
+        smoke_test.expected_answers(downloaded)
 
 
 @pytest.mark.slow
 def test_the_file_is_asked_about_one_sample_and_about_many(client, tmp_path):
     downloaded = model_version.download(model_version.find("my relu/2"), tmp_path / "model")
-    pairs = smoke_test.expected(downloaded)
+    pairs = smoke_test.expected_answers(downloaded)
     assert [len(pair.inputs) for pair in pairs] == [1, 2]
     for pair in pairs:
         assert np.array_equal(pair.outputs, np.maximum(pair.inputs, 0))
@@ -160,7 +160,7 @@ def test_held_out_samples_are_taken_from_the_cache(client, tmp_path, untracked):
     np.savez(tree / "test.npz", x=held_out, y=np.zeros(100, dtype=int))
     client.set_model_version_tag("my relu", "2", "dataset.fingerprint", "sha256:12ab")
     downloaded = model_version.download(model_version.find("my relu/2"), tmp_path / "model")
-    kept, more = smoke_test.at_hand(downloaded)
+    kept, more = smoke_test.samples_of(downloaded)
     assert np.array_equal(kept, INPUTS)
     assert np.array_equal(more, held_out[: smoke_test.SAMPLES])
 

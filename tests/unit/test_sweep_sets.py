@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trireme.components.errors import InputError, StepFailed
-from trireme.components.evaluation.trials import TrialResult, keep, place, results
+from trireme.components.evaluation.trials import TrialResult, results, save, trial_folder
 from trireme.components.sweep.choose import choose
 from trireme.components.sweep.search_space import Trial, trials
 from trireme.components.tracking import journal
@@ -60,12 +60,12 @@ def tried(tmp_path):
 
     def make(*outcomes):
         for one in outcomes:
-            model = place(tmp_path, one.number) / "model"
+            model = trial_folder(tmp_path, one.number) / "model"
             model.mkdir(parents=True)
             (model / "weights").write_text(str(one.number))
             (model / "best").symlink_to(model / "weights")
             (model.parent / "steps" / "train").mkdir(parents=True)
-            keep(one, tmp_path)
+            save(one, tmp_path)
         return tmp_path
 
     return make

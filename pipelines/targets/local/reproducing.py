@@ -26,7 +26,7 @@ def reproduce(run: str, console: Console) -> int:
     lineage = lineages.read(run)
     arguments = reproduction.arguments(lineage)
     reproduction.check_data(arguments, lineage)
-    _warn(lineages.changed(lineage))
+    _warn(lineages.changes(lineage))
     if arguments["parameter_servers"]:
         say(f"warning: {ASYNCHRONOUS}")
     result = running.run(reproduction.pipeline(lineage), arguments, console)
@@ -57,7 +57,7 @@ def _compared(result: Result, lineage: Lineage) -> str:
     from trireme.components.training.result.same import compare
 
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # else it tells of this CPU's instructions
-    original = lineages.bring_model(lineage, result.directory / "original")
+    original = lineages.download_model(lineage, result.directory / "original")
     comparison = compare(original, result.workspace / "model")
     lineages.link(result.run_id, lineage, comparison.in_words)
     if not comparison.identical:

@@ -106,11 +106,11 @@ class Steps:
         """Returns what brings what a step of ours, told by its inputs, would load MLflow for."""
         workspace = self._result.workspace
         if step == "evaluate" and {"model_name", "evaluation"} <= given.keys():
-            place, own = registry.place(workspace), bool(given["evaluation"])
-            return lambda experiment_id: registry.bring(given["model_name"], place, own)
+            place, own = registry.champion_folder(workspace), bool(given["evaluation"])
+            return lambda experiment_id: registry.download_champion(given["model_name"], place, own)
         if step == "compare" and {"model_name", "warm_start"} <= given.keys():
-            place = history.place(workspace)
-            return partial(history.bring, given["model_name"], place, given["warm_start"])
+            place = history.folder(workspace)
+            return partial(history.download, given["model_name"], place, given["warm_start"])
         return None
 
     def _followed(
