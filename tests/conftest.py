@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from trireme.components.training.kinds import KINDS
+from trireme.components.training.frameworks import KINDS
 
 GOLDEN = Path(__file__).parent / "golden"
 

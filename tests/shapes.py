@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from trireme.components.training.description.rules import ROLES
+from trireme.components.training.frameworks import FRAMEWORKS
 
 IMAGE = "example.org/team/trainer:1.2"
 
@@ -277,9 +277,9 @@ def descriptions(draw: st.DrawFn, operator: str) -> dict[str, Any]:
         framework = draw(st.sampled_from(["pytorch", "mpi"]))
         runtime = {"pytorch": "torch-distributed", "mpi": "deepspeed-distributed"}[framework]
         return fields | {"framework": framework, "runtime": runtime}
-    framework = draw(st.sampled_from(list(ROLES)))
+    framework = draw(st.sampled_from(list(FRAMEWORKS)))
     fields |= draw(_OF_RUN_POLICY) | {"framework": framework}
-    roles = [role for role in ROLES[framework] if role != "worker"]
+    roles = [role.name for role in FRAMEWORKS[framework].roles if role.name != "worker"]
     if framework == "pytorch" and draw(st.booleans()):
         return fields | {"workers": 3, "elastic": {"min": 2, "max": draw(st.integers(3, 9))}}
     return fields | {"replicas": draw(st.dictionaries(st.sampled_from(roles), _REPLICA))}

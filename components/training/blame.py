@@ -4,19 +4,20 @@ import re
 from collections.abc import Iterable
 
 from trireme.components.errors import JobFailed
+from trireme.components.training.frameworks import FRAMEWORKS
 
 TAIL = 20  # lines of a failed replica that are shown
-KEPT = 80  # lines of a replica that are kept, for TAIL to be among them before torchrun's own
+KEPT = 80  # lines of a replica that are kept, for TAIL to be among them before a launcher's own
 
 # What a replica says whose peer is gone: it was dragged down, it is not the cause.
 _PEER_LOST = re.compile(
     r"connection (was )?(closed|reset|refused)|closed by peer|broken pipe|socket timeout|"
-    r"DistBackendError|DistNetworkError|DistStoreError|RendezvousConnectionError|"
-    r"UnavailableError|failed to connect to (all addresses|remote host)|"
-    r"ORTE has lost communication|lost connection to (a )?(remote|daemon)",
+    + "|".join(filter(None, dict.fromkeys(each.peer_lost for each in FRAMEWORKS.values()))),
     re.IGNORECASE,
 )
-_TORCHRUN = re.compile(r"E\d{4} .* torch/distributed/elastic/")
+_REPORT = re.compile(
+    "|".join(filter(None, dict.fromkeys(each.report for each in FRAMEWORKS.values())))
+)
 
 
 class TimeLimitReached(JobFailed):
@@ -33,12 +34,12 @@ def dragged_down(lines: Iterable[str]) -> bool:
 
 
 def last_lines(replica: str, lines: Iterable[str]) -> str:
-    """Returns what a failed replica said last, without torchrun's report on its own processes.
+    """Returns what a failed replica said last, without a launcher's report on its own processes.
 
     Args:
         replica: Its name, which every line is prefixed with.
         lines: The last lines it printed, of which up to ``TAIL`` are returned.
     """
     kept = list(lines)
-    report = next((at for at, line in enumerate(kept) if _TORCHRUN.match(line)), 0)
+    report = next((at for at, line in enumerate(kept) if _REPORT.match(line)), 0)
     return "\n".join(f"[{replica}] {line}" for line in kept[: report or None][-TAIL:])

@@ -1,7 +1,6 @@
-"""The Kubernetes kinds that a training job can be, as their operators define them."""
+"""What a training job is on a cluster: a kind of its framework's operator, or a TrainJob."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from trireme.components.kubernetes.resources import Resource
 
@@ -18,6 +17,7 @@ class Kind(Resource):
         longest_end: The longest of what its operator puts after a job's name to name services and
             pods, of which Kubernetes takes 63 characters as a DNS label and a label's value.
         job_label: The label of a job's pods that holds the job's name.
+        keeps_time: Whether the operator ends a job by itself that runs into its time limit.
     """
 
     name: str
@@ -25,6 +25,7 @@ class Kind(Resource):
     container: str
     longest_end: str
     job_label: str = "training.kubeflow.org/job-name"
+    keeps_time: bool = True
 
     @property
     def api_version(self) -> str:
@@ -37,27 +38,20 @@ class Kind(Resource):
         return f"{self.name} ({self.api_version})"
 
 
-_OPERATOR = "Kubeflow Trainer v2.2 or newer, or the Kubeflow training operator v1.9"
+def of_training_operator(name: str, replicas: str, container: str, longest_end: str) -> Kind:
+    """Returns a kind of the training operator v1.9.
 
-# https://github.com/kubeflow/training-operator/tree/v1.9.0/pkg/apis/kubeflow.org/v1
-PYTORCHJOB = Kind(
-    *("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob", "pytorchReplicaSpecs", "pytorch"),
-    longest_end="-worker-999",
-    provider=_OPERATOR,
-)
-TFJOB = Kind(
-    *("kubeflow.org", "v1", "tfjobs", "TFJob", "tfReplicaSpecs", "tensorflow"),
-    longest_end="-evaluator-0",
-    provider=_OPERATOR,
-)
-# https://github.com/kubeflow/mpi-operator/tree/v0.8.0/pkg/apis/kubeflow/v2beta1
-MPIJOB = Kind(
-    *("kubeflow.org", "v2beta1", "mpijobs", "MPIJob", "mpiReplicaSpecs", "mpi"),
-    longest_end="-launcher-xxxxx",  # the launcher is a batch/v1 Job
-    provider="Kubeflow Trainer v2.2 or newer, or the Kubeflow MPI operator v0.8 with its own CRD "
-    "mpijobs.kubeflow.org, in place of the training operator's, which has another version "
-    "(docs/cluster.md)",
-)
+    The operator looks at its jobs' time limit only when something else happens to a job: its own
+    reminder goes to a queue that nobody reads
+    (https://github.com/kubeflow/training-operator/blob/v1.9.0/pkg/controller.v1/common/job.go).
+    """
+    return Kind(
+        *("kubeflow.org", "v1", f"{name.lower()}s", name, replicas, container, longest_end),
+        keeps_time=False,
+        provider="Kubeflow Trainer v2.2 or newer, or the Kubeflow training operator v1.9",
+    )
+
+
 # https://github.com/kubeflow/trainer/tree/v2.3.0/pkg/apis/trainer/v1alpha1
 TRAINJOB = Kind(
     *("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob", "", "node"),
@@ -68,14 +62,6 @@ TRAINJOB = Kind(
 
 TRAINING_RUNTIMES = Resource(TRAINJOB.group, TRAINJOB.version, "trainingruntimes")
 
-OF_FRAMEWORK = {
-    "pytorch": PYTORCHJOB,
-    "custom": PYTORCHJOB,
-    "tensorflow": TFJOB,
-    "mpi": MPIJOB,
-}
-"""What a job becomes, by its framework, where the cluster has that kind; else a TrainJob."""
-
 ROLE = "trireme.dev/role"
 """The label of a TrainJob's pods with the role that we gave them."""
 
@@ -84,15 +70,3 @@ REPLICAS = "trireme.dev/replicas"
 
 LEAST = "trireme.dev/least-replicas"
 """The annotation of an elastic TrainJob that tells how many replicas it needs."""
-
-KINDS = {kind.name: kind for kind in (PYTORCHJOB, TFJOB, MPIJOB, TRAINJOB)}
-
-
-def kind_of(job: dict[str, Any]) -> Kind:
-    """Returns the kind of a job, from its manifest."""
-    return KINDS[job["kind"]]
-
-
-def pods_of(job: dict[str, Any]) -> str:
-    """Returns the label selector of a job's pods."""
-    return f"{kind_of(job).job_label}={job['metadata']['name']}"

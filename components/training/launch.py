@@ -17,6 +17,7 @@ from trireme.components.training.bill import Bill
 from trireme.components.training.description import names
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.description.reading import merged
+from trireme.components.training.frameworks import FRAMEWORKS
 from trireme.components.training.inputs import TAG, WARM_START, inputs_of
 from trireme.components.training.lines import Lines
 from trireme.components.training.manifests import render, to_yaml
@@ -32,9 +33,6 @@ OWN = (
     "model_dir",
 )
 """Fields of the description that a pipeline fills in itself."""
-
-REFERENCE = "components/trainers/{}/classifier.py"
-"""The program that learns to classify, by framework, among the trainers that Trireme carries."""
 
 _OF_LIBRARIES = re.compile(
     r"🏃 View run |🧪 View experiment |\d{4}-[-\d]+ [:.\d]+: [EWIF] |[EWIF]\d{4} "
@@ -124,7 +122,7 @@ def prepare(
         "image": image,
         "images": {name: pulled for name, pulled in (images or {}).items() if name != pulled},
         "code_dir": code,
-        "entrypoint": entrypoint or REFERENCE.format(framework),
+        "entrypoint": entrypoint or _reference(framework),
         "args": args,
         "workers": workers,
         "processes_per_worker": processes_per_worker,
@@ -149,6 +147,11 @@ def prepare(
     if isinstance(worker, dict) and "count" in worker and "workers" not in more:
         both["workers"] = None  # it says how many there are
     return TrainingJob.create(**both)
+
+
+def _reference(framework: str) -> str | None:
+    """Returns the reference program of a framework, if it is one and has one."""
+    return FRAMEWORKS[framework].trainer or None if framework in FRAMEWORKS else None
 
 
 def train(

@@ -58,10 +58,7 @@ def upload(
     console = Console(sys.stdout)
     named = pipelines or _own()
     for pipeline in loaded(named, dataset_claim, cache_claim, images, parallelism):
-        version = target.upload(pipeline)
-        what = "uploaded" if version.is_new else "is there already, unchanged"
-        console.print(f"{pipeline.name} {what}", "bold")
-        console.facts(version.facts)
+        target.upload(pipeline).show(pipeline.name, console)
 
 
 def _own() -> list[str]:

@@ -25,8 +25,7 @@ def deploy(
         str, typer.Option("--as", metavar="KIND", help="deployment (with a Service), or kserve.")
     ] = "deployment",
     image: Annotated[
-        str,
-        typer.Option(help="With --as deployment: has MLflow and what the model needs."),
+        str, typer.Option(help="With --as deployment: has MLflow and what the model needs.")
     ] = PYTORCH,
     timeout: Annotated[
         int, typer.Option(min=1, metavar="SECONDS", help="In which it has to come up.")

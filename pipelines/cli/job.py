@@ -69,8 +69,7 @@ def submit(
         bool, typer.Option("--dry-run", help="Check it, show the manifest, create nothing.")
     ] = False,
     wait: Annotated[
-        bool,
-        typer.Option("--wait", help="Follow it to its end; Ctrl-C then deletes it."),
+        bool, typer.Option("--wait", help="Follow it to its end; Ctrl-C then deletes it.")
     ] = False,
     queued_limit: Annotated[
         int | None, typer.Option(help="With --wait: seconds it may be queued.")

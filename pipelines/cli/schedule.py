@@ -86,8 +86,7 @@ def set_schedule(
     param: Param = None,
     params: Params = None,
     version: Annotated[
-        str,
-        typer.Option(help="pinned: as compiled now; latest: at each run; or a version's name."),
+        str, typer.Option(help="pinned: as compiled now; latest: at each run; or a version's name.")
     ] = "pinned",
     catch_up: Annotated[
         bool, typer.Option("--catch-up", help="Run what was missed, one after the other.")

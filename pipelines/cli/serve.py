@@ -32,16 +32,13 @@ def serve(
         ),
     ],
     port: Annotated[
-        int | None,
-        typer.Option(min=1, max=65535, help="Port on 127.0.0.1; default: a free one."),
+        int | None, typer.Option(min=1, max=65535, help="Port on 127.0.0.1; default: a free one.")
     ] = None,
     check: Annotated[
-        bool,
-        typer.Option("--check", help="Compare its answers with the exported file's, and end."),
+        bool, typer.Option("--check", help="Compare its answers with the exported file's, and end.")
     ] = False,
     render: Annotated[
-        str,
-        typer.Option(metavar="KIND", help="Print manifests instead: kserve, or deployment."),
+        str, typer.Option(metavar="KIND", help="Print manifests instead: kserve, or deployment.")
     ] = "",
     image: Annotated[
         str, typer.Option(help="With --render deployment: has MLflow and what the model needs.")
@@ -60,10 +57,7 @@ def serve(
         from trireme.components.deployment import model_version, serving
         from trireme.components.training.local.ports import Ports
 
-        with (
-            closing(Ports()) as ports,
-            tempfile.TemporaryDirectory(prefix="trireme-") as directory,
-        ):
+        with closing(Ports()) as ports, tempfile.TemporaryDirectory(prefix="trireme-") as directory:
             if port:
                 serving.check_port(port)
             found = model_version.find(model)

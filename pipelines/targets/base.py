@@ -98,6 +98,12 @@ class Version:
     is_new: bool
     facts: dict[str, str]
 
+    def show(self, pipeline: str, console: "Console") -> None:
+        """Shows what has become of a pipeline that was to be there."""
+        what = "uploaded" if self.is_new else "is there already, unchanged"
+        console.print(f"{pipeline} {what}", "bold")
+        console.facts(self.facts)
+
 
 R = TypeVar("R", bound=Run)
 

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from kubelet import Logs, serve_chunks
 
-from trireme.components.training.kinds import KINDS
+from trireme.components.training.frameworks import KINDS
 
 JOBS = {
     "pytorchjobs": "PyTorchJob",

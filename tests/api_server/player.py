@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from trireme.components.kubernetes.errors import AlreadyThere, NotFound
 from trireme.components.kubernetes.resources import PODS, SERVICE_ACCOUNTS, Resource
-from trireme.components.training.kinds import kind_of
+from trireme.components.training.frameworks import kind_of
 
 NAMESPACES = Resource("", "v1", "namespaces")
 NODES = Resource("", "v1", "nodes")

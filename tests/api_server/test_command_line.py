@@ -17,7 +17,7 @@ from trireme.components.checkout import command
 from trireme.components.kubernetes import connection
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.training.cluster import following, submission
-from trireme.components.training.kinds import KINDS
+from trireme.components.training.frameworks import KINDS
 from trireme.pipelines.cli import app as cli
 
 JOB = "entrypoint: train.py\nimage: example.org/train\nworkers: 1\n"

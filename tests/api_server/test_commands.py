@@ -11,7 +11,7 @@ from trireme.components.kubernetes.errors import KindMissing
 from trireme.components.kubernetes.resources import PODS
 from trireme.components.training.cluster import jobs, reasons, submission
 from trireme.components.training.cluster.status import status_of
-from trireme.components.training.kinds import kind_of
+from trireme.components.training.frameworks import kind_of
 
 
 @pytest.fixture

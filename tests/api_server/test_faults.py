@@ -19,9 +19,9 @@ from trireme.components.kubernetes.errors import (
 from trireme.components.kubernetes.resources import PODS
 from trireme.components.kubernetes.streams import Stop
 from trireme.components.training.cluster import following
-from trireme.components.training.kinds import PYTORCHJOB
+from trireme.components.training.frameworks import KINDS
 
-JOBS = PYTORCHJOB
+JOBS = KINDS["PyTorchJob"]
 
 
 @pytest.fixture

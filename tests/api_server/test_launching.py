@@ -10,7 +10,7 @@ from trireme.components.kubernetes.errors import Invalid, NotFound
 from trireme.components.kubernetes.resources import PODS
 from trireme.components.training.blame import TimeLimitReached
 from trireme.components.training.cluster import following, jobs, reasons, submission
-from trireme.components.training.kinds import kind_of
+from trireme.components.training.frameworks import kind_of
 
 
 @pytest.fixture(autouse=True)

@@ -16,13 +16,14 @@ from trireme.components.kubernetes.errors import Forbidden, Invalid
 from trireme.components.kubernetes.resources import PODS, Resource
 from trireme.components.training.cluster import submission
 from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.kinds import KINDS, TRAINING_RUNTIMES, kind_of
+from trireme.components.training.frameworks import KINDS, kind_of
+from trireme.components.training.kinds import TRAINING_RUNTIMES
 from trireme.components.training.manifests import objects, render
 
 pytestmark = pytest.mark.cluster
 
 VOLUMES = Resource("", "v1", "persistentvolumes")
-TARGETS = {kind.name: kind for kind in KINDS.values()} | {"TrainingRuntime": TRAINING_RUNTIMES}
+PLACES = {kind.name: kind for kind in KINDS.values()} | {"TrainingRuntime": TRAINING_RUNTIMES}
 CLAIMS = Resource("", "v1", "persistentvolumeclaims")
 OPERATOR = dict.fromkeys(SHAPES, "training-operator") | dict.fromkeys(TRAINJOBS, "trainer")
 
@@ -34,14 +35,14 @@ def try_out(cluster, resource, body):
 
 def taken_of(cluster, body):
     """Returns an object as the server would have it; a runtime is made, as its job needs it."""
-    entry = TARGETS[body["kind"]]
-    if entry is TRAINING_RUNTIMES:
-        cluster.create(entry, body, cluster.namespace, fieldValidation="Strict")
-        return cluster.get(entry, body["metadata"]["name"], cluster.namespace)
+    place = PLACES[body["kind"]]
+    if place is TRAINING_RUNTIMES:
+        cluster.create(place, body, cluster.namespace, fieldValidation="Strict")
+        return cluster.get(place, body["metadata"]["name"], cluster.namespace)
     limit = time.monotonic() + submission.SEEING
     while True:
         try:
-            return try_out(cluster, entry, body)
+            return try_out(cluster, place, body)
         except Invalid as error:
             if submission.UNSEEN not in str(error) or time.monotonic() > limit:
                 raise
@@ -90,7 +91,7 @@ def test_the_api_server_takes_every_shape_and_keeps_all_of_it(name, real):
         Dataset(uri="oss://bucket/flowers", region="cn-hangzhou", access="mount", secret="oss"),
         Dataset(uri="s3://bucket/flowers", endpoint="https://storage.example.org", access="mount"),
     ],
-    ids=lambda dataset: dataset.entry.kind,
+    ids=lambda dataset: dataset.place.kind,
 )
 def test_the_api_server_takes_the_volume_of_a_dataset_and_its_claim(dataset, real):
     held, claim = persistent(dataset, "flowers", real.namespace)
@@ -115,25 +116,25 @@ def test_jobs_of_an_ordinary_user_pass_pod_security_restricted(name, real):
                     try_out(real, PODS, pod)
 
 
-def missing(given, taken, entry="spec"):
+def missing(given, taken, place="spec"):
     """Returns the places where something given is not there any more."""
     if isinstance(given, dict):
         return [
             gone
             for name, part in given.items()
             for gone in (
-                missing(part, taken[name], f"{entry}.{name}")
+                missing(part, taken[name], f"{place}.{name}")
                 if name in taken
-                else [f"{entry}.{name}"]
+                else [f"{place}.{name}"]
             )
         ]
     if isinstance(given, list):
-        assert len(given) == len(taken), entry
+        assert len(given) == len(taken), place
         pairs = zip(given, taken, strict=True)
-        return [gone for part, kept in pairs for gone in missing(part, kept, entry)]
+        return [gone for part, kept in pairs for gone in missing(part, kept, place)]
     # Trainer's mutating webhook has read and written amounts, which are texts then.
     is_same = given == taken or (type(given) is int and str(given) == taken)
-    return [] if is_same else [f"{entry}: {given!r} became {taken!r}"]
+    return [] if is_same else [f"{place}: {given!r} became {taken!r}"]
 
 
 @pytest.mark.slow
@@ -147,7 +148,7 @@ def test_the_api_server_takes_whatever_is_not_refused(operator, real):
         except InputError:
             assume(False)
         for body in objects(manifest)[:1]:  # a TrainJob needs its runtime to be there
-            try_out(real, TARGETS[body["kind"]], body)
+            try_out(real, PLACES[body["kind"]], body)
         for pod in pods_of(manifest):
             try_out(real, PODS, pod)
 

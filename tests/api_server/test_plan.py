@@ -13,7 +13,7 @@ from trireme.components.kubernetes.resources import PODS, Resource
 from trireme.components.training.cluster import checks, quota
 from trireme.components.training.cluster.nodes import NODES
 from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.kinds import KINDS
+from trireme.components.training.frameworks import KINDS
 from trireme.components.training.manifests import render
 from trireme.pipelines.cli import app as cli
 from trireme.pipelines.targets.argo import workflows

@@ -19,7 +19,7 @@ from trireme.components.kubernetes.errors import Expired, Forbidden, Unauthorize
 from trireme.components.kubernetes.resources import PODS, SERVICE_ACCOUNTS, Resource
 from trireme.components.kubernetes.streams import Stop
 from trireme.components.training.cluster import following, submission
-from trireme.components.training.kinds import PYTORCHJOB
+from trireme.components.training.frameworks import KINDS
 
 pytestmark = pytest.mark.cluster
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles")
@@ -183,7 +183,7 @@ def test_in_a_pod_the_rights_that_are_asked_for_are_enough(real, in_a_pod, pytor
     assert set(follow.to_the_end()) == {"master-0"}
     submission.delete(cluster, job)
     submission.wait_until_gone(cluster, job)
-    assert not real.list(PYTORCHJOB, real.namespace)["items"]
+    assert not real.list(KINDS["PyTorchJob"], real.namespace)["items"]
 
 
 def allow(cluster, rules):

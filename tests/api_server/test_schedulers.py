@@ -4,7 +4,7 @@ import pytest
 
 from trireme.components.kubernetes.resources import Resource
 from trireme.components.training.cluster import jobs, submission
-from trireme.components.training.kinds import kind_of
+from trireme.components.training.frameworks import kind_of
 
 WORKLOADS = Resource("kueue.x-k8s.io", "v1beta1", "workloads")
 POD_GROUPS = Resource("scheduling.volcano.sh", "v1beta1", "podgroups")

@@ -13,10 +13,10 @@ from argo_runs import begun
 from trireme.components.kubernetes import owner
 from trireme.components.kubernetes.resources import NODE, PODS
 from trireme.components.training.cluster import submission
-from trireme.components.training.kinds import PYTORCHJOB
+from trireme.components.training.frameworks import KINDS
 from trireme.pipelines.targets.argo import workflows
 
-JOBS = PYTORCHJOB
+JOBS = KINDS["PyTorchJob"]
 ALONE = """
 import json, sys
 from trireme.components.errors import TriremeError

@@ -9,11 +9,12 @@ import yaml
 from images import build
 from tests.images.containers import Containers, is_built
 from trireme.components.training import launch
+from trireme.components.training.frameworks import FRAMEWORKS
 from trireme.components.training.manifests import render
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPILED = ROOT / "tests/golden/pytorch-training.yaml"
-ENTRYPOINT = launch.REFERENCE.format("pytorch")
+ENTRYPOINT = FRAMEWORKS["pytorch"].trainer
 IN_A_POD = ("--env", "KUBERNETES_SERVICE_HOST=192.0.2.1")  # where steps keep all in the workspace
 NAMES = {url: name for name, url in build.IMAGES.items()}
 

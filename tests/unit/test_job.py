@@ -53,7 +53,11 @@ def affinity(term):
         ("name", "a.b", NAME),
         ("name", "train\n", NAME),
         ("name", 45 * "a", NAME),
-        ("framework", "mxnet", "must be 'pytorch', 'tensorflow', 'mpi' or 'custom'"),
+        (
+            "framework",
+            "mxnet",
+            "'mpi', 'pytorch', 'custom'",
+        ),
         ("image", 7, "must be a valid string"),
         ("image", "my image", "must be a container image, as in example.org/team/train:1.2"),
         ("image", "Team/train", "must be a container image"),

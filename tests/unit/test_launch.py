@@ -12,7 +12,7 @@ from trireme.components.home import TRACKER
 from trireme.components.images import OF_REPLICAS, PYTORCH
 from trireme.components.tracking import environment
 from trireme.components.training import launch
-from trireme.components.training.kinds import KINDS
+from trireme.components.training.frameworks import KINDS
 from trireme.components.training.local import runner
 from trireme.components.training.manifests import render, to_yaml
 

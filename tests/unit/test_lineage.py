@@ -12,7 +12,7 @@ from trireme.components.errors import InputError
 from trireme.components.tracking import journal, lineage, machine, registry, store
 from trireme.components.tracking.pipeline_run import PipelineRun
 from trireme.components.tracking.sync import PARAMETER_LIMIT
-from trireme.components.training import launch
+from trireme.components.training.frameworks import FRAMEWORKS
 from trireme.pipelines import reproduction
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -128,7 +128,7 @@ def test_its_parameters_have_their_types_again_and_its_commit(whole, make_reposi
 
 
 def test_the_trainers_that_trireme_carries_have_to_be_the_same(whole):
-    given = _given(whole) | {"code_url": "", "entrypoint": launch.REFERENCE.format("pytorch")}
+    given = _given(whole) | {"code_url": "", "entrypoint": FRAMEWORKS["pytorch"].trainer}
     run = dataclasses.replace(whole, params=given, code=builtin.URL, trainers="0.0.9")
     values = reproduction.arguments(dataclasses.replace(run, commit=builtin.commit()))
     assert (values["code_url"], values["code_revision"]) == ("", "")

@@ -8,7 +8,7 @@ from trireme.components.checkout import builtin
 from trireme.components.checkout.git import checkout
 from trireme.components.errors import InputError
 from trireme.components.tracking import journal
-from trireme.components.training.launch import REFERENCE
+from trireme.components.training.frameworks import FRAMEWORKS
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def test_they_are_where_the_default_entrypoints_are(trainers, destination):
     made = checkout("", "", destination)
     assert made == (str(destination), builtin.commit())
     for framework in ("pytorch", "tensorflow"):
-        assert (destination / REFERENCE.format(framework)).is_file()
+        assert (destination / FRAMEWORKS[framework].trainer).is_file()
     assert [file.name for file in destination.parent.iterdir()] == ["code"]
 
 
@@ -64,9 +64,9 @@ def test_what_is_there_already_is_left_and_what_is_not_whole_made_anew(trainers,
     before = destination.stat().st_ino
     checkout("", "", destination)
     assert destination.stat().st_ino == before
-    (destination / REFERENCE.format("pytorch")).unlink()
+    (destination / FRAMEWORKS["pytorch"].trainer).unlink()
     checkout("", "", destination)
-    assert (destination / REFERENCE.format("pytorch")).is_file()
+    assert (destination / FRAMEWORKS["pytorch"].trainer).is_file()
 
 
 @pytest.mark.parametrize("given", [("main", ""), ("", "models")])

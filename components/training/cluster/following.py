@@ -18,7 +18,7 @@ from trireme.components.training.blame import TimeLimitReached
 from trireme.components.training.cluster import identity, reasons
 from trireme.components.training.cluster.replicas import Replica, Replicas
 from trireme.components.training.cluster.status import State, Status, expected_replicas, status_of
-from trireme.components.training.kinds import LEAST, kind_of, pods_of
+from trireme.components.training.frameworks import kind_of, least_replicas, pods_of
 
 TICK = 1.0  # seconds between two looks at the clock
 REASON_EVERY = 5.0  # seconds between two questions why nothing runs
@@ -189,9 +189,8 @@ class Following:
 
     def _needed(self, expected: int) -> int:
         """Returns how many replicas have to run for the job to: fewer where it is elastic."""
-        told = self._metadata.get("annotations", {}).get(LEAST)  # of a TrainJob
-        least = self.job["spec"].get("elasticPolicy", {}).get("minReplicas", told)
-        return expected if least is None else min(int(least), expected)
+        least = least_replicas(self.job)
+        return expected if least is None else min(least, expected)
 
     def _look_for_reason(self, replicas: list[Replica]) -> None:
         if time.monotonic() < self._next_look:

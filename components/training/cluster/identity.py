@@ -4,7 +4,8 @@ from datetime import timedelta
 from typing import Any
 
 from trireme.components.kubernetes.pods import moment
-from trireme.components.training.kinds import KINDS, ROLE
+from trireme.components.training.frameworks import KINDS
+from trireme.components.training.kinds import ROLE
 
 _TYPE = ("training.kubeflow.org/replica-type", "training.kubeflow.org/job-role")
 _INDEX = "training.kubeflow.org/replica-index"
@@ -35,9 +36,8 @@ def is_of(pod: dict[str, Any], job: dict[str, Any]) -> bool:
 def replica_name(pod: dict[str, Any]) -> str:
     """Returns type and index of the replica that a pod is, as in ``worker-0``.
 
-    The labels are those of training operator v1.9 and MPI operator v0.8 (its launcher, the pod
-    of a batch Job, has no index), and of JobSet for a TrainJob; where its runtime is ours each
-    replica is a Job.
+    The labels are those of the v1 operators (the pod of a batch Job has no index), and of JobSet
+    for a TrainJob; where its runtime is ours each replica is a Job.
     """
     labels = pod["metadata"].get("labels", {})
     if ROLE in labels:

@@ -24,7 +24,7 @@ from trireme.components.training.cluster.status import (
     replica_names,
     status_of,
 )
-from trireme.components.training.kinds import KINDS, kind_of, pods_of
+from trireme.components.training.frameworks import KINDS, kind_of, pods_of
 
 MANAGED = "app.kubernetes.io/managed-by=trireme"
 """The label of the jobs that are ours."""

@@ -12,7 +12,7 @@ from trireme.components.signals import TOLD_TO_END, handled
 from trireme.components.training.cluster import submission
 from trireme.components.training.cluster.following import Following, Limits
 from trireme.components.training.cluster.status import State, status_of
-from trireme.components.training.kinds import kind_of
+from trireme.components.training.frameworks import kind_of, least_replicas
 
 RUNNING = "Running"
 """The ``cleanPodPolicy`` by which pods are removed that have not ended when their job has."""
@@ -35,7 +35,7 @@ def launch(
     started again, and finds the job then. To be called from the main thread.
 
     Args:
-        manifest: A PyTorchJob, TFJob, MPIJob or TrainJob.
+        manifest: The job, as ``render`` makes it.
         cluster: The cluster.
         limits: The time the job may take.
         on_line: Called with a replica's name and each line it prints, from several threads.
@@ -92,13 +92,13 @@ def launch(
 def _is_elastic(job: dict[str, Any]) -> bool:
     """Tells whether pods of a job may be removed, with their logs, that are just ending.
 
-    The training operator 1.9 takes an elastic PyTorchJob for succeeded when one worker has, and
+    The training operator 1.9 takes an elastic job for succeeded when one worker has, and
     removes those that still run under ``cleanPodPolicy: Running`` (UpdateJobStatus in
-    pkg/controller.v1/pytorch, DeletePodsAndServices in common/job.go). With nobody to follow it
+    its controller, DeletePodsAndServices in common/job.go). With nobody to follow it
     that is as well: a worker that came too late for the others would never end.
     """
-    spec = job["spec"]
-    return "elasticPolicy" in spec and spec["runPolicy"].get("cleanPodPolicy") == RUNNING
+    policy = job["spec"].get("runPolicy", {}).get("cleanPodPolicy")
+    return policy == RUNNING and least_replicas(job) is not None
 
 
 def _clean_up(cluster: Cluster, job: dict[str, Any], policy: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.resources import PODS, Resource
 from trireme.components.training.description.values import quantity
-from trireme.components.training.kinds import LEAST
+from trireme.components.training.frameworks import least_replicas
 from trireme.components.training.manifests.roles import Role, requests, roles, shown
 
 NODES = Resource("", "v1", "nodes")
@@ -112,9 +112,8 @@ def is_queued(manifest: dict[str, Any]) -> bool:
 
 def _needed(manifest: dict[str, Any], role: Role) -> int:
     """Returns how many pods of a role have to run; an elastic job's others may come later."""
-    told = (manifest["metadata"].get("annotations") or {}).get(LEAST, role.count)  # of a TrainJob
-    elastic = manifest["spec"].get("elasticPolicy") or {}
-    return int(elastic.get("minReplicas", told))
+    least = least_replicas(manifest)
+    return role.count if least is None else least
 
 
 def _wanted(pod: Mapping[str, Any]) -> dict[str, Decimal]:

@@ -3,7 +3,7 @@
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import Forbidden, KindMissing
 from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.kinds import OF_FRAMEWORK, TRAINJOB, Kind
+from trireme.components.training.kinds import TRAINJOB, Kind
 from trireme.components.training.manifests import without_a_cluster
 
 
@@ -21,7 +21,7 @@ def operator_of(cluster: Cluster, job: TrainingJob) -> str:
     """
     if job.operator != "auto" or job.runtime:
         return without_a_cluster(job)
-    if not _serves(cluster, OF_FRAMEWORK[job.framework]) and _serves(cluster, TRAINJOB):
+    if not _serves(cluster, job.plugin.kind) and _serves(cluster, TRAINJOB):
         return "trainer"
     return "training-operator"
 

@@ -8,11 +8,8 @@ from typing import Any
 from trireme.components.dataset.volumes import SHARED
 from trireme.components.errors import InputError
 from trireme.components.say import say
-from trireme.components.training.kinds import TRAINJOB
+from trireme.components.training.frameworks import IDLE, kind_of
 from trireme.components.training.manifests.roles import roles
-
-IDLE = ("ps", "launcher")
-"""Roles that do not compute: what the task asks for is not meant for them."""
 
 _LOGIN = re.compile(r"\w://[^/\s?#]*@")
 
@@ -36,7 +33,7 @@ def hand_on(manifest: dict[str, Any], task: dict[str, Any]) -> None:
             "the training job's pods need the run workspace, and the task has no volume"
         )
     variables = _without_logins(task.get("env") or [])
-    if manifest["kind"] == TRAINJOB.name and "runtime" not in manifest:
+    if not kind_of(manifest).replicas and "runtime" not in manifest:
         _to_nodes(manifest["spec"]["trainer"], task.get("resources"), variables)
     for role, pod in _pods(manifest):
         container = pod["containers"][0]
@@ -57,7 +54,7 @@ def hand_on(manifest: dict[str, Any], task: dict[str, Any]) -> None:
 
 def _pods(manifest: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Returns what the manifest says of the pods, with their role, each once."""
-    if manifest["kind"] != TRAINJOB.name or "runtime" in manifest:
+    if kind_of(manifest).replicas or "runtime" in manifest:
         yield from ((role.name.lower(), role.pod) for role in roles(manifest))
         return
     (patch,) = manifest["spec"]["runtimePatches"]

@@ -10,7 +10,8 @@ from trireme.components.kubernetes.errors import AlreadyThere, Forbidden, Invali
 from trireme.components.kubernetes.resources import (
     PODS,
 )
-from trireme.components.training.kinds import TRAINING_RUNTIMES, kind_of
+from trireme.components.training.frameworks import kind_of
+from trireme.components.training.kinds import TRAINING_RUNTIMES
 from trireme.components.training.manifests import objects
 
 _FULL = re.compile(r"\bexceeded quota:")

@@ -7,7 +7,7 @@ from typing import Any
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.resources import Resource
 from trireme.components.training.description.values import quantity
-from trireme.components.training.kinds import kind_of
+from trireme.components.training.frameworks import kind_of
 from trireme.components.training.manifests.roles import amounts, limits, requests, roles, shown
 
 QUOTAS = Resource("", "v1", "resourcequotas")

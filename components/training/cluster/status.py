@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from trireme.components.training.kinds import REPLICAS, kind_of
+from trireme.components.training.frameworks import kind_of
+from trireme.components.training.kinds import REPLICAS
 
 CANCELLED = "trireme.dev/cancelled"
 """The annotation of a job that a person has cancelled."""
@@ -61,7 +62,7 @@ def status_of(job: dict[str, Any]) -> Status:
     """Returns a job's status from all its conditions that are True.
 
     Args:
-        job: A PyTorchJob, TFJob, MPIJob or TrainJob as the API server has it.
+        job: The job, as the API server has it.
     """
     metadata = job["metadata"]
     status = _from_conditions(job)

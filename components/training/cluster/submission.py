@@ -21,7 +21,8 @@ from trireme.components.kubernetes.errors import (
 from trireme.components.kubernetes.resources import JOB_SETS, PODS
 from trireme.components.training.cluster import preflight
 from trireme.components.training.cluster.status import State, is_train_job, status_of
-from trireme.components.training.kinds import KINDS, TRAINING_RUNTIMES, kind_of, pods_of
+from trireme.components.training.frameworks import KINDS, kind_of, pods_of
+from trireme.components.training.kinds import TRAINING_RUNTIMES
 
 SPEC_HASH = "trireme.dev/spec-hash"
 """The annotation that tells whether a job of the same name is the same job."""

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from trireme.components.errors import InputError
-from trireme.components.images import MPI, PYTORCH, TENSORFLOW, USER, for_gpus, is_ours
+from trireme.components.images import USER, for_gpus, is_ours
 from trireme.components.training.description import reading, rules
 from trireme.components.training.description.fields import (
     Code,
@@ -19,11 +19,13 @@ from trireme.components.training.description.fields import (
     Volume,
 )
 from trireme.components.training.description.values import (
+    CONNECTIONS,
     AbsolutePath,
     Argument,
     Bytes,
     Cpu,
     DatasetOrUri,
+    FrameworkName,
     Image,
     LabelKey,
     LabelValue,
@@ -35,9 +37,8 @@ from trireme.components.training.description.values import (
     Text,
     VariableName,
 )
-
-IDLE = ("ps", "launcher")
-"""Roles that do not compute: they get no devices unless they ask for them themselves."""
+from trireme.components.training.frameworks import FRAMEWORKS
+from trireme.components.training.frameworks.base import Framework, Role
 
 
 class TrainingJob(Resources):
@@ -49,9 +50,10 @@ class TrainingJob(Resources):
     name: str = "train"
     """Name of the job: lower-case letters, digits and dashes."""
 
-    framework: Literal["pytorch", "tensorflow", "mpi", "custom"] = "pytorch"
-    """What connects the replicas: torch.distributed, TF_CONFIG, mpirun. With custom they only get
-    MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE, for anything else that can use them."""
+    framework: Annotated[
+        FrameworkName,
+        Field(description=f"What connects the replicas: {'; '.join(CONNECTIONS)}."),
+    ] = "pytorch"
 
     image: Image = ""
     """Container image of the replicas; empty: Trireme's own for the framework, or its GPUs."""
@@ -224,34 +226,27 @@ class TrainingJob(Resources):
     @property
     def roles(self) -> dict[str, Replica]:
         """Every role that has replicas, complete, in the order that they are started in."""
-        counts = {role: replica.count for role, replica in self.replicas.items()}
-        if self.framework == "mpi" or (
-            self.framework in ("pytorch", "custom") and not self.elastic
-        ):
-            counts.setdefault(rules.ROLES[self.framework][0], 1)
-        default = 1 if self.framework in ("tensorflow", "mpi") and "chief" not in counts else 0
-        if self.elastic:
-            default = self.elastic.max
-        worker = self.replicas.get("worker")
-        if worker is None or (self.elastic and "count" not in worker.model_fields_set):
-            counts["worker"] = default
+        counts = self.plugin.default_counts(self)
+        for role, replica in self.replicas.items():
+            if not (self.elastic and "count" not in replica.model_fields_set):
+                counts[role] = replica.count
         if self.workers is not None:
             counts["worker"] = self.workers
         return {
-            role: self._complete(role, counts[role])
-            for role in rules.ROLES[self.framework]
-            if counts.get(role)
+            role.name: self._complete(role, counts[role.name])
+            for role in self.plugin.roles
+            if counts.get(role.name)
         }
+
+    @property
+    def plugin(self) -> Framework:
+        """What is known of its framework."""
+        return FRAMEWORKS[self.framework]
 
     @property
     def world_size(self) -> int:
         """Processes that train, of the whole job."""
-        training = [
-            replica.count
-            for role, replica in self.roles.items()
-            if role not in (*IDLE, *rules.ASIDE)
-        ]
-        return sum(training) * self.processes_per_worker
+        return sum(self.roles[role].count for role in self._training) * self.processes_per_worker
 
     @property
     def notes(self) -> list[str]:
@@ -269,12 +264,16 @@ class TrainingJob(Resources):
     @property
     def deciding_role(self) -> str:
         """The role whose success is the job's."""
-        return next(role for role in self.roles if role not in rules.ASIDE)
+        return next(role for role in self.roles if not self.plugin.role(role).is_aside)
 
     @property
     def first_role(self) -> str:
         """The role in which rank 0 is."""
-        return "worker" if self.framework == "mpi" else self.deciding_role
+        return self._training[0]
+
+    @property
+    def _training(self) -> list[str]:
+        return [role for role in self.roles if self.plugin.role(role).trains]
 
     @property
     def user(self) -> int | None:
@@ -309,22 +308,20 @@ class TrainingJob(Resources):
         """The policy of the roles that say nothing of their own."""
         if self.restart_policy:
             return self.restart_policy
-        if self.scheduling.spot and self.framework != "mpi":
+        if self.scheduling.spot and "ExitCode" in self.plugin.restart_policies:
             return "ExitCode"
         return "OnFailure" if self.retries or self.elastic or self.scheduling.spot else "Never"
 
-    def _complete(self, role: str, count: int) -> Replica:
+    def _complete(self, role: Role, count: int) -> Replica:
         """Returns the replicas of a role with everything they take over from the job."""
-        own = self.replicas.get(role, Replica())
+        own = self.replicas.get(role.name, Replica())
         devices = own.devices
-        if role not in IDLE:
+        if not role.is_idle:
             devices = self.devices if devices is None else devices
             if self.network.rdma:
                 devices = {self.network.rdma: 1} | (devices or {})
-        gpu = self.gpu if own.gpu is None and role not in IDLE else own.gpu
-        command, args = self.command, self.args
-        if self.framework == "mpi" and role == "worker":
-            command, args = None, []  # it waits for mpirun
+        gpu = self.gpu if own.gpu is None and not role.is_idle else own.gpu
+        command, args = (self.command, self.args) if role.has_program else (None, [])
         return Replica(
             count=count,
             image=own.image or self.image or self._own_image(gpu=bool(gpu)),
@@ -340,8 +337,7 @@ class TrainingJob(Resources):
 
     def _own_image(self, *, gpu: bool) -> str:
         """Returns what replicas run in where nothing else is given."""
-        image = {"tensorflow": TENSORFLOW, "mpi": MPI}.get(self.framework, PYTORCH)
-        image = for_gpus(image) if gpu else image
+        image = for_gpus(self.plugin.image) if gpu else self.plugin.image
         return self.images.get(image, image)
 
     @field_validator("entrypoint")

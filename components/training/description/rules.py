@@ -9,25 +9,12 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
+from trireme.components.images import for_gpus
 from trireme.components.training.description import names
+from trireme.components.training.frameworks import FRAMEWORKS
 
 if TYPE_CHECKING:
     from trireme.components.training.description.job import TrainingJob
-
-ROLES: dict[str, tuple[str, ...]] = {
-    "pytorch": ("master", "worker"),
-    "tensorflow": ("chief", "ps", "worker", "evaluator"),
-    "mpi": ("launcher", "worker"),
-    "custom": ("master", "worker"),
-}
-"""The roles of each framework, in the order that they are started in."""
-
-SINGLE = ("master", "chief", "evaluator", "launcher")
-"""Roles that there is at most one replica of."""
-
-ASIDE = ("ps", "evaluator")
-"""Roles without which the others can end: a job never succeeds with them."""
-
 
 ANNOTATIONS_LIMIT = 250_000
 """Bytes; the API server stops at 262144, and the operators add some of their own."""
@@ -35,22 +22,8 @@ ANNOTATIONS_LIMIT = 250_000
 GPU = "nvidia.com/gpu"
 """NVIDIA's device plugin."""
 
-INJECTED = {
-    # training-operator v1.9.0, pkg/controller.v1/pytorch/{envvar,master,elastic}.go; LOCAL_*: ours
-    "pytorch": r"MASTER_(ADDR|PORT)|(LOCAL_)?WORLD_SIZE|(LOCAL_)?RANK|PET_(NNODES|NODE_RANK|"
-    r"NPROC_PER_NODE|MASTER_ADDR|MASTER_PORT|MAX_RESTARTS|RDZV_(ENDPOINT|BACKEND|ID))",
-    "tensorflow": r"TF_CONFIG",
-    # mpi-operator v0.8.0, pkg/controller/mpi_job_controller.go
-    "mpi": r"K_MPI_JOB_ROLE|OMPI_MCA_(plm_rsh_args|orte_(keep_fqdn_hostnames|default_hostfile|"
-    r"set_default_slots))",
-}
-INJECTED["custom"] = INJECTED["pytorch"]
-
 DIRECTORIES = ("code_dir", "data_dir", "checkpoint_dir", "model_dir")
 """Fields that the variable of the same name, in capitals, is made from."""
-
-OF_THE_MPI_OPERATOR = ("/root/.ssh", "/etc/mpi")
-"""What the MPI operator mounts in every pod: the keys and the hostfile."""
 
 MANAGED_BY = {"app.kubernetes.io/managed-by": "trireme"}
 """The label by which Trireme finds its jobs again."""
@@ -81,8 +54,7 @@ class Mount(NamedTuple):
 def mounts(job: "TrainingJob") -> list[Mount]:
     """Returns the places in a job's containers that something is mounted at."""
     places = [Mount("shared_memory", "/dev/shm", "")]
-    if job.framework == "mpi":
-        places += [Mount("the operator's mount", path, READ_ONLY) for path in OF_THE_MPI_OPERATOR]
+    places += [Mount("the operator's mount", path, READ_ONLY) for path in job.plugin.mounts]
     if job.code:
         places.append(Mount("code_dir", job.code_dir, "which the repository is checked out to"))
     if job.dataset:
@@ -124,40 +96,31 @@ def _program(job: "TrainingJob") -> None:
         raise ValueError(f"give only one of {' and '.join(given)}")
     for role in job.roles:
         own = job.replicas.get(role)
-        waits_for_mpirun = job.framework == "mpi" and role == "worker"
-        if waits_for_mpirun and own and own.args and not own.command:
-            raise ValueError(
-                "replicas.worker.args: a worker of an mpi job waits for mpirun; give the "
-                "launcher args, or the worker a command as well"
-            )
-        if not (given or waits_for_mpirun or (own and own.command)):
+        if job.plugin.role(role).has_program and not (given or (own and own.command)):
             raise ValueError("needs an entrypoint, a module or a command")
 
 
 def _roles(job: "TrainingJob") -> None:
-    known = ROLES[job.framework]
+    known = {role.name: role for role in job.plugin.roles}
     for role, replica in job.replicas.items():
         if role not in known:
             raise ValueError(
                 f"replicas.{role}: a {job.framework} job has the roles {', '.join(known)}"
             )
-        if role in SINGLE and replica.count > 1:
+        if known[role].is_single and replica.count > 1:
             raise ValueError(f"replicas.{role}.count {replica.count}: there is one {role}")
     worker = job.replicas.get("worker")
     if job.workers is not None and worker and "count" in worker.model_fields_set:
         raise ValueError(
             f"workers {job.workers} and replicas.worker.count {worker.count}: give one of them"
         )
-    if "ps" in job.roles and "worker" not in job.roles:
-        raise ValueError("replicas.ps: parameter servers need at least one worker")
-    if job.framework == "mpi" and "worker" not in job.roles:
-        raise ValueError("workers 0: an mpi job needs at least one worker")
-    if all(role in ASIDE for role in job.roles):
+    job.plugin.check(job)
+    if all(known[role].is_aside for role in job.roles):
         raise ValueError("workers 0: the job has no replica that trains")
 
 
 def _processes(job: "TrainingJob") -> None:
-    if job.processes_per_worker > 1 and job.framework in ("tensorflow", "custom"):
+    if job.processes_per_worker > 1 and not job.plugin.has_processes:
         raise ValueError(
             f"processes_per_worker {job.processes_per_worker}: a replica of a {job.framework} job "
             "is one process"
@@ -167,8 +130,11 @@ def _processes(job: "TrainingJob") -> None:
 def _elastic(job: "TrainingJob") -> None:
     if not job.elastic:
         return
-    if job.framework != "pytorch":
-        raise ValueError(f"elastic: only pytorch jobs are, this one is {job.framework}")
+    if not job.plugin.is_elastic:
+        those = [framework.name for framework in FRAMEWORKS.values() if framework.is_elastic]
+        raise ValueError(
+            f"elastic: only {' and '.join(those)} jobs are, this one is {job.framework}"
+        )
     if "master" in job.replicas:
         raise ValueError(
             "elastic: a master would fix the world size; give workers only, which find each other"
@@ -194,8 +160,11 @@ def _restarts(job: "TrainingJob") -> None:
         )
     for role, replica in job.roles.items():
         policy = replica.restart_policy
-        if job.framework == "mpi" and policy not in ("Never", "OnFailure"):
-            raise ValueError(f"restart_policy {policy}: mpi jobs take Never or OnFailure")
+        taken = job.plugin.restart_policies
+        if policy not in taken:
+            raise ValueError(
+                f"restart_policy {policy}: {job.framework} jobs take {' or '.join(taken)}"
+            )
         if policy == "Always" and role == job.deciding_role:
             raise ValueError(
                 f"restart_policy Always: the job would never end, because its {role} is started "
@@ -206,19 +175,14 @@ def _restarts(job: "TrainingJob") -> None:
 def _success(job: "TrainingJob") -> None:
     if job.success_policy == "Default":
         return
-    if job.framework != "tensorflow":
-        raise ValueError(f"success_policy {job.success_policy}: only tensorflow jobs have one")
+    if job.success_policy not in job.plugin.success_policies:
+        those = [one.name for one in FRAMEWORKS.values() if len(one.success_policies) > 1]
+        raise ValueError(
+            f"success_policy {job.success_policy}: only {' and '.join(those)} jobs have one"
+        )
     if "chief" in job.roles:
         raise ValueError(
             f"success_policy {job.success_policy}: a job with a chief succeeds with that alone"
-        )
-
-
-def _user(job: "TrainingJob") -> None:
-    if job.run_as_user and job.framework == "mpi":
-        raise ValueError(
-            f"run_as_user {job.run_as_user}: ssh between the hosts of an mpi job needs the user "
-            "that the image was made for"
         )
 
 
@@ -226,6 +190,12 @@ def _devices(job: "TrainingJob") -> None:
     for role, replica in job.roles.items():
         if replica.gpu is not None and GPU in (replica.devices or {}):
             raise ValueError(f"devices.{GPU} of the {role}: give gpu or this, not both")
+        lacks_image = not job.plugin.has_image_for_gpus
+        if replica.gpu and lacks_image and replica.image == for_gpus(job.plugin.image):
+            raise ValueError(
+                f"gpu {replica.gpu}: there is no {job.framework} image of ours for GPUs; give an "
+                "image"
+            )
 
 
 def _variables(job: "TrainingJob") -> None:
@@ -234,7 +204,7 @@ def _variables(job: "TrainingJob") -> None:
         for name in variables:
             if name in directories:
                 raise ValueError(f"{field}.{name}: give {directories[name]} instead")
-            if re.fullmatch(INJECTED[job.framework], name):
+            if re.fullmatch(job.plugin.injected, name):
                 raise ValueError(
                     f"{field}.{name}: is set for each replica of a {job.framework} job"
                 )
@@ -289,7 +259,6 @@ _RULES: tuple[Callable[["TrainingJob"], None], ...] = (
     _elastic,
     _restarts,
     _success,
-    _user,
     _devices,
     _variables,
     _mounts,

@@ -6,10 +6,11 @@ from decimal import Decimal
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from trireme.components.dataset.description import Dataset
 from trireme.components.errors import InputError
+from trireme.components.training.frameworks import FRAMEWORKS
 
 # https://github.com/kubernetes/apimachinery/blob/v0.31.0/pkg/api/resource/quantity.go
 _QUANTITY = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,3})?")
@@ -103,6 +104,13 @@ def _amount(number: str, unit: str | None) -> Decimal:
     if unit in _BINARY:
         return Decimal(number) * _BINARY[unit]
     return Decimal(number + _UNITS.get(unit or "", unit or ""))
+
+
+def _is_framework(name: str) -> str:
+    if name not in FRAMEWORKS:
+        *first, last = map(repr, FRAMEWORKS)
+        raise ValueError(f"must be {', '.join(first)} or {last}")
+    return name
 
 
 def _is_path(path: str) -> str:
@@ -235,6 +243,16 @@ Interfaces = Annotated[
 
 NcclName = Annotated[str, _matching(r"NCCL_[A-Z0-9_]+", "a variable of NCCL, as in NCCL_DEBUG")]
 """The name of one of NCCL's variables."""
+
+FrameworkName = Annotated[
+    str,
+    AfterValidator(_is_framework),
+    WithJsonSchema({"enum": list(FRAMEWORKS), "type": "string"}),
+]
+"""The name of a framework."""
+
+CONNECTIONS = [f"{framework.name} {framework.about}" for framework in FRAMEWORKS.values()]
+"""What connects the replicas of each."""
 
 Seconds = Annotated[int, Field(ge=1, le=2**31 - 1)]
 

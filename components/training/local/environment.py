@@ -8,34 +8,31 @@ from pathlib import Path
 from typing import Any
 
 from trireme.components.errors import InputError
-from trireme.components.training.kinds import TFJOB
+from trireme.components.training.frameworks import FRAMEWORKS
 from trireme.components.training.local.manifest import Job, Pod
 
 _VARIABLE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 # Set by whoever started this process; a container would not see it.
 _STALE = re.compile(
-    r"MASTER_(ADDR|PORT)|((LOCAL|GROUP|ROLE)_)?(RANK|WORLD_SIZE)|ROLE_NAME|"
-    r"(PET|TORCHELASTIC|OMPI|PMIX|PRTE|I_MPI|HYDRA)_\w+|K_MPI_JOB_ROLE|TF_CONFIG"
+    "|".join(
+        pattern
+        for framework in FRAMEWORKS.values()
+        for pattern in (framework.injected, framework.inherited)
+        if pattern
+    )
 )
 
 
-def image(job: Job, processes: int) -> dict[str, str]:
+def image(job: Job) -> dict[str, str]:
     """Returns what stands for the variables of the job's images: those of this machine.
 
-    Args:
-        job: The job.
-        processes: How many processes share this machine's cores; each gets as many threads as
-            keep them from fighting, unless the number is set already.
+    Each process gets as many threads as keep them from fighting, unless the number is set already.
     """
     variables = {name: value for name, value in os.environ.items() if not _STALE.fullmatch(name)}
     variables["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{variables.get('PATH', '')}"
     variables.setdefault("PYTHONUNBUFFERED", "1")
-    threads = str(max(1, len(os.sched_getaffinity(0)) // processes))
-    variables.setdefault("OMP_NUM_THREADS", threads)
-    if job.kind is TFJOB:
-        # Not TF_NUM_INTEROP_THREADS: with one, a parameter server waits for itself for ever.
-        variables.setdefault("TF_NUM_INTRAOP_THREADS", threads)
-    return variables
+    threads = max(1, len(os.sched_getaffinity(0)) // job.framework.processes(job))
+    return job.framework.threads(str(threads)) | variables
 
 
 def declared(job: Job, pod: Pod, address: str) -> dict[str, str]:

@@ -115,7 +115,7 @@ class Isolated:
         lines = ["127.0.0.1 localhost"]
         for pod in self._job.pods:
             service = f"{pod.host}.{self._job.namespace}.svc"
-            headless = f"{pod.host}.{self._job.name}.{self._job.namespace}.svc"
+            headless = self._job.dns_name(pod)
             lines.append(f"{self.address(pod)} {pod.host} {service} {headless}")
         return "\n".join(lines) + "\n"
 

@@ -1,26 +1,15 @@
 """Read a training job's manifest: the operators' defaults filled in, the rest refused by name."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from trireme.components.errors import InputError
-from trireme.components.training.kinds import KINDS, MPIJOB, PYTORCHJOB, TFJOB, Kind
+from trireme.components.training.frameworks import KINDS, of_kind
+from trireme.components.training.frameworks.base import Framework, Role
 
-ROLES = {
-    PYTORCHJOB.name: ("Master", "Worker"),
-    TFJOB.name: ("Chief", "Master", "PS", "Worker", "Evaluator"),
-    MPIJOB.name: ("Launcher", "Worker"),
-}
-"""The roles that an operator knows, the one that others look up to first."""
-
-_POLICIES = {
-    PYTORCHJOB.name: ("Never", "OnFailure", "Always", "ExitCode"),
-    TFJOB.name: ("Never", "OnFailure", "Always", "ExitCode"),
-    MPIJOB.name: ("Never", "OnFailure"),
-}
 _LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -47,21 +36,26 @@ class Pod:
         """What the replica is called in messages and logs, as in ``worker-0``."""
         return f"{self.role.lower()}-{self.index}"
 
+    def port(self, name: str, default: int) -> int:
+        """Returns the port that its container declares under a name, else the operator's own."""
+        ports = self.container.get("ports") or []
+        return next((port["containerPort"] for port in ports if port.get("name") == name), default)
+
 
 @dataclass(frozen=True)
 class Job:
     """A training job as this runner sees it.
 
     Attributes:
-        kind: Its kind.
+        framework: What its kind is for.
         name: Its name.
         namespace: Its namespace.
         spec: Its ``spec``.
         policy: The ``runPolicy`` in it.
-        pods: Its pods, in the order of ``ROLES``.
+        pods: Its pods, in the order that they are started in.
     """
 
-    kind: Kind
+    framework: Framework
     name: str
     namespace: str
     spec: Mapping[str, Any]
@@ -72,17 +66,21 @@ class Job:
         """Returns the pods of some roles."""
         return [pod for pod in self.pods if pod.role in roles]
 
+    def dns_name(self, pod: Pod) -> str:
+        """Returns what a pod is called by others where its job has a headless service."""
+        return f"{pod.host}.{self.name}.{self.namespace}.svc"
+
 
 def read(manifest: Mapping[str, Any]) -> Job:
     """Reads a manifest.
 
     Args:
-        manifest: A PyTorchJob, TFJob or MPIJob as its operator takes it.
+        manifest: A job of a framework's kind, as its operator takes it.
 
     Raises:
         InputError: It is none, or asks for something that cannot be done on one machine.
     """
-    kind = _kind(manifest)
+    framework = _framework(manifest)
     metadata, spec = manifest.get("metadata") or {}, manifest.get("spec") or {}
     name = metadata.get("name")
     if not isinstance(name, str) or not _LABEL.fullmatch(name):
@@ -96,93 +94,94 @@ def read(manifest: Mapping[str, Any]) -> Job:
             "runPolicy.suspend true: a suspended job waits for somebody to resume it, which "
             "nobody can here; set it to false"
         )
-    pods = tuple(_pods(kind, name, spec.get(kind.replicas) or {}))
-    return Job(kind, name, metadata.get("namespace") or "default", spec, policy, pods)
+    pods = tuple(_pods(framework, name, spec.get(framework.kind.replicas) or {}))
+    return Job(framework, name, metadata.get("namespace") or "default", spec, policy, pods)
 
 
-def _kind(manifest: Mapping[str, Any]) -> Kind:
-    runnable = {name: KINDS[name] for name in ROLES}
-    kind = runnable.get(str(manifest.get("kind")))
-    if not kind:
+def _framework(manifest: Mapping[str, Any]) -> Framework:
+    name = str(manifest.get("kind"))
+    framework = of_kind(name)
+    if not framework:
+        runnable = ", ".join(kind for kind in KINDS if of_kind(kind))
+        raise InputError(f"kind {manifest.get('kind')!r} cannot run here; {runnable} can")
+    wanted = framework.kind.api_version
+    if manifest.get("apiVersion") != wanted:
         raise InputError(
-            f"kind {manifest.get('kind')!r} cannot run here; {', '.join(runnable)} can"
+            f"apiVersion {manifest.get('apiVersion')!r} of kind {name}: must be {wanted}"
         )
-    if manifest.get("apiVersion") != kind.api_version:
-        raise InputError(
-            f"apiVersion {manifest.get('apiVersion')!r} of kind {kind.name}: must be "
-            f"{kind.api_version}"
-        )
-    return kind
+    return framework
 
 
-def _pods(kind: Kind, job: str, specs: Mapping[str, Any]) -> list[Pod]:
-    names = {role.lower(): role for role in ROLES[kind.name]}
-    roles = {}
-    for given, spec in specs.items():
-        if given.lower() not in names:
-            raise InputError(
-                f"{kind.replicas} {given!r}: must be one of {', '.join(ROLES[kind.name])}"
-            )
-        roles[names[given.lower()]] = spec or {}
-    if kind is MPIJOB and "Launcher" not in roles:
-        raise InputError(f"{kind.replicas} needs a Launcher")
-    if not set(roles) - {"PS", "Evaluator"}:
-        raise InputError(
-            f"{kind.replicas} {list(roles)}: there is no role that the job could succeed by"
-        )
+def _pods(framework: Framework, job: str, specs: Mapping[str, Any]) -> list[Pod]:
+    field, known = framework.kind.replicas, framework.manifest_roles
+    titles = {role.title.lower(): role.title for role in known}
+    given = {}
+    for name, spec in specs.items():
+        if name.lower() not in titles:
+            raise InputError(f"{field} {name!r}: must be one of {', '.join(titles.values())}")
+        given[titles[name.lower()]] = spec or {}
+    for role in known:
+        if role.is_required and role.title not in given:
+            raise InputError(f"{field} needs a {role.title}")
+    if all(framework.role(title).is_aside for title in given):
+        raise InputError(f"{field} {list(given)}: there is no role that the job could succeed by")
     return [
         pod
-        for role in ROLES[kind.name]
-        if role in roles
-        for pod in _pods_of_role(kind, job, role, roles[role])
+        for role in known
+        if role.title in given
+        for pod in _pods_of_role(framework, job, role, given[role.title])
     ]
 
 
-def _pods_of_role(kind: Kind, job: str, role: str, spec: Mapping[str, Any]) -> list[Pod]:
+def _pods_of_role(
+    framework: Framework, job: str, role: Role, spec: Mapping[str, Any]
+) -> Iterator[Pod]:
     count = 1 if spec.get("replicas") is None else spec["replicas"]
     if not isinstance(count, int) or count < 1:
-        raise InputError(f"replicas {count!r} of {role}: must be a number of at least 1")
-    if role in ("Master", "Chief", "Launcher") and count > 1:
-        raise InputError(f"replicas {count} of {role}: there can be only 1")
-    default = "OnFailure" if role == "Launcher" else "Never"  # the operators' SetDefaults
+        raise InputError(f"replicas {count!r} of {role.title}: must be a number of at least 1")
+    if role.leads and count > 1:
+        raise InputError(f"replicas {count} of {role.title}: there can be only 1")
+    default = "OnFailure" if role.is_batch_job else "Never"  # the operators' SetDefaults
     restart_policy = spec.get("restartPolicy") or default
-    if restart_policy not in _POLICIES[kind.name]:
+    if restart_policy not in framework.restart_policies:
         raise InputError(
-            f"restartPolicy {restart_policy!r} of {role}: must be one of "
-            f"{', '.join(_POLICIES[kind.name])}"
+            f"restartPolicy {restart_policy!r} of {role.title}: must be one of "
+            f"{', '.join(framework.restart_policies)}"
         )
-    container = _container(kind, role, (spec.get("template") or {}).get("spec") or {})
-    prefix = f"{job}-{role.lower()}"
-    hosts = [prefix] if role == "Launcher" else [f"{prefix}-{index}" for index in range(count)]
+    container = _container(framework, role, (spec.get("template") or {}).get("spec") or {})
+    prefix = f"{job}-{role.title.lower()}"
+    hosts = [prefix] if role.is_batch_job else [f"{prefix}-{index}" for index in range(count)]
     if not _LABEL.fullmatch(hosts[-1]):
         raise InputError(f"metadata.name {job!r}: too long for a pod called {hosts[-1]!r}")
-    return [Pod(role, at, host, restart_policy, container) for at, host in enumerate(hosts)]
+    for index, host in enumerate(hosts):
+        yield Pod(role.title, index, host, restart_policy, container)
 
 
-def _container(kind: Kind, role: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+def _container(framework: Framework, role: Role, spec: Mapping[str, Any]) -> Mapping[str, Any]:
     """Returns the only container of a role's pods."""
+    name = role.title
     if spec.get("initContainers"):
-        raise InputError(f"initContainers of {role} cannot run here: a replica is one process")
+        raise InputError(f"initContainers of {name} cannot run here: a replica is one process")
     containers = spec.get("containers") or []
     if len(containers) != 1:
         raise InputError(
-            f"containers of {role}: {len(containers)} cannot run here, a replica is one process"
+            f"containers of {name}: {len(containers)} cannot run here, a replica is one process"
         )
-    container = containers[0]
-    if kind is not MPIJOB and container.get("name") != kind.container:
+    container, wanted = containers[0], framework.kind.container
+    if framework.checks_container and container.get("name") != wanted:
         raise InputError(
-            f"container {container.get('name')!r} of {role}: must be called {kind.container!r}"
+            f"container {container.get('name')!r} of {name}: must be called {wanted!r}"
         )
-    if not container.get("command") and not (kind is MPIJOB and role == "Worker"):
+    if not container.get("command") and role.has_program:
         raise InputError(
-            f"command of {role} is missing: the one in its image is not known on this machine"
+            f"command of {name} is missing: the one in its image is not known on this machine"
         )
     if container.get("envFrom"):
-        raise InputError(f"envFrom of {role} cannot be done here; name each variable in env")
+        raise InputError(f"envFrom of {name} cannot be done here; name each variable in env")
     directory = container.get("workingDir")
     if directory and not Path(directory).is_dir():
-        raise InputError(f"workingDir {directory!r} of {role} does not exist on this machine")
-    _check_mounts(role, container, spec.get("volumes") or [])
+        raise InputError(f"workingDir {directory!r} of {name} does not exist on this machine")
+    _check_mounts(name, container, spec.get("volumes") or [])
     return container
 
 

@@ -60,15 +60,3 @@ class Loopback:
 
     def __exit__(self, *_: object) -> None:
         self._free.close()
-
-
-def declared_port(pod: Pod, name: str, default: int) -> int:
-    """Returns the port that a pod's container declares under a name.
-
-    Args:
-        pod: The pod.
-        name: The name that the operator looks for.
-        default: What the operator adds where there is none of that name.
-    """
-    ports = pod.container.get("ports") or []
-    return next((port["containerPort"] for port in ports if port.get("name") == name), default)

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from trireme.components.training.kinds import MPIJOB, TFJOB
-from trireme.components.training.local import environment, mpi, pytorch, tensorflow
+from trireme.components.training.local import environment
 from trireme.components.training.local.manifest import Job, Pod
 from trireme.components.training.local.network import Network
 from trireme.components.training.local.supervised import supervised
@@ -31,26 +30,25 @@ def starts(job: Job, network: Network, logs: Path, temporary: Path) -> list[tupl
     """
     return [
         (pod, partial(_start, network, pod, command, _own_tmp(pod, variables, temporary)))
-        for pod, command, variables in _processes(job, network, logs, temporary)
+        for pod, command, variables in processes(job, network, logs, temporary)
     ]
 
 
-def _processes(
+def processes(
     job: Job, network: Network, logs: Path, temporary: Path
 ) -> Iterator[tuple[Pod, list[str], dict[str, str]]]:
     """Yields each pod with its command and environment."""
-    if job.kind is MPIJOB:
-        yield from mpi.processes(job, network, logs, temporary)
-        return
-    if job.kind is TFJOB:
-        injected, processes = tensorflow.injected, len(job.pods)
-    else:
-        injected, processes = pytorch.injected, len(job.pods) * pytorch.processes_per_pod(job)
-    image = environment.image(job, processes)
+    image = environment.image(job)
+    start_of = job.framework.starts(job, network, logs, temporary, image)
     for pod in job.pods:
+        start = start_of(pod)
         declared = environment.declared(job, pod, network.address(pod))
-        visible = declared | injected(job, pod, network)
-        yield pod, environment.command(pod, visible), environment.inside(image, visible)
+        visible = declared | job.framework.environment(job, pod, network)
+        if start.is_bare:
+            yield pod, start.command, start.image
+        else:
+            command = environment.command(pod, visible) or start.command
+            yield pod, command, environment.inside(start.image, visible)
 
 
 def _own_tmp(pod: Pod, variables: dict[str, str], temporary: Path) -> dict[str, str]:

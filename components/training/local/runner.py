@@ -1,6 +1,6 @@
 """The embedded runner: run a training job's manifest as processes on this machine.
 
-It takes the PyTorchJob, TFJob or MPIJob that an operator takes and gives every replica the
+It takes the manifest that a framework's operator takes and gives every replica the
 environment that the operator would give its pod, so that what runs here runs there.
 """
 
@@ -14,8 +14,7 @@ from typing import Any, NoReturn
 from trireme.components.errors import Cancelled, JobFailed
 from trireme.components.signals import from_a_terminal, handled
 from trireme.components.training.blame import TimeLimitReached, last_lines
-from trireme.components.training.kinds import MPIJOB, PYTORCHJOB
-from trireme.components.training.local import cause, environment, mpi, policy
+from trireme.components.training.local import cause, environment, policy
 from trireme.components.training.local.isolation import Isolated
 from trireme.components.training.local.manifest import Job, read
 from trireme.components.training.local.network import Loopback, Network
@@ -41,7 +40,7 @@ def run(
     """Runs a job to its end; afterwards no process of it is left.
 
     Args:
-        manifest: A PyTorchJob, TFJob or MPIJob, as its operator takes it.
+        manifest: A job of a framework's kind, as its operator takes it.
         logs: Directory for one log file per replica.
         on_line: Called with a replica's name and each line it prints, from several threads.
         isolated: Whether every replica gets a network namespace with an address and host name
@@ -89,10 +88,9 @@ def run_in(
     """
     events: queue.SimpleQueue[Ended | None] = queue.SimpleQueue()
     logs.mkdir(parents=True, exist_ok=True)
-    shown = mpi.untagged if job.kind is MPIJOB else str
     with tempfile.TemporaryDirectory(prefix="trireme-", ignore_cleanup_errors=True) as temporary:
         replicas = [
-            Replica(pod, start, logs / f"{pod.name}.log", on_line, events, shown)
+            Replica(pod, start, logs / f"{pod.name}.log", on_line, events, job.framework.shown)
             for pod, start in starts(job, network, logs, Path(temporary))
         ]
         life = _Life(job, replicas, events)
@@ -203,7 +201,7 @@ class _Life:
             replica.running and not policy.serves(self.job, replica) for replica in self.replicas
         ):
             self._next(limit)
-        raise cause.failed(self.replicas, why)
+        raise cause.failed(self.job.framework, self.replicas, why)
 
     def _start_due(self) -> None:
         for replica in self.replicas:
@@ -219,9 +217,9 @@ class _Life:
             self._next(limit)
 
     def _look_for_hung(self) -> None:
-        """In a PyTorchJob all replicas do the same, and end together."""
+        """Where all replicas do the same they end together."""
         finished = [replica for replica in self.replicas if replica.succeeded]
-        if self.job.kind is not PYTORCHJOB or not finished:
+        if not (self.job.framework.ends_together and finished):
             return
         for replica in self.replicas:
             if replica.seems_to_hang(finished[0].ended, EXIT_LIMIT):

@@ -6,16 +6,12 @@ import yaml
 
 from trireme.components.errors import InputError
 from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.manifests.mpijob import mpijob
-from trireme.components.training.manifests.pytorchjob import pytorchjob
-from trireme.components.training.manifests.tfjob import tfjob
+from trireme.components.training.manifests import pod
 from trireme.components.training.manifests.time_limit import set_time_limit
 from trireme.components.training.manifests.trainjob import trainjob
 
 OPERATORS = ("training-operator", "trainer")
 """The operators that manifests are made for: v1 (with MPIJob from the MPI operator) and v2."""
-
-_KINDS = {"pytorch": pytorchjob, "custom": pytorchjob, "tensorflow": tfjob, "mpi": mpijob}
 
 
 def without_a_cluster(job: TrainingJob) -> str:
@@ -30,8 +26,8 @@ def render(job: TrainingJob, operator: str = "training-operator") -> dict[str, A
 
     Args:
         job: The job.
-        operator: One of ``OPERATORS``: ``training-operator`` for a PyTorchJob or TFJob (training
-            operator v1.9) or an MPIJob (MPI operator v2beta1), ``trainer`` for a TrainJob
+        operator: One of ``OPERATORS``: ``training-operator`` for the kind of its framework
+            (training operator v1.9, or MPI operator v2beta1), ``trainer`` for a TrainJob
             (Kubeflow Trainer v2). The job's own ``operator`` is for those who ask a cluster first.
 
     Raises:
@@ -41,10 +37,30 @@ def render(job: TrainingJob, operator: str = "training-operator") -> dict[str, A
         raise InputError(f"operator {operator!r}: must be one of {', '.join(OPERATORS)}")
     if job.runtime and operator != "trainer":
         raise InputError("runtime: only a TrainJob has one; give operator trainer, or leave it out")
-    manifest = trainjob(job) if operator == "trainer" else _KINDS[job.framework](job)
+    manifest = trainjob(job) if operator == "trainer" else _of_kind(job)
     if job.time_limit:
         set_time_limit(manifest, job.time_limit)
     return manifest
+
+
+def _of_kind(job: TrainingJob) -> dict[str, Any]:
+    """Returns the object of the kind that the job's framework has."""
+    plugin, kind = job.plugin, job.plugin.kind
+    variables = [entry["name"] for entry in pod.environment(job)]
+    replicas = {}
+    for role, replica in job.roles.items():
+        template = pod.template(job, role, kind.container, plugin.command(job, role, variables))
+        replicas[plugin.role(role).title] = {
+            "replicas": replica.count,
+            "restartPolicy": replica.restart_policy,
+            "template": template,
+        }
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.name,
+        "metadata": pod.metadata(job),
+        "spec": plugin.spec(job, pod.run_policy(job), replicas),
+    }
 
 
 def objects(manifest: dict[str, Any]) -> list[dict[str, Any]]:

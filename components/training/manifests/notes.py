@@ -3,7 +3,7 @@
 from typing import Any
 
 from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.kinds import KINDS, TRAINJOB
+from trireme.components.training.frameworks import kind_of
 
 
 def notes(job: TrainingJob, manifest: dict[str, Any], *, followed: bool) -> list[str]:
@@ -16,7 +16,7 @@ def notes(job: TrainingJob, manifest: dict[str, Any], *, followed: bool) -> list
     """
     if "runtime" in manifest:  # which is made for the job, and says all of it
         return job.notes
-    if KINDS[manifest["kind"]] is TRAINJOB:
+    if not kind_of(manifest).replicas:
         runtime = manifest["spec"]["runtimeRef"]["name"]
         return [
             *job.notes,

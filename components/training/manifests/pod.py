@@ -11,8 +11,8 @@ from trireme.components.tracking.environment import CREDENTIALS, SECRET
 from trireme.components.training.description.fields import Replica
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.description.rules import GPU, MANAGED_BY
+from trireme.components.training.frameworks.base import Command, Variables, literal
 from trireme.components.training.manifests import storage
-from trireme.components.training.manifests.command import literal
 
 DEFAULTS = {
     # What the reference classifiers need on the digits: 480 MiB with PyTorch, 840 with TensorFlow.
@@ -61,35 +61,30 @@ def run_policy(job: TrainingJob) -> dict[str, Any]:
     return policy
 
 
-def replica_spec(
-    job: TrainingJob, role: str, container: str, command: tuple[list[str], list[str]]
+def template(
+    job: TrainingJob,
+    role: str,
+    container: str,
+    command: Command,
+    rendezvous: Variables | None = None,
 ) -> dict[str, Any]:
-    """Returns a value of ``pytorchReplicaSpecs``, ``tfReplicaSpecs`` or ``mpiReplicaSpecs``.
+    """Returns the template of a role's pods.
 
     Args:
         job: The job.
         role: The role.
         container: The name that the operator looks for.
         command: Command and arguments.
+        rendezvous: What the replicas find each other by, where no operator adds it.
     """
-    replica = job.roles[role]
     return {
-        "replicas": replica.count,
-        "restartPolicy": replica.restart_policy,
-        "template": {
-            "metadata": pod_metadata(job, has_rank_0=role == job.first_role),
-            "spec": _pod(job, replica, container, command),
-        },
+        "metadata": pod_metadata(job, has_rank_0=role == job.first_role),
+        "spec": _pod(job, role, container, command, rendezvous or []),
     }
 
 
 def pod_metadata(job: TrainingJob, *, has_rank_0: bool) -> dict[str, Any]:
-    """Returns labels and annotations of the pods.
-
-    Args:
-        job: The job.
-        has_rank_0: Whether one of them has the process of rank 0.
-    """
+    """Returns labels and annotations of the pods, one of which may have the process of rank 0."""
     # A sidecar that never ends would keep the job from ending.
     annotations = {"sidecar.istio.io/inject": "false"}
     if job.metrics_port and has_rank_0:
@@ -108,9 +103,8 @@ def environment(job: TrainingJob) -> list[dict[str, Any]]:
         # Python itself puts only the program's own folder on its path.
         "PYTHONPATH": job.code_dir,
         "PYTHONUNBUFFERED": "1",
+        **job.plugin.settings,
     }
-    if job.framework == "tensorflow":
-        values["TF_CPP_MIN_LOG_LEVEL"] = "2"  # errors only, not the pages it says as it starts
     if job.tracking:
         values["MLFLOW_TRACKING_URI"] = job.tracking.uri
         if job.tracking.experiment:
@@ -183,19 +177,24 @@ def placement(job: TrainingJob) -> dict[str, Any]:
 
 
 def _pod(
-    job: TrainingJob, replica: Replica, container: str, command: tuple[list[str], list[str]]
+    job: TrainingJob, role: str, container: str, command: Command, rendezvous: Variables
 ) -> dict[str, Any]:
+    replica = job.roles[role]
     sources, mounts = storage.volumes(job, replica)
+    env = environment(job)
+    given = {entry["name"] for entry in env}
+    more = [each for each in job.plugin.variables(job, role) if each["name"] not in given]
     main = {
         "name": container,
         "image": replica.image,
         "workingDir": job.code_dir,
         "command": command[0],
         "args": command[1],
-        "env": environment(job),
+        "env": [*env, *rendezvous, *more],
         "resources": resources(replica),
         "volumeMounts": mounts,
         "securityContext": container_security(job, replica),
+        "lifecycle": job.plugin.lifecycle(role),
     }
     spec: dict[str, Any] = {
         "automountServiceAccountToken": bool(job.service_account),
@@ -269,8 +268,10 @@ def _fetch(job: TrainingJob, what: str, command: list[str], secret: str) -> dict
 
 
 def _gang(job: TrainingJob) -> dict[str, Any]:
-    # A launcher is only made when the workers are there: they must not wait for it.
-    together = [replica.count for role, replica in job.roles.items() if role != "launcher"]
+    # What is only made when others are there must not be waited for by them.
+    together = [
+        replica.count for role, replica in job.roles.items() if not job.plugin.role(role).waits_for
+    ]
     policy: dict[str, Any] = {"minAvailable": sum(together)}
     if job.elastic:
         policy["minAvailable"] = job.elastic.min

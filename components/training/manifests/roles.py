@@ -6,7 +6,8 @@ from decimal import Decimal
 from typing import Any
 
 from trireme.components.training.description.values import quantity
-from trireme.components.training.kinds import KINDS, ROLE, TRAINJOB
+from trireme.components.training.frameworks import kind_of
+from trireme.components.training.kinds import ROLE
 
 
 @dataclass(frozen=True)
@@ -39,16 +40,16 @@ def roles(manifest: Mapping[str, Any]) -> list[Role]:
     """Returns the roles of a job.
 
     Args:
-        manifest: A PyTorchJob, TFJob, MPIJob or TrainJob, as ``render`` makes it.
+        manifest: The job, as ``render`` makes it.
     """
-    kind, spec = KINDS[manifest["kind"]], manifest["spec"]
+    kind, spec = kind_of(manifest), manifest["spec"]
     if "runtime" in manifest:
         return [
             Role(pods["metadata"]["labels"][ROLE], each["replicas"], pods["spec"])
             for each in manifest["runtime"]["spec"]["template"]["spec"]["replicatedJobs"]
             for pods in [each["template"]["spec"]["template"]]
         ]
-    if kind is TRAINJOB:
+    if not kind.replicas:
         return [Role("node", spec["trainer"]["numNodes"], _node(spec))]
     return [
         Role(name, replicas["replicas"], replicas["template"]["spec"])

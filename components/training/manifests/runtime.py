@@ -2,40 +2,17 @@
 
 from typing import Any
 
-from trireme.components import images
 from trireme.components.errors import InputError
 from trireme.components.training.description.fields import Replica
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.description.rules import MANAGED_BY
 from trireme.components.training.kinds import ROLE, TRAINJOB
-from trireme.components.training.manifests import command, pod, rendezvous
-from trireme.components.training.manifests.mpijob import AS_ROOT, BEFORE_STOP
-from trireme.components.training.manifests.pytorchjob import ELASTIC, LOCAL
+from trireme.components.training.manifests import pod
 
 ANY_NUMBER = 2**31 - 1
 
 BY_ITSELF = list(range(1, 128))
 """Exit statuses of a program that nobody has killed, as the training operator sees it."""
-
-KEYS = "/etc/mpi-keys"
-"""Where the keys of an MPI job are mounted in an image that is not ours."""
-
-SSHD = ["/usr/sbin/sshd", "-De"]
-"""What a worker of an MPI job runs, as the MPI operator has it."""
-
-_TAKE_KEYS = (
-    "mkdir -p ~/.ssh && cp "
-    f'{KEYS}/* ~/.ssh && chmod 700 ~/.ssh && chmod 600 ~/.ssh/id_rsa && exec "$0" "$@"'
-)
-"""Trainer mounts a private key that its group may read, which ssh does not accept from root."""
-
-
-_HOLD_STORE = (
-    f'[ "${rendezvous.INDEX}" != 0 ] || '
-    'export PET_RDZV_CONF="${PET_RDZV_CONF:+$PET_RDZV_CONF,}is_host=true"; exec "$0" "$@"'
-)
-"""Without it torchrun tells by its address whether it is the one that all others connect to, and
-the first pod's name may not be known yet when it asks for it."""
 
 
 def training_runtime(job: TrainingJob) -> dict[str, Any]:
@@ -54,27 +31,26 @@ def training_runtime(job: TrainingJob) -> dict[str, Any]:
         InputError: The job asks for something that Trainer has nothing for.
     """
     _check(job)
-    target = rendezvous.replicated_job(job, job.deciding_role)
+    plugin = job.plugin
+    target = _replicated_job_name(job, job.deciding_role)
     jobset: dict[str, Any] = {
         # Of an elastic job fewer may train than there are replicas, and they end together.
         "successPolicy": {
             "operator": "Any" if job.elastic else "All",
             "targetReplicatedJobs": [target],
         },
-        "replicatedJobs": [_replicated_job(job, role) for role in _in_order(job)],
+        # What others wait for is before them.
+        "replicatedJobs": [
+            _replicated_job(job, role)
+            for role in sorted(job.roles, key=lambda role: bool(plugin.role(role).waits_for))
+        ],
     }
     ttl = 0 if job.clean_up == "All" else job.time_to_live
     if ttl is not None:
         jobset["ttlSecondsAfterFinished"] = ttl
     spec: dict[str, Any] = {"template": {"spec": jobset}}
-    if job.framework == "mpi":
-        policy = {
-            "numProcPerNode": job.processes_per_worker,
-            "mpiImplementation": "OpenMPI",
-            "sshAuthMountPath": images.MPI_KEYS if job.runs_in_ours else KEYS,
-            "runLauncherAsNode": False,
-        }
-        spec = {"mlPolicy": {"mpi": policy}} | spec
+    if policy := plugin.ml_policy(job):
+        spec = {"mlPolicy": policy} | spec
     return {
         "apiVersion": TRAINJOB.api_version,
         "kind": "TrainingRuntime",
@@ -100,7 +76,7 @@ def _check(job: TrainingJob) -> None:
                 f"restart_policy Always of the {role}: a TrainJob's replicas take Never, "
                 "OnFailure or ExitCode"
             )
-        last = f"{rendezvous.host(job, role, replica.count - 1)}-xxxxx"
+        last = f"{job.plugin.host(job, role, replica.count - 1)}-xxxxx"
         if len(last) > 63:
             raise InputError(
                 f"name {job.name!r}: must be {len(last) - 63} characters shorter, because the "
@@ -108,23 +84,20 @@ def _check(job: TrainingJob) -> None:
             )
 
 
-def _in_order(job: TrainingJob) -> list[str]:
-    """Returns the roles; what others wait for is before them."""
-    return sorted(job.roles, key=lambda role: role == "launcher")
+def _replicated_job_name(job: TrainingJob, role: str) -> str:
+    return job.plugin.role(role).in_jobset or role
 
 
 def _replicated_job(job: TrainingJob, role: str) -> dict[str, Any]:
-    replica = job.roles[role]
-    start = _command(job, role, replica)
-    template = pod.replica_spec(job, role, TRAINJOB.container, start)["template"]
+    replica, plugin = job.roles[role], job.plugin
+    variables = [entry["name"] for entry in pod.environment(job)]
+    command = plugin.trainjob_command(job, role, variables)
+    rendezvous = plugin.rendezvous(job, role)
+    template = pod.template(job, role, TRAINJOB.container, command, rendezvous)
     template["metadata"]["labels"][ROLE] = role
-    container = template["spec"]["containers"][0]
-    container["env"] += rendezvous.variables(job, role) + _also(job, role, container["env"])
-    if job.framework == "mpi" and role == "worker":
-        container["lifecycle"] = BEFORE_STOP
     template["spec"]["restartPolicy"] = "OnFailure" if _stays(replica) else "Never"
     made: dict[str, Any] = {
-        "name": rendezvous.replicated_job(job, role),
+        "name": _replicated_job_name(job, role),
         "replicas": replica.count,
         "template": {
             "spec": {
@@ -137,40 +110,9 @@ def _replicated_job(job: TrainingJob, role: str) -> dict[str, Any]:
     }
     if replica.restart_policy == "ExitCode":
         made["template"]["spec"]["podFailurePolicy"] = _only_if_killed()
-    if role == "launcher":
-        workers = rendezvous.replicated_job(job, "worker")
-        made["dependsOn"] = [{"name": workers, "status": "Ready"}]
+    if before := plugin.role(role).waits_for:
+        made["dependsOn"] = [{"name": _replicated_job_name(job, before), "status": "Ready"}]
     return made
-
-
-def _command(job: TrainingJob, role: str, replica: Replica) -> tuple[list[str], list[str]]:
-    if job.framework == "mpi":
-        start, arguments = list(replica.command or SSHD), list(replica.args or [])
-        if role == "launcher":
-            variables = [entry["name"] for entry in pod.environment(job)]
-            start, arguments = command.mpirun(job, replica, variables)
-        taking = [] if job.runs_in_ours else ["sh", "-c", _TAKE_KEYS]
-        return [*taking, *start], arguments
-    if job.framework == "tensorflow" or _is_alone(job):
-        return command.python(job, replica)
-    start, arguments = command.torchrun(job, replica)
-    return ["sh", "-c", _HOLD_STORE, *start] if job.elastic else start, arguments
-
-
-def _is_alone(job: TrainingJob) -> bool:
-    """Tells whether a PyTorch replica is one process, which needs no torchrun."""
-    return job.processes_per_worker == 1 and not job.elastic
-
-
-def _also(job: TrainingJob, role: str, given: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the variables of the same job for another operator that are not given already."""
-    wanted: list[dict[str, Any]] = []
-    if job.framework in ("pytorch", "custom"):
-        wanted = (LOCAL if _is_alone(job) else []) + ([ELASTIC] if job.elastic else [])
-    if role == "launcher":
-        wanted = AS_ROOT
-    names = {entry["name"] for entry in given}
-    return [entry for entry in wanted if entry["name"] not in names]
 
 
 def _stays(replica: Replica) -> bool:

@@ -2,24 +2,14 @@
 
 from typing import Any
 
-from trireme.components.training.kinds import KINDS, PYTORCHJOB, TFJOB, TRAINJOB
+from trireme.components.training.frameworks import kind_of
 
 
 def set_time_limit(manifest: dict[str, Any], seconds: int) -> None:
-    """Makes a job end after some time.
-
-    The training operator 1.9 looks at its jobs' limit only when something else happens to a job:
-    its own reminder goes to a queue that nobody reads
-    (https://github.com/kubeflow/training-operator/blob/v1.9.0/pkg/controller.v1/common/job.go).
-    So the pods have the limit too, which Kubernetes keeps by itself.
-
-    Args:
-        manifest: The job, of any kind, which is changed.
-        seconds: How long it may run.
-    """
-    kind, spec = KINDS[manifest["kind"]], manifest["spec"]
-    policy = spec if kind is TRAINJOB else spec["runPolicy"]
+    """Makes a job end after some time; where its operator does not see to that, its pods do."""
+    kind, spec = kind_of(manifest), manifest["spec"]
+    policy = spec["runPolicy"] if kind.replicas else spec
     policy["activeDeadlineSeconds"] = seconds
-    if kind in (PYTORCHJOB, TFJOB):
+    if not kind.keeps_time:
         for replicas in spec[kind.replicas].values():
             replicas["template"]["spec"]["activeDeadlineSeconds"] = seconds

@@ -6,12 +6,11 @@ from typing import Any
 from trireme.components.errors import InputError
 from trireme.components.training.description.fields import Replica
 from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.frameworks import FRAMEWORKS
+from trireme.components.training.frameworks.base import literal
 from trireme.components.training.kinds import LEAST, REPLICAS, TRAINJOB
-from trireme.components.training.manifests import command, pod, storage
+from trireme.components.training.manifests import pod, storage
 from trireme.components.training.manifests.runtime import training_runtime
-
-OF_A_RUNTIME = ("pytorch", "mpi")
-"""The frameworks that a ClusterTrainingRuntime is known to be for: torchrun, and OpenMPI."""
 
 MOST = 128
 """Items that a list of a TrainJob can have."""
@@ -43,7 +42,7 @@ def trainjob(job: TrainingJob) -> dict[str, Any]:
     else:
         more = {"runtime": training_runtime(job)}
         spec = {"runtimeRef": {"kind": "TrainingRuntime", "name": job.name}}
-        if job.framework == "mpi":
+        if job.plugin.ml_policy(job):
             # Trainer would make it the number of GPUs otherwise.
             spec["trainer"] = {"numProcPerNode": job.processes_per_worker}
     if job.suspend:
@@ -71,22 +70,17 @@ def _patched(job: TrainingJob, runtime: str) -> dict[str, Any]:
     a token of their service account is the runtime's to say.
     """
     _check(job)
-    if job.framework == "pytorch":
-        node = job.roles["master"]
-        start, arguments = command.torchrun(job, node)
-    else:
-        node = job.roles["worker"]
-        variables = [entry["name"] for entry in pod.environment(job)]
-        start, arguments = command.mpirun(job, job.roles["launcher"], variables)
-    nodes = sum(replica.count for role, replica in job.roles.items() if role != "launcher")
+    node = job.roles[job.first_role]
+    environment = pod.environment(job)
+    start, arguments = job.plugin.node_command(job, [entry["name"] for entry in environment])
     trainer = {
         "image": node.image,
-        "numNodes": nodes,
+        "numNodes": job.world_size // job.processes_per_worker,
         "numProcPerNode": job.processes_per_worker,
         # A TrainJob has no working directory.
-        "command": ["sh", "-c", 'cd "$0" && exec "$@"', command.literal(job.code_dir), *start],
+        "command": ["sh", "-c", 'cd "$0" && exec "$@"', literal(job.code_dir), *start],
         "args": arguments,
-        "env": pod.environment(job),
+        "env": environment,
         "resourcesPerNode": pod.resources(node),
     }
     _check_size(job, trainer, node)
@@ -99,9 +93,10 @@ def _patched(job: TrainingJob, runtime: str) -> dict[str, Any]:
 
 def _check(job: TrainingJob) -> None:
     """Refuses what the field of a TrainJob's runtime would have to say."""
-    if job.framework not in OF_A_RUNTIME:
+    if not job.plugin.runtime_jobs:
+        those = " and ".join(each.name for each in FRAMEWORKS.values() if each.runtime_jobs)
         raise InputError(
-            f"runtime {job.runtime!r}: is for pytorch and mpi jobs, this one is {job.framework}; "
+            f"runtime {job.runtime!r}: is for {those} jobs, this one is {job.framework}; "
             "leave it out"
         )
     asked = {
@@ -166,8 +161,7 @@ def _patch(job: TrainingJob, node: Replica) -> dict[str, Any]:
     if job.image_pull_secrets:
         spec["imagePullSecrets"] = pod.image_pull_secrets(job)
     template = {"template": {"metadata": pod.pod_metadata(job, has_rank_0=True), "spec": spec}}
-    names = ["node", "launcher"] if job.framework == "mpi" else ["node"]
-    jobs = [{"name": name, "template": {"spec": template}} for name in names]
+    jobs = [{"name": name, "template": {"spec": template}} for name in job.plugin.runtime_jobs]
     return {
         "manager": MANAGER,
         "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}},

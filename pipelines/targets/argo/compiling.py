@@ -133,10 +133,7 @@ def _parameter(name: str, spec: dict[str, Any]) -> models.Parameter:
     if kind == "BOOLEAN":
         choices = ["true", "false"]
     return models.Parameter(
-        name=name,
-        value=value,
-        enum=choices or None,
-        description=shown(about) if about else None,
+        name=name, value=value, enum=choices or None, description=shown(about) if about else None
     )
 
 

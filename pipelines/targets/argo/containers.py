@@ -30,7 +30,7 @@ def template(step: Step, name: str) -> models.Template:
     only(("image", "command", "args", "env", "resources"), given, f"task {step.name}")
     pod = pods.pod(step)
     _mount(pod, step)
-    handed_on = step.component.get("taskConfigPassthroughs", [])
+    handed_on = step.task.component.get("taskConfigPassthroughs", [])
     step.task_config = pods.handed_on(pod, handed_on)
     command, args = step.words(given.get("command", [])), step.words(given.get("args", []))
     env = [
@@ -120,7 +120,7 @@ def _outputs(step: Step) -> list[dict[str, Any]]:
 
 def _memoize(step: Step, container: dict[str, Any]) -> dict[str, Any] | None:
     """Returns how Argo remembers the outputs of a step that has no files, which go with the run."""
-    caching = step.task.get("cachingOptions", {})
+    caching = step.task.spec.get("cachingOptions", {})
     if not caching.get("enableCache") or not step.output_parameters:
         return None
     if step.artifacts or step.output_artifacts or step.has_workspace:

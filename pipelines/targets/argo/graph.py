@@ -14,9 +14,10 @@ from trireme.pipelines.targets.argo.expressions import (
     parameter,
     to_value,
 )
+from trireme.pipelines.targets.argo.placeholders import DIRECTORY, IN_LOOP
 from trireme.pipelines.targets.argo.reading import NotOnArgo, only
 from trireme.pipelines.targets.argo.scope import Scope, condition, filled, is_last_resort
-from trireme.pipelines.targets.argo.steps import DIRECTORY, IN_LOOP, Step
+from trireme.pipelines.targets.argo.steps import Step
 from trireme.pipelines.targets.argo.templates import (
     Task,
     Templates,
@@ -92,17 +93,18 @@ class Dag:
         name = self._names[key]
         template_name = self.templates.name(name, within)
         directory = f"{self.directory}/{name}".strip("/")
-        task = Task(key, name, template_name, spec, component, directory)
+        given = self._scope.given(key, spec, component)
+        task = Task(key, name, template_name, spec, component, directory, given)
         if "parameterIterator" in spec or "artifactIterator" in spec:
-            template, given = self._loop(task)
+            template, passed = self._loop(task)
         elif "dag" in component:
-            template, given = self._nested(task)
+            template, passed = self._nested(task)
         elif "container" in executor:
-            template, given = self._step(task, executor["container"])
+            template, passed = self._step(task, executor["container"])
         else:
             raise NotOnArgo(f"task {key}", " and ".join(executor) or "a component of nothing")
         refine(template, task)
-        arguments = call_arguments(given)
+        arguments = call_arguments(passed)
         if IN_LOOP in self.directory and template.resource is None:
             arguments.append(models.Parameter(name=DIRECTORY, value=task.directory))
         self._call(task, arguments)
@@ -118,13 +120,12 @@ class Dag:
             return
         self._ends_apart |= last
         trigger = task.spec.get("triggerPolicy", {}).get("condition")
-        values = self._scope.given(task.key, task.spec, task.component) if trigger else {}
         self._calls[task.name] = models.DAGTask(
             name=task.name,
             template=task.template,
             arguments=called,
             depends=depends(upstream, ended=last),
-            when=f"{{{{={condition(trigger, values, task.key)}}}}}" if trigger else None,
+            when=f"{{{{={condition(trigger, task.given, task.key)}}}}}" if trigger else None,
         )
 
     def _upstream(self, needs: set[str]) -> list[str]:
@@ -141,31 +142,22 @@ class Dag:
         return not any(key in needs for needs in self._needs.values())
 
     def _nested(self, task: Task) -> tuple[models.Template, dict[str, Value]]:
-        given = self._scope.given(task.key, task.spec, task.component)
-        inside = Dag(
-            self.templates,
-            task.component,
-            inner_directory(task.directory),
-            absent_inputs(task.component, given),
-        )
+        directory = inner_directory(task.directory)
+        inside = Dag(self.templates, task.component, directory, absent_inputs(task))
         template = inside.template(task.template)
         self._leave(task, inside.outputs)
         return template, {
-            inside.inputs[key]: value for key, value in given.items() if key in inside.inputs
+            inside.inputs[key]: value for key, value in task.given.items() if key in inside.inputs
         }
 
     def _loop(self, task: Task) -> tuple[models.Template, dict[str, Value]]:
         if "dag" not in task.component:
             raise NotOnArgo(f"task {task.key}", "a loop over a single step")
-        given = self._scope.given(task.key, task.spec, task.component)
         body_name = self.templates.name(f"{task.template}-round")
         place = len(self.templates.made)
-        inside = Dag(self.templates, task.component, IN_LOOP, absent_inputs(task.component, given))
+        inside = Dag(self.templates, task.component, IN_LOOP, absent_inputs(task))
         inside.template(body_name)
-        directory = inner_directory(task.directory)
-        template, values = loops.template(
-            task, directory, given, body_name, inside.inputs, inside.outputs
-        )
+        template, values = loops.template(task, body_name, inside.inputs, inside.outputs)
         self.templates.made.insert(place, template)
         self._leave(task, inside.outputs)
         return template, values
@@ -181,24 +173,13 @@ class Dag:
     ) -> tuple[models.Template, dict[str, Value]]:
         image = container["image"]
         if image in (claims.CREATE, claims.DELETE):
-            given = self._scope.given(task.key, task.spec, task.component)
-            template = claims.template(task.template, task.key, image, given)
-            self._scope.outputs["parameters"][task.key, "name"] = file_output(
-                task.name, "name", "STRING"
-            )
+            template, name = claims.template(task, image), file_output(task.name, "name", "STRING")
+            self._scope.outputs["parameters"][task.key, "name"] = name
             self.templates.made.append(template)
-            return template, given
+            return template, task.given
         compiled = self.templates.compiled
-        step = Step(
-            name=task.key,
-            task=task.spec,
-            component=task.component,
-            container=container,
-            config=compiled.kubernetes.get(task.component["executorLabel"], {}),
-            scope=self._scope,
-            directory=inner_directory(task.directory),
-            has_workspace=compiled.workspace is not None,
-        )
+        config = compiled.kubernetes.get(task.component["executorLabel"], {})
+        step = Step(task, container, config, self._scope, compiled.workspace is not None)
         template = containers.template(step, task.template)
         for kind, key, output in step.outputs(task.name):
             self._scope.outputs[kind][task.key, key] = output
@@ -206,11 +187,7 @@ class Dag:
         return template, step.arguments()
 
     def _import(
-        self,
-        key: str,
-        spec: dict[str, Any],
-        component: dict[str, Any],
-        importer: dict[str, Any],
+        self, key: str, spec: dict[str, Any], component: dict[str, Any], importer: dict[str, Any]
     ) -> None:
         """Makes the artifact that an importer stands for, for which nothing has to run."""
         if importer.get("downloadToWorkspace"):

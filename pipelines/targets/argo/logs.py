@@ -1,5 +1,7 @@
 """What the steps of a workflow have printed: the logs of its pods."""
 
+from functools import partial
+
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.step_pods import WORKFLOW, node_of, untried
 from trireme.components.step_names import without_index
@@ -14,17 +16,11 @@ def logs(cluster: Cluster, workflow: Workflow, step: str, on_line: OnLine, *, fo
 
     Of a workflow that runs a step is waited for that has not begun.
     """
-
-    def pods_of(run: Workflow) -> list[pod_logs.Named]:
-        return pods(cluster, run)
-
-    def again() -> Workflow:
-        return workflows.find(cluster, workflow.name)
-
+    again = partial(workflows.find, cluster, workflow.name)
     is_followed = follow and workflow.state not in ENDED
     if not is_followed:
         _check(step, [each.name for each in workflow.begun])
-    pod_logs.logs(cluster, workflow, step, pods_of, again, on_line, follow=follow)
+    pod_logs.logs(cluster, workflow, step, partial(pods, cluster), again, on_line, follow=follow)
     if is_followed:
         _check(step, [name for name, _ in pods(cluster, again())])
 

@@ -15,9 +15,14 @@ from trireme.pipelines.targets.argo.expressions import (
     parameter,
     to_json,
 )
+from trireme.pipelines.targets.argo.placeholders import DIRECTORY
 from trireme.pipelines.targets.argo.scope import as_text
-from trireme.pipelines.targets.argo.steps import DIRECTORY
-from trireme.pipelines.targets.argo.templates import Task, directory_input, inputs_of
+from trireme.pipelines.targets.argo.templates import (
+    Task,
+    directory_input,
+    inner_directory,
+    inputs_of,
+)
 
 _ITEM = """fromJSON('"' + item.value + '"')"""
 """The JSON of an item: of a text Argo hands on what is between the quotes of its own JSON.
@@ -35,12 +40,7 @@ is itself escaped.
 
 
 def template(
-    task: Task,
-    directory: str,
-    given: Mapping[str, Value],
-    body: str,
-    inputs: Mapping[str, str],
-    outputs: Mapping[str, str],
+    task: Task, body: str, inputs: Mapping[str, str], outputs: Mapping[str, str]
 ) -> tuple[models.Template, dict[str, Value]]:
     """Returns the template of a loop, and what it is given.
 
@@ -55,7 +55,7 @@ def template(
         task.component["inputDefinitions"].get("parameters", {}).get(item, {}).get("parameterType")
     )
     source = iterator["items"]
-    passed = {key: value for key, value in given.items() if key in inputs and key != item}
+    passed = {key: value for key, value in task.given.items() if key in inputs and key != item}
     values = {inputs[key]: value for key, value in passed.items()}
     arguments = {name: parameter(name) for name in values}
     call: dict[str, Any] = {"name": ROUND, "template": body}
@@ -68,11 +68,12 @@ def template(
     else:
         key = source.get("inputParameter") or source["inputArtifact"]
         if inputs.get(key) not in values:
-            values[key] = given[key]
+            values[key] = task.given[key]
             arguments.pop(key, None)
         call["withParam"] = _items(parameter(inputs.get(key, key)).native, kind, is_artifact)
     arguments[inputs[item]] = json_value(_ITEM)
     parameters = [models.Parameter(name=name, value=value.tag) for name, value in arguments.items()]
+    directory = inner_directory(task.directory)
     of_round = f"{directory}/{{{{item.index}}}}"
     parameters.append(models.Parameter(name=DIRECTORY, value=of_round))
     call["arguments"] = models.Arguments(parameters=parameters)

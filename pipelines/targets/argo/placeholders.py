@@ -16,6 +16,11 @@ WORKSPACE = "/kfp-workspace"
 ARTIFACTS = f"{WORKSPACE}/artifacts"
 """Where the run's artifacts are."""
 
+DIRECTORY = "artifact-directory"
+"""The input of a template in a loop that keeps the files of its rounds apart."""
+
+IN_LOOP = f"{{{{inputs.parameters.{DIRECTORY}}}}}"
+
 _NAMES = {
     ".pipeline_job_name": "workflow.name",
     ".pipeline_job_resource_name": "workflow.name",

@@ -16,11 +16,7 @@ from trireme.pipelines.targets.argo.expressions import (
     quoted,
     to_value,
 )
-from trireme.pipelines.targets.argo.placeholders import (
-    everywhere,
-    keyed,
-    pieces,
-)
+from trireme.pipelines.targets.argo.placeholders import everywhere, keyed, pieces
 from trireme.pipelines.targets.argo.reading import NotOnArgo, plain
 
 _MEMBER = re.compile(r'parseJson\(string_value\)\["(.+)"\]')

@@ -27,6 +27,8 @@ from trireme.pipelines.targets.argo.expressions import (
 )
 from trireme.pipelines.targets.argo.placeholders import (
     ARTIFACTS,
+    DIRECTORY,
+    IN_LOOP,
     Keyed,
     everywhere,
     keyed,
@@ -35,11 +37,7 @@ from trireme.pipelines.targets.argo.placeholders import (
 )
 from trireme.pipelines.targets.argo.reading import NotOnArgo
 from trireme.pipelines.targets.argo.scope import Scope
-
-DIRECTORY = "artifact-directory"
-"""The input of a template in a loop that keeps the files of its rounds apart."""
-
-IN_LOOP = f"{{{{inputs.parameters.{DIRECTORY}}}}}"
+from trireme.pipelines.targets.argo.templates import Task, inner_directory
 
 FILE = "executor_output.json"
 """What kfp's executor leaves."""
@@ -55,26 +53,23 @@ class Step:
     """A task that is a container.
 
     Attributes:
-        directory: The task's own directory among the artifacts; may hold a tag.
         more: What the template is given besides the task's inputs.
         task_config: What the task hands on to a workload that it launches.
     """
 
-    name: str
-    task: dict[str, Any]
-    component: dict[str, Any]
+    task: Task
     container: dict[str, Any]
     config: dict[str, Any]
     scope: Scope
-    directory: str
     has_workspace: bool
     more: dict[str, Value] = field(default_factory=dict)
     task_config: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.given = self.scope.given(self.name, self.task, self.component)
-        inputs = self.component.get("inputDefinitions", {})
-        outputs = self.component.get("outputDefinitions", {})
+        self.name, self.given = self.task.key, self.task.given
+        self.directory = inner_directory(self.task.directory)
+        inputs = self.task.component.get("inputDefinitions", {})
+        outputs = self.task.component.get("outputDefinitions", {})
         self.parameters = inputs.get("parameters", {})
         self.artifacts = inputs.get("artifacts", {})
         self.output_parameters = outputs.get("parameters", {})

@@ -8,11 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trireme.components.kubernetes import access
-from trireme.components.kubernetes.connection import (
-    PATIENCE,
-    PATIENCE_OF_A_PERSON,
-    Cluster,
-)
+from trireme.components.kubernetes.connection import PATIENCE, PATIENCE_OF_A_PERSON, Cluster
 from trireme.components.kubernetes.errors import Forbidden, Refused
 from trireme.components.kubernetes.resources import WORKFLOWS, Resource
 from trireme.components.tracking.environment import SECRET

@@ -9,8 +9,8 @@ from typing import Any
 from hera.workflows import models
 
 from trireme.pipelines.targets.argo.expressions import Value, encoded, shown
+from trireme.pipelines.targets.argo.placeholders import DIRECTORY, IN_LOOP
 from trireme.pipelines.targets.argo.reading import Compiled, plain, whole
-from trireme.pipelines.targets.argo.steps import DIRECTORY, IN_LOOP
 
 LOST = (
     "!(lastRetry.message contains 'deadline') && (lastRetry.status == 'Error' || "
@@ -65,6 +65,7 @@ class Task:
     spec: dict[str, Any]
     component: dict[str, Any]
     directory: str
+    given: dict[str, Value]
 
 
 def call_arguments(given: Mapping[str, Value]) -> list[models.Parameter]:
@@ -140,12 +141,12 @@ def depends(upstream: list[str], *, ended: bool) -> str | None:
     return " && ".join(f"({each})" for each in ends) or None
 
 
-def absent_inputs(component: dict[str, Any], given: Mapping[str, Value]) -> set[str]:
-    """Returns the inputs of a component that may be null at run time."""
+def absent_inputs(task: Task) -> set[str]:
+    """Returns the inputs of a task that may be null at run time."""
     return {
         key
-        for key, spec in both(component.get("inputDefinitions", {})).items()
-        if (given[key].maybe_absent if key in given else "defaultValue" not in spec)
+        for key, spec in both(task.component.get("inputDefinitions", {})).items()
+        if (task.given[key].maybe_absent if key in task.given else "defaultValue" not in spec)
     }
 
 

@@ -44,13 +44,8 @@ def not_kubeflow(host: str) -> Refused:
 
 def message_of(error: ApiException) -> str:
     """Returns what the server says about it, on one line."""
-    message = _body(error)
-    text = (
-        message.get("error_message")
-        or message.get("message")
-        or message.get("error")
-        or error.reason
-    )
+    body = _body(error)
+    text = body.get("error_message") or body.get("message") or body.get("error") or error.reason
     return " ".join(str(text).split()) or str(error.status)
 
 

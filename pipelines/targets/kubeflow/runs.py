@@ -22,11 +22,7 @@ _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def start(
-    connection: Connection,
-    version: Version,
-    name: str,
-    experiment: str,
-    parameters: dict[str, Any],
+    connection: Connection, version: Version, name: str, experiment: str, parameters: dict[str, Any]
 ) -> Run:
     """Starts a run."""
     body = {

@@ -92,8 +92,7 @@ class Kubeflow(Remote[Run]):
 
     def upload(self, pipeline: Pipeline) -> Version:
         """Uploads a pipeline as a version of its content; see ``Target``."""
-        version = uploading.upload(self.connection, pipeline)
-        return Version(version.is_new, version.facts)
+        return uploading.upload(self.connection, pipeline)
 
     def start(
         self, pipeline: Pipeline, arguments: dict[str, Any], name: str, console: Console
@@ -102,9 +101,7 @@ class Kubeflow(Remote[Run]):
         parameters.check(arguments)
         experiment = experiments.experiment_name(pipeline.name, arguments)
         version = uploading.upload(self.connection, pipeline)
-        what = "uploaded" if version.is_new else "is there already, unchanged"
-        console.print(f"{pipeline.name} {what}", "bold")
-        console.facts(version.facts)
+        version.show(pipeline.name, console)
         run = runs.start(self.connection, version, name, experiment, arguments)
         return run, runs.recording_note(run)
 

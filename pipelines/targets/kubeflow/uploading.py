@@ -12,6 +12,7 @@ from trireme.components.checkout.command import git
 from trireme.components.kubernetes.errors import AlreadyThere, NotFound
 from trireme.pipelines.compiling import ir
 from trireme.pipelines.pipeline import Pipeline
+from trireme.pipelines.targets import base
 from trireme.pipelines.targets.kubeflow.connection import Connection
 
 SOURCE_TREE = Path(__file__).resolve().parents[3]
@@ -24,19 +25,12 @@ COMMIT_LETTERS, CONTENT_LETTERS = 8, 12  # letters of each id in the name of a v
 
 
 @dataclass(frozen=True)
-class Version:
-    """A version of a pipeline on the server."""
+class Version(base.Version):
+    """A version of a pipeline on the server; one to be uploaded has no id."""
 
     name: str
     id: str
     pipeline_id: str
-    page: str
-    is_new: bool
-
-    @property
-    def facts(self) -> dict[str, str]:
-        """How to find it."""
-        return {"Version": self.name, "Id": self.id, "Page": self.page}
 
 
 def upload(connection: Connection, pipeline: Pipeline) -> Version:
@@ -59,7 +53,7 @@ def preview(connection: Connection, pipeline: Pipeline) -> Version:
     pipeline_id = find_pipeline(connection, pipeline.name)
     if found := _find(connection, pipeline_id, content) if pipeline_id else None:
         return _version(connection, found, is_new=False)
-    return Version(_name(*_commit(pipeline), content), "", pipeline_id, "", is_new=True)
+    return Version(True, {}, _name(*_commit(pipeline), content), "", pipeline_id)
 
 
 def find_version(connection: Connection, pipeline_id: str, name: str) -> str:
@@ -88,7 +82,8 @@ def _content(file: Path) -> str:
 def _version(connection: Connection, source: Any, *, is_new: bool) -> Version:
     pipeline_id, version_id = source.pipeline_id, source.pipeline_version_id
     page = connection.page(f"/pipelines/details/{pipeline_id}/version/{version_id}")
-    return Version(source.name, version_id, pipeline_id, page, is_new)
+    facts = {"Version": source.name, "Id": version_id, "Page": page}
+    return Version(is_new, facts, source.name, version_id, pipeline_id)
 
 
 def _pipeline(connection: Connection, pipeline: Pipeline) -> str:
@@ -103,8 +98,7 @@ def _pipeline(connection: Connection, pipeline: Pipeline) -> str:
     }
     try:
         made = connection.ask(
-            "pipelines.pipeline_service_create_pipeline",
-            pipeline=body | connection.in_namespace(),
+            "pipelines.pipeline_service_create_pipeline", pipeline=body | connection.in_namespace()
         )
         return str(made.pipeline_id)
     except AlreadyThere:  # since a moment ago, or by a request whose answer was lost

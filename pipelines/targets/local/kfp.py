@@ -6,12 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from kfp.local import (
-    logging_utils,
-    pipeline_orchestrator,
-    status,
-    subprocess_task_handler,
-)
+from kfp.local import logging_utils, pipeline_orchestrator, status, subprocess_task_handler
 from kfp.local.orchestrator import task_spec_utils
 from kfp.local.orchestrator.enhanced_dag_orchestrator import ConditionEvaluator
 

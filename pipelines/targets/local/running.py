@@ -73,12 +73,7 @@ def run(pipeline: Pipeline, arguments: dict[str, Any], console: Console) -> Resu
     return result
 
 
-def _run_steps(
-    pipeline: Pipeline,
-    arguments: dict[str, Any],
-    result: Result,
-    steps: Steps,
-) -> None:
+def _run_steps(pipeline: Pipeline, arguments: dict[str, Any], result: Result, steps: Steps) -> None:
     local.init(
         local.SubprocessRunner(use_venv=False),
         pipeline_root=str(result.directory / "artifacts"),

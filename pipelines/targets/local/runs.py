@@ -43,10 +43,7 @@ class Record:
 
     def end(self, state: str) -> None:
         """Keeps how the run has ended."""
-        self._content |= {
-            "state": state,
-            "seconds": time.time() - self._content["started"],
-        }
+        self._content |= {"state": state, "seconds": time.time() - self._content["started"]}
         self._write()
 
     def _write(self) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from trireme.components.errors import InputError
-from trireme.components.training.local import pytorch, runner, tensorflow
+from trireme.components.training.local import runner
 from trireme.components.training.local.environment import expand
 from trireme.components.training.local.isolation import Isolated
 from trireme.components.training.local.manifest import read
@@ -33,9 +33,8 @@ def injected(replicas, job):
     def values(kind, spec=None, container=None, **counts):
         roles = {role: replicas(["x"], n, **(container or {})) for role, n in counts.items()}
         made = read(job(kind, spec=spec, **roles))
-        module = {"PyTorchJob": pytorch, "TFJob": tensorflow}[kind]
         names = Isolated(made)  # which is not entered: nothing but names is needed
-        return {pod.name: module.injected(made, pod, names) for pod in made.pods}
+        return {pod.name: made.framework.environment(made, pod, names) for pod in made.pods}
 
     return values
 
@@ -118,7 +117,7 @@ def test_other_endpoint_standalone_and_the_old_number_of_processes(injected):
 def test_worker_0_holds_the_store_where_all_share_an_address(job, replicas):
     made = read(job("PyTorchJob", spec={"elasticPolicy": {}}, Worker=replicas(["x"], 2)))
     with Loopback() as network:
-        first, second = (pytorch.injected(made, pod, network) for pod in made.pods)
+        first, second = (made.framework.environment(made, pod, network) for pod in made.pods)
     assert first["PET_RDZV_CONF"] == "is_host=true"
     assert second["PET_RDZV_CONF"] == "is_host=false"
     assert first["PET_RDZV_ENDPOINT"] == second["PET_RDZV_ENDPOINT"]
@@ -179,7 +178,7 @@ def test_the_sparse_tf_config_of_dynamic_workers(injected):
 def test_every_replica_of_a_tfjob_has_a_port_of_its_own_here(job, replicas):
     made = read(job("TFJob", Worker=replicas(["x"], 2), PS=replicas(["x"])))
     with Loopback() as network:
-        configs = [tensorflow.injected(made, pod, network)["TF_CONFIG"] for pod in made.pods]
+        configs = [made.framework.environment(made, pod, network)["TF_CONFIG"] for pod in made.pods]
     clusters = [json.loads(config)["cluster"] for config in configs]
     assert clusters[0] == clusters[1] == clusters[2]
     addresses = [address for role in clusters[0].values() for address in role]

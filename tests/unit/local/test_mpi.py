@@ -5,9 +5,10 @@ import os
 import pytest
 
 from trireme.components.errors import InputError
-from trireme.components.training.local import mpi
+from trireme.components.training.frameworks.mpi import failed_rank
 from trireme.components.training.local.manifest import read
 from trireme.components.training.local.network import Loopback
+from trireme.components.training.local.pod import processes as processes_of
 
 ABORT = """[1,0]<stdout>:rank 0 is fine
 [1,2]<stderr>:Traceback (most recent call last):
@@ -43,7 +44,7 @@ mpirun noticed that process rank 3 with PID 7 on node job-worker-1 exited on sig
     ],
 )
 def test_the_rank_that_failed_is_found_with_what_it_said(lines, rank, said):
-    assert mpi.failed_rank(lines) == (rank, said)
+    assert failed_rank(lines) == (rank, said)
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ def processes(job, replicas, tmp_path):
     def make(spec=None, worker=None):
         made = job("MPIJob", spec=spec, Launcher=replicas(["mpirun"]), Worker=worker)
         with Loopback() as network:
-            found = mpi.processes(read(made), network, tmp_path, tmp_path)
+            found = processes_of(read(made), network, tmp_path, tmp_path)
             variables = {pod.name: environment for pod, _, environment in found}
         return variables, (tmp_path / "hostfile").read_text()
 

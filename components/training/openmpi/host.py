@@ -2,9 +2,9 @@
 
 Used as a program, with nothing imported but the standard library:
 
-    python -S -I mpi_host.py NAME
+    python -S -I host.py NAME
 
-It listens on the abstract Unix socket NAME and runs what ``mpi_rsh`` sends, as a process of its
+It listens on the abstract Unix socket NAME and runs what ``rsh`` sends, as a process of its
 own and with its own environment, as sshd would.
 """
 

@@ -7,16 +7,16 @@ go with them: https://github.com/kubeflow/mpi-operator/tree/v0.8.0 keeps it in a
 import shlex
 import shutil
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from trireme.components.errors import InputError
-from trireme.components.training.local.isolation import Isolated
-from trireme.components.training.local.manifest import Job
 
-COMMAND = ["/usr/sbin/sshd", "-De"]
-"""What the operator has a worker do that has no command of its own."""
+if TYPE_CHECKING:
+    from trireme.components.training.local.isolation import Isolated
+    from trireme.components.training.local.manifest import Job
 
 _CLIENT = """Host *
     IdentityFile /etc/ssh/job_key
@@ -33,18 +33,19 @@ ForceCommand env {variables} sh -c "$SSH_ORIGINAL_COMMAND"
 # By a command because a user's own .bashrc on this machine, which no image has, undoes SetEnv.
 
 
-def set_up(job: Job, hosts: Isolated, variables: Mapping[str, str]) -> None:
+def set_up(job: "Job", hosts: "Isolated", variables: Mapping[str, str], sshd: str) -> None:
     """Lets the pods of a job log in to each other.
 
     Args:
         job: The MPIJob.
         hosts: The hosts of its pods.
         variables: What a session sees besides what sshd sets: its image's.
+        sshd: The server's program.
 
     Raises:
         InputError: There is no SSH on this machine.
     """
-    for program in (COMMAND[0], "ssh"):
+    for program in (sshd, "ssh"):
         if not shutil.which(program):
             raise InputError(f"an isolated MPIJob needs {program}: install OpenSSH")
     key = ec.generate_private_key(ec.SECP521R1())

@@ -2,9 +2,9 @@
 
 mpirun starts it as its remote shell agent (OMPI_MCA_plm_rsh_agent):
 
-    python -I -m trireme.components.training.local.mpi_rsh [-o OPTION] HOST COMMAND...
+    python -S -I rsh.py [-o OPTION] HOST COMMAND...
 
-See https://docs.open-mpi.org/en/v4.1.x/faq/rsh.html; ``mpi_host`` is what answers.
+See https://docs.open-mpi.org/en/v4.1.x/faq/rsh.html; ``host`` is what answers.
 """
 
 import os

@@ -1,0 +1,339 @@
+"""What a framework is: the class that every other file of this folder fills in."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from trireme.components.errors import exit_in_words
+from trireme.components.training.kinds import Kind
+
+if TYPE_CHECKING:
+    from trireme.components.training.description.job import TrainingJob
+    from trireme.components.training.local.manifest import Job, Pod
+    from trireme.components.training.local.network import Network
+
+Command = tuple[list[str], list[str]]  # command and arguments of a container
+Variables = list[dict[str, Any]]  # as in a container's env
+
+INDEX = "TRIREME_TASK_INDEX"
+"""The variable of a TrainJob's replica with its place in its role."""
+
+
+@dataclass(frozen=True)
+class Role:
+    """A role of a framework's replicas.
+
+    Attributes:
+        name: As a description has it, such as ``worker``.
+        title: As a manifest has it; by default the name with a capital.
+        default: How many there are where the description does not say.
+        leads: It is one replica, whose success is the job's.
+        is_single: There is at most one replica of it.
+        is_aside: The others can end without it: a job never succeeds with it.
+        is_idle: It does not compute: it gets no devices unless it asks for them itself.
+        is_required: The operator takes no job without it.
+        has_program: The job's program is what it runs.
+        is_batch_job: The operator makes a batch/v1 Job of it, not a pod.
+        waits_for: The role whose pods have to be there before.
+        in_jobset: What a TrainJob's runtime calls it; by default its name.
+    """
+
+    name: str
+    title: str = ""
+    default: int = 0
+    leads: bool = False
+    is_single: bool = False
+    is_aside: bool = False
+    is_idle: bool = False
+    is_required: bool = False
+    has_program: bool = True
+    is_batch_job: bool = False
+    waits_for: str = ""
+    in_jobset: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "title", self.title or self.name.capitalize())
+
+    @property
+    def trains(self) -> bool:
+        """Whether its processes count in the world size."""
+        return not (self.is_aside or self.is_idle)
+
+
+@dataclass
+class Start:
+    """How a pod's process is started on this machine.
+
+    Attributes:
+        image: What stands for the variables of its image.
+        command: What runs where the manifest has no command.
+        is_bare: Whether it is just this: nothing of what the manifest says of its container.
+    """
+
+    image: dict[str, str]
+    command: list[str] = field(default_factory=list)
+    is_bare: bool = False
+
+
+class Framework:
+    """A framework: what connects the replicas of a job, and what is to be known of that.
+
+    A file of this folder makes one and lists it in its ``FRAMEWORKS``; nothing else registers it.
+    What an operator does is said value for value as in its source, which each file names.
+    """
+
+    name: str
+    """As in a description's ``framework``."""
+
+    about: str
+    """What connects the replicas, for the description's schema."""
+
+    kind: Kind
+    """What a job becomes where the cluster has that; else it is a TrainJob."""
+
+    image: str
+    """What replicas run in by default."""
+
+    has_image_for_gpus: bool = True
+    """Whether there is an image of ours for GPUs, too."""
+
+    roles: tuple[Role, ...]
+    """In the order that they are started in."""
+
+    port: tuple[str, int] = ("", 0)
+    """Name and default number of the port that replicas find each other by."""
+
+    injected: str
+    """Pattern of the variables that are set for each replica, so that no job may set them."""
+
+    inherited: str = ""
+    """Pattern of more variables that whoever started this process may have from a job like it."""
+
+    settings: ClassVar[Mapping[str, str]] = {}
+    """Variables that every replica gets unless the job says otherwise."""
+
+    restart_policies: tuple[str, ...] = ("Never", "OnFailure", "Always", "ExitCode")
+    """Those that the operator takes."""
+
+    backoff_limit: int | None = None
+    """The restarts that a job survives which says nothing; None: any number."""
+
+    has_processes: bool = False
+    """Whether a replica can be several processes."""
+
+    is_elastic: bool = False
+    """Whether replicas may come and go."""
+
+    success_policies: tuple[str, ...] = ("Default",)
+    """Those of a description that it has."""
+
+    mounts: tuple[str, ...] = ()
+    """What the operator mounts in every pod."""
+
+    checks_container: bool = True
+    """Whether the operator looks for a container of its kind's name."""
+
+    ends_together: bool = False
+    """Whether all replicas do the same: when one has succeeded the others are about to."""
+
+    module: str = ""
+    """What has to be installed on this machine for a job without a command of its own."""
+
+    trainer: str = ""
+    """The reference program that learns to classify, among those that Trireme carries."""
+
+    runtime_jobs: tuple[str, ...] = ()
+    """The jobs of a ClusterTrainingRuntime that is made for it; none: there is no such runtime."""
+
+    peer_lost: str = ""
+    """Pattern of what a replica says that failed because another one was gone."""
+
+    report: str = ""
+    """Pattern of the line with which a launcher's own report on a failure begins."""
+
+    # The description.
+
+    def default_counts(self, job: "TrainingJob") -> dict[str, int]:
+        """Returns how many replicas each role has where the description does not say."""
+        return {role.name: role.default for role in self.roles}
+
+    def check(self, job: "TrainingJob") -> None:
+        """Refuses what this framework does not do.
+
+        Raises:
+            ValueError: One sentence that names the field, what is given and what would be taken.
+        """
+
+    def role(self, name: str) -> Role:
+        """Returns a role by its name in a description or a manifest."""
+        return next(role for role in self.manifest_roles if name in (role.name, role.title))
+
+    @property
+    def manifest_roles(self) -> tuple[Role, ...]:
+        """The roles that the operator takes."""
+        return self.roles
+
+    # The manifest.
+
+    def command(self, job: "TrainingJob", role: str, variables: list[str]) -> Command:
+        """Returns what a replica runs for an operator of this kind.
+
+        Args:
+            job: The job.
+            role: The replica's role.
+            variables: The names of its environment, without what an operator adds.
+        """
+        return python(job, role)
+
+    def variables(self, job: "TrainingJob", role: str) -> Variables:
+        """Returns variables that a replica needs besides, unless the job sets them itself."""
+        return []
+
+    def lifecycle(self, role: str) -> dict[str, Any]:
+        """Returns a container's ``lifecycle``."""
+        return {}
+
+    def spec(
+        self, job: "TrainingJob", policy: dict[str, Any], replicas: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Returns the ``spec`` of the operator's kind, of its run policy and its replicas."""
+        return {"runPolicy": policy, self.kind.replicas: replicas}
+
+    def least_replicas(self, spec: Mapping[str, Any]) -> int | None:
+        """Returns how many replicas an elastic job needs by its manifest; None: it is not."""
+        return None
+
+    # The manifest for Trainer v2: of a runtime of our own, or patching one of the cluster's.
+
+    def rendezvous(self, job: "TrainingJob", role: str) -> Variables:
+        """Returns what the replicas of a TrainJob find each other by, as under this operator."""
+        raise NotImplementedError
+
+    def trainjob_command(self, job: "TrainingJob", role: str, variables: list[str]) -> Command:
+        """Returns what a replica of a TrainJob with our runtime runs."""
+        return self.command(job, role, variables)
+
+    def node_command(self, job: "TrainingJob", variables: list[str]) -> Command:
+        """Returns what the nodes of a TrainJob run that patches a runtime of the cluster's."""
+        raise NotImplementedError
+
+    def ml_policy(self, job: "TrainingJob") -> dict[str, Any]:
+        """Returns the ``mlPolicy`` of our runtime."""
+        return {}
+
+    def host(self, job: "TrainingJob", role: str, index: int) -> str:
+        """Returns the host name of a TrainJob's replica."""
+        return f"{job.name}-{self.role(role).in_jobset or role}-{index}-0"
+
+    def address(self, job: "TrainingJob", role: str, index: int = 0) -> str:
+        """Returns the DNS name of a TrainJob's replica, which others find it by."""
+        return f"{self.host(job, role, index)}.{job.name}"
+
+    # This machine.
+
+    def environment(self, job: "Job", pod: "Pod", network: "Network") -> dict[str, str]:
+        """Returns the variables that the operator adds to a pod.
+
+        Raises:
+            InputError: The operator would have none for this job.
+        """
+        raise NotImplementedError
+
+    def processes(self, job: "Job") -> int:
+        """Returns how many processes of a job share this machine's cores."""
+        return len(job.pods)
+
+    def threads(self, count: str) -> dict[str, str]:
+        """Returns variables that have a process use so many threads."""
+        return {"OMP_NUM_THREADS": count}
+
+    def starts(
+        self, job: "Job", network: "Network", logs: Path, temporary: Path, image: dict[str, str]
+    ) -> Callable[["Pod"], Start]:
+        """Returns how the pods of a job are started.
+
+        Args:
+            job: The job.
+            network: Where its pods find each other.
+            logs: Directory for files of the run.
+            temporary: Directory for what only this run needs.
+            image: What stands for the variables of the pods' images.
+
+        Raises:
+            InputError: It cannot run here.
+        """
+        return lambda pod: Start(image)
+
+    def shown(self, line: str) -> str:
+        """Returns what is to be shown of a line."""
+        return line
+
+    def blamed(self, replica: str, status: int, lines: Iterable[str]) -> tuple[str, list[str]]:
+        """Says how a job failed by a replica, and returns what matters of its last lines."""
+        return f"replica {replica} {exit_in_words(status)}", list(lines)
+
+    # When a job has succeeded or failed here.
+
+    def has_succeeded(self, job: "Job", succeeded: list["Pod"]) -> bool:
+        """Tells whether a job without a leader has succeeded though not all workers have."""
+        return False
+
+    def is_fatal(self, job: "Job", pod: "Pod") -> bool:
+        """Tells whether a job fails with a replica that is not started again."""
+        return True
+
+    def serves(self, job: "Job", pod: "Pod") -> bool:
+        """Tells whether a replica only serves others, and so never ends by itself."""
+        return False
+
+
+def literal(text: str) -> str:
+    """Returns text that an expansion of ``$`` gives back as it was: Kubernetes', torchrun's."""
+    return text.replace("$", "$$")
+
+
+def program(
+    job: "TrainingJob", role: str, launcher: list[str], kept: Callable[[str], str] = literal
+) -> Command:
+    """Returns what starts a job's program; a command that the user wrote is left as it is.
+
+    Args:
+        job: The job.
+        role: Whose arguments it gets.
+        launcher: What runs a Python file, or ``-m`` and a module.
+        kept: Has a text arrive as it is.
+    """
+    replica = job.roles[role]
+    if replica.command:  # it may refer to variables
+        return list(replica.command), list(replica.args or [])
+    what = ["-m", job.module] if job.module else [str(job.entrypoint)]
+    return [*launcher, *map(kept, what)], [*map(kept, replica.args or [])]
+
+
+def python(job: "TrainingJob", role: str) -> Command:
+    """Returns command and arguments of a replica that is one Python process."""
+    return program(job, role, ["python3"])
+
+
+def entries(values: Mapping[str, str]) -> Variables:
+    """Returns variables as a container's ``env`` has them."""
+    return [{"name": name, "value": value} for name, value in values.items()]
+
+
+def from_label(name: str, label: str) -> dict[str, Any]:
+    """Returns the variable whose value is a label that JobSet gives a pod, its place in the set.
+
+    https://github.com/kubernetes-sigs/jobset/blob/v0.12.0/pkg/controllers/jobset_controller.go
+    """
+    path = f"metadata.labels['jobset.sigs.k8s.io/{label}']"
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+RANK_LABEL, INDEX_LABEL = "job-global-index", "job-index"
+"""The labels with a replica's place among all of its job, and among those of its role."""
+
+
+def port_of(framework: Framework, pod: "Pod", network: "Network") -> str:
+    """Returns the port that a pod is found by on this machine."""
+    return str(network.port(pod, pod.port(*framework.port)))

@@ -1,0 +1,235 @@
+"""PyTorch, and any program that can use its variables: PyTorchJob of the training operator v1.9.
+
+Fields: https://github.com/kubeflow/training-operator/blob/v1.9.0/pkg/apis/kubeflow.org/v1/pytorch_types.go
+Variables: pkg/controller.v1/pytorch/{envvar,master,elastic}.go,
+https://github.com/kubeflow/training-operator/tree/v1.9.0/pkg/controller.v1/pytorch
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from trireme.components.errors import InputError
+from trireme.components.images import PYTORCH
+from trireme.components.training.frameworks.base import (
+    INDEX,
+    INDEX_LABEL,
+    RANK_LABEL,
+    Command,
+    Framework,
+    Role,
+    Variables,
+    entries,
+    from_label,
+    literal,
+    port_of,
+    program,
+    python,
+)
+from trireme.components.training.kinds import of_training_operator
+
+if TYPE_CHECKING:
+    from trireme.components.training.description.job import TrainingJob
+    from trireme.components.training.local.manifest import Job, Pod
+    from trireme.components.training.local.network import Network
+
+_LOCAL = entries({"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"})
+"""What torchrun would set and the operator does not."""
+
+_ELASTIC = entries({"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"})
+"""Without it the processes use the store of the rendezvous in worker-0, and the others wait for
+ever for one that is gone when worker-0 is started again
+(https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/elastic/rendezvous/dynamic_rendezvous.py)."""
+
+_HOLD_STORE = (
+    f'[ "${INDEX}" != 0 ] || '
+    'export PET_RDZV_CONF="${PET_RDZV_CONF:+$PET_RDZV_CONF,}is_host=true"; exec "$0" "$@"'
+)
+"""Without it torchrun tells by its address whether it is the one that all others connect to, and
+the first pod's name may not be known yet when it asks for it."""
+
+
+class PyTorch(Framework):
+    """PyTorch: torch.distributed, started by torchrun where a replica is several processes."""
+
+    name = "pytorch"
+    about = "torch.distributed"
+    kind = of_training_operator(
+        "PyTorchJob", "pytorchReplicaSpecs", "pytorch", longest_end="-worker-999"
+    )
+    image = PYTORCH
+    roles = (Role("master", default=1, leads=True, is_single=True), Role("worker"))
+    port = ("pytorchjob-port", 23456)
+    injected = (
+        r"MASTER_(ADDR|PORT)|(LOCAL_)?WORLD_SIZE|(LOCAL_)?RANK|PET_(NNODES|NODE_RANK|"
+        r"NPROC_PER_NODE|MASTER_ADDR|MASTER_PORT|MAX_RESTARTS|RDZV_(ENDPOINT|BACKEND|ID))"
+    )
+    inherited = r"((LOCAL|GROUP|ROLE)_)?(RANK|WORLD_SIZE)|ROLE_NAME|(PET|TORCHELASTIC)_\w+"
+    has_processes = True
+    is_elastic = True
+    ends_together = True
+    module = "torch"
+    trainer = "components/trainers/pytorch/classifier.py"
+    runtime_jobs: tuple[str, ...] = ("node",)
+    peer_lost = "DistBackendError|DistNetworkError|DistStoreError|RendezvousConnectionError"
+    report = r"E\d{4} .* torch/distributed/elastic/"
+
+    def command(self, job: "TrainingJob", role: str, variables: list[str]) -> Command:
+        """Returns what a replica runs.
+
+        The operator sets all that one process needs, and torchrun would import PyTorch once more
+        only to wait.
+        """
+        return python(job, role) if _is_alone(job) else self.node_command(job, variables, role)
+
+    def node_command(
+        self, job: "TrainingJob", variables: list[str], role: str = "master"
+    ) -> Command:
+        """Returns what torchrun runs, which passes it through ``string.Template`` once more."""
+        return program(job, role, ["torchrun"], lambda text: literal(literal(text)))
+
+    def variables(self, job: "TrainingJob", role: str) -> Variables:
+        """Returns what torchrun or the operator leaves out."""
+        return (_LOCAL if _is_alone(job) else []) + (_ELASTIC if job.elastic else [])
+
+    def default_counts(self, job: "TrainingJob") -> dict[str, int]:
+        """Returns the counts; an elastic job has no master."""
+        return {"worker": job.elastic.max} if job.elastic else super().default_counts(job)
+
+    def spec(
+        self, job: "TrainingJob", policy: dict[str, Any], replicas: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Returns the specification."""
+        processes = {"nprocPerNode": str(job.processes_per_worker)}
+        spec: dict[str, Any] = processes | super().spec(job, policy, replicas)
+        if job.elastic:
+            spec["elasticPolicy"] = {
+                "minReplicas": job.elastic.min,
+                "maxReplicas": job.elastic.max,
+                "maxRestarts": job.elastic.max_restarts,
+                "rdzvBackend": "c10d",
+                "rdzvId": job.name,
+            }
+        return spec
+
+    def least_replicas(self, spec: Mapping[str, Any]) -> int | None:
+        """Returns the least number of workers of an elastic job."""
+        elastic = spec.get("elasticPolicy") or {}
+        return int(elastic["minReplicas"]) if "minReplicas" in elastic else None
+
+    def rendezvous(self, job: "TrainingJob", role: str) -> Variables:
+        """Returns the variables of a TrainJob's replica."""
+        address, port = self.address(job, job.first_role), str(self.port[1])
+        values = {"PET_NPROC_PER_NODE": str(job.processes_per_worker)}
+        if job.elastic:
+            values |= {
+                "PET_NNODES": f"{job.elastic.min}:{job.elastic.max}",
+                "PET_MAX_RESTARTS": str(job.elastic.max_restarts),
+                "PET_RDZV_BACKEND": "c10d",
+                "PET_RDZV_ENDPOINT": f"{address}:{port}",
+                "PET_RDZV_ID": job.name,
+            }
+            return [*entries(values), from_label(INDEX, INDEX_LABEL)]
+        values |= {
+            "PET_NNODES": str(job.world_size // job.processes_per_worker),
+            "MASTER_ADDR": address,
+            "MASTER_PORT": port,
+            "PET_MASTER_ADDR": address,
+            "PET_MASTER_PORT": port,
+            "WORLD_SIZE": str(job.world_size),
+        }
+        ranks = [from_label(name, RANK_LABEL) for name in ("RANK", "PET_NODE_RANK")]
+        return [*entries(values), *ranks]
+
+    def trainjob_command(self, job: "TrainingJob", role: str, variables: list[str]) -> Command:
+        """Returns what a replica runs; of an elastic job the first holds the store."""
+        start, arguments = self.command(job, role, variables)
+        return ["sh", "-c", _HOLD_STORE, *start] if job.elastic else start, arguments
+
+    def environment(self, job: "Job", pod: "Pod", network: "Network") -> dict[str, str]:
+        """Returns what the operator adds to a pod."""
+        variables = {"PYTHONUNBUFFERED": "1"}
+        if masters := job.of("Master"):
+            rank = str(pod.index + (pod.role == "Worker"))
+            address, port = network.at(masters[0].host), port_of(self, masters[0], network)
+            variables |= {
+                "MASTER_PORT": port,
+                "PET_MASTER_PORT": port,
+                "MASTER_ADDR": address,
+                "PET_MASTER_ADDR": address,
+                "WORLD_SIZE": str(len(job.pods) * _number(job.spec.get("nprocPerNode"))),
+                "RANK": rank,
+                "PET_NODE_RANK": rank,
+            }
+        variables["PET_NPROC_PER_NODE"] = _processes(job)
+        elastic = job.spec.get("elasticPolicy")
+        if elastic is None:
+            return variables | {"PET_NNODES": str(len(job.pods))}
+        return variables | self._elastic(job, pod, elastic, network)
+
+    def processes(self, job: "Job") -> int:
+        """Returns how many there are; a replica that leaves it to torchrun counts as one."""
+        return len(job.pods) * _number(_processes(job))
+
+    def has_succeeded(self, job: "Job", succeeded: list["Pod"]) -> bool:
+        """An elastic job succeeds with any worker."""
+        return job.spec.get("elasticPolicy") is not None and bool(succeeded)
+
+    def _elastic(
+        self, job: "Job", pod: "Pod", policy: dict[str, Any], network: "Network"
+    ) -> dict[str, str]:
+        workers = job.of("Worker")
+        if not workers:
+            raise InputError("elasticPolicy needs a Worker in pytorchReplicaSpecs")
+        first = workers[0]
+        host = policy.get("rdzvHost") or first.host
+        port = policy.get("rdzvPort") or first.port(*self.port)
+        if host == first.host:
+            host, port = network.at(host), network.port(first, port)
+        least = policy.get("minReplicas") or policy.get("maxReplicas") or len(workers)
+        most = policy.get("maxReplicas") or policy.get("minReplicas") or len(workers)
+        variables = {
+            "PET_RDZV_ENDPOINT": f"{host}:{port}",
+            "PET_RDZV_BACKEND": policy.get("rdzvBackend") or "c10d",
+            "PET_NNODES": f"{least}:{most}",
+        }
+        optional = {"PET_MAX_RESTARTS": "maxRestarts", "PET_RDZV_ID": "rdzvId"}
+        for name, field in optional.items():
+            if policy.get(field) is not None:
+                variables[name] = str(policy[field])
+        settings = [f"{entry['key']}={entry['value']}" for entry in policy.get("rdzvConf") or []]
+        if network.shared and variables["PET_RDZV_BACKEND"] == "c10d":
+            # Every address is local to every replica here, so torchrun cannot tell by it which of
+            # them holds the store; there it is worker-0, because the endpoint is its host name.
+            settings.append(f"is_host={pod == first}".lower())
+        if settings:
+            variables["PET_RDZV_CONF"] = ",".join(settings)
+        if policy.get("standalone"):
+            variables["PET_STANDALONE"] = ""
+        return variables
+
+
+class Custom(PyTorch):
+    """Programs that need no torch: a PyTorchJob, for what MASTER_ADDR and RANK tell them."""
+
+    name = "custom"
+    about = "MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE, for anything else that can use them"
+    has_processes = is_elastic = False
+    module = trainer = ""
+    runtime_jobs = ()
+
+
+def _is_alone(job: "TrainingJob") -> bool:
+    """Tells whether a replica is one process, which needs no torchrun."""
+    return job.processes_per_worker == 1 and not job.elastic
+
+
+def _processes(job: "Job") -> str:
+    elastic = job.spec.get("elasticPolicy") or {}
+    return str(job.spec.get("nprocPerNode") or elastic.get("nProcPerNode") or "auto")
+
+
+def _number(processes: object) -> int:
+    return int(str(processes)) if str(processes).isdecimal() else 1
+
+
+FRAMEWORKS = (PyTorch(), Custom())

@@ -1,0 +1,153 @@
+"""TensorFlow: TFJob of the training operator v1.9.
+
+Fields: https://github.com/kubeflow/training-operator/blob/v1.9.0/pkg/apis/kubeflow.org/v1/tensorflow_types.go
+Variables: pkg/controller.v1/tensorflow/{tensorflow,util}.go,
+https://github.com/kubeflow/training-operator/tree/v1.9.0/pkg/controller.v1/tensorflow
+"""
+
+import json
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from trireme.components.images import TENSORFLOW
+from trireme.components.training.frameworks.base import (
+    INDEX,
+    INDEX_LABEL,
+    Framework,
+    Role,
+    Variables,
+    entries,
+    from_label,
+    port_of,
+)
+from trireme.components.training.kinds import of_training_operator
+
+if TYPE_CHECKING:
+    from trireme.components.training.description.job import TrainingJob
+    from trireme.components.training.local.manifest import Job, Pod
+    from trireme.components.training.local.network import Network
+
+
+class TensorFlow(Framework):
+    """TensorFlow: workers alike, or with a chief and parameter servers."""
+
+    name = "tensorflow"
+    about = "TF_CONFIG"
+    kind = of_training_operator("TFJob", "tfReplicaSpecs", "tensorflow", longest_end="-evaluator-0")
+    image = TENSORFLOW
+    roles = (
+        Role("chief", leads=True, is_single=True),
+        Role("ps", "PS", is_aside=True, is_idle=True),
+        Role("worker", default=1),
+        Role("evaluator", is_single=True, is_aside=True),
+    )
+    port = ("tfjob-port", 2222)
+    injected = "TF_CONFIG"
+    # Errors only, not the pages it says as it starts.
+    settings: ClassVar = {"TF_CPP_MIN_LOG_LEVEL": "2"}
+    success_policies = ("Default", "AllWorkers")
+    module = "tensorflow"
+    trainer = "components/trainers/tensorflow/classifier.py"
+    peer_lost = "UnavailableError|failed to connect to (all addresses|remote host)"
+
+    @property
+    def manifest_roles(self) -> tuple[Role, ...]:
+        """The roles that the operator takes: a chief was once called master."""
+        chief, *others = self.roles
+        return (chief, Role("master", leads=True), *others)
+
+    def default_counts(self, job: "TrainingJob") -> dict[str, int]:
+        """Returns the counts: a chief may train alone."""
+        return super().default_counts(job) | ({"worker": 0} if "chief" in job.replicas else {})
+
+    def check(self, job: "TrainingJob") -> None:
+        """Refuses parameter servers that serve nobody."""
+        if "ps" in job.roles and "worker" not in job.roles:
+            raise ValueError("replicas.ps: parameter servers need at least one worker")
+
+    def spec(
+        self, job: "TrainingJob", policy: dict[str, Any], replicas: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Returns the specification."""
+        all_workers = job.success_policy == "AllWorkers"
+        more = {"successPolicy": "AllWorkers"} if all_workers else {}
+        return super().spec(job, policy, replicas) | more
+
+    def rendezvous(self, job: "TrainingJob", role: str) -> Variables:
+        """Returns ``TF_CONFIG``; none where there is one replica, as of a TFJob."""
+        if sum(replica.count for replica in job.roles.values()) == 1:
+            return []
+        cluster = {
+            other: [
+                f"{self.address(job, other, index)}:{self.port[1]}"
+                for index in range(replica.count)
+            ]
+            for other, replica in sorted(job.roles.items())
+        }
+        config = {"cluster": cluster, "task": {"type": role, "index": 0}, "environment": "cloud"}
+        # Kubernetes puts the place in, in any image.
+        text = _compact(config).replace('"index":0', f'"index":$({INDEX})')
+        return [from_label(INDEX, INDEX_LABEL), *entries({"TF_CONFIG": text})]
+
+    def environment(self, job: "Job", pod: "Pod", network: "Network") -> dict[str, str]:
+        """Returns what the operator adds to a pod: nothing where it is the only one."""
+        if len(job.pods) == 1:
+            return {}
+        cluster = self._cluster(job, network)
+        config: dict[str, Any] = {
+            "cluster": cluster,
+            "task": {"type": pod.role.lower(), "index": pod.index},
+            "environment": "cloud",
+        }
+        if job.spec.get("enableDynamicWorker"):
+            config = {"cluster": _sparse(cluster, pod), "task": config["task"]}
+        return {"TF_CONFIG": _compact(config)}
+
+    def threads(self, count: str) -> dict[str, str]:
+        """Returns the variables; of operations at once there is no limit.
+
+        With TF_NUM_INTEROP_THREADS 1 a parameter server waits for itself for ever.
+        """
+        return super().threads(count) | {"TF_NUM_INTRAOP_THREADS": count}
+
+    def has_succeeded(self, job: "Job", succeeded: list["Pod"]) -> bool:
+        """By default a job succeeds with its first worker."""
+        all_workers = job.spec.get("successPolicy") == "AllWorkers"
+        return not all_workers and any(pod.index == 0 for pod in succeeded)
+
+    def is_fatal(self, job: "Job", pod: "Pod") -> bool:
+        """Dynamic workers may go."""
+        may_go = job.spec.get("enableDynamicWorker") and pod.restart_policy == "Never"
+        return not (may_go and pod.role == "Worker")
+
+    def serves(self, job: "Job", pod: "Pod") -> bool:
+        """Parameter servers do, and workers that a chief gives their work."""
+        if job.of("PS") and job.of("Chief", "Master"):
+            return pod.role in ("PS", "Worker")
+        return pod.role == "PS"
+
+    def _cluster(self, job: "Job", network: "Network") -> dict[str, list[str]]:
+        """Returns the addresses by role, the evaluator's too; Go writes the roles in order."""
+        cluster: dict[str, list[str]] = {}
+        for pod in sorted(job.pods, key=lambda pod: (pod.role.lower(), pod.index)):
+            address = network.at(f"{pod.host}.{job.namespace}.svc")
+            cluster.setdefault(pod.role.lower(), []).append(
+                f"{address}:{port_of(self, pod, network)}"
+            )
+        return cluster
+
+
+def _sparse(cluster: dict[str, list[str]], pod: "Pod") -> dict[str, Any]:
+    """Returns what a replica has to know when workers come and go: itself and the servers."""
+    if pod.role == "PS":
+        return {"worker": {}, "ps": [cluster["ps"][pod.index]]}
+    if pod.role == "Worker":
+        worker = {str(pod.index): cluster["worker"][pod.index]}
+        return {"worker": worker, "ps": cluster.get("ps")}
+    return {"worker": {}, "ps": []}
+
+
+def _compact(config: dict[str, Any]) -> str:
+    return json.dumps(config, separators=(",", ":"))
+
+
+FRAMEWORKS = (TensorFlow(),)

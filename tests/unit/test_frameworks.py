@@ -1,0 +1,55 @@
+"""components/training/frameworks: each is a file, and no other place knows them by name."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import trireme
+from trireme.components.training import frameworks
+from trireme.components.training.frameworks import FRAMEWORKS, KINDS, least_replicas, of_kind
+
+TRAINING = Path(trireme.__file__).parent / "components" / "training"
+
+NAMES = {*FRAMEWORKS, *(kind for kind in KINDS if of_kind(kind)), "torch", "torchrun", "mpirun"}
+NAMED = re.compile(rf"\b({'|'.join(NAMES)})\b", re.IGNORECASE)
+
+
+@pytest.mark.parametrize("folder", ["local", "cluster"])
+def test_neither_way_to_run_a_job_names_a_framework_or_its_kind(folder):
+    files = list((TRAINING / folder).glob("*.py"))
+    assert len(files) > 5
+    found = [
+        f"{file.name}:{number}: {line.strip()}"
+        for file in files
+        for number, line in enumerate(file.read_text().splitlines(), 1)
+        if NAMED.search(line)
+    ]
+    assert found == []
+
+
+def test_a_file_in_the_folder_is_a_framework():
+    files = {file.stem for file in (TRAINING / "frameworks").glob("*.py")}
+    of_files = {type(framework).__module__.rpartition(".")[2] for framework in FRAMEWORKS.values()}
+    assert of_files == files - {"__init__", "base"}
+
+
+def test_a_kind_is_read_by_the_first_framework_that_makes_it():
+    assert of_kind("PyTorchJob") is FRAMEWORKS["pytorch"]
+    assert of_kind("TrainJob") is None
+    assert {"PyTorchJob", "TFJob", "MPIJob", "TrainJob"} <= set(frameworks.KINDS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "annotations", "least"),
+    [
+        ("PyTorchJob", {"elasticPolicy": {"minReplicas": 2}}, {}, 2),
+        ("PyTorchJob", {}, {}, None),
+        ("TFJob", {}, {}, None),
+        ("TrainJob", {}, {"trireme.dev/least-replicas": "3"}, 3),
+        ("TrainJob", {}, {}, None),
+    ],
+)
+def test_how_many_replicas_of_a_job_have_to_run(kind, spec, annotations, least):
+    job = {"kind": kind, "spec": spec, "metadata": {"annotations": annotations}}
+    assert least_replicas(job) == least
