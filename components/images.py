@@ -17,6 +17,12 @@ MPI = "ghcr.io/trireme/mpi:0.1.0"
 MPI_KEYS = "/home/trireme/.ssh"
 """Where programs in ``MPI`` look for the keys of their job."""
 
+JAX = "ghcr.io/trireme/jax:0.1.0"
+"""``BASE`` with JAX, for CPUs."""
+
+XGBOOST = "ghcr.io/trireme/xgboost:0.1.0"
+"""``BASE`` with XGBoost, for CPUs."""
+
 MLFLOW = "ghcr.io/trireme/mlflow:0.1.0"
 """An MLflow server with PostgreSQL, S3 and users."""
 

@@ -19,6 +19,8 @@ IMAGES = {
     "pytorch": images.PYTORCH,
     "tensorflow": images.TENSORFLOW,
     "mpi": images.MPI,
+    "jax": images.JAX,
+    "xgboost": images.XGBOOST,
     "mlflow": images.MLFLOW,
 }
 LOCKS = {"mpi": "pytorch"}

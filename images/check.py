@@ -15,12 +15,14 @@ from pathlib import Path
 
 PREFIX = Path(sys.prefix)
 SHARE = Path(__file__).parent
-FRAMEWORKS = {"torch", "tensorflow"}
+FRAMEWORKS = {"torch", "tensorflow", "jax", "xgboost"}
 NEEDED = {
     "base": ["obstore", "kfp.kubernetes", "kubernetes", "mlflow.tracking"],
     "pytorch": ["torch", "onnx", "onnxruntime", "onnxscript", "mlflow.onnx", "sklearn"],
     "tensorflow": ["tensorflow", "tf2onnx", "onnxruntime", "mlflow.onnx", "sklearn"],
     "mpi": ["torch", "mpi4py.MPI"],
+    "jax": ["jax", "mlflow.tracking", "PIL"],
+    "xgboost": ["xgboost.tracker", "mlflow.tracking", "PIL"],
     "mlflow": ["mlflow.server", "boto3", "psycopg2", "flask_wtf"],
 }
 """The modules that an image is there for."""

@@ -19,5 +19,7 @@ lock mlflow pyproject.toml --extra server
 # shellcheck disable=SC2086
 lock pytorch-cpu pyproject.toml --extra pytorch --extra mpi $TORCH_CPU
 lock pytorch-cuda pyproject.toml --extra pytorch --extra mpi
+lock jax pyproject.toml --extra jax
+lock xgboost pyproject.toml --extra xgboost
 lock tensorflow-cpu pyproject.toml --extra tensorflow
 lock tensorflow-cuda pyproject.toml --extra tensorflow --override images/tensorflow-cuda.txt

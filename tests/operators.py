@@ -52,6 +52,8 @@ def refusals(manifest: dict[str, Any]) -> list[str]:
         "PyTorchJob": pytorchjob,
         "TFJob": tfjob,
         "MPIJob": mpijob,
+        "JAXJob": jaxjob,
+        "XGBoostJob": xgboostjob,
         "TrainJob": trainjob,
     }[manifest["kind"]](manifest)
 
@@ -89,6 +91,22 @@ def tfjob(manifest: dict[str, Any]) -> list[str]:
         wrong.append("more than one Chief")
     if manifest["spec"].get("successPolicy", "") not in ("", "AllWorkers"):
         wrong.append("successPolicy")
+    return wrong
+
+
+def jaxjob(manifest: dict[str, Any]) -> list[str]:
+    """training-operator v1.9.0 pkg/webhooks/jax/jaxjob_webhook.go."""
+    roles = manifest["spec"]["jaxReplicaSpecs"]
+    wrong = of_training_operator(manifest, roles, "jax")
+    return wrong + ([] if set(roles) == {"Worker"} else [f"unknown roles in {set(roles)}"])
+
+
+def xgboostjob(manifest: dict[str, Any]) -> list[str]:
+    """training-operator v1.9.0 pkg/webhooks/xgboost/xgboostjob_webhook.go."""
+    roles = manifest["spec"]["xgbReplicaSpecs"]
+    wrong = of_training_operator(manifest, roles, "xgboost")
+    if not {"Master"} <= set(roles) <= {"Master", "Worker"} or roles["Master"]["replicas"] != 1:
+        wrong.append("one Master must be present, and Workers may be")
     return wrong
 
 

@@ -148,6 +148,8 @@ SHAPES: dict[str, dict[str, Any]] = {
         "processes_per_worker": 8,
         "scheduling": {"gang": True, "spot": "aks"},
     },
+    "jax": {"framework": "jax", "entrypoint": "train.py", "workers": 2, "time_limit": 600},
+    "xgboost": {"framework": "xgboost", "entrypoint": "train.py", "workers": 2},
 }
 """For the training operator and the MPI operator, by the name of the golden file."""
 
@@ -156,7 +158,17 @@ _WITHOUT_GANG = EVERYTHING["scheduling"] | {"gang": False}
 TRAINJOBS: dict[str, dict[str, Any]] = {
     f"trainjob-{name}": fields
     for name, fields in SHAPES.items()
-    if name in ("pytorch", "pytorch-processes", "elastic", "custom", "tensorflow-ps", "mpi")
+    if name
+    in (
+        "pytorch",
+        "pytorch-processes",
+        "elastic",
+        "custom",
+        "tensorflow-ps",
+        "mpi",
+        "jax",
+        "xgboost",
+    )
 } | {
     "trainjob-everything": EVERYTHING | {"scheduling": _WITHOUT_GANG},
     "trainjob-mpi-foreign": SHAPES["mpi"] | {"image": IMAGE},
@@ -282,4 +294,6 @@ def descriptions(draw: st.DrawFn, operator: str) -> dict[str, Any]:
     roles = [role.name for role in FRAMEWORKS[framework].roles if role.name != "worker"]
     if framework == "pytorch" and draw(st.booleans()):
         return fields | {"workers": 3, "elastic": {"min": 2, "max": draw(st.integers(3, 9))}}
-    return fields | {"replicas": draw(st.dictionaries(st.sampled_from(roles), _REPLICA))}
+    return fields | {
+        "replicas": draw(st.dictionaries(st.sampled_from(roles or ["worker"]), _REPLICA))
+    }

@@ -16,12 +16,7 @@ from kubelet import Logs, serve_chunks
 
 from trireme.components.training.frameworks import KINDS
 
-JOBS = {
-    "pytorchjobs": "PyTorchJob",
-    "tfjobs": "TFJob",
-    "mpijobs": "MPIJob",
-    "trainjobs": "TrainJob",
-}
+JOBS = {kind.plural: kind.name for kind in KINDS.values()}
 PLURALS = JOBS | {
     "trainingruntimes": "TrainingRuntime",
     "pods": "Pod",

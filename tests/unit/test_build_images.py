@@ -45,7 +45,9 @@ def test_an_image_for_gpus_has_another_name():
     assert build.tag("base", "cuda") == build.tag("base", "cpu")
 
 
-@pytest.mark.parametrize("lock", ["base", "pytorch-cpu", "tensorflow-cpu", "mlflow"])
+@pytest.mark.parametrize(
+    "lock", ["base", "pytorch-cpu", "tensorflow-cpu", "jax", "xgboost", "mlflow"]
+)
 def test_images_have_the_versions_of_the_lock_with_hashes(lock):
     text = (LOCKS / f"{lock}.txt").read_text()
     ours = pins((build.ROOT / "requirements.lock").read_text())

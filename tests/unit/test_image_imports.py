@@ -23,6 +23,8 @@ LOCKS = {
     "pytorch": ("pytorch-cpu", "pytorch-cuda"),
     "tensorflow": ("tensorflow-cpu", "tensorflow-cuda"),
     "mpi": ("pytorch-cpu", "pytorch-cuda"),
+    "jax": ("jax",),
+    "xgboost": ("xgboost",),
 }
 """What says which packages an image holds; no program of ours runs in the image mlflow."""
 
@@ -45,6 +47,8 @@ NOT_THERE = {
         "trireme.components.training.result.sharded",
     },
     "mpi": set(),
+    "jax": set(),
+    "xgboost": set(),
 }
 """What may be reached from a step in an image, and does not run there."""
 
@@ -179,6 +183,8 @@ def roots(image: str) -> list[Import]:
                 "trireme.components.step",
             )
             return [*modules(work), *trainers("tensorflow")]
+        case "jax" | "xgboost":
+            return list(trainers(image))
     program = tree_of("trireme.components.trainers.pytorch.mpi_classifier")
     beside = ("helpers", "metrics", "classifier")
     found = imports(program, "trireme.components.trainers.pytorch.mpi_classifier")

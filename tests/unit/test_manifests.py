@@ -75,7 +75,7 @@ def test_the_operator_takes_every_shape(name):
 def as_typed(manifest):
     """Returns a manifest after its way through the typed models."""
     spec = manifest["spec"]
-    if manifest["kind"] in ("PyTorchJob", "TFJob"):
+    if manifest["apiVersion"] == "kubeflow.org/v1":
         return through(f"KubeflowOrgV1{manifest['kind']}", manifest)
     typed = manifest | {"metadata": through("V1ObjectMeta", manifest["metadata"])}
     if manifest["kind"] == "MPIJob":  # the models know its version 1 only, which has these too

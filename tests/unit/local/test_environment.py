@@ -186,6 +186,39 @@ def test_every_replica_of_a_tfjob_has_a_port_of_its_own_here(job, replicas):
     assert all(address.startswith("127.0.0.1:") for address in addresses)
 
 
+# JAXJob: pkg/controller.v1/jax/envvar_test.go, training operator v1.9.
+
+
+def test_a_jaxjob(injected):
+    found = injected("JAXJob", Worker=2)
+    for number, name in enumerate(["worker-0", "worker-1"]):
+        assert found[name] == {
+            "PYTHONUNBUFFERED": "1",
+            "COORDINATOR_PORT": "6666",
+            "COORDINATOR_ADDRESS": "job-worker-0",
+            "NUM_PROCESSES": "2",
+            "PROCESS_ID": str(number),
+        }
+
+
+# XGBoostJob: pkg/controller.v1/xgboost/pod_test.go, training operator v1.9.
+
+
+def test_an_xgboostjob(injected):
+    found = injected("XGBoostJob", Master=1, Worker=2)
+    for rank, name in enumerate(["master-0", "worker-0", "worker-1"]):
+        assert found[name] == {
+            "MASTER_PORT": "9999",
+            "MASTER_ADDR": "job-master-0",
+            "WORLD_SIZE": "3",
+            "RANK": str(rank),
+            "PYTHONUNBUFFERED": "1",
+            "WORKER_PORT": "9999",
+            "WORKER_ADDRS": "job-worker-0,job-worker-1",
+        }
+    assert "WORKER_PORT" not in injected("XGBoostJob", Master=1)["master-0"]
+
+
 # What the process really finds.
 
 

@@ -1,0 +1,152 @@
+"""Train an image classifier with XGBoost on any number of processes.
+
+An ordinary program, which needs XGBoost, NumPy, Pillow for pictures and MLflow to track metrics.
+Copy along: {metrics,splits}.py
+Run it as it is (``python classifier.py``) or as every replica of an XGBoostJob. It reads
+
+    DATA_DIR        train.npz with arrays x, (samples, ...), and y (samples), or another form of
+                    images that splits.py knows
+    CHECKPOINT_DIR  a checkpoint after every few rounds; training goes on from the last one
+    MODEL_DIR       the trained model, model.ubj
+    SEED            of what is random, default 0
+    MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE
+                    as the Kubeflow training operator sets them; none: one process
+    MLFLOW_TRACKING_URI, MLFLOW_RUN_ID
+                    the run that rank 0 logs metrics to; none: metrics are only printed
+    METRICS_PORT    where Prometheus finds those of rank 0; none: nowhere
+
+Rank 0 starts the tracker that connects all of them, and trains itself. All processes have to see
+the same folders. Each trains on samples of its own: tree by tree they share what they have counted.
+"""
+
+import argparse
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import splits
+import xgboost
+from metrics import Metrics
+from xgboost.tracker import RabitTracker
+
+PATIENCE = 300  # seconds that processes wait for each other
+
+
+def directory(name: str) -> Path:
+    """Returns the folder that a variable such as DATA_DIR names; by default ``data`` here."""
+    return Path(os.environ.get(name, name.split("_")[0].lower()))
+
+
+def refused(why: str) -> SystemExit:
+    """Returns what ends the program with status 2, having said why."""
+    print(why, flush=True)
+    return SystemExit(2)
+
+
+@contextlib.contextmanager
+def connected(rank: int, world_size: int) -> Iterator[None]:
+    """Connects the processes as long as it lasts; rank 0 has the tracker."""
+    if world_size == 1:
+        yield
+        return
+    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    if rank == 0:
+        # On all addresses: the name that others know this pod by may not be known here yet.
+        tracker = RabitTracker(world_size, "0.0.0.0", port, sortby="task", timeout=PATIENCE)
+        tracker.start()
+    xgboost.set_config(verbosity=0)  # not what is tried until the tracker is there
+    with xgboost.collective.CommunicatorContext(
+        dmlc_tracker_uri="127.0.0.1" if rank == 0 else address,
+        dmlc_tracker_port=port,
+        dmlc_task_id=f"{rank:05}",
+        dmlc_timeout=PATIENCE,
+        dmlc_retry=PATIENCE,
+    ):
+        xgboost.set_config(verbosity=1)
+        yield
+    if rank == 0:
+        tracker.wait_for(PATIENCE)
+
+
+class Rounds(xgboost.callback.TrainingCallback):
+    """Says what each round has come to, on the samples of all processes, and saves checkpoints."""
+
+    def __init__(self, rounds: int, every: int, folder: Path) -> None:
+        self.rounds, self.every, self.folder = rounds, every, folder
+        self.metrics = Metrics(folder, "rounds-*.ubj")
+
+    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        """Takes in a round; never ends training early."""
+        done = model.num_boosted_rounds()  # with those of the checkpoint
+        found = {name: each[-1] for name, each in evals_log["train"].items()}
+        figures = {"loss": found["mlogloss"], "accuracy": 1 - found["merror"]}
+        self.metrics.log(done, **figures)
+        said = " ".join(f"{name} {value:.7g}" for name, value in figures.items())
+        print(f"round {done}/{self.rounds} {said}", flush=True)
+        if done % self.every == 0 and done < self.rounds:
+            save(model, self.folder / f"rounds-{done:08}.ubj")
+        return False
+
+
+def save(model: Any, file: Path) -> None:
+    """Writes a file that is whole whenever it is there, also after a crash."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_name(f"partial-{file.name}")
+    model.save_model(partial)
+    partial.replace(file)
+
+
+def train(arguments: argparse.Namespace, rank: int, world_size: int) -> None:
+    """Trains, leaving checkpoints in CHECKPOINT_DIR and the model in MODEL_DIR."""
+    x, y = splits.load(directory("DATA_DIR"), "train", refused)
+    if len(x) != len(y) or y.dtype.kind not in "iu" or y.min() < 0:
+        raise refused(f"y has to be a class of each sample, from 0; it is {y.dtype} {y.shape}")
+    mine = slice(rank, None, world_size)
+    samples = xgboost.DMatrix(np.asarray(x[mine]).reshape(len(y[mine]), -1), y[mine])
+    parameters = {
+        "objective": "multi:softprob",
+        "num_class": int(y.max()) + 1,
+        "eval_metric": ["mlogloss", "merror"],
+        "eta": arguments.learning_rate,
+        "max_depth": arguments.depth,
+        "seed": int(os.environ.get("SEED", 0)),
+        "nthread": int(os.environ.get("OMP_NUM_THREADS", 0)),
+    }
+    checkpoints = directory("CHECKPOINT_DIR")
+    last = max(checkpoints.glob("rounds-*.ubj"), default=None)
+    done = int(last.stem.rpartition("-")[2]) if last else 0
+    rounds = Rounds(arguments.rounds, arguments.save_every, checkpoints) if rank == 0 else None
+    if rounds and done:
+        print(f"going on after round {done}", flush=True)
+    model = xgboost.train(
+        parameters,
+        samples,
+        arguments.rounds - done,
+        evals=[(samples, "train")],
+        verbose_eval=False,
+        xgb_model=last,
+        callbacks=[rounds] if rounds else [],
+    )
+    if rounds:
+        save(model, directory("MODEL_DIR") / "model.ubj")
+        rounds.metrics.close()
+
+
+def main() -> None:
+    """Reads the command line, joins the other processes and trains."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=30, help="trees for each class")
+    parser.add_argument("--learning-rate", type=float, default=0.3)
+    parser.add_argument("--depth", type=int, default=6, help="of a tree")
+    parser.add_argument("--save-every", type=int, default=10, help="rounds between checkpoints")
+    arguments = parser.parse_args()
+    rank, world_size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    with connected(rank, world_size):
+        train(arguments, rank, world_size)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""XGBoost, and LightGBM: XGBoostJob of the training operator v1.9.
+
+Fields: https://github.com/kubeflow/training-operator/blob/v1.9.0/pkg/apis/kubeflow.org/v1/xgboost_types.go
+Variables: pkg/controller.v1/xgboost/xgboost.go,
+https://github.com/kubeflow/training-operator/tree/v1.9.0/pkg/controller.v1/xgboost
+"""
+
+from typing import TYPE_CHECKING
+
+from trireme.components.images import XGBOOST
+from trireme.components.training.frameworks.base import (
+    RANK_LABEL,
+    Framework,
+    Role,
+    Variables,
+    entries,
+    from_label,
+    port_of,
+)
+from trireme.components.training.kinds import of_training_operator
+
+if TYPE_CHECKING:
+    from trireme.components.training.description.job import TrainingJob
+    from trireme.components.training.local.manifest import Job, Pod
+    from trireme.components.training.local.network import Network
+
+
+class XgBoost(Framework):
+    """XGBoost: a master, whose program starts the tracker and trains, and workers."""
+
+    name = "xgboost"
+    about = "MASTER_ADDR, MASTER_PORT, WORKER_ADDRS, WORKER_PORT, RANK and WORLD_SIZE"
+    kind = of_training_operator(
+        "XGBoostJob", "xgbReplicaSpecs", "xgboost", longest_end="-worker-999"
+    )
+    image = XGBOOST
+    has_image_for_gpus = False
+    roles = (
+        Role("master", default=1, leads=True, is_single=True, is_required=True),
+        Role("worker"),
+    )
+    port = ("xgboostjob-port", 9999)
+    injected = r"MASTER_(ADDR|PORT)|WORKER_(ADDRS|PORT)|WORLD_SIZE|RANK"
+    ends_together = True
+    module = "xgboost"
+    trainer = "components/trainers/xgboost/classifier.py"
+    peer_lost = r"all(reduce|gather) failed|poll error condition"
+
+    def rendezvous(self, job: "TrainingJob", role: str) -> Variables:
+        """Returns what a TrainJob's replicas find each other by."""
+        port, workers = str(self.port[1]), job.world_size - 1
+        values = {
+            "MASTER_PORT": port,
+            "MASTER_ADDR": self.address(job, "master"),
+            "WORLD_SIZE": str(job.world_size),
+        }
+        if workers:
+            addresses = [self.address(job, "worker", index) for index in range(workers)]
+            values |= {"WORKER_PORT": port, "WORKER_ADDRS": ",".join(addresses)}
+        return [*entries(values), from_label("RANK", RANK_LABEL)]
+
+    def environment(self, job: "Job", pod: "Pod", network: "Network") -> dict[str, str]:
+        """Returns what the operator adds to a pod.
+
+        Where all pods share an address each has a port of its own, and WORKER_PORT is the first's.
+        """
+        (master,), workers = job.of("Master"), job.of("Worker")
+        variables = {
+            "MASTER_PORT": port_of(self, master, network),
+            "MASTER_ADDR": network.at(master.host),
+            "WORLD_SIZE": str(len(job.pods)),
+            "RANK": str(pod.index + (pod.role == "Worker")),
+            "PYTHONUNBUFFERED": "1",
+        }
+        if workers:
+            addresses = [network.at(worker.host) for worker in workers]
+            variables |= {
+                "WORKER_PORT": port_of(self, workers[0], network),
+                "WORKER_ADDRS": ",".join(addresses),
+            }
+        return variables
+
+
+FRAMEWORKS = (XgBoost(),)

@@ -1,0 +1,68 @@
+"""Jobs of the frameworks' reference trainers, on this machine."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import trireme
+from trireme.components.dataset.description import Dataset
+from trireme.components.dataset.staging import stage
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.frameworks import FRAMEWORKS
+from trireme.components.training.local import runner
+from trireme.components.training.manifests import render
+
+ROOT = Path(trireme.__file__).parents[1]
+LIMIT = 240  # seconds of one job
+
+
+@dataclass
+class Ran:
+    """What a job has done."""
+
+    folder: Path
+    seconds: dict[str, float]
+    said: list[tuple[str, str]]
+
+    @property
+    def speaker(self):
+        """Who speaks for all."""
+        return {name for name, line in self.said if " loss " in line}
+
+    def lines(self, replica):
+        return [line for name, line in self.said if name == replica]
+
+    def figures(self, number):
+        """Returns loss and accuracy of an epoch or round."""
+        (found,) = [
+            re.search(r"loss (\S+) accuracy (\S+)", line)
+            for _, line in self.said
+            if re.match(rf"(epoch|round) {number}/", line)
+        ]
+        return tuple(map(float, found.groups()))
+
+
+def run(framework, folder, *args, workers):
+    """Runs the reference trainer on the built-in digits; what it leaves is in the folder."""
+    if not (folder / "data").exists():
+        stage(Dataset(uri="builtin://digits"), folder / "data", folder / "cache")
+    places = {
+        "data_dir": folder / "data",
+        "checkpoint_dir": folder / "checkpoints",
+        "model_dir": folder / "model",
+    }
+    for place in places.values():
+        place.mkdir(exist_ok=True)
+    job = TrainingJob.create(
+        name=framework,
+        framework=framework,
+        entrypoint=FRAMEWORKS[framework].trainer,
+        code_dir=str(ROOT),
+        args=list(args),
+        workers=workers,
+        time_limit=LIMIT,
+        **{name: str(place) for name, place in places.items()},
+    )
+    said: list[tuple[str, str]] = []
+    seconds = runner.run(render(job), folder / "logs", lambda *line: said.append(line))
+    return Ran(folder, seconds, said)

@@ -1,0 +1,38 @@
+"""A JAXJob for real: the reference trainer on two processes that find each other."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+from jobs_of_frameworks import run
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not importlib.util.find_spec("jax"), reason="needs JAX"),
+]
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    """A job of two workers that train for three epochs."""
+    return run("jax", tmp_path_factory.mktemp("jax"), "--epochs", "3", workers=2)
+
+
+def test_two_processes_learn_the_digits_and_leave_one_model(digits):
+    assert set(digits.seconds) == {"worker-0", "worker-1"}
+    assert digits.speaker == {"worker-0"}
+    loss, accuracy = digits.figures(3)
+    assert accuracy > 0.95 and loss < 0.2
+    with np.load(digits.folder / "model" / "model.npz") as weights:
+        assert weights["head"].shape[1] == 10
+
+
+def test_training_goes_on_from_the_last_checkpoint_with_another_number_of_processes(digits):
+    again = run("jax", digits.folder, "--epochs", "4", workers=1)
+    assert "going on after epoch 3" in again.lines("worker-0")
+    assert again.figures(4)[0] < digits.figures(3)[0]
+
+
+def test_two_processes_compute_what_one_does(digits, tmp_path):
+    alone = run("jax", tmp_path, "--epochs", "3", "--batch-size", "64", workers=1)
+    assert alone.figures(3) == pytest.approx(digits.figures(3), rel=1e-3)
