@@ -11,7 +11,7 @@ from trireme.components.kubernetes.errors import KindMissing
 from trireme.components.kubernetes.resources import PODS
 from trireme.components.training.cluster import jobs, reasons, submission
 from trireme.components.training.cluster.status import status_of
-from trireme.components.training.frameworks import kind_of
+from trireme.components.training.frameworks import KINDS, kind_of
 
 
 @pytest.fixture
@@ -196,9 +196,9 @@ def test_events_are_listed_once_for_all_pods(server, container_logs, pytorch):
 
 
 def test_a_cluster_without_operators_says_so(standing_in, server):
-    for plural in ("pytorchjobs", "tfjobs", "mpijobs", "trainjobs"):
-        del server.plurals[plural]
-    with pytest.raises(KindMissing, match="the cluster has no PyTorchJob"):
+    for kind in KINDS.values():
+        del server.plurals[kind.plural]
+    with pytest.raises(KindMissing, match="the cluster has no TrainJob"):
         jobs.list_jobs(standing_in)
 
 
