@@ -35,7 +35,7 @@ def test_jobs_of_all_kinds_are_listed(cluster, player, submitted):
     player._container(worker, "Pending", {"waiting": waiting})
     player.condition(job, "Running")
     rows = {row.name: row for row in jobs.list_jobs(cluster)}
-    assert rows.keys() == {"pytorchjob", "tfjob", "mpijob", "trainjob"}
+    assert rows.keys() == {name.lower() for name in manifests()}
     row = rows["tfjob"]
     assert (row.kind, row.state, row.running, row.replicas) == ("TFJob", "running", 1, 2)
     assert row.reason == "worker-0: ErrImagePull: no such image"
@@ -198,7 +198,7 @@ def test_events_are_listed_once_for_all_pods(server, container_logs, pytorch):
 def test_a_cluster_without_operators_says_so(standing_in, server):
     for kind in KINDS.values():
         del server.plurals[kind.plural]
-    with pytest.raises(KindMissing, match="the cluster has no TrainJob"):
+    with pytest.raises(KindMissing, match="the cluster has no PyTorchJob"):
         jobs.list_jobs(standing_in)
 
 

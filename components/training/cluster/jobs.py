@@ -299,7 +299,7 @@ def _all_jobs(cluster: Cluster, labels: str = "") -> tuple[list[dict[str, Any]],
         for item in listing.get("items") or []:
             jobs.append({"apiVersion": kind.api_version, "kind": kind.name} | item)
     if len(forbidden) + len(missing) == len(KINDS):
-        raise [*forbidden.values(), *reversed(missing)][0]  # a TrainJob is for all
+        raise [*forbidden.values(), *missing][0]
     return jobs, list(forbidden)
 
 
