@@ -294,6 +294,5 @@ def descriptions(draw: st.DrawFn, operator: str) -> dict[str, Any]:
     roles = [role.name for role in FRAMEWORKS[framework].roles if role.name != "worker"]
     if framework == "pytorch" and draw(st.booleans()):
         return fields | {"workers": 3, "elastic": {"min": 2, "max": draw(st.integers(3, 9))}}
-    return fields | {
-        "replicas": draw(st.dictionaries(st.sampled_from(roles or ["worker"]), _REPLICA))
-    }
+    replicas = st.dictionaries(st.sampled_from(roles), _REPLICA) if roles else st.just({})
+    return fields | {"replicas": draw(replicas)}

@@ -9,8 +9,9 @@ from pydantic import Field
 from trireme.components import yaml_text
 from trireme.components.cost import table
 from trireme.components.errors import InputError
+from trireme.components.kubernetes.amounts import requests
 from trireme.components.part import Part
-from trireme.components.training.manifests.roles import is_spot, requests, roles
+from trireme.components.training.manifests.roles import is_spot, roles
 
 GIB = 2**30
 

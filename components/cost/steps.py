@@ -85,9 +85,9 @@ def _seconds() -> float:
 
 def _requested() -> tuple[dict[str, Decimal], dict[str, str]]:
     """Returns what this container requests, and where its pod may run; nothing if not allowed."""
+    from trireme.components.kubernetes.amounts import amounts
     from trireme.components.kubernetes.connection import Cluster
     from trireme.components.kubernetes.owner import this_pod
-    from trireme.components.training.manifests.roles import amounts
 
     with suppress(TriremeError):
         spec = this_pod(Cluster(patience=PATIENCE))["spec"]

@@ -22,11 +22,11 @@ from trireme.components.kubernetes.errors import (
 )
 from trireme.components.kubernetes.resources import Resource
 from trireme.components.kubernetes.streams import Stop
+from trireme.components.patience import Pauses
 
 PATIENCE = 300.0  # seconds that an API server may be away
 PATIENCE_OF_A_PERSON = 15.0  # who waits for the answer
 UNSAID = 1.0  # seconds of waiting that are not worth a word
-FIRST_PAUSE, LONGEST_PAUSE = 0.25, 10.0  # seconds between two attempts; each doubles the last
 CONNECT_TIMEOUT, READ_TIMEOUT = 10.0, 30.0  # seconds
 MERGE, APPLY = "application/merge-patch+json", "application/apply-patch+yaml"  # ways to patch
 FIELD_MANAGER = "trireme"  # what we apply is known by
@@ -263,7 +263,7 @@ class Cluster:
         """
         began = time.monotonic()
         limit = began + (self._patience_now if patience is None else patience)
-        pause, renewed, has_said_so = FIRST_PAUSE, False, False
+        pauses, renewed, has_said_so = Pauses(), False, False
         while True:
             api = self._api
             try:
@@ -282,7 +282,7 @@ class Cluster:
                 if has_said_so:
                     self._has_said_so = False
                 return answer
-            wait = max(pause, wait)
+            wait = pauses.take(wait)
             if time.monotonic() + wait > limit:
                 raise Unavailable(problem)
             if time.monotonic() + wait > began + UNSAID and not self._has_said_so:
@@ -290,7 +290,6 @@ class Cluster:
                 self._on_wait(f"waiting: {problem}")
             if stop.wait(wait):
                 raise Unavailable(problem)
-            pause = min(2 * pause, LONGEST_PAUSE)
 
     def _renew(self, stale: client.ApiClient) -> None:
         with self._lock:

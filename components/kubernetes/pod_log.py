@@ -11,12 +11,7 @@ from urllib3.exceptions import HTTPError
 
 from trireme.components.errors import TriremeError
 from trireme.components.kubernetes import pods
-from trireme.components.kubernetes.connection import (
-    FIRST_PAUSE,
-    LONGEST_PAUSE,
-    Cluster,
-    Query,
-)
+from trireme.components.kubernetes.connection import Cluster, Query
 from trireme.components.kubernetes.errors import Invalid, NotFound, Unavailable
 from trireme.components.kubernetes.log_position import (
     Position,
@@ -26,6 +21,7 @@ from trireme.components.kubernetes.log_position import (
 )
 from trireme.components.kubernetes.resources import PODS
 from trireme.components.kubernetes.streams import Stop, lines, shut
+from trireme.components.patience import Pauses
 
 LINE_LIMIT = 64 * 1024  # bytes after which a line is cut
 SILENCE = 300.0  # seconds without a line after which the connection is made anew
@@ -34,7 +30,7 @@ SILENCE = 300.0  # seconds without a line after which the connection is made ane
 class PodLog(threading.Thread):
     """Follows the log of a pod's main container, one start of it after the other.
 
-    It ends when the pod is over and all it printed has been passed on. Its name is the replica's.
+    It ends when the pod is over and all it printed has been passed on.
     """
 
     def __init__(
@@ -45,7 +41,6 @@ class PodLog(threading.Thread):
         on_line: Callable[[str], None],
         on_start: Callable[[], None],
         stop: Stop,
-        *,
         follow: bool = True,
     ) -> None:
         """Prepares the thread; ``start`` starts it.
@@ -115,7 +110,7 @@ class PodLog(threading.Thread):
 
     def _read_all(self) -> None:
         """Reads until the pod is over and nothing is left to read."""
-        pause = FIRST_PAUSE
+        pauses = Pauses()
         while not self._stop_all.is_set():
             self._changed.clear()
             over = self.is_over or not self._follow
@@ -141,8 +136,9 @@ class PodLog(threading.Thread):
             except HTTPError:
                 pass
             # What ended was the connection or the container: its status will tell.
-            pause = FIRST_PAUSE if self._position.since != before else min(2 * pause, LONGEST_PAUSE)
-            self._changed.wait(pause)
+            if self._position.since != before:
+                pauses.start_anew()
+            self._changed.wait(pauses.take())
 
     def _restarts(self) -> int:
         return pods.restarts(self._pod, self._container)
@@ -214,7 +210,7 @@ class PodLog(threading.Thread):
             except Invalid:
                 return
             except HTTPError:
-                self._stop_all.wait(FIRST_PAUSE)
+                self._stop_all.wait(Pauses().take())
 
     def _may_be_ahead(self) -> bool:
         """Tells whether what was read last may be of the present start already."""

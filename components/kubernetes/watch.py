@@ -8,7 +8,8 @@ from typing import Any
 
 from urllib3.exceptions import HTTPError
 
-from trireme.components.kubernetes.connection import FIRST_PAUSE, LONGEST_PAUSE, Cluster
+from trireme.components import patience
+from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import Expired
 from trireme.components.kubernetes.resources import Resource
 from trireme.components.kubernetes.streams import Stop, lines
@@ -52,7 +53,7 @@ def changes(
         Unavailable: The server has not answered for the cluster's ``patience``.
     """
     known: dict[str, dict[str, Any]] = {}
-    version, pause = "", FIRST_PAUSE
+    version, pauses = "", patience.Pauses()
     while not stop.is_set():
         began, heard = time.monotonic(), False
         try:
@@ -71,9 +72,9 @@ def changes(
             pass  # ValueError: the connection broke in the middle of an event
         # However a watch ends, even well: if that is at once, so may the next one.
         lasted = time.monotonic() - began
-        stop.wait(max(0.0, pause - lasted))
-        is_fine = heard or lasted > LONGEST_PAUSE
-        pause = FIRST_PAUSE if is_fine else min(2 * pause, LONGEST_PAUSE)
+        stop.wait(max(0.0, pauses.take() - lasted))
+        if heard or lasted > patience.LONGEST_PAUSE:
+            pauses.start_anew()
 
 
 def _events(

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from trireme.components.kubernetes.errors import AlreadyThere, NotFound
 from trireme.components.kubernetes.resources import PODS, SERVICE_ACCOUNTS, Resource
-from trireme.components.training.frameworks import kind_of
+from trireme.components.training.frameworks import FRAMEWORKS, kind_of
 
 NAMESPACES = Resource("", "v1", "namespaces")
 NODES = Resource("", "v1", "nodes")
@@ -210,50 +210,28 @@ class Player:
 
 def manifests():
     """Returns a job of every kind, with two replicas."""
-    template = {
-        "spec": {
-            "containers": [
-                {"name": "CONTAINER", "image": "example.org/train", "command": ["train"]}
-            ]
-        }
-    }
-
-    def replicas(container, *roles):
-        made = {}
-        for role in roles:
-            filled = copy.deepcopy(template)
-            filled["spec"]["containers"][0]["name"] = container
-            made[role] = {"replicas": 1, "restartPolicy": "Never", "template": filled}
-        return made
-
     # Where a cluster has operators they are to leave these jobs to the tests.
     policy = {"managedBy": "kueue.x-k8s.io/multikueue"}
-    v1 = {"apiVersion": "kubeflow.org/v1"}
-    made = {
-        "PyTorchJob": v1
-        | {
-            "kind": "PyTorchJob",
-            "spec": {
-                "runPolicy": dict(policy),
-                "pytorchReplicaSpecs": replicas("pytorch", "Master", "Worker"),
-            },
-        },
-        "TFJob": v1
-        | {
-            "kind": "TFJob",
-            "spec": {
-                "runPolicy": dict(policy),
-                "tfReplicaSpecs": replicas("tensorflow", "Chief", "Worker"),
-            },
-        },
-        "MPIJob": {
-            "apiVersion": "kubeflow.org/v2beta1",
-            "kind": "MPIJob",
-            "spec": {
-                "runPolicy": dict(policy),
-                "mpiReplicaSpecs": replicas("mpi", "Launcher", "Worker"),
-            },
-        },
+
+    def of(framework):
+        image = {"image": "example.org/train", "command": ["train"]}
+        template = {"spec": {"containers": [{"name": framework.kind.container} | image]}}
+        titles = [role.capitalize() for role in ROLES[framework.kind.name]]
+        roles = {
+            title: {
+                "replicas": titles.count(title),
+                "restartPolicy": "Never",
+                "template": copy.deepcopy(template),
+            }
+            for title in titles
+        }
+        return {
+            "apiVersion": framework.kind.api_version,
+            "kind": framework.kind.name,
+            "spec": {"runPolicy": dict(policy), framework.kind.replicas: roles},
+        }
+
+    made = {framework.kind.name: of(framework) for framework in FRAMEWORKS.values()} | {
         "TrainJob": {
             "apiVersion": "trainer.kubeflow.org/v1alpha1",
             "kind": "TrainJob",
@@ -276,12 +254,9 @@ REAL = os.environ.get("TRIREME_TEST_KUBECONFIG") or os.environ.get("KUBECONFIG")
 """The kubeconfig of a real cluster, taken before any test changes it."""
 
 ROLES = {
-    "PyTorchJob": ("master", "worker"),
-    "TFJob": ("chief", "worker"),
-    "MPIJob": ("launcher", "worker"),
-    "TrainJob": ("node", "node"),
-}
-"""The roles of the two replicas of each of these jobs; those of a TrainJob differ by index."""
+    framework.kind.name: (framework.roles[0].name, "worker") for framework in FRAMEWORKS.values()
+} | {"TrainJob": ("node", "node")}
+"""The roles of the two replicas of each of these jobs; some differ by index."""
 
 
 def make_namespace(cluster):

@@ -224,14 +224,16 @@ def test_what_an_operator_does_otherwise_is_said(server, trireme):
 
 def test_one_kind_that_a_user_may_see_is_enough(server, container_logs, trireme):
     trireme("submit", "job.yaml", "--name", "digits")
-    for plural in ("tfjobs", "mpijobs", "trainjobs"):
+    others = [kind for name, kind in KINDS.items() if name != "PyTorchJob"]
+    for plural in (kind.plural for kind in others):
         server.fail("GET", f"/{plural}", times=-1, code=403)
     assert trireme("list").output.splitlines()[1].startswith("digits")
     assert trireme("status", "digits").status == 0
     assert trireme("logs", "digits").status == 0
     gone = trireme("status", "other")
     assert gone.errors.endswith(
-        "in namespace team; this user may not see any TFJob or MPIJob or TrainJob\n"
+        "in namespace team; this user may not see any "
+        f"{' or '.join(kind.name for kind in others)}\n"
     )
     assert trireme("cancel", "digits").status == 0
     assert trireme("delete", "digits").status == 0

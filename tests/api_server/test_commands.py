@@ -11,7 +11,7 @@ from trireme.components.kubernetes.errors import KindMissing
 from trireme.components.kubernetes.resources import PODS
 from trireme.components.training.cluster import jobs, reasons, submission
 from trireme.components.training.cluster.status import status_of
-from trireme.components.training.frameworks import kind_of
+from trireme.components.training.frameworks import KINDS, kind_of
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_jobs_of_all_kinds_are_listed(cluster, player, submitted):
     player._container(worker, "Pending", {"waiting": waiting})
     player.condition(job, "Running")
     rows = {row.name: row for row in jobs.list_jobs(cluster)}
-    assert rows.keys() == {"pytorchjob", "tfjob", "mpijob", "trainjob"}
+    assert rows.keys() == {name.lower() for name in KINDS}
     row = rows["tfjob"]
     assert (row.kind, row.state, row.running, row.replicas) == ("TFJob", "running", 1, 2)
     assert row.reason == "worker-0: ErrImagePull: no such image"
@@ -196,8 +196,8 @@ def test_events_are_listed_once_for_all_pods(server, container_logs, pytorch):
 
 
 def test_a_cluster_without_operators_says_so(standing_in, server):
-    for plural in ("pytorchjobs", "tfjobs", "mpijobs", "trainjobs"):
-        del server.plurals[plural]
+    for kind in KINDS.values():
+        del server.plurals[kind.plural]
     with pytest.raises(KindMissing, match="the cluster has no PyTorchJob"):
         jobs.list_jobs(standing_in)
 

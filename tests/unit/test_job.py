@@ -56,7 +56,7 @@ def affinity(term):
         (
             "framework",
             "mxnet",
-            "'mpi', 'pytorch', 'custom'",
+            "must be 'pytorch', 'jax', 'mpi', 'custom'",
         ),
         ("image", 7, "must be a valid string"),
         ("image", "my image", "must be a container image, as in example.org/team/train:1.2"),
@@ -303,6 +303,10 @@ def test_an_unknown_field_is_refused_at_any_depth(path):
         (
             TENSORFLOW | {"processes_per_worker": 2},
             "processes_per_worker 2: a replica of a tensorflow job is one process",
+        ),
+        (
+            {"entrypoint": "train.py", "framework": "jax", "gpu": 1},
+            "gpu 1: there is no jax image of ours for GPUs; give an image",
         ),
         (
             TENSORFLOW | {"elastic": {"min": 1, "max": 2}},

@@ -15,8 +15,8 @@ from typed import through
 from trireme.components import images
 from trireme.components.dataset.description import Dataset
 from trireme.components.errors import InputError
+from trireme.components.kubernetes.amounts import quantity
 from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.description.values import quantity
 from trireme.components.training.local.environment import expand
 from trireme.components.training.manifests import render, to_yaml
 from trireme.components.training.manifests.roles import roles
@@ -430,8 +430,8 @@ def test_an_unknown_operator_is_refused():
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"framework": "tensorflow"}, "runtime 'torch-distributed': is for mpi and pytorch jobs"),
-        ({"framework": "custom"}, "runtime 'torch-distributed': is for mpi and pytorch jobs"),
+        ({"framework": "tensorflow"}, "runtime 'torch-distributed': is for pytorch and mpi jobs"),
+        ({"framework": "custom"}, "runtime 'torch-distributed': is for pytorch and mpi jobs"),
         ({"elastic": {"min": 1, "max": 2}}, "elastic: runtime 'torch-distributed' would have to"),
         ({"replicas": {"master": {"cpu": "1"}}}, "replicas: runtime 'torch-distributed' would"),
         ({"retries": 1}, "retries: runtime 'torch-distributed' would have to say this"),

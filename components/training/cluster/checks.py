@@ -8,13 +8,15 @@ from itertools import chain
 from typing import Any
 
 from trireme.components.errors import InputError
-from trireme.components.kubernetes import access
+from trireme.components.kubernetes import access, nodes, quota
 from trireme.components.kubernetes.access import Right
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import Forbidden, KindMissing, NotFound, Refused
 from trireme.components.kubernetes.resources import CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, Resource
-from trireme.components.training.cluster import nodes, preflight, quota, reasons
+from trireme.components.training.cluster import preflight, reasons
+from trireme.components.training.frameworks import kind_of, least_replicas
 from trireme.components.training.manifests.references import Needed
+from trireme.components.training.manifests.roles import roles
 
 RESOURCES = {
     "Secret": [SECRETS],
@@ -214,7 +216,8 @@ def _quota(
     cluster: Cluster, manifest: dict[str, Any], at_once: int, workspace: str
 ) -> Iterator[Finding]:
     try:
-        problems = quota.problems(cluster, manifest, at_once, workspace)
+        pods = [(role.name, role.count, role.pod) for role in roles(manifest)]
+        problems = quota.problems(cluster, kind_of(manifest), pods, at_once, workspace)
     except Forbidden:
         yield Finding(
             Verdict.UNKNOWN, "you may not list resourcequotas and limitranges to see if it fits"
@@ -239,12 +242,31 @@ def _room(cluster: Cluster, manifest: dict[str, Any], at_once: int) -> Iterator[
             Verdict.UNKNOWN, "you may not list the nodes and their pods to see if there is room"
         )
         return
-    problem = nodes.problem(free, manifest, at_once) if free else ""
+    problem = nodes.problem(free, needed(manifest, at_once)) if free else ""
     if not free:
         yield Finding(Verdict.UNKNOWN, "the cluster has no nodes yet to see if there is room")
     elif not problem:
         yield Finding(Verdict.OK, "the nodes have room for all pods of the job")
-    elif nodes.is_queued(manifest):
+    elif _is_queued(manifest):
         yield Finding(Verdict.UNKNOWN, f"{problem}, or have it wait in its queue")
     else:
         yield Finding(Verdict.FAILED, problem)
+
+
+def needed(manifest: dict[str, Any], at_once: int = 1) -> list[tuple[str, int, dict[str, Any]]]:
+    """Returns each role's name, how many of its pods have to run, and their spec.
+
+    An elastic job's others may come later.
+    """
+    least = least_replicas(manifest)
+    return [
+        (role.name, at_once * (role.count if least is None else least), role.pod)
+        for role in roles(manifest)
+    ]
+
+
+def _is_queued(manifest: dict[str, Any]) -> bool:
+    """Tells whether a job waits for its room in a queue of Kueue or Volcano."""
+    labels = manifest["metadata"].get("labels") or {}
+    policy = manifest["spec"].get("runPolicy") or {}
+    return reasons.QUEUE in labels or "schedulingPolicy" in policy

@@ -311,15 +311,12 @@ class Replicas:
             replica.said(uid, line)
             self._pass_on(replica.name, line)
 
-        return PodLog(
-            self._cluster,
-            pod,
-            identity.main_container(pod, self._container),
-            said,
-            replica.started_anew,
-            self._stop,
-            follow=self._follow,
+        container = identity.main_container(pod, self._container)
+        log = PodLog(
+            self._cluster, pod, container, said, replica.started_anew, self._stop, self._follow
         )
+        log.name = replica.name
+        return log
 
 
 def _age(pod: dict[str, Any]) -> str:

@@ -4,7 +4,6 @@ import copy
 import hashlib
 import json
 import secrets
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -19,6 +18,7 @@ from trireme.components.kubernetes.errors import (
     NotFound,
 )
 from trireme.components.kubernetes.resources import JOB_SETS, PODS
+from trireme.components.patience import wait_for
 from trireme.components.training.cluster import preflight
 from trireme.components.training.cluster.status import State, is_train_job, status_of
 from trireme.components.training.frameworks import KINDS, kind_of, pods_of
@@ -79,14 +79,16 @@ def submit(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, Any]:
 def _create(cluster: Cluster, body: dict[str, Any]) -> dict[str, Any]:
     """Creates a job, as soon as Trainer has seen its runtime, which it watches for."""
     jobs, namespace = kind_of(body), body["metadata"]["namespace"]
-    limit = time.monotonic() + SEEING
-    while True:
+
+    def create() -> dict[str, Any] | None:
         try:
             return cluster.create(jobs, body, namespace)
         except Invalid as error:
-            if UNSEEN not in str(error) or time.monotonic() > limit:
+            if UNSEEN not in str(error):
                 raise
-        time.sleep(BETWEEN)
+            return None
+
+    return wait_for(create, SEEING, BETWEEN) or cluster.create(jobs, body, namespace)
 
 
 @contextmanager
@@ -198,18 +200,18 @@ def wait_until_gone(cluster: Cluster, job: dict[str, Any]) -> None:
         TriremeError: It does not go away, or the API server does not answer.
     """
     metadata = job["metadata"]
-    limit = time.monotonic() + GOING
-    while time.monotonic() < limit:
-        there = find(cluster, job)
-        if there and there["metadata"]["uid"] != metadata.get("uid"):
-            return  # the name is another job's, which waited for this one's pods
-        if not there and not _is_left(cluster, job):
-            return
-        time.sleep(POLL)
-    raise TriremeError(
-        f"{job['kind']} {metadata['name']} is being deleted but does not go away; "
-        "one of its pods may be on a node that does not answer"
-    )
+
+    def is_gone() -> bool:
+        if there := find(cluster, job):
+            # The name may be another job's, which waited for this one's pods.
+            return bool(there["metadata"]["uid"] != metadata.get("uid"))
+        return not _is_left(cluster, job)
+
+    if not wait_for(is_gone, GOING, POLL):
+        raise TriremeError(
+            f"{job['kind']} {metadata['name']} is being deleted but does not go away; "
+            "one of its pods may be on a node that does not answer"
+        )
 
 
 def _is_left(cluster: Cluster, job: dict[str, Any]) -> bool:

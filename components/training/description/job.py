@@ -37,7 +37,7 @@ from trireme.components.training.description.values import (
     Text,
     VariableName,
 )
-from trireme.components.training.frameworks import FRAMEWORKS
+from trireme.components.training.frameworks import DEFAULT, FRAMEWORKS
 from trireme.components.training.frameworks.base import Framework, Role
 
 
@@ -53,7 +53,7 @@ class TrainingJob(Resources):
     framework: Annotated[
         FrameworkName,
         Field(description=f"What connects the replicas: {'; '.join(CONNECTIONS)}."),
-    ] = "pytorch"
+    ] = DEFAULT
 
     image: Image = ""
     """Container image of the replicas; empty: Trireme's own for the framework, or its GPUs."""

@@ -11,13 +11,19 @@ from typing import Any
 from trireme.components.training.frameworks.base import Framework
 from trireme.components.training.kinds import LEAST, TRAINJOB, Kind
 
-FRAMEWORKS: dict[str, Framework] = {
-    framework.name: framework
+DEFAULT = "pytorch"
+
+_FOUND = [
+    framework
     for file in pkgutil.iter_modules(__path__)
     if file.name != "base"
     for framework in import_module(f"{__name__}.{file.name}").FRAMEWORKS
+]
+
+FRAMEWORKS: dict[str, Framework] = {
+    framework.name: framework for framework in sorted(_FOUND, key=lambda each: each.name != DEFAULT)
 }
-"""By name, as a description has it."""
+"""By name, as a description has it; the default one is the first."""
 
 _OF_KIND = {framework.kind.name: framework for framework in reversed(FRAMEWORKS.values())}
 

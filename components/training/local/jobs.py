@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from trireme.components.errors import InputError, TriremeError
+from trireme.components.patience import wait_for
 from trireme.components.processes import born
 from trireme.components.signals import from_a_terminal, handled
 from trireme.components.training.description.job import TrainingJob
@@ -206,11 +207,13 @@ def cancel(home: Path, name: str) -> None:
     if job.state != "running":
         raise InputError(f"job {name!r} has {job.state} already")
     os.kill(_state(job.directory)["pid"], signal.SIGTERM)
-    limit = time.monotonic() + ENDING
-    while (now := _read(job.directory)) and now.state == "running":
-        if time.monotonic() > limit:
-            raise TriremeError(f"job {name!r} did not end within {ENDING:.0f} s")
-        time.sleep(POLL)
+
+    def has_ended() -> bool:
+        now = _read(job.directory)
+        return now is None or now.state != "running"
+
+    if not wait_for(has_ended, ENDING, POLL):
+        raise TriremeError(f"job {name!r} did not end within {ENDING:.0f} s")
 
 
 def delete(home: Path, name: str) -> None:

@@ -63,7 +63,7 @@ CONTAINER = f"{POD}/containers/0"
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (replaced("kind", "TrainJob"), "kind 'TrainJob' cannot run here; MPIJob, PyTorchJob, TFJ"),
+        (replaced("kind", "TrainJob"), "kind 'TrainJob' cannot run here; PyTorchJob, JAXJob, "),
         (
             replaced("apiVersion", "v1"),
             "apiVersion 'v1' of kind PyTorchJob: must be kubeflow.org/v1",
