@@ -17,11 +17,7 @@ Amounts = Mapping[str, Decimal]
 
 
 def quantity(text: str) -> Decimal:
-    """Returns the number that a Kubernetes quantity stands for, as in ``16Gi``.
-
-    Raises:
-        ValueError: It is none.
-    """
+    """Returns the number that a Kubernetes quantity stands for, as in ``16Gi``."""
     match = _QUANTITY.fullmatch(text)
     if not match:
         raise ValueError(f"{text!r} is no Kubernetes quantity")

@@ -3,8 +3,9 @@
 import re
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
 
 import urllib3
 from kubernetes import client
@@ -13,6 +14,8 @@ from urllib3.exceptions import HTTPError, LocationValueError
 from trireme.components.errors import InputError
 from trireme.components.kubernetes import credentials
 from trireme.components.kubernetes.errors import (
+    KindMissing,
+    NotFound,
     Refused,
     Unauthorized,
     Unavailable,
@@ -35,13 +38,13 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # of a namespace
 _NEVER = Stop()
 
 Query = list[tuple[str, str]]
+Answer = TypeVar("Answer")
 
 
 class Cluster:
     """A Kubernetes cluster, as this user sees it.
 
     Attributes:
-        namespace: Where jobs go that name no namespace.
         patience: Seconds that the API server may be away before a request is given up.
     """
 
@@ -58,14 +61,8 @@ class Cluster:
 
         Args:
             namespace: The namespace; empty for the one that the credentials come with.
-            context: A context of the kubeconfig other than its current one.
-            patience: As above.
-            patience_at_first: The same until it has answered once, where not as above.
+            patience_at_first: The patience until it has answered once, where that is another.
             on_wait: Called with a sentence when the API server has to be waited for.
-
-        Raises:
-            InputError: There are no credentials, or they cannot be read; or the namespace cannot
-                be the name of one.
         """
         self._context = context
         self._lock = threading.Lock()
@@ -88,34 +85,42 @@ class Cluster:
     def get(
         self, resource: Resource, name: str, namespace: str, patience: float | None = None
     ) -> dict[str, Any]:
-        """Returns one object.
-
-        Args:
-            resource: What it is.
-            name: Its name.
-            namespace: Its namespace.
-            patience: Seconds to try for, where not the cluster's own.
-
-        Raises:
-            Refused: As for every request; see ``trireme.components.kubernetes.errors``.
-            Unavailable: The API server does not answer; as for every request.
-        """
+        """Returns one object."""
         answer: dict[str, Any] = self.request(
             "GET", resource, resource.path(namespace, name), patience=patience
         )
         return answer
 
+    def find(
+        self, resource: Resource, name: str, namespace: str, patience: float | None = None
+    ) -> dict[str, Any] | None:
+        """Returns one object; ``None`` if there is none."""
+        try:
+            return self.get(resource, name, namespace, patience)
+        except NotFound:
+            return None
+
+    def first(self, resources: Sequence[Resource], ask: Callable[[Resource], Answer]) -> Answer:
+        """Returns what is asked of the first of some resources, or versions, that it knows.
+
+        Raises:
+            KindMissing: It knows none of them.
+        """
+        *others, last = resources
+        for resource in others:
+            with suppress(KindMissing):
+                return ask(resource)
+        return ask(last)
+
+    def items(self, resource: Resource, namespace: str, **query: str) -> "list[dict[str, Any]]":
+        """Returns a namespace's objects."""
+        path = resource.path(namespace)
+        return self.request("GET", resource, path, query=[*query.items()]).get("items") or []
+
     def list(
         self, resource: Resource, namespace: str, *, stop: Stop = _NEVER, **query: str
     ) -> dict[str, Any]:
-        """Returns the list of a namespace's objects.
-
-        Args:
-            resource: What to list.
-            namespace: Where.
-            stop: Ends the waiting for an API server that is away.
-            query: Such as ``labelSelector``.
-        """
+        """Returns the list of a namespace's objects."""
         return self.request(
             "GET", resource, resource.path(namespace), query=list(query.items()), stop=stop
         )
@@ -139,16 +144,6 @@ class Cluster:
         """Has an object be as given, whether it is there or not; returns it as the server has it.
 
         https://kubernetes.io/docs/reference/using-api/server-side-apply/
-
-        Args:
-            resource: What it is.
-            body: The object, with the fields that are ours to say.
-            namespace: Its namespace.
-            query: Such as ``dryRun``.
-
-        Raises:
-            AlreadyThere: Somebody else has set one of the fields to something else.
-            Invalid: The server does not know one of the fields, or does not accept it.
         """
         ours = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
         return self.request(
@@ -164,13 +159,7 @@ class Cluster:
         """Has an object be as given, in all its fields; returns it as the server has it.
 
         Args:
-            resource: What it is.
             body: All of the object, as it was read and then changed.
-            namespace: Its namespace.
-
-        Raises:
-            AlreadyThere: It has changed since it was read.
-            Invalid: The server does not know one of the fields, or does not accept it.
         """
         path = resource.path(namespace, body["metadata"]["name"])
         query = [("fieldManager", FIELD_MANAGER), ("fieldValidation", "Strict")]
@@ -191,11 +180,7 @@ class Cluster:
         seen, something of it may run, and no other can take its name.
 
         Args:
-            resource: What it is.
-            name: Its name.
-            namespace: Its namespace.
             uid: Its uid: another object that has taken the name meanwhile stays.
-            patience: Seconds to try for, where not the cluster's own.
             dependents: ``Background`` for it to go before what belongs to it, ``Orphan`` to leave
                 that alone.
         """
@@ -213,10 +198,6 @@ class Cluster:
         """Opens an answer that goes on, such as a watch or a log.
 
         Args:
-            resource: What it is about.
-            path: Its path.
-            query: Its parameters.
-            stop: Ends the waiting for an API server that is away.
             silence: Seconds without a byte after which the connection counts as lost.
         """
         response: urllib3.BaseHTTPResponse = self.request(
@@ -243,23 +224,10 @@ class Cluster:
         that it no longer accepts are read again, once.
 
         Args:
-            method: The HTTP method.
-            resource: What the request is about, for the error's sentence.
-            path: The path.
-            query: Its parameters.
-            body: The object to send.
-            patch: What a PATCH does with it.
-            stop: Ends the waiting.
             silence: Seconds without a byte that end the answer, where that is a stream.
-            patience: Seconds to try for, where not the cluster's own.
 
         Returns:
             The object in the answer; the open response where ``silence`` is given.
-
-        Raises:
-            InputError: The kubeconfig leads to what is no URL.
-            Refused: The answer is no; see ``trireme.components.kubernetes.errors``.
-            Unavailable: There was no answer.
         """
         began = time.monotonic()
         limit = began + (self._patience_now if patience is None else patience)
@@ -315,13 +283,7 @@ _Request = tuple[str, str, Query | None, dict[str, Any] | None, str]
 def _answer(
     api: client.ApiClient, resource: Resource, request: _Request, silence: float | None
 ) -> Any:
-    """Returns the answer to a request that is sent once.
-
-    Raises:
-        InputError: The kubeconfig leads to what is no URL.
-        Refused: The answer is no.
-        _NotNow: It may be another one later.
-    """
+    """Returns the answer to a request that is sent once."""
     host = api.configuration.host
     try:
         answer = _send(api, *request, silence)

@@ -23,10 +23,7 @@ class Node:
     """A node, and what of it nobody has requested.
 
     Attributes:
-        name: Its name.
-        labels: Its labels.
         taints: Its taints that keep pods away which do not tolerate them.
-        free: By resource; a pod takes one of ``pods``.
     """
 
     name: str
@@ -53,11 +50,7 @@ class Node:
 
 
 def free(cluster: Cluster) -> list[Node]:
-    """Returns the nodes of a cluster that take pods.
-
-    Raises:
-        Forbidden: This user may not list nodes, or the pods of all namespaces.
-    """
+    """Returns the nodes of a cluster that take pods."""
     found = {
         node["metadata"]["name"]: Node(
             node["metadata"]["name"],
@@ -65,10 +58,10 @@ def free(cluster: Cluster) -> list[Node]:
             list(_taints(node)),
             quantities(node["status"]["allocatable"]),
         )
-        for node in cluster.list(NODES, "").get("items") or []
+        for node in cluster.items(NODES, "")
         if node.get("status", {}).get("allocatable")  # else its kubelet has not told yet
     }
-    for pod in cluster.list(PODS, "", fieldSelector=_OVER).get("items") or []:
+    for pod in cluster.items(PODS, "", fieldSelector=_OVER):
         if node := found.get(pod["spec"].get("nodeName", "")):
             node.take(_wanted(pod["spec"]))
     return list(found.values())

@@ -13,12 +13,7 @@ from trireme.components.errors import TriremeError
 from trireme.components.kubernetes import pods
 from trireme.components.kubernetes.connection import Cluster, Query
 from trireme.components.kubernetes.errors import Invalid, NotFound, Unavailable
-from trireme.components.kubernetes.log_position import (
-    Position,
-    Stamp,
-    is_of_the_kubelet,
-    split,
-)
+from trireme.components.kubernetes.log_position import Position, Stamp, is_of_the_kubelet, split
 from trireme.components.kubernetes.resources import PODS
 from trireme.components.kubernetes.streams import Stop, lines, shut
 from trireme.components.patience import Pauses
@@ -46,12 +41,7 @@ class PodLog(threading.Thread):
         """Prepares the thread; ``start`` starts it.
 
         Args:
-            cluster: The cluster.
-            pod: The pod.
-            container: Its main container.
-            on_line: Called with every line.
             on_start: Called before the first line of each start of the container.
-            stop: Ends it early.
             follow: Wait for what is still to come; otherwise only what there is now is read.
         """
         super().__init__(daemon=True)
@@ -82,12 +72,7 @@ class PodLog(threading.Thread):
         return self._quiet_since
 
     def update(self, pod: dict[str, Any], gone: bool) -> None:
-        """Tells how the pod is now.
-
-        Args:
-            pod: The pod.
-            gone: It no longer exists.
-        """
+        """Tells how the pod is now."""
         self._pod, self._gone = pod, self._gone or gone
         self._changed.set()
         followed = self._followed
@@ -226,11 +211,7 @@ class PodLog(threading.Thread):
         previous: bool = False,
         follow: bool = False,
     ) -> None:
-        """Passes on the new lines of one answer.
-
-        Raises:
-            Invalid: There is no such log, or the kubelet cannot read it.
-        """
+        """Passes on the new lines of one answer."""
         query: Query = [("container", self._container), ("timestamps", "true")]
         if follow:
             query.append(("follow", "true"))
@@ -260,11 +241,7 @@ class PodLog(threading.Thread):
                 self._quiet_since = time.monotonic()
 
     def _check_identity(self) -> None:
-        """Checks that the log that was opened is not that of a later pod of the same name.
-
-        Raises:
-            NotFound: The pod is gone.
-        """
+        """Checks that the log that was opened is not that of a later pod of the same name."""
         metadata = self._pod["metadata"]
         listing = self._cluster.list(
             PODS,

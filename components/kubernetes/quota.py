@@ -34,17 +34,10 @@ def problems(
     """Returns why a job would not fit into the cluster's namespace, a sentence each.
 
     Args:
-        cluster: The cluster.
-        jobs: What the job is.
-        pods: Its pods.
-        at_once: How many jobs like it run at the same time.
         workspace: In a pipeline the size of the run's volume; its steps' pods request nothing.
-
-    Raises:
-        Forbidden: This user may not see the namespace's quotas.
     """
-    quotas = cluster.list(QUOTAS, cluster.namespace).get("items") or []
-    ranges = cluster.list(LIMIT_RANGES, cluster.namespace).get("items") or []
+    quotas = cluster.items(QUOTAS, cluster.namespace)
+    ranges = cluster.items(LIMIT_RANGES, cluster.namespace)
     found = [
         problem
         for quota in quotas

@@ -20,12 +20,7 @@ SLACK = 15  # seconds that the server may be late in ending it
 
 @dataclass(frozen=True)
 class Change:
-    """An object that is new, has changed or is gone.
-
-    Attributes:
-        object: The object as it is, or was last.
-        gone: It no longer exists.
-    """
+    """An object that is new, has changed or is gone."""
 
     object: dict[str, Any]
     gone: bool = False
@@ -40,17 +35,6 @@ def changes(
     knows that version (410 Gone) all objects are listed again, and what has changed or gone
     meanwhile is yielded as if it had been watched.
     https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
-
-    Args:
-        cluster: The cluster.
-        resource: What to follow.
-        namespace: Where.
-        stop: Ends it.
-        selectors: ``labelSelector`` and ``fieldSelector``.
-
-    Raises:
-        Refused: The server will not have it; see ``trireme.components.kubernetes.errors``.
-        Unavailable: The server has not answered for the cluster's ``patience``.
     """
     known: dict[str, dict[str, Any]] = {}
     version, pauses = "", patience.Pauses()

@@ -18,11 +18,11 @@ class Cluster:
     def __init__(self, *there, pods=()):
         self.there, self.pods = there, pods
 
-    def list(self, resource, namespace, **query):
+    def items(self, resource, namespace, **query):
         assert namespace == ""
         if resource == PODS:
             assert query["fieldSelector"] == "status.phase!=Succeeded,status.phase!=Failed"
-        return {"items": list(self.pods if resource == PODS else self.there)}
+        return list(self.pods if resource == PODS else self.there)
 
 
 def node(name="one", labels=None, taints=(), unschedulable=False, **amounts):

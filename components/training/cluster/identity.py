@@ -20,10 +20,6 @@ def is_of(pod: dict[str, Any], job: dict[str, Any]) -> bool:
     """Tells whether a pod with a job's labels is of this very job.
 
     It may be of one of another kind that has the same name, or had it before.
-
-    Args:
-        pod: The pod.
-        job: The job, as the API server has it.
     """
     for owner in pod["metadata"].get("ownerReferences") or []:
         if owner["kind"] in KINDS:

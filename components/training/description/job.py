@@ -51,8 +51,7 @@ class TrainingJob(Resources):
     """Name of the job: lower-case letters, digits and dashes."""
 
     framework: Annotated[
-        FrameworkName,
-        Field(description=f"What connects the replicas: {'; '.join(CONNECTIONS)}."),
+        FrameworkName, Field(description=f"What connects the replicas: {'; '.join(CONNECTIONS)}.")
     ] = DEFAULT
 
     image: Image = ""

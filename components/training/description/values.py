@@ -201,8 +201,7 @@ Image = Annotated[
 """A reference to a container image; empty for the default one."""
 
 ModuleName = Annotated[
-    str,
-    _matching(r"[^\W\d]\w*(\.[^\W\d]\w*)*", "the name of a Python module, as in package.train"),
+    str, _matching(r"[^\W\d]\w*(\.[^\W\d]\w*)*", "the name of a Python module, as in package.train")
 ]
 """The name of a Python module."""
 
@@ -222,9 +221,7 @@ NcclName = Annotated[str, _matching(r"NCCL_[A-Z0-9_]+", "a variable of NCCL, as 
 """The name of one of NCCL's variables."""
 
 FrameworkName = Annotated[
-    str,
-    AfterValidator(_is_framework),
-    WithJsonSchema({"enum": list(FRAMEWORKS), "type": "string"}),
+    str, AfterValidator(_is_framework), WithJsonSchema({"enum": list(FRAMEWORKS), "type": "string"})
 ]
 """The name of a framework."""
 

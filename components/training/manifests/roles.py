@@ -16,7 +16,6 @@ class Role:
     Attributes:
         name: As the manifest has it, such as ``Worker``; ``node`` where a cluster's runtime is
             patched.
-        count: How many.
         pod: Their spec; where a cluster's runtime is patched what the TrainJob says itself.
     """
 
@@ -36,11 +35,7 @@ class Role:
 
 
 def roles(manifest: Mapping[str, Any]) -> list[Role]:
-    """Returns the roles of a job.
-
-    Args:
-        manifest: The job, as ``render`` makes it.
-    """
+    """Returns the roles of a job."""
     kind, spec = kind_of(manifest), manifest["spec"]
     if "runtime" in manifest:
         return [
