@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from torch.distributed.checkpoint.metadata import Metadata
 
 METADATA = ".metadata"
-SHARDS = "*.distcp"
 
 _PLACE = "torch.distributed.checkpoint"
 _ALLOWED = {
