@@ -86,10 +86,7 @@ class Cluster:
         self, resource: Resource, name: str, namespace: str, patience: float | None = None
     ) -> dict[str, Any]:
         """Returns one object."""
-        answer: dict[str, Any] = self.request(
-            "GET", resource, resource.path(namespace, name), patience=patience
-        )
-        return answer
+        return self.request("GET", resource, resource.path(namespace, name), patience=patience)
 
     def find(
         self, resource: Resource, name: str, namespace: str, patience: float | None = None
@@ -200,10 +197,7 @@ class Cluster:
         Args:
             silence: Seconds without a byte after which the connection counts as lost.
         """
-        response: urllib3.BaseHTTPResponse = self.request(
-            "GET", resource, path, query=query, stop=stop, silence=silence
-        )
-        return response
+        return self.request("GET", resource, path, query=query, stop=stop, silence=silence)
 
     def request(
         self,

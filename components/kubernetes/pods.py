@@ -61,8 +61,7 @@ def is_running(pod: dict[str, Any], container: str) -> bool:
 
 def restarts(pod: dict[str, Any], container: str) -> int:
     """Returns how often the kubelet has restarted the container."""
-    count: int = container_status(pod, container).get("restartCount", 0)
-    return count
+    return container_status(pod, container).get("restartCount", 0)
 
 
 def is_over(pod: dict[str, Any]) -> bool:
@@ -189,8 +188,7 @@ def _taken_away(pod: dict[str, Any]) -> str:
 def _memory_limit(pod: dict[str, Any], container: str) -> str:
     for spec in pod["spec"]["containers"]:
         if spec["name"] == container:
-            limit: str = spec.get("resources", {}).get("limits", {}).get("memory", "")
-            return limit
+            return spec.get("resources", {}).get("limits", {}).get("memory", "")
     return ""
 
 

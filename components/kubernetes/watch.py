@@ -109,5 +109,4 @@ def _differences(known: dict[str, dict[str, Any]], items: list[dict[str, Any]]) 
 
 
 def _version(thing: dict[str, Any]) -> str:
-    version: str = thing["metadata"]["resourceVersion"]
-    return version
+    return thing["metadata"]["resourceVersion"]

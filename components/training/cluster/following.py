@@ -102,8 +102,7 @@ class Following:
 
     @property
     def _metadata(self) -> dict[str, Any]:
-        metadata: dict[str, Any] = self.job["metadata"]
-        return metadata
+        return self.job["metadata"]
 
     def _watch(self, resource: Resource, **selectors: str) -> None:
         def follow() -> None:

@@ -43,8 +43,7 @@ def replica_name(pod: dict[str, Any]) -> str:
             return f"{labels[label].lower()}-{labels.get(_INDEX, '0')}"
     if _JOBSET_TYPE in labels:
         return f"{labels[_JOBSET_TYPE]}-{labels.get(_JOBSET_INDEX, '0')}"
-    name: str = pod["metadata"]["name"]
-    return name
+    return pod["metadata"]["name"]
 
 
 def main_container(pod: dict[str, Any], name: str) -> str:

@@ -106,8 +106,7 @@ def _told(job: dict[str, Any]) -> dict[str, int]:
     """Returns how many replicas a TrainJob's roles have, as far as it tells."""
     told = job["metadata"].get("annotations", {}).get(REPLICAS)
     if told:
-        counts: dict[str, int] = json.loads(told)
-        return counts
+        return json.loads(told)
     return {"node": int(job["spec"].get("trainer", {}).get("numNodes", 0))}
 
 

@@ -200,8 +200,7 @@ def _write(directory: Path, record: dict[str, Any]) -> None:
 
 
 def _state(directory: Path) -> dict[str, Any]:
-    record: dict[str, Any] = json.loads((directory / "state.json").read_text())
-    return record
+    return json.loads((directory / "state.json").read_text())
 
 
 def _read(directory: Path) -> LocalJob | None:
