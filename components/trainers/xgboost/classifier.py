@@ -24,6 +24,7 @@ import contextlib
 import os
 import socket
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -70,15 +71,18 @@ def connected(rank: int, world_size: int) -> Iterator[None]:
     if rank == 0:
         tracker = RabitTracker(world_size, address, port, sortby="task", timeout=PATIENCE)
         tracker.start()
-    xgboost.set_config(verbosity=0)  # not what is tried until the tracker is there
-    with xgboost.collective.CommunicatorContext(
-        dmlc_tracker_uri=address,
-        dmlc_tracker_port=port,
-        dmlc_task_id=f"{rank:05}",
-        dmlc_timeout=PATIENCE,
-        dmlc_retry=PATIENCE,
-    ):
-        xgboost.set_config(verbosity=1)
+    with contextlib.ExitStack() as stack:
+        with warnings.catch_warnings():  # of each attempt until the tracker is there
+            warnings.simplefilter("ignore")
+            stack.enter_context(
+                xgboost.collective.CommunicatorContext(
+                    dmlc_tracker_uri=address,
+                    dmlc_tracker_port=port,
+                    dmlc_task_id=f"{rank:05}",
+                    dmlc_timeout=PATIENCE,
+                    dmlc_retry=PATIENCE,
+                )
+            )
         yield
     if rank == 0:
         tracker.wait_for(PATIENCE)

@@ -81,8 +81,8 @@ class TrainingJob(Resources):
     """Environment variables from Secrets, as in {"MLFLOW_TRACKING_PASSWORD": "mlflow/password"}."""
 
     workers: Annotated[int, Field(ge=0, le=999)] | None = None
-    """Replicas of the role worker. PyTorch and custom jobs have a master besides them (and
-    default to none), TensorFlow and MPI jobs default to 1."""
+    """Replicas of the role worker. PyTorch, XGBoost and custom jobs have a master besides them
+    (and default to none), the others default to 1."""
 
     replicas: dict[str, Replica] = {}
     """The replicas of each role, where the roles differ or there are more than workers."""
@@ -186,9 +186,9 @@ class TrainingJob(Resources):
     1000, in these; elsewhere the image's."""
 
     operator: Literal["auto", "training-operator", "trainer"] = "auto"
-    """What runs the job on a cluster: training-operator makes it a PyTorchJob, TFJob or (which is
-    the MPI operator's) MPIJob, trainer a TrainJob. auto: the first where the cluster has that
-    kind, else the second. Here it means nothing."""
+    """What runs the job on a cluster: training-operator makes it the kind of its framework, such
+    as a PyTorchJob (the MPI operator's, of an MPIJob), trainer a TrainJob. auto: the first where
+    the cluster has that kind, else the second. Here it means nothing."""
 
     runtime: ObjectName | None = None
     """Of a TrainJob only: a ClusterTrainingRuntime of the cluster's, which is patched; without one
