@@ -9,7 +9,7 @@ APT := for try in 1 2 3 4 5 6 7 8 9 10; do apt-get update -qq && break; sleep 15
 
 PIPELINE := pytorch-training
 
-.PHONY: run test test-cluster lint golden bench lock images images-test clean cluster-up system test-system
+.PHONY: run test test-cluster lint golden bench component lock images images-test clean cluster-up system test-system
 
 run: .venv/$(PIPELINE:-training=).stamp  ## a whole pipeline on real data; PIPELINE=tensorflow-training
 	$(BIN)/trireme run $(PIPELINE)
@@ -42,6 +42,14 @@ bench: .venv/dev.stamp  ## against the same work done by hand, or by git, cp, rc
 	$(BIN)/python tests/benchmarks/checkpoint.py
 	$(BIN)/python tests/benchmarks/scaling.py
 	$(BIN)/python tests/benchmarks/language_model.py
+
+component:  ## the files of a new step, with its test: make component NAME=label
+	@case "$(NAME)" in ""|[!a-z]*|*[!a-z_]*) echo "error: NAME=$(NAME): give a name of small letters and _" >&2; exit 2;; esac
+	@test ! -e components/$(NAME) || { echo "error: there is a components/$(NAME) already" >&2; exit 2; }
+	cp -r docs/new-component components/$(NAME)
+	mv components/$(NAME)/test_NAME.py tests/unit/test_$(NAME).py
+	sed -i 's/NAME/$(NAME)/g' components/$(NAME)/*.py tests/unit/test_$(NAME).py
+	@echo "the work is in components/$(NAME)/work.py, its test in tests/unit/test_$(NAME).py"
 
 lock:  ## the versions of everything, from what pyproject.toml asks for
 	rm -rf .venv

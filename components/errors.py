@@ -64,8 +64,8 @@ def exit_in_words(status: int) -> str:
     """Says how a process ended.
 
     Args:
-        status: Its exit status; 128 + N, or as ``subprocess`` has it -N, where signal N ended it,
-            127 where it did not start.
+        status: Its exit status; 128 + N, or as ``subprocess`` has it -N, where signal N ended
+            it, 127 where it did not start.
     """
     if status < 0:
         status = 128 - status

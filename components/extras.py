@@ -24,11 +24,7 @@ _REQUIREMENT = re.compile(r"([\w.-]+).*;.*\bextra == ['\"]([\w-]+)['\"]")
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Says in one sentence that a module is missing that an extra of this package brings.
-
-    Raises:
-        InputError: In place of a ModuleNotFoundError for such a module.
-    """
+    """Says in one sentence that a module is missing that an extra of this package brings."""
     try:
         yield
     except ModuleNotFoundError as error:

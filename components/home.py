@@ -4,15 +4,13 @@ import os
 from pathlib import Path
 
 from trireme.components.errors import InputError
-from trireme.components.tracking.environment import TRACKER
+
+TRACKER = "TRIREME_TRACKER"
+"""Names the file that MLflow's variables appear in, where somebody else keeps a step's record."""
 
 
 def home() -> Path:
-    """Returns Trireme's data directory: TRIREME_HOME, by default ``~/.trireme``.
-
-    Raises:
-        InputError: It cannot be used.
-    """
+    """Returns Trireme's data directory: TRIREME_HOME, by default ``~/.trireme``."""
     directory = Path(os.environ.get("TRIREME_HOME") or "~/.trireme").expanduser().absolute()
     if set("?%") & set(str(directory)):
         raise InputError(f"TRIREME_HOME {directory}: cannot hold ? or %, which SQLite's URLs use")

@@ -40,24 +40,12 @@ USER = 1000
 
 
 def is_ours(image: str) -> bool:
-    """Tells whether an image is one of these, of any version, for CPUs or GPUs.
-
-    Args:
-        image: Its full name, with a tag or a digest.
-    """
+    """Tells whether an image is one of these, of any version, for CPUs or GPUs."""
     return image.startswith(BASE.partition("base:")[0])
 
 
 def of_framework(framework: str, images: dict[str, str]) -> str:
-    """Returns the image for a framework.
-
-    Args:
-        framework: The framework.
-        images: Those there are, by framework.
-
-    Raises:
-        InputError: There is none for it.
-    """
+    """Returns the image for a framework."""
     if framework not in images:
         raise InputError(f"framework {framework!r}: must be one of {', '.join(images)}")
     return images[framework]

@@ -7,9 +7,6 @@ def born(pid: int) -> str:
     """Returns when a process started, empty when there is none: a pid may have a new user.
 
     It is field 22 of /proc/PID/stat (https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html).
-
-    Args:
-        pid: Its id.
     """
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[19]

@@ -5,12 +5,7 @@ from typing import TextIO
 
 
 def say(text: str, stream: TextIO | None = None) -> None:
-    """Prints a line, its end in the same write: where several processes print, lines stay whole.
-
-    Args:
-        text: The line.
-        stream: Where to; by default the standard error.
-    """
+    """Prints a line, its end in the same write: where several processes print, lines stay whole."""
     stream = stream or sys.stderr
     stream.write(f"{text}\n")
     stream.flush()

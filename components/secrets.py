@@ -33,15 +33,7 @@ class Secret(dict[str, str]):
 
 
 def check(field: str, name: str) -> None:
-    """Refuses what cannot be the name of a Secret.
-
-    Args:
-        field: What the name is given as.
-        name: The name; empty for none.
-
-    Raises:
-        InputError: One sentence that says what is wrong.
-    """
+    """Refuses what cannot be the name of a Secret."""
     if name and not _NAME.fullmatch(name):
         raise InputError(
             f"{field} {name!r}: must be the name of a Secret, of small letters, digits and -"
@@ -49,12 +41,7 @@ def check(field: str, name: str) -> None:
 
 
 def given(name: str, purpose: str) -> str:
-    """Returns the name of the Secret to use: empty where it is the default and there is none.
-
-    Args:
-        name: A Secret's name.
-        purpose: What it is for, a key of ``DEFAULTS``.
-    """
+    """Returns the name of the Secret to use: empty where it is the default and there is none."""
     if name != DEFAULTS[purpose]:
         return name
     mount = MOUNTS / purpose
@@ -65,16 +52,7 @@ def given(name: str, purpose: str) -> str:
 
 
 def read(name: str, purpose: str, keys: Iterable[str]) -> Secret:
-    """Returns what there is of a Secret.
-
-    Args:
-        name: The Secret's name; empty for none.
-        purpose: What it is for, a key of ``DEFAULTS``: where a pod has it mounted.
-        keys: The keys that are looked for.
-
-    Raises:
-        InputError: A file of it cannot be read.
-    """
+    """Returns what there is of a Secret."""
     mount = MOUNTS / purpose
     if mount.is_dir():
         return _in(mount, keys)

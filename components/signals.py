@@ -12,11 +12,7 @@ TOLD_TO_END = (signal.SIGTERM, signal.SIGINT)
 
 @dataclass
 class Interrupted(BaseException):
-    """The process was told to end.
-
-    Attributes:
-        number: The signal that told it.
-    """
+    """The process was told to end."""
 
     number: int
 
@@ -30,12 +26,7 @@ def interrupt(number: int, frame: FrameType | None) -> None:
 def handled(
     handler: Callable[[int, FrameType | None], None], numbers: Sequence[int] = TOLD_TO_END
 ) -> Iterator[None]:
-    """Handles signals for as long as this is entered, in the main thread.
-
-    Args:
-        handler: What is called, as for ``signal.signal``.
-        numbers: The signals.
-    """
+    """Handles signals for as long as this is entered, in the main thread."""
     before = [signal.signal(number, handler) for number in numbers]
     try:
         yield

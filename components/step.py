@@ -1,7 +1,6 @@
 """What every step does around its work: keep a journal, and fail in one clear sentence."""
 
 import os
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -10,9 +9,9 @@ from pathlib import Path
 from trireme.components import extras
 from trireme.components.cost.steps import counted
 from trireme.components.errors import Cancelled, PodLost, TrackingUnavailable, TriremeError
+from trireme.components.home import TRACKER
 from trireme.components.say import say
-from trireme.components.tracking import journal, opening
-from trireme.components.tracking.environment import TRACKER
+from trireme.components.tracking import journal, runs
 from trireme.components.workspace import check
 
 TERMINATION_LOG = Path("/dev/termination-log")
@@ -26,8 +25,6 @@ def step(name: str, workspace: str, *, is_charged: bool = True) -> Iterator[None
     Errors end the process as ``last_words`` says.
 
     Args:
-        name: The step's name, unique in the run.
-        workspace: The run workspace, a directory.
         is_charged: Whether it records what it costs, where there is a price table; it does not
             begin if that is broken.
     """
@@ -47,25 +44,6 @@ def step(name: str, workspace: str, *, is_charged: bool = True) -> Iterator[None
                 journal.log_error(error)
             journal.log_end("KILLED" if isinstance(error, Cancelled) else "FAILED")
             raise
-
-
-def in_a_loop(name: str, *turns: int) -> str:
-    """Returns the name of a step that runs once for each item of a loop.
-
-    Args:
-        name: The component's name.
-        turns: The item's number, from 0; in loops in loops those of all, from the outside.
-    """
-    return "-".join([name, *(f"{turn:03}" for turn in turns)])
-
-
-def without_index(name: str) -> str:
-    """Returns the name that a step shares with the others of its loop, or loops.
-
-    Args:
-        name: Its name, as of ``in_a_loop``, or that of a step in no loop.
-    """
-    return re.sub(r"(-\d{3,})+$", "", name)
 
 
 @contextmanager
@@ -99,9 +77,9 @@ def _recorded(name: str, workspace: Path) -> Iterator[None]:
     ``trireme run`` has MLflow loaded already and does it for all its steps; loading it in each
     of them would cost more than most steps' work.
     """
-    ours = "MLFLOW_RUN_ID" not in os.environ and opening.is_ours()
+    ours = "MLFLOW_RUN_ID" not in os.environ and runs.is_ours()
     if ours:
-        opening.open_step(name, workspace)
+        runs.open_step(name, workspace)
     is_told = TRACKER not in os.environ and "MLFLOW_RUN_ID" in os.environ
     if is_told:
         # For the last step, should this one be killed.
@@ -127,11 +105,11 @@ def _bring_to_mlflow(name: str, workspace: Path, ours: bool) -> None:
             # At once: a run that is cancelled on Kubeflow leaves a step about a second, and has no
             # last one that would end the whole. Where one does come, it has the last word. Its
             # plugin, whose runs they may be, ends that of the whole, and no step's.
-            opening.end(own.step_id, status)
-            opening.end(own.pipeline_id, status)
+            runs.end(own.step_id, status)
+            runs.end(own.pipeline_id, status)
         sync(workspace, name, own)
         if ours and status != "KILLED":
-            opening.end(own.step_id, status)
+            runs.end(own.step_id, status)
     except TrackingUnavailable as error:
         # The step's work is done, and its records stay in the workspace.
         say(f"warning: {error}")

@@ -11,14 +11,7 @@ from trireme.components.errors import InputError
 
 
 def check(workspace: Path) -> None:
-    """Refuses a run workspace that this process may not write to.
-
-    Args:
-        workspace: The run workspace.
-
-    Raises:
-        InputError: It is not to be written to; the message says what its pods lack.
-    """
+    """Refuses a run workspace that this process may not write to."""
     try:
         with tempfile.TemporaryFile(dir=workspace):
             pass
@@ -38,9 +31,6 @@ def written_whole(destination: Path) -> Iterator[Path]:
     """Gives an empty directory to write to, which takes the destination's place at the end.
 
     An error leaves the destination as it was.
-
-    Args:
-        destination: The directory to make or replace.
     """
     partial = destination.with_name(destination.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)

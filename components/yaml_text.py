@@ -12,25 +12,13 @@ def read(file: Path, called: str) -> Any:
     """Returns what a YAML file holds.
 
     Args:
-        file: The file.
         called: What a person knows it as, such as ``--params params.yaml``.
-
-    Raises:
-        InputError: It cannot be read, or is not YAML.
     """
     return parse(text_of(file, called), called)
 
 
 def text_of(file: Path, called: str) -> str:
-    """Returns the text of a file.
-
-    Args:
-        file: The file.
-        called: What a person knows it as.
-
-    Raises:
-        InputError: It cannot be read, or is no text.
-    """
+    """Returns the text of a file."""
     try:
         return file.read_text()
     except (OSError, UnicodeDecodeError) as error:
@@ -39,16 +27,7 @@ def text_of(file: Path, called: str) -> str:
 
 
 def parse(text: str, called: str, loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> Any:
-    """Returns what a YAML text holds.
-
-    Args:
-        text: The text.
-        called: What a person knows it as.
-        loader: What makes values of it.
-
-    Raises:
-        InputError: It is not YAML.
-    """
+    """Returns what a YAML text holds."""
     try:
         return yaml.load(text, loader)
     except (yaml.YAMLError, ValueError) as error:  # a date such as 2026-13-45

@@ -1,21 +1,19 @@
-"""The pipelines there are, and their parameters."""
+"""Finding a pipeline: one of Trireme's own, of an installed package, in a file, or compiled."""
 
 import difflib
 import importlib
-import json
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
-from functools import cached_property
+import importlib.util
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
-from trireme.components import yaml_text
-from trireme.components.errors import InputError
-
-if TYPE_CHECKING:
-    from kfp.dsl.graph_component import GraphComponent
-
-    from trireme.pipelines.training import Trainings
+from trireme.components.errors import InputError, TriremeError, first_line
+from trireme.pipelines.pipeline import Pipeline
 
 PIPELINES = {
     "pytorch-training": "Train with PyTorch on one or many processes",
@@ -23,211 +21,165 @@ PIPELINES = {
     "sweep": "Train many models with different parameters, and keep the best",
     "retraining": "Train again if code, data or parameters have changed, and keep the better model",
 }
-"""Names and one-line descriptions; ``pipelines/NAME.py`` holds each, with dashes as underscores."""
+"""Trireme's own, with a line on each; ``pipelines/NAME.py`` holds it, dashes as underscores."""
 
-TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
-    "STRING": (str, "text"),
-    "NUMBER_INTEGER": (int, "whole number"),
-    "NUMBER_DOUBLE": ((int, float), "number"),
-    "BOOLEAN": (bool, "true or false"),
-    "LIST": (list, "JSON list"),
-    "STRUCT": (dict, "JSON object"),
-}
-"""Python types and words for kfp's parameter types."""
+GROUP = "trireme.pipelines"
+"""The group of entry points by which an installed package offers pipelines of its own."""
+
+COMPILED = (".yaml", ".yml", ".json")
 
 
-SIZE_LIMIT = 100_000  # bytes; kfp hands them over as one argument, which Linux keeps to 128 KiB
+def load(reference: str) -> Pipeline:
+    """Returns a pipeline.
 
-
-@dataclass(frozen=True)
-class Parameter:
-    """A parameter of a pipeline.
-
-    Attributes:
-        name: Its name.
-        type: kfp's name of its type, a key of ``TYPES``.
-        default: Its default value.
-        description: What it means.
-    """
-
-    name: str
-    type: str
-    default: Any
-    description: str
-
-    @property
-    def type_in_words(self) -> str:
-        """The type as a person would say it."""
-        return TYPES[self.type][1]
-
-    def parse(self, text: str) -> Any:
-        """Returns the value that a person wrote on the command line.
-
-        Raises:
-            InputError: It is not of the parameter's type.
-        """
-        if self.type == "STRING":
-            return text
-        try:
-            value = json.loads(text)
-        except ValueError:
-            raise self._wrong(text) from None
-        return self.accept(value)
-
-    def accept(self, value: Any) -> Any:
-        """Returns a value, if it is of the parameter's type.
-
-        Raises:
-            InputError: It is not.
-        """
-        expected = TYPES[self.type][0]
-        is_flag = isinstance(value, bool)  # which Python also takes for a number
-        fits = isinstance(value, expected) and is_flag == (self.type == "BOOLEAN")
-        if not fits:
-            raise self._wrong(value)
-        try:
-            return float(value) if self.type == "NUMBER_DOUBLE" else value
-        except OverflowError:
-            raise self._wrong(value) from None
-
-    def _wrong(self, value: Any) -> InputError:
-        shown = value if isinstance(value, str) else json.dumps(value, default=str)
-        return InputError(f"parameter {self.name}: {shown!r} is not a {self.type_in_words}")
-
-
-@dataclass(frozen=True)
-class Pipeline:
-    """A pipeline of the catalog.
-
-    Attributes:
-        name: Its name.
-        graph: The kfp pipeline.
-        check: Refuses parameter values that could not work, with an InputError; for a run on a
-            cluster its second argument are the claims that the pods have mounted.
-        trainings: Returns the trainings that parameter values describe.
-    """
-
-    name: str
-    graph: "GraphComponent"
-    check: Callable[[dict[str, Any], Collection[str] | None], None]
-    trainings: Callable[[dict[str, Any]], "Trainings"]
-
-    @cached_property
-    def parameters(self) -> dict[str, Parameter]:
-        """The pipeline's parameters by name, in the order they are written in."""
-        from kfp.pipeline_spec.pipeline_spec_pb2 import ParameterType
-
-        inputs = self.graph.pipeline_spec.root.input_definitions.parameters
-        return {
-            name: Parameter(
-                name=name,
-                type=ParameterType.ParameterTypeEnum.Name(inputs[name].parameter_type),
-                default=self._default(name),
-                description=" ".join(inputs[name].description.split()),
-            )
-            for name in self.graph.component_spec.inputs
-        }
-
-    def arguments(
-        self, given: list[str], file: Path | None, claims: Collection[str] | None = None
-    ) -> dict[str, Any]:
-        """Returns a value for every parameter, checked.
-
-        Args:
-            given: ``name=value`` as on the command line; these win over the file.
-            file: A YAML file that maps names to values.
-            claims: For a run on a cluster, the claims that its pods have mounted; what only this
-                machine could tell is not checked then.
-
-        Raises:
-            InputError: A parameter is unknown, or its value cannot work.
-        """
-        return self.complete(self.given(given, file), claims)
-
-    def given(self, pairs: list[str], file: Path | None) -> dict[str, Any]:
-        """Returns the values that a person has given.
-
-        Args:
-            pairs: ``name=value`` as on the command line; these win over the file.
-            file: A YAML file that maps names to values.
-
-        Raises:
-            InputError: A parameter is unknown, or its value is of another type.
-        """
-        values = self.accept(_read(file))
-        for pair in pairs:
-            name, equals, text = pair.partition("=")
-            if not equals:
-                raise InputError(f"-p {pair!r}: must be name=value")
-            values[name] = self._parameter(name).parse(text)
-        return values
-
-    def accept(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Returns values by name, if the pipeline has such parameters.
-
-        Raises:
-            InputError: A parameter is unknown, or its value is of another type.
-        """
-        return {name: self._parameter(name).accept(value) for name, value in values.items()}
-
-    def complete(
-        self, given: dict[str, Any], claims: Collection[str] | None = None
-    ) -> dict[str, Any]:
-        """Returns a value for every parameter, checked.
-
-        Args:
-            given: Some of them; the others are the defaults.
-            claims: As for ``arguments``.
-
-        Raises:
-            InputError: A value cannot work.
-        """
-        defaults = {name: parameter.default for name, parameter in self.parameters.items()}
-        values = defaults | given
-        _check_size(values)
-        self.check(values, claims)
-        return values
-
-    def _default(self, name: str) -> Any:
-        return self.graph.component_spec.inputs[name].default
-
-    def _parameter(self, name: str) -> Parameter:
-        if name in self.parameters:
-            return self.parameters[name]
-        close = difflib.get_close_matches(name, self.parameters, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(self.parameters)}"
-        raise InputError(f"{self.name} has no parameter {name!r}; {hint}")
-
-
-def load(name: str) -> Pipeline:
-    """Returns a pipeline by name.
+    Args:
+        reference: The name of one of Trireme's own or of an entry point, ``FILE.py``,
+            ``FILE.py:FUNCTION``, or a YAML file that kfp has compiled.
 
     Raises:
-        InputError: There is no such pipeline.
+        InputError: There is none, or it cannot be loaded; one sentence.
     """
-    if name not in PIPELINES:
-        raise InputError(f"there is no pipeline {name!r}; there are {', '.join(PIPELINES)}")
-    identifier = name.replace("-", "_")
-    module = importlib.import_module(f"trireme.pipelines.{identifier}")
-    return Pipeline(name, getattr(module, identifier), module.check, module.trainings)
+    path, _, function = reference.partition(":")
+    if path.endswith(".py"):
+        return _of_file(Path(path), function, reference)
+    if reference.endswith(COMPILED):
+        return _of_yaml(Path(reference))
+    if reference in PIPELINES:
+        identifier = reference.replace("-", "_")
+        module = importlib.import_module(f"trireme.pipelines.{identifier}")
+        return _pipeline(getattr(module, identifier), module)
+    if entry := installed().get(reference):
+        return _of_entry_point(entry)
+    raise InputError(_unknown(reference))
 
 
-def _check_size(values: dict[str, Any]) -> None:
-    """Refuses what could not be handed to a step as it is."""
-    text = json.dumps(values, ensure_ascii=False)
-    size = len(text.encode(errors="replace"))
-    if size > SIZE_LIMIT:
-        raise InputError(f"the parameters hold {size:,} bytes; at most {SIZE_LIMIT:,} are possible")
-    if "{{$" in text:
-        raise InputError("parameters cannot hold '{{$', which kfp would take for a placeholder")
+def installed() -> dict[str, EntryPoint]:
+    """Returns the pipelines that installed packages offer, by name."""
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
-def _read(file: Path | None) -> dict[str, Any]:
-    if file is None:
-        return {}
-    content = yaml_text.read(file, f"--params {file}")
-    if content is None:
-        return {}
-    if not isinstance(content, dict) or not all(isinstance(name, str) for name in content):
-        raise InputError(f"--params {file}: must map parameter names to values")
-    return content
+def is_known(reference: str) -> bool:
+    """Tells whether a word can only be meant as a pipeline."""
+    path = reference.partition(":")[0]
+    is_file = path.endswith((".py", *COMPILED))
+    return is_file or reference in PIPELINES or reference in installed()
+
+
+def _unknown(reference: str) -> str:
+    names = [*PIPELINES, *installed()]
+    close = difflib.get_close_matches(reference, names, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)};"
+    files = "a file is FILE.py, or YAML that kfp compiled"
+    return f"there is no pipeline {reference!r}; {hint} {files}"
+
+
+def _of_file(file: Path, function: str, reference: str) -> Pipeline:
+    if not file.is_file():
+        raise InputError(f"{reference}: there is no file {file}")
+    with _explained(reference, file):
+        module = _imported(file.resolve())
+    graph = _chosen(module, function, reference)
+    return _pipeline(graph, module, file.resolve().parent)
+
+
+def _of_entry_point(entry: EntryPoint) -> Pipeline:
+    what = f"pipeline {entry.name} of {entry.dist.name if entry.dist else entry.module}"
+    module = None
+    with _explained(what, None):
+        found = entry.load()
+        module = sys.modules[entry.module]
+    graph = _chosen(found, "", what) if isinstance(found, ModuleType) else found
+    if not _is_pipeline(graph):
+        raise InputError(f"{what}: {entry.value} is no function with @dsl.pipeline")
+    return _pipeline(graph, module, Path(module.__file__ or ".").resolve().parent)
+
+
+def _of_yaml(file: Path) -> Pipeline:
+    from kfp import components
+
+    try:
+        graph = components.load_component_from_file(str(file))
+        if not graph.pipeline_spec.root.HasField("dag"):
+            raise ValueError("it is a component, no pipeline")
+    except Exception as error:  # kfp raises whatever its readers do
+        why = getattr(error, "strerror", None) or first_line(error)
+        raise InputError(f"{file}: is no pipeline that kfp has compiled: {why}") from None
+    return Pipeline(graph.pipeline_spec.pipeline_info.name, graph, source=file.resolve().parent)
+
+
+def _pipeline(graph: Any, module: ModuleType, source: Path | None = None) -> Pipeline:
+    """Returns a pipeline with what its module says besides of its parameters."""
+    offered = {
+        name: found
+        for name in ("check", "trainings")
+        if callable(found := getattr(module, name, None)) and not _is_pipeline(found)
+    }
+    return Pipeline(graph.pipeline_spec.pipeline_info.name, graph, source=source, **offered)
+
+
+def _chosen(module: ModuleType, function: str, reference: str) -> Any:
+    """Returns the pipeline of a module that is meant."""
+    graphs = {
+        name: found
+        for name, found in vars(module).items()
+        if _is_pipeline(found) and found.pipeline_func.__module__ == module.__name__
+    }
+    if function:
+        if function not in graphs:
+            names = ", ".join(graphs) or "none"
+            raise InputError(
+                f"{reference}: it has no pipeline {function!r} with @dsl.pipeline; it has {names}"
+            )
+        return graphs[function]
+    if not graphs:
+        raise InputError(f"{reference}: it has no function with @dsl.pipeline")
+    if len(graphs) > 1:
+        file = Path(module.__file__ or reference).name
+        choices = " or ".join(f"{file}:{name}" for name in graphs)
+        raise InputError(f"{reference}: it has several pipelines; say which: {choices}")
+    return next(iter(graphs.values()))
+
+
+def _is_pipeline(found: Any) -> bool:
+    from kfp.dsl.graph_component import GraphComponent
+
+    return isinstance(found, GraphComponent)
+
+
+def _imported(file: Path) -> ModuleType:
+    """Runs a file as a module; what is beside it can be imported meanwhile.
+
+    Its folder comes last on the path: what is installed, Trireme's own packages and what they
+    need among it, is found as without it.
+    """
+    name = f"trireme_file_{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.path.append(str(file.parent))
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    finally:
+        sys.path.remove(str(file.parent))
+    return module
+
+
+@contextmanager
+def _explained(what: str, file: Path | None) -> Iterator[None]:
+    """Says in one sentence what is wrong with somebody's code, and where in it."""
+    try:
+        yield
+    except TriremeError:
+        raise
+    except SyntaxError as error:
+        place = f"{error.filename}, line {error.lineno}" if error.filename else what
+        raise InputError(f"{what}: {place}: {error.msg}") from None
+    except (Exception, SystemExit) as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        theirs = [each for each in frames if file and each.filename == str(file.resolve())]
+        place = f", line {theirs[-1].lineno}" if theirs else ""
+        raise InputError(f"{what}{place}: {type(error).__name__}: {first_line(error)}") from None

@@ -38,12 +38,8 @@ class Line:
 
     Attributes:
         state: Empty before it starts, ``running``, then FINISHED, FAILED or KILLED.
-        started: When it started, by the monotonic clock.
-        seconds: How long it took, once it has ended.
-        text: What it does, or did.
         share: How much of it is done, 0 to 1, where that is known.
         ended: Of a loop: how many steps have ended, by state.
-        running: Of a loop: how many steps run.
         is_led: Whether another replica than a worker speaks for it.
     """
 
@@ -69,12 +65,7 @@ class Line:
 
 
 class Console:
-    """Shows a run on a terminal, or as plain lines to anything else.
-
-    Args:
-        stream: Where to write.
-        verbose: Show every line of every step's log.
-    """
+    """Shows a run on a terminal, or as plain lines to anything else."""
 
     def __init__(self, stream: TextIO, verbose: bool = False) -> None:
         self._rich = rich.console.Console(file=stream, highlight=False, soft_wrap=True)
@@ -88,11 +79,7 @@ class Console:
 
     @contextmanager
     def waiting(self, text: str) -> Iterator[None]:
-        """Shows on a terminal what is waited for before the first step.
-
-        Args:
-            text: What it is.
-        """
+        """Shows on a terminal what is waited for before the first step."""
         if not self._live:
             yield
             return
@@ -101,11 +88,7 @@ class Console:
 
     @contextmanager
     def showing(self, steps: list[str]) -> Iterator[None]:
-        """Shows the steps while they run.
-
-        Args:
-            steps: Their names, in order.
-        """
+        """Shows the steps while they run."""
         self._lines = {name: Line() for name in steps}
         if not self._live:
             yield
@@ -121,12 +104,7 @@ class Console:
             yield
 
     def started(self, step: str, loop: str = "") -> None:
-        """Shows that a step has started.
-
-        Args:
-            step: Its name.
-            loop: The name that it shares with the others of a loop, which have one line together.
-        """
+        """Shows that a step has started; all steps of a loop have one line together."""
         self._loops[step], self._begun[step] = loop, time.monotonic()
         line = self._lines.get(loop) if loop else None
         if line is None or not line.state:
@@ -141,11 +119,11 @@ class Console:
     def line(self, step: str, line: str) -> None:
         """Takes in a line of a step's log."""
         shown = self._lines[self._loops[step] or step]
-        said = _REPLICA.match(line) or _COPYING.match(line)
-        if said and not line.startswith(_WORKER):
+        match = _REPLICA.match(line) or _COPYING.match(line)
+        if match and not line.startswith(_WORKER):
             shown.is_led = True
-        if said and said[1].strip() and not (shown.is_led and line.startswith(_WORKER)):
-            text = plain(said[1].strip())[:WIDTH]
+        if match and match[1].strip() and not (shown.is_led and line.startswith(_WORKER)):
+            text = plain(match[1].strip())[:WIDTH]
             progress = _PROGRESS.search(text)
             if not self._loops[step]:
                 shown.text = text
@@ -158,14 +136,7 @@ class Console:
             self.print(f"{step:<9} {line}")
 
     def ended(self, step: str, state: str, summary: str, seconds: float | None = None) -> None:
-        """Shows how a step ended.
-
-        Args:
-            step: Its name.
-            state: FINISHED, FAILED or KILLED.
-            summary: Its result, or what went wrong, in a few words.
-            seconds: How long it took, where somebody else has measured it.
-        """
+        """Shows how a step ended."""
         line = self._lines[self._loops[step] or step]
         took = time.monotonic() - self._begun[step] if seconds is None else seconds
         line.running -= 1

@@ -17,12 +17,7 @@ class KfpLines:
         self._in_what_was_given: set[str] = set()
 
     def are(self, step: str, line: str) -> bool:
-        """Tells whether the next line of a step is kfp's.
-
-        Args:
-            step: Its name.
-            line: The line.
-        """
+        """Tells whether the next line of a step is kfp's."""
         if line.startswith("[KFP Executor"):
             if line.endswith("executor_input:"):
                 self._in_what_was_given.add(step)

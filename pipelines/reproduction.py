@@ -14,11 +14,11 @@ from trireme.components.dataset.description import described
 from trireme.components.errors import InputError, StepFailed
 from trireme.components.tracking.lineage import Lineage
 from trireme.components.tracking.sync import PARAMETER_LIMIT
-from trireme.pipelines import training
-from trireme.pipelines.catalog import Parameter, Pipeline
+from trireme.pipelines import steps, training
+from trireme.pipelines.pipeline import Parameter, Pipeline
 
 
-@dsl.pipeline(name="reproduction", pipeline_config=training.CONFIG)
+@dsl.pipeline(name="reproduction", pipeline_config=steps.WORKSPACE)
 def reproduction(
     framework: str,
     code_url: str,
@@ -41,29 +41,19 @@ def reproduction(
 ) -> None:
     """Trains as another run did, and neither evaluates nor exports nor registers."""
     given = locals()
-    training.training(framework, given, training.prepare(given))
+    code, data = training.prepare(given)
+    steps.train(code, data, framework=framework, **training.job_inputs(given))
 
 
 def pipeline(lineage: Lineage) -> Pipeline:
-    """Returns the pipeline that trains as a run did.
-
-    Args:
-        lineage: Of the run.
-    """
+    """Returns the pipeline that trains as a run did."""
     check = partial(training.check_training, lineage.framework)
     trainings = partial(training.trainings, lineage.framework)
     return Pipeline("reproduction", reproduction, check, trainings)
 
 
 def arguments(lineage: Lineage) -> dict[str, Any]:
-    """Returns a value for every parameter of the pipeline that trains as a run did.
-
-    Args:
-        lineage: Of the run.
-
-    Raises:
-        InputError: MLflow does not have a parameter whole, or it cannot work here.
-    """
+    """Returns a value for every parameter of the pipeline that trains as a run did."""
     again = pipeline(lineage)
     params = lineage.params | {
         "framework": lineage.framework,
@@ -79,11 +69,7 @@ def arguments(lineage: Lineage) -> dict[str, Any]:
 
 
 def _code(lineage: Lineage) -> dict[str, str]:
-    """Returns the parameters that give a run's code again.
-
-    Raises:
-        InputError: It is the reference trainers, and those here are others.
-    """
+    """Returns the parameters that give a run's code again."""
     if lineage.code != builtin.URL:
         return {"code_url": lineage.code, "code_revision": lineage.commit}
     if lineage.commit != builtin.commit():
@@ -96,15 +82,7 @@ def _code(lineage: Lineage) -> dict[str, str]:
 
 
 def check_data(values: dict[str, Any], lineage: Lineage) -> None:
-    """Stages the dataset and refuses another than the run was trained on.
-
-    Args:
-        values: Of the pipeline's parameters.
-        lineage: Of the run.
-
-    Raises:
-        TriremeError: It cannot be staged, or is another.
-    """
+    """Stages the dataset and refuses another than the run was trained on."""
     dataset = described(*(values[f"dataset_{name}"] for name in ("uri", "secret", "options")))
     with tempfile.TemporaryDirectory() as directory:
         workspace = Path(directory)

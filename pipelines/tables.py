@@ -8,11 +8,7 @@ import typer
 
 
 def age(since: float) -> str:
-    """Says how long ago something was.
-
-    Args:
-        since: When, in seconds since the epoch.
-    """
+    """Says how long ago something was."""
     seconds = max(0.0, time.time() - since)
     for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
         if seconds >= 2 * size:
@@ -21,12 +17,7 @@ def age(since: float) -> str:
 
 
 def table(head: list[str], rows: Iterable[list[Any]]) -> None:
-    """Prints columns, as wide as they need to be; nothing where there are no rows.
-
-    Args:
-        head: What is over the columns.
-        rows: What is in them.
-    """
+    """Prints columns, as wide as they need to be; nothing where there are no rows."""
     cells = [[str(cell) for cell in row] for row in rows]
     if not cells:
         return

@@ -16,13 +16,5 @@ if __name__ == "__main__":
     parser.add_argument("url")
     parser.add_argument("revision")
     parser.add_argument("destination", type=Path)
-    given = parser.parse_args()
     with last_words():
-        made = checkout(
-            given.url,
-            given.revision,
-            given.destination,
-            secret=given.secret,
-            directory=given.directory,
-        )
-        print(made.commit)
+        print(checkout(**vars(parser.parse_args())).commit)

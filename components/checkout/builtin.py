@@ -18,11 +18,7 @@ PLACE = PurePosixPath("components/trainers")
 
 
 def check(revision: str, directory: str, secret: str) -> None:
-    """Refuses what only a repository has.
-
-    Raises:
-        InputError: One sentence that says what is wrong.
-    """
+    """Refuses what only a repository has."""
     of_a_repository = {
         "code_revision": revision,
         "code_directory": directory,
@@ -36,15 +32,7 @@ def check(revision: str, directory: str, secret: str) -> None:
 
 
 def check_program(field: str, program: str) -> None:
-    """Refuses a program that is none of them, before a run starts.
-
-    Args:
-        field: What names the program.
-        program: Its path in CODE_DIR; empty for none.
-
-    Raises:
-        InputError: One sentence that says what is wrong.
-    """
+    """Refuses a program that is none of them, before a run starts."""
     if program and program not in _files(TRAINERS):
         raise InputError(
             f"{field} {program!r} is not among the trainers that Trireme carries, which are in "
@@ -52,12 +40,8 @@ def check_program(field: str, program: str) -> None:
         )
 
 
-def bring(destination: Path) -> str:
-    """Makes a directory the code of a run; returns the id of its contents.
-
-    Args:
-        destination: The directory to make, which is left as it is if it holds them already.
-    """
+def copy_trainers(destination: Path) -> str:
+    """Makes a directory the code of a run; returns the id of its contents."""
     wanted = commit()
     if _commit(destination / PLACE) != wanted:
         with written_whole(destination) as partial:

@@ -17,23 +17,14 @@ NO_ACCESS = Access((), {})
 """For commands that reach no server."""
 
 _OPTIONS = (
-    "core.hooksPath=/dev/null",
-    "core.fsmonitor=false",
-    "gc.auto=0",
-    "maintenance.auto=false",
-    "http.lowSpeedLimit=1000",
-    "http.lowSpeedTime=60",
+    *("core.hooksPath=/dev/null", "core.fsmonitor=false", "gc.auto=0", "maintenance.auto=false"),
+    *("http.lowSpeedLimit=1000", "http.lowSpeedTime=60"),
     # What is below `at` was made by us; on a NAS it may seem to be somebody else's.
     "safe.directory=*",
 )
 _OF_ANOTHER_REPOSITORY = (
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_COMMON_DIR",
-    "GIT_NAMESPACE",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_NAMESPACE"),
+    *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES"),
 )
 """Variables that would make git read another repository than the one that is meant."""
 
@@ -41,20 +32,7 @@ _OF_ANOTHER_REPOSITORY = (
 def git(
     *arguments: str, at: Path | None = None, access: Access = NO_ACCESS
 ) -> subprocess.CompletedProcess[str]:
-    """Runs git.
-
-    Args:
-        arguments: The command and its arguments.
-        at: The repository.
-        access: What leads to the server.
-
-    Returns:
-        How it ended and what it printed, without what ``access`` hides.
-
-    Raises:
-        InputError: There is no git.
-        TriremeError: It took too long.
-    """
+    """Runs git."""
     command = ["git", *(part for option in _OPTIONS for part in ("-c", option)), *access.options]
     if at:
         command += ["-C", str(at)]
@@ -80,13 +58,7 @@ def git(
 def patiently(
     *arguments: str, at: Path | None = None, access: Access
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a git command that talks to a server, again as long as there are faults on the way.
-
-    Args:
-        arguments: As for ``git``.
-        at: As for ``git``.
-        access: As for ``git``.
-    """
+    """Runs a git command that talks to a server, again as long as there are faults on the way."""
     for pause in PAUSES:
         result = git(*arguments, at=at, access=access)
         if result.returncode == 0 or not is_fault(result.stderr):
@@ -97,15 +69,7 @@ def patiently(
 
 
 def must(action: str, result: subprocess.CompletedProcess[str]) -> str:
-    """Returns what git printed.
-
-    Args:
-        action: What it was to do, for the message.
-        result: How it ended.
-
-    Raises:
-        InputError: It failed.
-    """
+    """Returns what git printed."""
     if result.returncode != 0:
         raise InputError(f"git could not {action}: {reason(result.stderr)}")
     return result.stdout

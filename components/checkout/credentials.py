@@ -24,13 +24,7 @@ _SSH = "ssh -o BatchMode=yes -o ConnectTimeout=30 -o ServerAliveInterval=15"
 
 
 class Access(NamedTuple):
-    """What git is run with to reach a repository.
-
-    Attributes:
-        options: Options of git.
-        environment: Variables for git.
-        hidden: Texts that must not show, whoever says them.
-    """
+    """What git is run with to reach a repository."""
 
     options: tuple[str, ...]
     environment: dict[str, str]
@@ -43,13 +37,6 @@ def access(source: str, name: str) -> Iterator[Access]:
 
     With a Secret nothing else is used: no key, password store or configuration of ssh that
     happens to be on this machine. Without one, git finds what it always finds.
-
-    Args:
-        source: The repository's URL. A password is given to its host and no other.
-        name: The Secret's name; empty for none.
-
-    Raises:
-        InputError: The Secret cannot be used for this URL.
     """
     secret = secrets.read(name, "code", KEYS)
     environment = {"GIT_ALLOW_PROTOCOL": "https:http:ssh:git" + ":file" * is_local(source)}

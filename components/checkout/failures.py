@@ -39,11 +39,7 @@ _SAYING_NOTHING = re.compile(
 
 
 def is_fault(said: str) -> bool:
-    """Whether git failed for a reason that may be gone at the next attempt.
-
-    Args:
-        said: What git wrote to standard error.
-    """
+    """Whether git failed for a reason that may be gone at the next attempt."""
     answers = (_REFUSED, _HOST_KEY, _NO_REPOSITORY, _NOT_THERE)
     return bool(_FAULT.search(said)) and not any(answer.search(said) for answer in answers)
 
@@ -58,9 +54,6 @@ def reason(said: str) -> str:
 
     URLs lose what may be secret: LFS servers sign theirs in the query, and a person's own
     configuration of git may put a token before the host.
-
-    Args:
-        said: What git wrote to standard error.
     """
     said = re.sub(r"://[^/@\s']+@", "://", re.sub(r"\?[^\s']+", "?...", said))
     lines = ["".join(filter(str.isprintable, line)) for line in said.splitlines()]
@@ -71,13 +64,7 @@ def reason(said: str) -> str:
 
 
 def unreadable(source: str, said: str, secret: str) -> TriremeError:
-    """Returns why a repository cannot be read, and what can be done, as an error to raise.
-
-    Args:
-        source: The repository's URL.
-        said: What git wrote to standard error.
-        secret: The name of the Secret that was used; empty for none.
-    """
+    """Returns why a repository cannot be read, and what can be done, as an error to raise."""
     if _HOST_KEY.search(said):
         where = f"as known_hosts to the Secret {secret!r}" if secret else "to ~/.ssh/known_hosts"
         return InputError(

@@ -1,24 +1,30 @@
 """Check out a git repository at an exact commit."""
 
+import os
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from trireme.components import secrets
-from trireme.components.checkout import builtin, credentials, lineage, repository, tree
+from trireme.components.checkout import builtin, credentials, repository, tree
 from trireme.components.checkout import revision as revisions
 from trireme.components.checkout import url as urls
+from trireme.components.checkout.command import git
 from trireme.components.checkout.repository import Found, Origin
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.say import say
 from trireme.components.tracking import journal
 from trireme.components.workspace import written_whole
 
+LIMIT = 1 << 20  # bytes of a difference that are kept
+
+# A look into submodules would be one with their configuration.
+_DIFF = ("--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty")
+
 
 class Checkout(NamedTuple):
     """A repository in the workspace.
 
     Attributes:
-        path: The directory that was asked for, the repository's or one in it.
         commit: The full id of the commit checked out; of the reference trainers, that of their
             contents.
     """
@@ -28,17 +34,7 @@ class Checkout(NamedTuple):
 
 
 def check(url: str, revision: str, secret: str = "", directory: str = "") -> None:
-    """Refuses what could not work, or what git would take for something else than it is.
-
-    Args:
-        url: As for ``checkout``.
-        revision: As for ``checkout``.
-        secret: As for ``checkout``.
-        directory: As for ``checkout``.
-
-    Raises:
-        InputError: One sentence that says what is wrong.
-    """
+    """Refuses what could not work, or what git would take for something else than it is."""
     urls.check(url)
     revisions.check(revision)
     secrets.check("code_secret", secret)
@@ -50,15 +46,7 @@ def check(url: str, revision: str, secret: str = "", directory: str = "") -> Non
 
 
 def check_here(url: str, secret: str) -> None:
-    """Refuses what this machine can tell without asking a server: the Secret, a directory.
-
-    Args:
-        url: As for ``checkout``.
-        secret: The name of the Secret; the default one need not be there.
-
-    Raises:
-        InputError: One sentence that says what is wrong.
-    """
+    """Refuses what this machine can tell without asking a server: the Secret, a directory."""
     if not url:
         return
     source, name = urls.source(url), secrets.given(secret, "code")
@@ -70,16 +58,8 @@ def check_here(url: str, secret: str) -> None:
 def resolve(url: str, revision: str, secret: str = "") -> str:
     """Returns the commit that a revision is now, so that many can check out the same.
 
-    Args:
-        url: As for ``checkout``.
-        revision: As for ``checkout``.
-        secret: As for ``checkout``.
-
     Returns:
         Its full id; the revision itself where only fetching could tell, or there is no URL.
-
-    Raises:
-        TriremeError: The repository cannot be read.
     """
     check(url, revision, secret)
     if not url:
@@ -104,18 +84,10 @@ def checkout(
         url: An https, ssh, git or file URL, or a local directory. Empty: the reference trainers
             that this package carries.
         revision: A branch, a tag, or a full or short commit id. Empty: the remote's ``HEAD``.
-        destination: The directory to make.
         secret: The name of the Secret that opens a private repository, with the keys in
             ``trireme.components.checkout.credentials.KEYS``. Empty: whatever git finds on this
             machine.
         directory: A directory in the repository, which is what the caller wants of it.
-
-    Returns:
-        Where that directory is, and the commit.
-
-    Raises:
-        InputError: It cannot be had, or is not fit to be used.
-        TriremeError: The server cannot be reached, or the destination not written.
     """
     check(url, revision, secret, directory)
     if not url:
@@ -139,7 +111,7 @@ def checkout(
 
 def _bring_builtin(destination: Path) -> Checkout:
     try:
-        commit = builtin.bring(destination)
+        commit = builtin.copy_trainers(destination)
     except OSError as error:
         raise _unwritable(destination, error) from None
     version = builtin.version()
@@ -156,9 +128,8 @@ def _already_there(origin: Origin, revision: str, destination: Path) -> Found | 
     if found := repository.tip(origin, revision):
         return found if found.commit == commit else None
     is_short = revisions.may_be_short_commit(revision) and commit.startswith(revision.lower())
-    return (
-        Found(commit, "") if is_short and repository.is_from(destination, origin.source) else None
-    )
+    is_it = is_short and repository.is_from(destination, origin.source)
+    return Found(commit, "") if is_it else None
 
 
 def _bring(origin: Origin, revision: str, destination: Path) -> tuple[Found, list[str]]:
@@ -185,7 +156,7 @@ def _record(source: str, found: Found, missing: list[str], destination: Path) ->
         say(f"warning: {source} is checked out {note}")
     if urls.is_local(source):
         changes = destination.with_name(f"{destination.name}.diff")
-        dirty = lineage.write_changes(urls.path(source), found.commit, changes)
+        dirty = write_changes(urls.path(source), found.commit, changes)
         if dirty is not None:
             tags["git.dirty"] = str(dirty).lower()
         if dirty:
@@ -197,3 +168,41 @@ def _record(source: str, found: Found, missing: list[str], destination: Path) ->
 
 def _unwritable(destination: Path, error: OSError) -> TriremeError:
     return TriremeError(f"{destination} cannot be written: {error.strerror or error}")
+
+
+def write_changes(directory: Path, commit: str, file: Path) -> bool | None:
+    """Writes how the tracked files of a working tree differ from the commit that it is at.
+
+    Nothing that the repository's configuration names is run.
+
+    Returns:
+        Whether there is one; None where it is at another commit, has no files or is not ours.
+    """
+    file.unlink(missing_ok=True)
+    options = ["-c", "safe.directory="]
+    if git(*options, "rev-parse", "HEAD", at=directory).stdout.strip() != commit:
+        return None
+    options += _without_filters(options, directory)
+    # git itself writes to the file: there may be more of it than fits into memory.
+    output = f"--output={file.absolute()}"
+    if git(*options, "diff", *_DIFF, output, commit, at=directory).returncode != 0:
+        return None
+    if not file.stat().st_size:
+        file.unlink()
+        return False
+    if file.stat().st_size > LIMIT:
+        os.truncate(file, LIMIT)
+        with file.open("ab") as stream:
+            stream.write(b"\n[cut here: there is more]\n")
+    return True
+
+
+def _without_filters(options: list[str], directory: Path) -> list[str]:
+    """Returns options that turn off the filters that the repository itself configures."""
+    command = ("config", "--show-scope", "--name-only", "--get-regexp", r"^filter\.")
+    scoped = (
+        line.split("\t") for line in git(*options, *command, at=directory).stdout.splitlines()
+    )
+    drivers = {name.rpartition(".")[0] for scope, name in scoped if scope in ("local", "worktree")}
+    settings = ("clean=", "smudge=", "process=", "required=false")
+    return [f for driver in sorted(drivers) for s in settings for f in ("-c", f"{driver}.{s}")]

@@ -20,7 +20,6 @@ class Found(NamedTuple):
     """What a revision was found to be.
 
     Attributes:
-        commit: The full id of the commit.
         branch: The branch that the revision names; empty where it is none.
     """
 
@@ -29,13 +28,7 @@ class Found(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Where a repository comes from.
-
-    Attributes:
-        source: Its URL for git.
-        secret: The name of the Secret that opens it, for messages.
-        access: What leads to its server.
-    """
+    """Where a repository comes from."""
 
     source: str
     secret: str
@@ -55,11 +48,7 @@ def is_from(directory: Path, source: str) -> bool:
 
 
 def tip(origin: Origin, revision: str) -> Found | None:
-    """Returns what a branch, a tag or ``HEAD`` is on the server now; None for anything else.
-
-    Raises:
-        TriremeError: The repository cannot be read.
-    """
+    """Returns what a branch, a tag or ``HEAD`` is on the server now; None for anything else."""
     names = revisions.names(revision)
     asked = [pattern for name in names for pattern in (name, f"{name}^{{}}")]
     result = patiently("ls-remote", origin.source, *asked, access=origin.access)
@@ -75,16 +64,7 @@ def tip(origin: Origin, revision: str) -> Found | None:
 
 
 def fetch(origin: Origin, revision: str, repository: Path) -> Found:
-    """Makes a repository in an empty directory that holds the commit a revision names.
-
-    Args:
-        origin: Where from.
-        revision: A branch, a tag, or a full or short commit id; empty for ``HEAD``.
-        repository: The directory.
-
-    Raises:
-        TriremeError: The repository cannot be read, or has no such revision.
-    """
+    """Makes a repository in an empty directory that holds the commit a revision names."""
     must("make a repository", git("init", "--quiet", "--template=", str(repository)))
     must("name the origin", git("remote", "add", "origin", origin.source, at=repository))
     for name in revisions.names(revision):
@@ -103,11 +83,7 @@ def fetch(origin: Origin, revision: str, repository: Path) -> Found:
 
 
 def _fetched(origin: Origin, name: str, repository: Path) -> bool:
-    """Fetches one commit; returns whether the server gives it under this name or id.
-
-    Raises:
-        TriremeError: The repository cannot be read, or certainly has no such commit.
-    """
+    """Fetches one commit; returns whether the server gives it under this name or id."""
     result = _fetch(origin, "--depth=1", name, at=repository)
     if result.returncode != 0 and not is_not_there(result.stderr):
         raise unreadable(origin.source, result.stderr, origin.secret)

@@ -10,14 +10,7 @@ _SHORT_COMMIT = re.compile(r"[0-9a-fA-F]{4,39}")
 
 
 def check(revision: str) -> None:
-    """Refuses what cannot be a revision, or what git would take for an option.
-
-    Args:
-        revision: As for ``trireme.components.checkout.git.checkout``.
-
-    Raises:
-        InputError: One sentence that says what is wrong.
-    """
+    """Refuses what cannot be a revision, or what git would take for an option."""
     if revision.startswith("-") or not _ACCEPTED.fullmatch(revision):
         raise InputError(f"code_revision {revision!r} is not a branch, a tag or a commit")
 

@@ -1,10 +1,14 @@
-"""The working tree of a commit: its files, its LFS files and its submodules."""
+"""The working tree of a commit: its files, those in LFS, and its submodules.
+
+See https://git-lfs.com and https://git-scm.com/docs/gitmodules.
+"""
 
 import os
+import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-from trireme.components.checkout import lfs, submodules, url
+from trireme.components.checkout import url
 from trireme.components.checkout.command import git, must, patiently
 from trireme.components.checkout.failures import reason, unreadable
 from trireme.components.checkout.repository import Origin, fetch
@@ -12,15 +16,22 @@ from trireme.components.errors import InputError
 
 _IN_PARALLEL = "checkout.workers=4"  # a NAS answers each write slowly, but many at once
 _FILE, _LINK, _SUBMODULE = "100644", "120000", "160000"
+_LFS = (  # what `git lfs install` would write for everything this user does
+    *("-c", "filter.lfs.clean=git-lfs clean -- %f"),
+    *("-c", "filter.lfs.smudge=git-lfs smudge -- %f"),
+    *("-c", "filter.lfs.process=git-lfs filter-process"),
+    *("-c", "filter.lfs.required=true"),
+    # It tries again for what is lost for good, too; by default for more than a minute.
+    *("-c", "lfs.transfer.maxretries=4"),
+)
+_NO_LFS = (
+    *("-c", "filter.lfs.clean=", "-c", "filter.lfs.smudge="),
+    *("-c", "filter.lfs.process=", "-c", "filter.lfs.required=false"),
+)
 
 
 class Contents(NamedTuple):
-    """What was found in a tree that a person should know of.
-
-    Attributes:
-        links: The symbolic links.
-        missing: What is not there, in words.
-    """
+    """What was found in a tree that a person should know of: links, and in words what it lacks."""
 
     links: list[Path]
     missing: list[str]
@@ -33,24 +44,19 @@ class _Entry(NamedTuple):
 
 
 def fill(origin: Origin, commit: str, tree: Path) -> Contents:
-    """Checks out a commit that has been fetched, and its submodules at the commits it names.
-
-    Args:
-        origin: Where the repository comes from.
-        commit: The full id of the commit.
-        tree: The directory of the repository.
-
-    Raises:
-        TriremeError: A file or a submodule cannot be had.
-    """
+    """Checks out a commit that has been fetched, and its submodules at the commits it names."""
     entries = _entries(commit, tree)
     contents = Contents([tree / entry.path for entry in entries if entry.mode == _LINK], [])
-    in_lfs = lfs.are_used((entry.path for entry in entries), commit, tree)
-    if in_lfs and not lfs.installed():
+    in_lfs = _is_in_lfs(entries, commit, tree)
+    if in_lfs and not shutil.which("git-lfs"):
         contents.missing.append("the files in LFS, because git-lfs is not installed")
-    _check_out(origin, commit, tree, in_lfs and lfs.installed())
-    for entry, source in _submodules(origin, entries, commit, tree):
-        if source:
+        in_lfs = False
+    _check_out(origin, commit, tree, in_lfs)
+    submodules = [entry for entry in entries if entry.mode == _SUBMODULE]
+    described = any(entry.path == ".gitmodules" and entry.mode == _FILE for entry in entries)
+    sources = _submodule_urls(commit, tree) if submodules and described else {}
+    for entry in submodules:
+        if source := sources.get(entry.path):
             below = _fill_submodule(origin, source, entry, tree)
             contents.links.extend(below.links)
             contents.missing.extend(below.missing)
@@ -60,18 +66,7 @@ def fill(origin: Origin, commit: str, tree: Path) -> Contents:
 
 
 def check_links(links: list[Path], tree: Path) -> None:
-    """Refuses links that lead out of the tree.
-
-    What they lead to is no part of the commit: another machine has something else there, or
-    nothing, and a program that writes to them writes to what the tree has no business with.
-
-    Args:
-        links: The symbolic links in the tree.
-        tree: The directory of the repository.
-
-    Raises:
-        InputError: Names the first one.
-    """
+    """Refuses links that lead out of the tree."""
     top = tree.resolve()
     for link in links:
         end = Path(os.path.realpath(link))  # which unlike Path.resolve takes a loop as it is
@@ -92,30 +87,54 @@ def _entries(commit: str, tree: Path) -> list[_Entry]:
 
 def _check_out(origin: Origin, commit: str, tree: Path, with_lfs: bool) -> None:
     if with_lfs:
-        lfs.check(commit, tree)
+        _check_lfs_urls(commit, tree)
     # With force a file that a failed attempt left is no obstacle to the next.
     command = ("-c", _IN_PARALLEL, "checkout", "--quiet", "--force", "--detach", commit)
-    result = patiently(*lfs.options(with_lfs), *command, at=tree, access=origin.access)
+    result = patiently(*(_LFS if with_lfs else _NO_LFS), *command, at=tree, access=origin.access)
     if result.returncode != 0 and with_lfs:
         raise unreadable(origin.source, result.stderr, origin.secret)
     if result.returncode != 0:
         raise InputError(f"git could not check out {commit}: {reason(result.stderr)}")
 
 
-def _submodules(
-    origin: Origin, entries: list[_Entry], commit: str, tree: Path
-) -> list[tuple[_Entry, str]]:
-    """Returns the submodules and the URLs that .gitmodules gives them."""
-    wanted = [entry for entry in entries if entry.mode == _SUBMODULE]
-    if not wanted:
-        return []
-    described = any(entry.path == ".gitmodules" and entry.mode == _FILE for entry in entries)
-    urls = submodules.urls(commit, tree) if described else {}
-    return [(entry, urls.get(entry.path, "")) for entry in wanted]
+def _is_in_lfs(entries: list[_Entry], commit: str, tree: Path) -> bool:
+    if not any(Path(entry.path).name == ".gitattributes" for entry in entries):
+        return False
+    command = ("grep", "-q", "filter=lfs", commit, "--", ":(glob)**/.gitattributes")
+    return git(*command, at=tree).returncode == 0
+
+
+def _check_lfs_urls(commit: str, tree: Path) -> None:
+    """Refuses a commit that wants its LFS files from anywhere but a server."""
+    command = ("config", "--blob", f"{commit}:.lfsconfig", "--get-regexp", r"url$")
+    for line in git(*command, at=tree).stdout.splitlines():
+        source = line.partition(" ")[2]
+        if not url.server(source):
+            raise InputError(
+                f"code_url: .lfsconfig there has the URL {source!r}, which is no server"
+            )
+
+
+def _submodule_urls(commit: str, tree: Path) -> dict[str, str]:
+    """Returns where the submodules of a commit come from, by their paths."""
+    command = ("config", "--blob", f"{commit}:.gitmodules", "--null", "--list")
+    sections: dict[str, dict[str, str]] = {}
+    for entry in must("read .gitmodules", git(*command, at=tree)).split("\0"):
+        key, _, value = entry.partition("\n")
+        name, _, setting = key.rpartition(".")
+        sections.setdefault(name, {})[setting] = value
+    return {
+        section["path"]: section["url"]
+        for section in sections.values()
+        if {"path", "url"} <= section.keys() and section.get("update") != "none"
+    }
 
 
 def _fill_submodule(origin: Origin, source: str, entry: _Entry, tree: Path) -> Contents:
-    directory = submodules.make_room(entry.path, tree)
+    directory = tree / entry.path  # the empty one that git left for it
+    place = Path(os.path.realpath(directory))
+    if place != tree.resolve() / entry.path or not directory.is_dir():
+        raise InputError(f"the submodule {entry.path} is not at a place of its own")
     try:
         below = origin._replace(source=url.of_submodule(source, origin.source))
         fetch(below, entry.id, directory)

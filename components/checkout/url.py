@@ -26,13 +26,7 @@ _CREDENTIALS = re.compile(
 
 
 class Server(NamedTuple):
-    """What a remote URL leads to.
-
-    Attributes:
-        scheme: ``https``, ``http``, ``git`` or ``ssh``.
-        host: The host's name or address.
-        origin: Scheme, host and port as in a URL.
-    """
+    """What a remote URL leads to."""
 
     scheme: str
     host: str
@@ -40,14 +34,7 @@ class Server(NamedTuple):
 
 
 def check(url: str) -> None:
-    """Refuses what is neither a URL nor a directory, and a URL that holds a secret.
-
-    Args:
-        url: As for ``trireme.components.checkout.git.checkout``.
-
-    Raises:
-        InputError: One sentence that says what is wrong.
-    """
+    """Refuses what is neither a URL nor a directory, and a URL that holds a secret."""
     if _CREDENTIALS.match(url):
         raise InputError(
             "code_url holds a password or token, which would end up in logs and records; give the "
@@ -61,14 +48,7 @@ def check(url: str) -> None:
 
 
 def check_there(url: str) -> None:
-    """Refuses a repository that the pods of a cluster cannot have.
-
-    Args:
-        url: As for ``trireme.components.checkout.git.checkout``.
-
-    Raises:
-        InputError: It is a directory of this machine.
-    """
+    """Refuses a repository that the pods of a cluster cannot have."""
     if url and not server(url) and not is_local(url):
         raise InputError(
             f"code_url {shown(url)!r}: a directory is for runs here; on a cluster give a server's "
@@ -77,14 +57,7 @@ def check_there(url: str) -> None:
 
 
 def source(url: str) -> str:
-    """Returns the URL of a repository for git; a directory becomes a ``file://`` URL.
-
-    Args:
-        url: As for ``trireme.components.checkout.git.checkout``.
-
-    Raises:
-        InputError: This is a pod, and the directory is not on one of its volumes.
-    """
+    """Returns the URL of a repository for git; a directory becomes a ``file://`` URL."""
     if server(url):
         return url
     directory = path(url) if is_local(url) else Path(url).expanduser().resolve()
@@ -97,16 +70,7 @@ def source(url: str) -> str:
 
 
 def of_submodule(url: str, parent: str) -> str:
-    """Returns the URL of a submodule for git.
-
-    Args:
-        url: What .gitmodules says: a URL, or one relative to that of the parent
-            (https://git-scm.com/docs/git-submodule, under ``add``).
-        parent: The URL of the repository that the submodule is part of.
-
-    Raises:
-        InputError: It is none that a repository from there may ask for.
-    """
+    """Returns the URL of a submodule for git."""
     absolute = _joined(parent, url) if url.startswith(("./", "../")) else url
     if _CREDENTIALS.match(absolute):
         raise InputError("its URL holds a password or token; remove it there")

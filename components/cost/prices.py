@@ -2,23 +2,22 @@
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
 from trireme.components import yaml_text
 from trireme.components.cost import table
 from trireme.components.errors import InputError
-from trireme.components.kubernetes.amounts import requests
-from trireme.components.part import Part
-from trireme.components.training.manifests.roles import is_spot, roles
+from trireme.components.kubernetes.spot import is_spot
+from trireme.components.strict_model import StrictModel
 
 GIB = 2**30
 
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class Prices(Part):
+class Prices(StrictModel):
     """Prices of an hour, in one currency."""
 
     currency: Annotated[str, Field(min_length=1, max_length=12)]
@@ -45,7 +44,6 @@ class Prices(Part):
 
         Args:
             amounts: What is set aside for it, by resource.
-            selector: Its node selector.
         """
         cost = float(amounts.get("cpu", 0)) * self.cpu_hour
         cost += float(amounts.get("memory", 0)) / GIB * self.gib_hour
@@ -53,16 +51,6 @@ class Prices(Part):
             if is_gpu(resource) or resource in self.gpu_hour_by_type:
                 cost += float(count) * self._gpu(resource, selector)
         return cost * (self.spot if is_spot(selector) else 1)
-
-    def job_hour(self, manifest: Mapping[str, Any]) -> float:
-        """Returns what an hour of a training job costs, all its replicas running.
-
-        Args:
-            manifest: The job.
-        """
-        return sum(
-            role.count * self.hour(requests(role.pod), role.selector) for role in roles(manifest)
-        )
 
     def in_words(self, amount: float) -> str:
         """Returns an amount of money in the table's currency."""
@@ -78,34 +66,19 @@ def is_gpu(resource: str) -> bool:
 
     Slices and shares of NVIDIA's count as GPUs of their own type
     (https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-sharing.html).
-
-    Args:
-        resource: Such as ``nvidia.com/gpu``.
     """
     name = resource.partition("/")[2]
     return name in ("gpu", "gpu.shared") or resource.startswith("nvidia.com/mig-")
 
 
 def read() -> Prices | None:
-    """Returns the price table of this machine or, in a pod, of the cluster; ``None`` without one.
-
-    Raises:
-        InputError: It is broken.
-    """
+    """Returns the price table of this machine or, in a pod, of the cluster; None without one."""
     file = table.file()
     return parse(yaml_text.text_of(file, f"price table {file}"), str(file)) if file else None
 
 
 def parse(text: str, place: str) -> Prices:
-    """Returns a price table.
-
-    Args:
-        text: YAML.
-        place: Where it is from.
-
-    Raises:
-        InputError: It is none.
-    """
+    """Returns a price table."""
     content = yaml_text.parse(text, f"price table {place}")
     if not isinstance(content, dict) or not all(isinstance(name, str) for name in content):
         raise InputError(

@@ -25,13 +25,6 @@ def counted(workspace: Path, step: str) -> Iterator[None]:
     """Records at the end of this process's step what it costs, and what the run costs so far.
 
     Nothing is recorded where there is no price table.
-
-    Args:
-        workspace: The run workspace.
-        step: The step's name.
-
-    Raises:
-        InputError: The price table is broken; nothing has been done then.
     """
     if table.file() is None:
         yield

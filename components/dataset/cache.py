@@ -16,51 +16,44 @@ import hashlib
 import shutil
 from pathlib import Path
 
+from trireme.components.dataset.cache_entry import CacheEntry, Staged
+from trireme.components.dataset.copy_journal import CopyJournal
 from trireme.components.dataset.copying import Copy, Known
 from trireme.components.dataset.description import Dataset
 from trireme.components.dataset.fingerprint import BLOCK, dataset_hash
-from trireme.components.dataset.folders import remove, remove_strangers, set_folders
-from trireme.components.dataset.journal import Journal
+from trireme.components.dataset.folders import remove, remove_unlisted, set_folders
 from trireme.components.dataset.listing import Entry, in_order
 from trireme.components.dataset.lock import locked
 from trireme.components.dataset.patterns import selector
 from trireme.components.dataset.progress import Progress, in_words
-from trireme.components.dataset.shelf import Shelf, Staged
 from trireme.components.dataset.sources import Source, SourceFailed, source_of
 from trireme.components.dataset.uri import local
 from trireme.components.errors import InputError
 from trireme.components.say import say
 
 
-def bring(dataset: Dataset, cache: Path) -> Staged:
+def fetch(dataset: Dataset, cache: Path) -> Staged:
     """Copies a dataset to a cache, unless it is there.
 
     Safe when many do so at the same moment: one copies, the others wait.
-
-    Args:
-        dataset: What is wanted.
-        cache: The cache's directory, which is made if need be.
-
-    Raises:
-        TriremeError: One sentence that says why it cannot be.
     """
     source = source_of(dataset)
     _refuse_itself(dataset, cache)
     entries = _listed(dataset, source)
-    shelf = Shelf(cache, dataset)
+    entry = CacheEntry(cache, dataset)
     try:
-        if found := shelf.staged(entries):
+        if found := entry.staged(entries):
             return found
-        shelf.make()
-        with locked(shelf.lock, lambda: say("waiting for another run that copies this dataset")):
+        entry.make()
+        with locked(entry.lock, lambda: say("waiting for another run that copies this dataset")):
             try:
-                return shelf.staged(entries) or _copied(dataset, source, entries, shelf)
+                return entry.staged(entries) or _copied(dataset, source, entries, entry)
             except OSError as error:
                 # As long as nobody else has the lock, and goes on with it.
-                shelf.make_room(error)
+                entry.make_room(error)
                 raise
     except OSError as error:
-        raise shelf.unusable(dataset, error) from None
+        raise entry.unusable(dataset, error) from None
 
 
 def _listed(dataset: Dataset, source: Source) -> list[Entry]:
@@ -72,25 +65,25 @@ def _listed(dataset: Dataset, source: Source) -> list[Entry]:
     return entries
 
 
-def _copied(dataset: Dataset, source: Source, entries: list[Entry], shelf: Shelf) -> Staged:
-    known = shelf.known()
-    shelf.tree.mkdir(parents=True, exist_ok=True)
-    set_folders(shelf.tree, 0o755)  # closed where a copy was killed at its very end
-    journal = Journal(shelf.partial, entries)
-    _refuse_too_large(dataset, entries, known, journal, shelf)
-    remove_strangers(shelf.tree, entries)
+def _copied(dataset: Dataset, source: Source, entries: list[Entry], entry: CacheEntry) -> Staged:
+    known = entry.known()
+    entry.tree.mkdir(parents=True, exist_ok=True)
+    set_folders(entry.tree, 0o755)  # closed where a copy was killed at its very end
+    journal = CopyJournal(entry.partial, entries)
+    _refuse_too_large(dataset, entries, known, journal, entry)
+    remove_unlisted(entry.tree, entries)
     progress = Progress(sum(entry.size for entry in entries), len(entries))
     try:
         with journal:
-            hashes = Copy(source, dataset.uri, entries, shelf.tree, journal, known, progress).run()
+            hashes = Copy(source, dataset.uri, entries, entry.tree, journal, known, progress).run()
     finally:
         progress.end()
     if dataset.sha256:
-        _refuse_other_than(dataset, shelf)
+        _refuse_other_than(dataset, entry)
     tree = dataset_hash(zip(entries, map(bytes.hex, hashes), strict=True))
-    shelf.finish(entries, hashes, tree)
+    entry.finish(entries, hashes, tree)
     copied = sum(entry not in known for entry in entries)
-    return shelf.tree_of(tree, entries)._replace(copied=copied)
+    return entry.tree_of(tree, entries)._replace(copied=copied)
 
 
 def _refuse_itself(dataset: Dataset, cache: Path) -> None:
@@ -104,7 +97,7 @@ def _refuse_itself(dataset: Dataset, cache: Path) -> None:
 
 
 def _refuse_too_large(
-    dataset: Dataset, entries: list[Entry], known: Known, journal: Journal, shelf: Shelf
+    dataset: Dataset, entries: list[Entry], known: Known, journal: CopyJournal, entry: CacheEntry
 ) -> None:
     needed = sum(entry.size for entry in entries if entry not in known)
     needed -= sum(
@@ -112,20 +105,20 @@ def _refuse_too_large(
         for file, block in journal.finished
         if entries[file] not in known
     )
-    free = shutil.disk_usage(shelf.partial).free
+    free = shutil.disk_usage(entry.partial).free
     if needed > free:
         raise SourceFailed(
-            f"dataset_uri {dataset.uri!r} needs {in_words(needed)} more, and {shelf.cache} has "
+            f"dataset_uri {dataset.uri!r} needs {in_words(needed)} more, and {entry.cache} has "
             f"{in_words(free)} left"
         )
 
 
-def _refuse_other_than(dataset: Dataset, shelf: Shelf) -> None:
-    (file,) = (path for path in shelf.tree.iterdir())
+def _refuse_other_than(dataset: Dataset, entry: CacheEntry) -> None:
+    (file,) = (path for path in entry.tree.iterdir())
     with file.open("rb") as stream:
         found = hashlib.file_digest(stream, "sha256").hexdigest()
     if found != dataset.sha256:
-        remove(shelf.partial)
+        remove(entry.partial)
         raise InputError(
             f"dataset_uri {dataset.uri!r}: its SHA-256 is {found}, not {dataset.sha256}"
         )

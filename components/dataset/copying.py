@@ -8,10 +8,11 @@ import random
 import shutil
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+from trireme.components.dataset.copy_journal import CopyJournal
 from trireme.components.dataset.fingerprint import BLOCK, block_hash, blocks, file_hash
-from trireme.components.dataset.journal import Journal
 from trireme.components.dataset.listing import Entry
 from trireme.components.dataset.progress import Progress
 from trireme.components.dataset.sources import Fault, Source, SourceFailed
@@ -25,51 +26,36 @@ Known = dict[Entry, tuple[str, bytes]]
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.EXDEV, errno.ENOSYS, errno.EACCES)
 
 
+@dataclass
 class Copy:
     """Files on their way from a source to a directory.
 
     Args:
-        source: Where they come from.
-        uri: What the source is called.
-        entries: The files.
         directory: Where they go; may hold those of a copy that was interrupted.
-        journal: What of them is finished.
         known: Files that need not be read, but can be linked.
-        progress: Is told of everything that is done.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        uri: str,
-        entries: list[Entry],
-        directory: Path,
-        journal: Journal,
-        known: Known,
-        progress: Progress,
-    ) -> None:
-        self._source, self._uri = source, uri
-        self._entries, self._known = entries, known
-        self._root = str(directory)
-        self._journal, self._progress = journal, progress
-        self._lock = threading.Lock()
-        self._stop = threading.Event()
+    source: Source
+    uri: str
+    entries: list[Entry]
+    directory: Path
+    journal: CopyJournal
+    known: Known
+    progress: Progress
+
+    def __post_init__(self) -> None:
+        self._lock, self._stop = threading.Lock(), threading.Event()
         self._failures: list[BaseException] = []
-        self._hashes: list[bytes] = [b""] * len(entries)
+        self._hashes = [b""] * len(self.entries)
         self._blocks: dict[int, list[bytes]] = {}
 
     def run(self) -> list[bytes]:
-        """Copies; returns the hash of each file, see ``fingerprint``.
-
-        Raises:
-            TriremeError: Why a file could not be read.
-            OSError: Why one could not be written.
-        """
+        """Copies; returns the hash of each file, see ``fingerprint``."""
         self._make_folders()
         tasks = self._tasks()
+        count = min(self.source.readers, sum(blocks(entry.size) for entry in self.entries))
         threads = [
-            threading.Thread(target=self._work, args=(tasks,), daemon=True)
-            for _ in range(min(self._source.readers, sum(blocks(e.size) for e in self._entries)))
+            threading.Thread(target=self._work, args=(tasks,), daemon=True) for _ in range(count)
         ]
         try:
             for thread in threads:
@@ -77,7 +63,8 @@ class Copy:
             for thread in threads:
                 thread.join()
         finally:
-            # Also after an interrupt nobody writes any more once this has returned.
+            # Also after an interrupt, which may come while they are started, nobody writes any more
+            # once this has returned; a pool's threads might.
             self._stop.set()
             for thread in threads:
                 if thread.is_alive():
@@ -87,14 +74,14 @@ class Copy:
         return self._hashes
 
     def _make_folders(self) -> None:
-        for folder in {entry.name.rpartition("/")[0] for entry in self._entries}:
-            Path(self._root, folder).mkdir(parents=True, exist_ok=True)
+        for folder in {entry.name.rpartition("/")[0] for entry in self.entries}:
+            Path(self.directory, folder).mkdir(parents=True, exist_ok=True)
 
     def _tasks(self) -> Iterator[tuple[int, int]]:
         """Returns file and block numbers; larger files are made before, to be written anyhow."""
-        for number, entry in enumerate(self._entries):
+        for number, entry in enumerate(self.entries):
             count = blocks(entry.size)
-            if count > 1 and entry not in self._known:
+            if count > 1 and entry not in self.known:
                 self._make_large(entry)
                 self._blocks[number] = [b""] * count
                 yield from ((number, block) for block in range(count))
@@ -128,19 +115,19 @@ class Copy:
             self._stop.set()
 
     def _do(self, number: int, block: int) -> None:
-        entry = self._entries[number]
-        if entry in self._known:
-            self._link(entry, self._known[entry][0])
-            self._hashes[number] = self._known[entry][1]
-            self._progress.add(entry.size, 1, copied=False)
+        entry = self.entries[number]
+        if entry in self.known:
+            self._link(entry, self.known[entry][0])
+            self._hashes[number] = self.known[entry][1]
+            self.progress.add(entry.size, 1, copied=False)
             return
         start = block * BLOCK
         length = min(BLOCK, entry.size - start)
-        digest, copied = self._journal.finished.get((number, block)), False
+        digest, copied = self.journal.finished.get((number, block)), False
         if digest is None or not self._holds(entry, start, length, digest):
             digest, copied = self._fetch(entry, start, length), True
-            self._journal.add(number, block, digest)
-        self._progress.add(length, self._finish(number, block, digest), copied)
+            self.journal.add(number, block, digest)
+        self.progress.add(length, self._finish(number, block, digest), copied)
 
     def _finish(self, number: int, block: int, digest: bytes) -> bool:
         """Takes in a block's hash; tells whether its file is whole now."""
@@ -152,7 +139,7 @@ class Copy:
             digests[block] = digest
             whole = all(digests)
         if whole:
-            Path(self._path(self._entries[number])).chmod(0o444)
+            Path(self._path(self.entries[number])).chmod(0o444)
             self._hashes[number] = file_hash(digests)
         return whole
 
@@ -165,7 +152,7 @@ class Copy:
             except Fault as fault:
                 if not left or self._stop.wait(pause * random.uniform(0.5, 1.5)):
                     raise SourceFailed(
-                        f"dataset_uri {self._uri!r}: {entry.name!r} could not be read: {fault}"
+                        f"dataset_uri {self.uri!r}: {entry.name!r} could not be read: {fault}"
                     ) from None
                 pause *= 2
         raise AssertionError
@@ -175,7 +162,7 @@ class Copy:
         digest = hashlib.sha256()
         descriptor = os.open(path, os.O_WRONLY) if entry.size > BLOCK else _made_anew(path)
         try:
-            for piece in self._source.read(entry, start, length):
+            for piece in self.source.read(entry, start, length):
                 digest.update(piece)
                 _write(descriptor, start, piece)
                 start += len(piece)
@@ -206,7 +193,7 @@ class Copy:
             path.chmod(0o444)
 
     def _path(self, entry: Entry) -> str:
-        return f"{self._root}/{entry.name}"
+        return f"{self.directory}/{entry.name}"
 
 
 def _write(descriptor: int, start: int, data: bytes | memoryview) -> None:

@@ -11,7 +11,7 @@ from trireme.components.dataset import uri as uris
 from trireme.components.dataset.patterns import Pattern
 from trireme.components.dataset.uri import CLAIM, MOUNTED, STORES, Place
 from trireme.components.errors import InputError
-from trireme.components.part import Part
+from trireme.components.strict_model import StrictModel
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ENDPOINT = re.compile(r"(https?://)?[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?(:[0-9]{1,5})?/?")
@@ -49,7 +49,7 @@ def takes_secret(kind: str) -> bool:
     return kind in (*STORES, "http")
 
 
-class Dataset(Part):
+class Dataset(StrictModel):
     """A dataset: where it is, how it is reached, and which part of it is meant."""
 
     model_config = ConfigDict(hide_input_in_errors=True)
@@ -117,14 +117,7 @@ class Dataset(Part):
 
     @classmethod
     def from_text(cls, uri: str) -> Self:
-        """Describes a dataset by its URI alone.
-
-        Args:
-            uri: As a person gives it.
-
-        Raises:
-            InputError: One sentence that says what is wrong.
-        """
+        """Describes a dataset by its URI alone."""
         uris.place(uri)
         try:
             return cls(uri=uri)
@@ -150,17 +143,7 @@ class Dataset(Part):
 
 
 def described(uri: str, secret: str, options: dict[str, Any]) -> Dataset:
-    """Describes a dataset by the parameters of a pipeline.
-
-    Args:
-        uri: As a person gives it.
-        secret: The name of the Secret that opens it; the default one need not be there, nor
-            have a use.
-        options: Further fields of the description.
-
-    Raises:
-        InputError: One sentence that says what is wrong.
-    """
+    """Describes a dataset by the parameters of a pipeline."""
     if "cache" in options:
         raise InputError(
             "dataset_options.cache: a pipeline gets it when it is compiled, with --cache-claim"
@@ -174,15 +157,7 @@ def described(uri: str, secret: str, options: dict[str, Any]) -> Dataset:
 
 
 def of_fields(uri: str, fields: dict[str, Any]) -> Dataset:
-    """Describes a dataset by its fields; errors call them as a pipeline's parameters are called.
-
-    Args:
-        uri: As a person gives it.
-        fields: The other fields.
-
-    Raises:
-        InputError: One sentence that says what is wrong.
-    """
+    """Describes a dataset by its fields; errors call them as a pipeline's parameters are called."""
     try:
         return Dataset(**{"uri": uri} | fields)
     except ValidationError as error:
@@ -194,34 +169,19 @@ def of_fields(uri: str, fields: dict[str, Any]) -> Dataset:
 
 
 def check(uri: str) -> None:
-    """Refuses a dataset URI that cannot be staged here, or that names nothing.
-
-    Args:
-        uri: As a person gives it.
-
-    Raises:
-        InputError: One sentence that says what is wrong.
-    """
+    """Refuses a dataset URI that cannot be staged here, or that names nothing."""
     check_here(Dataset.from_text(uri))
 
 
 def check_here(dataset: Dataset) -> None:
-    """Refuses a dataset that cannot be staged here, or that names nothing.
-
-    Raises:
-        InputError: One sentence that says what is wrong.
-    """
+    """Refuses a dataset that cannot be staged here, or that names nothing."""
     refuse_mounted(dataset)
     if dataset.place.kind == "file":
         uris.local(dataset.uri)
 
 
 def refuse_mounted(dataset: Dataset) -> None:
-    """Refuses a dataset that only a cluster can bring to a program.
-
-    Raises:
-        InputError: One sentence that says so.
-    """
+    """Refuses a dataset that only a cluster can bring to a program."""
     if dataset.way == "mount":
         raise InputError(
             f"dataset_uri {dataset.uri!r}: is mounted, which needs a cluster; here give a path, "

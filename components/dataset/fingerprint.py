@@ -24,9 +24,9 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from trireme.components.dataset.listing import Entry, encoded, in_order
+from trireme.components.dataset.listing import Entry, encoded
 from trireme.components.dataset.sources import PIECE
-from trireme.components.dataset.sources.local import READERS, files_of
+from trireme.components.dataset.sources.local import READERS
 
 BLOCK = 1 << 24
 
@@ -42,27 +42,11 @@ def file_hash(blocks: list[bytes]) -> bytes:
 
 
 def dataset_hash(files: Iterable[tuple[Entry, str]]) -> str:
-    """Returns a dataset's hash from its files and what stands for the content of each.
-
-    Args:
-        files: In the order of the bytes of their paths.
-    """
+    """Returns a dataset's hash from its files and what stands for the content of each."""
     tree = hashlib.sha256()
     for entry, content in files:
         tree.update(b"%s\0%d\0%s\n" % (encoded(entry.name), entry.size, content.encode()))
     return tree.hexdigest()
-
-
-def fingerprint(path: Path, full: bool = False) -> str:
-    """Returns the fingerprint of a file or of the files in a directory.
-
-    Args:
-        path: The data.
-        full: Whether to read all of it, which gives a ``sha256:`` fingerprint; else one that
-            starts with ``mtime:`` is made of names, sizes and times alone.
-    """
-    entries = in_order(files_of(path))
-    return of_content(path, entries) if full else of_times(entries)
 
 
 def of_times(entries: list[Entry]) -> str:
@@ -81,13 +65,7 @@ def of_content(path: Path, entries: list[Entry]) -> str:
 
 
 def block_hash(descriptor: int, start: int, length: int) -> bytes:
-    """Returns the hash of a part of a file.
-
-    Args:
-        descriptor: The file, open to be read.
-        start: The part's offset.
-        length: Its bytes; where the file has fewer, those.
-    """
+    """Returns the hash of a part of a file."""
     digest, end = hashlib.sha256(), start + length
     while data := os.pread(descriptor, min(PIECE, end - start), start):
         digest.update(data)

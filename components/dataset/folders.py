@@ -12,8 +12,6 @@ def set_folders(tree: Path, mode: int, but_itself: bool = False) -> None:
     """Sets the mode of all folders of a tree.
 
     Args:
-        tree: The tree.
-        mode: Their mode.
         but_itself: Whether the tree's own directory is left, which cannot be moved without it.
     """
     for folder, _, _ in os.walk(tree, topdown=bool(mode & 0o200)):
@@ -31,7 +29,7 @@ def remove(tree: Path) -> None:
     shutil.rmtree(tree, ignore_errors=True)
 
 
-def remove_strangers(tree: Path, entries: list[Entry]) -> None:
+def remove_unlisted(tree: Path, entries: list[Entry]) -> None:
     """Removes what is in a tree, but for these files and the folders that they are in."""
     names = {entry.name for entry in entries}
     for folder, below, files in os.walk(tree):

@@ -14,7 +14,6 @@ class Entry(NamedTuple):
 
     Attributes:
         name: Its path in the dataset, with ``/`` between folders.
-        size: Its bytes.
         version: What changes when its content does: an ETag, a time.
     """
 
@@ -48,15 +47,7 @@ def unpacked(data: bytes) -> Iterator[Entry]:
 
 
 def refuse_hostile(uri: str, names: Iterable[str]) -> None:
-    """Refuses names that are no path of a file below a directory.
-
-    Args:
-        uri: Where they come from.
-        names: The names.
-
-    Raises:
-        InputError: Names the first such.
-    """
+    """Refuses names that are no path of a file below a directory."""
     for name in names:
         parts = name.split("/")
         data = encoded(name)
@@ -71,15 +62,7 @@ def refuse_hostile(uri: str, names: Iterable[str]) -> None:
 
 
 def without_markers(uri: str, entries: list[Entry]) -> list[Entry]:
-    """Leaves out empty objects that only stand for a folder.
-
-    Args:
-        uri: Where they come from.
-        entries: A listing of an object store, which has no folders of its own.
-
-    Raises:
-        InputError: An object has the name of a folder, and content.
-    """
+    """Leaves out empty objects that only stand for a folder."""
     folders: set[str] = set()
     for entry in entries:
         folder = entry.name.rpartition("/")[0]

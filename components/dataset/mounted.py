@@ -3,25 +3,17 @@
 from collections.abc import Collection
 
 from trireme.components.dataset import volumes
+from trireme.components.dataset.cache_entry import Staged
 from trireme.components.dataset.description import Dataset, refuse_mounted
 from trireme.components.dataset.fingerprint import of_content, of_times
 from trireme.components.dataset.listing import in_order
-from trireme.components.dataset.shelf import Staged
 from trireme.components.dataset.sources.local import files_of
 from trireme.components.errors import InputError
 from trireme.components.home import in_a_pod
 
 
 def check_claim(dataset: Dataset, claims: Collection[str]) -> None:
-    """Refuses a dataset that the pods of a pipeline would not have mounted.
-
-    Args:
-        dataset: One whose ``way`` is ``mount``.
-        claims: The claims that they have.
-
-    Raises:
-        InputError: One sentence that says so.
-    """
+    """Refuses a dataset that the pods of a pipeline would not have mounted."""
     place = dataset.place
     if place.kind != "pvc":
         raise InputError(
@@ -36,14 +28,7 @@ def check_claim(dataset: Dataset, claims: Collection[str]) -> None:
 
 
 def find(dataset: Dataset) -> Staged:
-    """Finds a dataset in the claim that is mounted, and takes its fingerprint.
-
-    Args:
-        dataset: One whose ``way`` is ``mount``.
-
-    Raises:
-        InputError: The claim is not mounted here, or holds nothing there.
-    """
+    """Finds a dataset in the claim that is mounted, and takes its fingerprint."""
     if not in_a_pod():
         refuse_mounted(dataset)
     place = dataset.place

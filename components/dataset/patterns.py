@@ -15,9 +15,6 @@ def matcher(patterns: list[str]) -> Callable[[str], bool]:
     ``*`` and ``?`` stand for any characters, and ``[a-z]`` and ``[!a-z]`` for one, but for ``/``;
     ``**`` stands for any number of folders. A pattern with no ``/`` before its end matches in
     every folder; one that ends in ``/`` matches all that is in such a folder.
-
-    Args:
-        patterns: The patterns; none match nothing.
     """
     if not patterns:
         return lambda path: False

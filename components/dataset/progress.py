@@ -10,12 +10,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 class Progress:
-    """Counts what is done and shows it on standard error, from any thread.
-
-    Args:
-        size: Bytes in all.
-        files: Files in all.
-    """
+    """Counts what is done and shows it on standard error, from any thread."""
 
     def __init__(self, size: int, files: int) -> None:
         self._size, self._files = size, files
@@ -25,13 +20,7 @@ class Progress:
         self._lock = threading.Lock()
 
     def add(self, size: int, files: int, copied: bool = True) -> None:
-        """Counts bytes and files.
-
-        Args:
-            size: Bytes that are there now.
-            files: Files that are whole now.
-            copied: Whether they took their time, rather than being there from before.
-        """
+        """Counts bytes and files."""
         with self._lock:
             self._bytes += size
             self._done += files

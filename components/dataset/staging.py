@@ -5,10 +5,10 @@ import uuid
 from pathlib import Path
 
 from trireme.components.dataset import mounted, volumes
-from trireme.components.dataset.cache import bring
+from trireme.components.dataset.cache import fetch
+from trireme.components.dataset.cache_entry import Staged
 from trireme.components.dataset.description import Dataset, check
 from trireme.components.dataset.folders import remove, set_folders
-from trireme.components.dataset.shelf import Staged
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.home import home, in_a_pod
 from trireme.components.tracking import journal
@@ -21,9 +21,6 @@ def cache_of(workspace: Path) -> Path:
 
     Here it is this machine's own; on a cluster that of all runs, where the pipeline was compiled
     with one, else one in the run's workspace.
-
-    Args:
-        workspace: The run workspace.
     """
     if not in_a_pod():
         return home() / "cache"
@@ -34,16 +31,9 @@ def stage(dataset: Dataset | str, destination: Path, cache: Path | None = None) 
     """Makes a dataset a directory, which appears whole or not at all.
 
     Args:
-        dataset: What is wanted, or its URI.
         destination: The directory to make; one that is mounted becomes a link to where it is.
         cache: The cache whose files the directory becomes a link to; without one the directory
             holds the files itself.
-
-    Returns:
-        Where the files are, the fingerprint of their content, and how much it is.
-
-    Raises:
-        TriremeError: One sentence that says why it cannot be.
     """
     if isinstance(dataset, str):
         dataset = Dataset.from_text(dataset)
@@ -66,7 +56,7 @@ def stage(dataset: Dataset | str, destination: Path, cache: Path | None = None) 
 def _brought(dataset: Dataset, destination: Path, cache: Path | None) -> Staged:
     if dataset.way == "stage" and not cache:
         return _move(dataset, destination)
-    staged = bring(dataset, cache) if cache and dataset.way == "stage" else mounted.find(dataset)
+    staged = fetch(dataset, cache) if cache and dataset.way == "stage" else mounted.find(dataset)
     _link(destination, Path(staged.path))
     return staged
 
@@ -88,7 +78,7 @@ def _move(dataset: Dataset, destination: Path) -> Staged:
     """Makes a cache of its own beside the destination, which a killed copy can go on from."""
     partial = destination.with_name(destination.name + ".partial")
     try:
-        staged = bring(dataset, partial)
+        staged = fetch(dataset, partial)
         tree = Path(staged.path)
         set_folders(tree, 0o755)
         if destination.is_symlink():

@@ -45,7 +45,6 @@ class Place:
 
     Attributes:
         kind: ``file``, ``builtin``, ``pvc``, ``nfs``, ``oss``, ``s3``, ``gs`` or ``http``.
-        host: The claim, the server or the bucket.
         path: What is meant in there, with no ``/`` at either end; for ``file`` a path here.
     """
 
@@ -55,14 +54,7 @@ class Place:
 
 
 def place(uri: str) -> Place:
-    """Takes a dataset's URI apart.
-
-    Args:
-        uri: As a person gives it.
-
-    Raises:
-        InputError: One sentence that says what is wrong.
-    """
+    """Takes a dataset's URI apart."""
     if not uri or "\0" in uri:
         raise InputError(f"dataset_uri {uri!r} names nothing; accepted are {ACCEPTED}")
     if holder := _LOGIN.match(uri):
@@ -98,11 +90,7 @@ def place(uri: str) -> Place:
 
 
 def local(uri: str) -> Path:
-    """Returns the file or directory here that a URI of the kind ``file`` names.
-
-    Raises:
-        InputError: There is none.
-    """
+    """Returns the file or directory here that a URI of the kind ``file`` names."""
     try:
         path = Path(place(uri).path).expanduser()
         if path.exists():

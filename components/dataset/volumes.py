@@ -23,12 +23,7 @@ SIZE = "1Pi"
 
 
 def volume(dataset: Dataset, path: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns a pod's volume for a mounted dataset, and its mount in a container.
-
-    Args:
-        dataset: A ``pvc://`` or ``nfs://`` dataset.
-        path: Where the container sees it.
-    """
+    """Returns a pod's volume for a mounted dataset, and its mount in a container."""
     place = dataset.place
     mount: dict[str, Any] = {"name": NAME, "mountPath": path, "readOnly": True}
     if place.kind == "nfs":
@@ -46,9 +41,6 @@ def persistent(dataset: Dataset, name: str, namespace: str) -> list[dict[str, An
     https://github.com/awslabs/mountpoint-s3-csi-driver/blob/main/docs/CONFIGURATION.md
 
     Args:
-        dataset: An ``nfs://`` dataset, or an ``oss://`` or ``s3://`` one whose ``way`` is
-            ``mount``.
-        name: Of the claim.
         namespace: Where that is, and the pods, and the Secret. The volume's name has to be the
             only one in the cluster, so it begins with this.
     """

@@ -18,7 +18,7 @@ def deploy(kind: str, model_name: str, image: str, workspace: str) -> str:
     Returns:
         Where it answers, a URL in the cluster.
     """
-    from trireme.components.deployment import model
+    from trireme.components.deployment import deploy
     from trireme.components.kubernetes.connection import Cluster
     from trireme.components.step import step
     from trireme.components.tracking import environment, journal
@@ -26,8 +26,8 @@ def deploy(kind: str, model_name: str, image: str, workspace: str) -> str:
 
     with step("deploy", workspace):
         environment.variables()  # which are there when the model is registered
-        done, place = model.deploy(
-            f"{model_name}@{CHAMPION}", kind, image, model.TIMEOUT, Cluster(), print
+        done, place = deploy.deploy(
+            f"{model_name}@{CHAMPION}", kind, image, deploy.TIMEOUT, Cluster(), print
         )
         journal.log_tags({"deployed": place.url})
         journal.summarize(f"{done}; it answers at {place.url}")

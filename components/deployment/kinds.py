@@ -2,19 +2,11 @@
 
 from trireme.components.errors import InputError
 
-KINDS = ("deployment", "kserve")
-"""The ways in which a cluster serves a model."""
+KINDS = {"deployment": ("Deployment", "Service"), "kserve": ("InferenceService",)}
+"""The ways in which a cluster serves a model, and the kinds of objects that do."""
 
 
 def check_kind(field: str, kind: str) -> None:
-    """Refuses a way to deploy that there is not.
-
-    Args:
-        field: What it is given as.
-        kind: The way.
-
-    Raises:
-        InputError: One sentence that says so.
-    """
+    """Refuses a way to deploy that there is not."""
     if kind not in KINDS:
         raise InputError(f"{field} {kind!r}: must be {' or '.join(KINDS)}")

@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
-from trireme.components.deployment.registered import Registered
+from trireme.components.deployment.model_version import ModelVersion
 from trireme.components.errors import InputError
 from trireme.components.tracking.environment import SECRET
 from trireme.components.tracking.store import public
@@ -35,17 +35,10 @@ urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeo
 """
 
 
-def inference_service(model: Registered, storage_uri: str) -> dict[str, Any]:
+def inference_service(model: ModelVersion, storage_uri: str) -> dict[str, Any]:
     """Returns a KServe InferenceService, which speaks the Open Inference Protocol (v2).
 
     https://kserve.github.io/website/docs/model-serving/predictive-inference/frameworks/mlflow
-
-    Args:
-        model: The version.
-        storage_uri: Where its files are.
-
-    Raises:
-        InputError: KServe cannot get files from there.
     """
     if not storage_uri.startswith(_STORES):
         raise InputError(
@@ -64,26 +57,14 @@ def inference_service(model: Registered, storage_uri: str) -> dict[str, Any]:
         "kind": "InferenceService",
         "metadata": metadata,
         # Its pods' labels tell the new version from the old one.
-        "spec": {
-            "predictor": {"minReplicas": 1, "labels": metadata["labels"], "model": served},
-        },
+        "spec": {"predictor": {"minReplicas": 1, "labels": metadata["labels"], "model": served}},
     }
 
 
 def deployment(
-    model: Registered, example: str, tracking_uri: str, image: str
+    model: ModelVersion, example: str, tracking_uri: str, image: str
 ) -> list[dict[str, Any]]:
-    """Returns a Deployment of MLflow's scoring server, and a Service before it.
-
-    Args:
-        model: The version.
-        example: The file among the model's that holds a request, with which readiness predicts.
-        tracking_uri: The MLflow server, as pods reach it.
-        image: An image with MLflow and what the model needs.
-
-    Raises:
-        InputError: There is no such server, or no such file.
-    """
+    """Returns a Deployment of MLflow's scoring server, and a Service before it."""
     server = urlsplit(tracking_uri)
     if server.scheme not in ("http", "https") or server.hostname in _ONLY_HERE:
         raise InputError(
@@ -112,17 +93,14 @@ def deployment(
         },
         "template": pod,
     }
-    service = {
-        "selector": selector,
-        "ports": [{"name": "http", "port": 80, "targetPort": "http"}],
-    }
+    service = {"selector": selector, "ports": [{"name": "http", "port": 80, "targetPort": "http"}]}
     return [
         {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec},
         {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": service},
     ]
 
 
-def _metadata(model: Registered) -> dict[str, Any]:
+def _metadata(model: ModelVersion) -> dict[str, Any]:
     name = object_name(model.name)
     return {
         "name": name,
@@ -132,21 +110,14 @@ def _metadata(model: Registered) -> dict[str, Any]:
 
 
 def object_name(model: str) -> str:
-    """Returns the name of a model's objects: small letters, digits and dashes.
-
-    Args:
-        model: The registered model's name.
-
-    Raises:
-        InputError: Nothing of it is left.
-    """
+    """Returns the name of a model's objects: small letters, digits and dashes."""
     name = re.sub(r"[^a-z0-9]+", "-", model.lower())[:50].strip("-")
     if not re.match("[a-z]", name):
         raise InputError(f"model {model!r}: a name on a cluster has to begin with a letter, a to z")
     return name
 
 
-def _pod(model: Registered, example: str, tracking_uri: str, image: str) -> dict[str, Any]:
+def _pod(model: ModelVersion, example: str, tracking_uri: str, image: str) -> dict[str, Any]:
     files = {"name": "model", "mountPath": str(FILES)}
     scratch = {"name": "tmp", "mountPath": "/tmp"}
     return {
@@ -167,7 +138,7 @@ def _pod(model: Registered, example: str, tracking_uri: str, image: str) -> dict
     }
 
 
-def _download(model: Registered, tracking_uri: str, image: str) -> dict[str, Any]:
+def _download(model: ModelVersion, tracking_uri: str, image: str) -> dict[str, Any]:
     """Returns the container that brings the files; only this one may talk to the registry."""
     return _container(
         "model",

@@ -1,14 +1,21 @@
-"""Waiting until a new version is up, or it is plain that it never will be."""
+"""How far a new version is, and waiting until it is up or it is plain that it never will be."""
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from trireme.components.deployment.trouble import Pod, Trouble, in_full, worst
+from trireme.components.deployment.objects import (
+    POLL,
+    REPLICA_SETS,
+    REVISION,
+    Manifest,
+    find,
+    named,
+)
+from trireme.components.deployment.pod_problems import UNCREATED, Pod, PodProblem, describe, worst
 from trireme.components.errors import TriremeError
 from trireme.components.kubernetes.connection import Cluster
-
-POLL = 1.0  # seconds between two looks at it
+from trireme.components.kubernetes.resources import PODS
 
 
 class NotReady(TriremeError):
@@ -19,36 +26,27 @@ class Superseded(TriremeError):
     """Somebody has changed or deleted the object meanwhile: it is no longer ours to put back."""
 
 
-class Look(NamedTuple):
+class RolloutStatus(NamedTuple):
     """How far a new version is.
 
     Attributes:
         pods: Its pods, without those that are ending.
-        progress: The same in words.
-        done: All of it runs, and nothing of the old version.
-        trouble: What keeps it, apart from what keeps its pods.
+        problem: What keeps it, apart from what keeps its pods.
     """
 
     pods: list[Pod]
     progress: str
     done: bool = False
-    trouble: Trouble | None = None
+    problem: PodProblem | None = None
 
 
 class Rollout:
-    """A new version that comes up.
-
-    Args:
-        cluster: The cluster.
-        look: Looks at it.
-        timeout: Seconds that it may take altogether.
-        on_state: Called with a short sentence whenever it has come on.
-    """
+    """A new version that comes up."""
 
     def __init__(
         self,
         cluster: Cluster,
-        look: Callable[[], Look],
+        look: Callable[[], RolloutStatus],
         timeout: float,
         on_state: Callable[[str], None],
     ) -> None:
@@ -57,51 +55,136 @@ class Rollout:
         self._said = ""
         self._since: dict[str, float] = {}
 
-    def first_pod(self) -> Pod:
-        """Waits until a pod of the new version is ready; returns it.
+    def wait_for_pod(self) -> Pod:
+        """Waits until a pod of the new version is ready; returns it."""
+        status = self._until(lambda status: any(map(is_ready, status.pods)))
+        return next(filter(is_ready, status.pods))
 
-        Raises:
-            NotReady: None will be, or it has taken too long.
-            Superseded: It is no longer wanted.
-        """
-        look = self._until(lambda look: any(map(is_ready, look.pods)))
-        return next(filter(is_ready, look.pods))
+    def wait_until_done(self) -> None:
+        """Waits until only the new version runs."""
+        self._until(lambda status: status.done)
 
-    def to_the_end(self) -> None:
-        """Waits until only the new version runs.
-
-        Raises:
-            NotReady: It will not, or it has taken too long.
-            Superseded: It is no longer wanted.
-        """
-        self._until(lambda look: look.done)
-
-    def _until(self, is_reached: Callable[[Look], bool]) -> Look:
+    def _until(self, is_reached: Callable[[RolloutStatus], bool]) -> RolloutStatus:
         while True:
-            look = self._look()
-            if look.progress != self._said:
-                self._said = look.progress
-                self._on_state(look.progress)
-            if is_reached(look):
-                return look
-            trouble = look.trouble or worst(look.pods)
-            if trouble and self._has_lasted(trouble):
-                raise NotReady(*in_full(self._cluster, trouble))
+            status = self._look()
+            if status.progress != self._said:
+                self._said = status.progress
+                self._on_state(status.progress)
+            if is_reached(status):
+                return status
+            problem = status.problem or worst(status.pods)
+            if problem and self._has_lasted(problem):
+                raise NotReady(*describe(self._cluster, problem))
             if time.monotonic() > self._limit:
-                raise self._late(look, trouble)
+                what, lines = describe(self._cluster, problem) if problem else (status.progress, "")
+                raise NotReady(f"it did not come up within {self._timeout:.0f} s: {what}", lines)
             time.sleep(POLL)
 
-    def _has_lasted(self, trouble: Trouble) -> bool:
+    def _has_lasted(self, problem: PodProblem) -> bool:
         now = time.monotonic()
-        self._since = {trouble.kind: self._since.get(trouble.kind, now)}
-        return now - self._since[trouble.kind] >= trouble.patience
-
-    def _late(self, look: Look, trouble: Trouble | None) -> NotReady:
-        what, lines = in_full(self._cluster, trouble) if trouble else (look.progress, "")
-        return NotReady(f"it did not come up within {self._timeout:.0f} s: {what}", lines)
+        self._since = {problem.kind: self._since.get(problem.kind, now)}
+        return now - self._since[problem.kind] >= problem.patience
 
 
 def is_ready(pod: Pod) -> bool:
     """Tells whether a pod's readiness probe says that it answers."""
-    conditions = pod.get("status", {}).get("conditions") or []
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    return _condition(pod.get("status", {}), "Ready").get("status") == "True"
+
+
+# https://kserve.github.io/website/docs/reference/crd-api#servingkserveiov1beta1
+_FAILED = ("InvalidSpec", "BlockedByFailedLoad")
+
+
+def deployment_status(cluster: Cluster, applied: Manifest) -> RolloutStatus:
+    """Looks at a Deployment, as ``kubectl rollout status`` does."""
+    there = _present(cluster, applied, "template")
+    status, wanted = there.get("status", {}), there["spec"]["replicas"]
+    if status.get("observedGeneration", 0) < there["metadata"]["generation"]:
+        return RolloutStatus([], "waiting for the cluster to take it up")
+    pods = _pods_of(cluster, there)
+    updated, available = status.get("updatedReplicas", 0), status.get("availableReplicas", 0)
+    old = status.get("replicas", 0) - updated
+    ready = sum(map(is_ready, pods))
+    progress = f"{ready} of {wanted} new pods ready" + (f", {old} old" if old > 0 else "")
+    is_done = updated >= wanted and old <= 0 and available >= updated
+    return RolloutStatus(pods, progress, is_done, _uncreated(status))
+
+
+def inference_service_status(cluster: Cluster, applied: Manifest) -> RolloutStatus:
+    """Looks at an InferenceService.
+
+    Its own Ready may still be that of the version before, and its observedGeneration is that of
+    an object below it: only a pod with the new version's labels is surely a new one.
+    https://github.com/kserve/kserve/blob/v0.15.0/pkg/apis/serving/v1beta1/inference_service_status.go
+    """
+    there = _present(cluster, applied, "predictor")
+    labels = there["spec"]["predictor"]["labels"] | {
+        "serving.kserve.io/inferenceservice": there["metadata"]["name"]
+    }
+    pods = _living(cluster, labels)
+    status = there.get("status", {})
+    ready = _condition(status, "Ready")
+    model = status.get("modelStatus", {})
+    state = model.get("transitionStatus", "")
+    progress = f"{sum(map(is_ready, pods))} of {len(pods)} new pods ready"
+    is_done = any(map(is_ready, pods)) and ready.get("status") == "True" and state not in _FAILED
+    return RolloutStatus(
+        pods, progress, is_done, _failed_load(state, model.get("lastFailureInfo", {}))
+    )
+
+
+def _present(cluster: Cluster, applied: Manifest, part: str) -> Manifest:
+    there = find(cluster, applied)
+    if there is None:
+        raise Superseded(f"{named(applied)} was deleted meanwhile")
+    if there["spec"][part] != applied["spec"][part]:
+        raise Superseded(f"{named(applied)} was changed by somebody else meanwhile")
+    return there
+
+
+def _pods_of(cluster: Cluster, deployment: Manifest) -> list[Pod]:
+    """Returns the pods of a Deployment's present revision."""
+    metadata = deployment["metadata"]
+    selector = deployment["spec"]["selector"]["matchLabels"]
+    sets = cluster.list(REPLICA_SETS, cluster.namespace, labelSelector=_selector(selector))
+    for one in sets.get("items") or []:
+        revisions = {
+            each["metadata"].get("annotations", {}).get(REVISION) for each in (one, deployment)
+        }
+        if _is_owned_by(one, metadata["uid"]) and len(revisions) == 1:
+            found = _living(cluster, one["spec"]["selector"]["matchLabels"])
+            return [pod for pod in found if _is_owned_by(pod, one["metadata"]["uid"])]
+    return []
+
+
+def _living(cluster: Cluster, labels: dict[str, str]) -> list[Pod]:
+    listing = cluster.list(PODS, cluster.namespace, labelSelector=_selector(labels))
+    pods = listing.get("items") or []
+    return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+
+
+def _selector(labels: dict[str, str]) -> str:
+    return ",".join(f"{name}={value}" for name, value in labels.items())
+
+
+def _is_owned_by(thing: dict[str, Any], uid: str) -> bool:
+    return any(owner["uid"] == uid for owner in thing["metadata"].get("ownerReferences") or [])
+
+
+def _condition(status: dict[str, Any], kind: str) -> dict[str, Any]:
+    conditions = status.get("conditions") or []
+    return next((each for each in conditions if each["type"] == kind), {})
+
+
+def _uncreated(status: dict[str, Any]) -> PodProblem | None:
+    failure = _condition(status, "ReplicaFailure")
+    if failure.get("status") != "True":
+        return None
+    return PodProblem("uncreated", f"no pod can be made: {failure.get('message', '')}", UNCREATED)
+
+
+def _failed_load(state: str, failure: dict[str, Any]) -> PodProblem | None:
+    if state not in _FAILED:
+        return None
+    words = ": ".join(filter(None, [state, failure.get("reason"), failure.get("message")]))
+    return PodProblem("load", f"KServe says {words}", UNCREATED)

@@ -39,11 +39,7 @@ class ServingFailed(TriremeError):
 
 
 def check_port(port: int) -> None:
-    """Refuses a port that the server could not listen on.
-
-    Raises:
-        InputError: Something listens there, or only root may.
-    """
+    """Refuses a port that the server could not listen on."""
     with socket.socket() as probe:
         # As the server does: a connection that has just ended is not in its way.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -59,14 +55,7 @@ def log_file(port: int) -> Path:
 
 
 class Server:
-    """A scoring server that runs; see ``started``.
-
-    Args:
-        process: Its process.
-        port: Where it listens.
-        log: Where what it prints is kept.
-        show: Called with each line that it prints.
-    """
+    """A scoring server that runs; see ``started``."""
 
     def __init__(
         self,
@@ -82,17 +71,7 @@ class Server:
         self._reader.start()
 
     def first_answer(self, request: str) -> str:
-        """Waits until the server has loaded the model, and really predicts.
-
-        Args:
-            request: The body of a request.
-
-        Returns:
-            The answer to it.
-
-        Raises:
-            ServingFailed: It ended instead, took too long, or refuses the request.
-        """
+        """Waits until the server has loaded the model, and really predicts."""
         limit = time.monotonic() + START_LIMIT
         while not self._listens():
             if self._process.poll() is not None:
@@ -106,14 +85,7 @@ class Server:
         return self.answer(request)
 
     def answer(self, request: str) -> str:
-        """Returns the answer to a request.
-
-        Args:
-            request: Its body.
-
-        Raises:
-            ServingFailed: The server refuses it, or is gone.
-        """
+        """Returns the answer to a request."""
         import requests
 
         with requests.Session() as session:
@@ -137,11 +109,7 @@ class Server:
         return response.text
 
     def wait(self) -> NoReturn:
-        """Waits until the server ends by itself.
-
-        Raises:
-            ServingFailed: It has, however it did.
-        """
+        """Waits until the server ends by itself."""
         status = self._process.wait()
         self._reader.join(GRACE)
         words = exit_in_words(status)
@@ -178,16 +146,7 @@ class Server:
 
 @contextmanager
 def started(files: Path, port: int, show: Callable[[str], None]) -> Iterator[Server]:
-    """Starts the scoring server on a model; afterwards no process of it is left.
-
-    Args:
-        files: The model's files, as MLflow logged them.
-        port: Where it is to listen on 127.0.0.1.
-        show: Called with each line that it prints.
-
-    Raises:
-        InputError: Another server is about to listen on this port.
-    """
+    """Starts the scoring server on a model; afterwards no process of it is left."""
     command, environment = _command(files, port)
     with _log(port) as log:
         # Not in the model's directory: Python would look for modules there.

@@ -32,12 +32,7 @@ def resampled(values: np.ndarray) -> np.ndarray:
 
 
 def interval(means: np.ndarray, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Returns what a mean is between, from resampled ones.
-
-    Args:
-        means: Resampled ones.
-        confidence: How sure that is, 0 to 1.
-    """
+    """Returns what a mean is between, from resampled ones."""
     outside = (1 - confidence) / 2
     low, high = np.quantile(means, [outside, 1 - outside])
     return float(low), float(high)

@@ -21,11 +21,7 @@ SCORE = Score("accuracy", 100, "points")
 
 
 class Classification:
-    """Takes in a classifier's answers, batch by batch.
-
-    Args:
-        names: Of the classes; not used where there are more or fewer.
-    """
+    """Takes in a classifier's answers, batch by batch."""
 
     score = SCORE
 
@@ -40,9 +36,6 @@ class Classification:
         Args:
             outputs: Probabilities or logits, of shape (samples, classes).
             labels: The true classes, counted from 0, of shape (samples).
-
-        Raises:
-            NotLoadable: They have another form.
         """
         if outputs.ndim != 2:
             raise NotLoadable(

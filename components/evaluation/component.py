@@ -37,7 +37,7 @@ def evaluate(
         gate: What else it takes, and with what it takes the champion's place, as in
             trireme.components.evaluation.gate.
         evaluation: A program of the repository that evaluates it, as in
-            trireme.components.evaluation.own.
+            trireme.components.evaluation.custom.
         model_name: The registered model whose champion it is compared with.
         workspace: The run workspace.
         metrics: Accuracy and the like.
@@ -52,7 +52,7 @@ def evaluate(
         champion: The version that it was compared with; empty where there is none.
         against: One sentence on how it does against that.
     """
-    from trireme.components.evaluation.outputs import evaluate_and_report
+    from trireme.components.evaluation.evaluate import evaluate_and_report
     from trireme.components.step import step
 
     with step("evaluate", workspace):

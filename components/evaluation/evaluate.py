@@ -1,67 +1,40 @@
 """Evaluate a trained model on the held-out split of its dataset, and against the one in use."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from trireme.components.errors import StepFailed
-from trireme.components.evaluation import own as owning
-from trireme.components.evaluation.asked import Gate, Own
+from trireme.components.evaluation import custom
+from trireme.components.evaluation import report as page
 from trireme.components.evaluation.figures import Evaluation
-from trireme.components.evaluation.gate import BETTER, Comparison, compare, judge, reached
+from trireme.components.evaluation.gate import (
+    BETTER,
+    Comparison,
+    Judged,
+    Verdict,
+    check_thresholds,
+    compare,
+    judge,
+)
 from trireme.components.evaluation.held_out import held_out
-from trireme.components.evaluation.kinds import class_names, measured
-from trireme.components.export.onnx_file import load_onnx
-from trireme.components.tracking import journal
+from trireme.components.evaluation.kinds import class_names, measure
+from trireme.components.evaluation.onnx_file import load_onnx
+from trireme.components.evaluation.options import CustomEvaluation, Gate, check, custom_evaluation
+from trireme.components.evaluation.source import Source
+from trireme.components.tracking import journal, registry
 from trireme.components.tracking.registry import CHAMPION, Champion
-from trireme.components.training.result.load import load_model
 from trireme.components.training.result.trained import NotLoadable
-
-
-class Verdict(NamedTuple):
-    """What the gate says.
-
-    Attributes:
-        passed: Whether the model may be exported.
-        score: Its headline figure on the held-out split, such as the accuracy, 0 to 1; 0 when it
-            could not be evaluated.
-        reason: One sentence that says why.
-        promote: Whether the model, once it is registered, becomes the champion.
-        champion: The version that it was compared with; empty where there is none.
-        against: One sentence on how it does against that.
-    """
-
-    passed: bool
-    score: float
-    reason: str
-    promote: bool = False
-    champion: str = ""
-    against: str = ""
-
-
-class Judged(NamedTuple):
-    """A verdict and the figures it rests on.
-
-    Attributes:
-        verdict: What the gate says.
-        evaluation: The figures; None where the model could not be evaluated.
-        comparison: Those against the champion; None where there is none.
-    """
-
-    verdict: Verdict
-    evaluation: Evaluation | None
-    comparison: Comparison | None
 
 
 class _Evaluated(NamedTuple):
     """Figures of a model, and what is needed to compare another with it.
 
     Attributes:
-        evaluation: The figures.
         weights: How many numbers the model has learned; 0 where that is not known.
-        scores_of: Returns the champion's scores on the same samples.
     """
 
     evaluation: Evaluation
@@ -70,11 +43,8 @@ class _Evaluated(NamedTuple):
 
 
 def evaluate(
-    model: Path,
+    source: Source,
     data: Path,
-    code: Path,
-    entrypoint: str,
-    factory: str,
     min_accuracy: float,
     gate: Gate = BETTER,
     champion: Champion | None = None,
@@ -85,40 +55,33 @@ def evaluate(
     verdict then says so, and the gate stays shut.
 
     Args:
-        model: What was MODEL_DIR.
-        data: The staged dataset, see ``trireme.components.evaluation.held_out``.
-        code: The training code's repository.
-        entrypoint: The training program in it.
-        factory: ``module:callable`` that builds the network, where the model needs it.
-        min_accuracy: The least accuracy with which it is exported, 0 to 1, of a model that has one.
-        gate: What else it takes, and with what it takes the champion's place.
-        champion: The model in use; None where there is none.
+        min_accuracy: The least accuracy with which it is exported, 0 to 1, of a model that has
+            one.
     """
 
-    def measure() -> _Evaluated:
+    def evaluated() -> _Evaluated:
         samples, names = held_out(data), class_names(data)
-        trained = load_model(model, code, entrypoint, factory)
-        found = measured(trained.answer, samples, names)
+        trained = source.load()
+        found = measure(trained.answer, samples, names)
 
         def scores_of(champion: Champion) -> np.ndarray:
             if champion.onnx is None:
                 raise NotLoadable("it has no ONNX file")
-            other = measured(load_onnx(champion.onnx), samples, names)
+            other = measure(load_onnx(champion.onnx), samples, names)
             if other.score != found.score:
                 raise NotLoadable("it is a model of another kind")
             return other.scores()
 
         return _Evaluated(found.evaluation(), trained.weights, scores_of)
 
-    return _judged(measure, min_accuracy, gate, champion)
+    return _judged(evaluated, min_accuracy, gate, champion)
 
 
 def evaluate_with(
-    own: Own,
+    program: CustomEvaluation,
     directory: Path,
-    model: Path,
+    source: Source,
     data: Path,
-    code: Path,
     min_accuracy: float,
     gate: Gate = BETTER,
     champion: Champion | None = None,
@@ -126,59 +89,47 @@ def evaluate_with(
     """Has a program of the user's measure a model, and the model in use.
 
     Args:
-        own: The program, see ``trireme.components.evaluation.own``.
-        directory: Where it leaves what it finds; what it finds of the champion is in ``champion``
-            there.
-        model: What was MODEL_DIR.
-        data: The staged dataset.
-        code: The training code's repository.
-        min_accuracy: The least ``accuracy``, where the program finds one.
-        gate: What else it takes, and with what the model takes the champion's place.
-        champion: The model in use; None where there is none.
-
-    Raises:
-        TriremeError: The program is not there, or fails on the model.
+        directory: Where it leaves what it finds; what it finds of the champion is in
+            ``champion`` there.
     """
 
-    def measure() -> _Evaluated:
-        owning.run(own, model, data, code, directory)
+    def evaluated() -> _Evaluated:
+        custom.run(program, source, data, directory)
         try:
-            found = owning.read(directory)
+            found = custom.read(directory)
         except NotLoadable as error:
-            raise StepFailed(f"evaluation.entrypoint {own.entrypoint!r}: {error}") from None
+            raise StepFailed(f"evaluation.entrypoint {program.entrypoint!r}: {error}") from None
 
         def scores_of(champion: Champion) -> np.ndarray:
             if not found.score.name:
                 raise NotLoadable("the evaluation left no scores.npy")
             if champion.trained is None:
                 raise NotLoadable("what its training left is not in MLflow any more")
-            owning.run(own, champion.trained, data, code, directory / CHAMPION, tracked=False)
-            scores = owning.read(directory / CHAMPION).scores
+            theirs = source._replace(model=champion.trained)
+            custom.run(program, theirs, data, directory / CHAMPION, tracked=False)
+            scores = custom.read(directory / CHAMPION).scores
             if scores.shape != found.scores.shape:
                 raise NotLoadable(f"it has {len(scores)} scores, the model {len(found.scores)}")
             return scores
 
         return _Evaluated(found, 0, scores_of)
 
-    return _judged(measure, min_accuracy, gate, champion)
+    return _judged(evaluated, min_accuracy, gate, champion)
 
 
 def _judged(
-    measure: Callable[[], _Evaluated],
-    min_accuracy: float,
-    gate: Gate,
-    champion: Champion | None,
+    find: Callable[[], _Evaluated], min_accuracy: float, gate: Gate, champion: Champion | None
 ) -> Judged:
     journal.log_params({"min_accuracy": min_accuracy, "gate": gate.model_dump_json()})
     try:
-        evaluated = measure()
+        evaluated = find()
     except NotLoadable as error:
         verdict = Verdict(False, 0.0, f"not evaluated: {error}")
         journal.log_tags({"gate": verdict.reason})
         journal.summarize(f"not exported: {verdict.reason}")
         return Judged(verdict, None, None)
     evaluation = evaluated.evaluation
-    passed, reason = reached(evaluation.by_name, gate, min_accuracy)
+    passed, reason = check_thresholds(evaluation.by_name, gate, min_accuracy)
     comparison, problem = _compared(champion, evaluated, gate)
     promote, against = judge(comparison, gate)
     verdict = Verdict(
@@ -203,17 +154,9 @@ def _compared(
         scores = evaluated.scores_of(champion)
     except (NotLoadable, StepFailed) as error:
         return None, f"champion version {champion.version} cannot be compared with: {error}"
-    evaluation, weights = evaluated.evaluation, int(champion.tags.get("weights", "0"))
-    return compare(
-        champion.version,
-        evaluation.score,
-        evaluation.scores,
-        scores,
-        weights - evaluated.weights if weights and evaluated.weights else 0,
-        gate,
-        evaluation.labels,
-        evaluation.classes,
-    ), ""
+    weights = int(champion.tags.get("weights", "0"))
+    saved = weights - evaluated.weights if weights and evaluated.weights else 0
+    return compare(evaluated.evaluation, champion.version, scores, saved, gate), ""
 
 
 def _record(evaluation: Evaluation, comparison: Comparison | None, verdict: Verdict) -> None:
@@ -228,3 +171,46 @@ def _record(evaluation: Evaluation, comparison: Comparison | None, verdict: Verd
     journal.log_tags({"gate": verdict.reason, "champion": verdict.against})
     said = verdict.reason if verdict.passed else f"not exported: {verdict.reason}"
     journal.summarize(f"{said}; {verdict.against}")
+
+
+def evaluate_and_report(
+    *,
+    model: str,
+    data: str,
+    code: str,
+    entrypoint: str,
+    model_factory: str,
+    min_accuracy: float,
+    gate: dict[str, Any],
+    evaluation: dict[str, Any],
+    model_name: str,
+    workspace: str,
+    metrics: Any,
+    confusion: Any,
+    report: Any,
+) -> Verdict:
+    """Evaluates a model and writes the step's artifacts."""
+    check(min_accuracy, gate, evaluation)
+    program, place = custom_evaluation(evaluation), Path(workspace)
+    champion = registry.champion_for(model_name, place, trained=bool(program))
+    source = Source(Path(model), Path(code), entrypoint, model_factory)
+    against = min_accuracy, Gate.read("gate", gate), champion
+    if program:
+        found = place / custom.FOUND
+        shutil.rmtree(found, ignore_errors=True)  # of an earlier attempt
+        judged = evaluate_with(program, found, source, Path(data), *against)
+        journal.log_artifact(found, "evaluation")
+    else:
+        judged = evaluate(source, Path(data), *against)
+    if judged.evaluation:
+        for name, value in judged.evaluation.recorded.items():
+            metrics.log_metric(name, value)
+        classes = judged.evaluation.classes
+        if classes and classes.are_few:
+            confusion.log_confusion_matrix(classes.names, classes.confusion)
+        if classes:
+            confusion.log_roc_curve(*classes.roc)
+    kept = place / page.NAME
+    page.write(kept, judged, place, Path(data))
+    page.hand_over(kept, Path(report.path))
+    return judged.verdict

@@ -16,9 +16,7 @@ class Score(NamedTuple):
     """What models are compared by: a number for each sample, the greater the better.
 
     Attributes:
-        name: What its mean says, in words.
         factor: What a difference is multiplied with to be shown; negative where less is better.
-        unit: Of the difference, when it is shown.
     """
 
     name: str
@@ -31,9 +29,7 @@ class Worst(NamedTuple):
 
     Attributes:
         sample: Its number in the held-out split, from 0.
-        truth: What is true of it.
         said: What the model says; empty where that is nothing to read.
-        note: How bad that is.
     """
 
     sample: int
@@ -46,11 +42,8 @@ class Chart(NamedTuple):
     """A picture of what was found.
 
     Attributes:
-        title: What it shows.
         across: What the horizontal axis is.
         up: What the vertical one is.
-        series: The points by name: what is across, and what is up.
-        dots: Whether they are dots rather than lines.
     """
 
     title: str
@@ -65,10 +58,6 @@ class Classes:
     """What is found out about a classifier, class by class.
 
     Attributes:
-        names: Of the classes.
-        precision: Per class.
-        recall: Per class.
-        support: Held-out samples per class.
         confusion: Samples by true class (rows) and predicted class (columns).
         roc: Points of the ROC curve of all classes' probabilities together: false positive
             rates, true positive rates and thresholds.
@@ -92,16 +81,10 @@ class Evaluation:
     """How a model does on the held-out split.
 
     Attributes:
-        headline: That in one phrase.
         figures: By name; the first is what the headline tells.
         between: What that first one is between, with a confidence of 95 %; None where unknown.
         score: What it is compared with the champion by.
         scores: That, by sample; empty where a program of the user's has left none.
-        labels: The class of each sample; None where there are no classes.
-        classes: Figures by class; None where there are no classes.
-        chart: A picture; None where there is nothing to draw.
-        worst: The samples that it does worst on.
-        pictures: Files with pictures that a program of the user's has left.
     """
 
     headline: str
@@ -121,14 +104,14 @@ class Evaluation:
         return next(iter(self.figures.items()))
 
     @property
-    def told(self) -> dict[str, float]:
+    def recorded(self) -> dict[str, float]:
         """The figures that are recorded: of many classes, none by themselves."""
         return self.by_name if self.classes and self.classes.are_few else dict(self.figures)
 
     @property
     def others(self) -> dict[str, float]:
         """The figures that are recorded besides the first."""
-        return {name: value for name, value in self.told.items() if name != self.first[0]}
+        return {name: value for name, value in self.recorded.items() if name != self.first[0]}
 
     @property
     def by_name(self) -> dict[str, float]:

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trireme.components.evaluation.asked import Gate
 from trireme.components.evaluation.bootstrap import interval, resampled
-from trireme.components.evaluation.figures import Classes, Score, words
+from trireme.components.evaluation.figures import Evaluation, Score, words
+from trireme.components.evaluation.options import Gate
 
 KNOWN = 12  # figures that are named when another is asked for
 
@@ -18,14 +18,11 @@ class Comparison(NamedTuple):
     """How a model does against the champion on the same samples.
 
     Attributes:
-        version: The champion's version.
-        score: What they are compared by.
-        champion: The mean of that for the champion.
         gain: How much better the model is; negative where it is worse.
         between: What the gain is between, with the gate's confidence.
         sure: Share of bootstrap samples in which the model gains more than ``better_by``.
-        recall_gain: By class, how much more of its recall the model has; empty where there are no
-            classes.
+        recall_gain: By class, how much more of its recall the model has; empty where there are
+            no classes.
         weights_saved: How many weights fewer it has; 0 where that is not known.
     """
 
@@ -44,13 +41,36 @@ class Comparison(NamedTuple):
         return self.champion if self.score.factor > 0 else -self.champion
 
 
-def reached(figures: Mapping[str, float], gate: Gate, min_accuracy: float) -> tuple[bool, str]:
-    """Says whether a model is good enough to be exported.
+class Verdict(NamedTuple):
+    """What the gate says.
 
-    Args:
-        figures: Of the model, by name.
-        gate: What is asked for.
-        min_accuracy: The least accuracy, of a model that has one.
+    Attributes:
+        score: Its headline figure on the held-out split, such as the accuracy, 0 to 1; 0 when
+            it could not be evaluated.
+        champion: The version that it was compared with; empty where there is none.
+        against: One sentence on how it does against that.
+    """
+
+    passed: bool
+    score: float
+    reason: str
+    promote: bool = False
+    champion: str = ""
+    against: str = ""
+
+
+class Judged(NamedTuple):
+    """A verdict and the figures it rests on."""
+
+    verdict: Verdict
+    evaluation: Evaluation | None
+    comparison: Comparison | None
+
+
+def check_thresholds(
+    figures: Mapping[str, float], gate: Gate, min_accuracy: float
+) -> tuple[bool, str]:
+    """Says whether a model is good enough to be exported.
 
     Returns:
         Whether it is, and why in one sentence.
@@ -81,37 +101,26 @@ def _number(name: str, value: float) -> str:
 
 
 def compare(
-    version: str,
-    score: Score,
-    scores: np.ndarray,
-    champion: np.ndarray,
-    weights_saved: int,
-    gate: Gate,
-    labels: np.ndarray | None = None,
-    classes: Classes | None = None,
+    evaluation: Evaluation, version: str, champion: np.ndarray, weights_saved: int, gate: Gate
 ) -> Comparison:
     """Compares two models by a paired bootstrap over the samples that both were asked about.
 
     Args:
-        version: The champion's version.
-        score: What they are compared by.
-        scores: That of the model, by sample.
-        champion: That of the champion, by sample.
-        weights_saved: How many weights fewer the model has.
-        gate: What is asked for.
-        labels: The true classes, by sample.
-        classes: Figures of the model by class.
+        evaluation: Of the model.
+        version: The champion's.
+        champion: The champion's scores, by sample.
     """
-    by_sample = scores - champion
+    by_sample = evaluation.scores - champion
     gains = resampled(by_sample)
-    recall_gain = {}
-    if classes and labels is not None:
-        sums = np.bincount(labels, by_sample, len(classes.names))
-        counts = np.maximum(np.bincount(labels, minlength=len(classes.names)), 1)
-        recall_gain = dict(zip(classes.names, (sums / counts).tolist(), strict=True))
+    recall_gain, classes = {}, evaluation.classes
+    if classes and evaluation.labels is not None:
+        sums = np.bincount(evaluation.labels, by_sample, len(classes.names))
+        counts = np.bincount(evaluation.labels, minlength=len(classes.names))
+        means = sums / np.maximum(counts, 1)
+        recall_gain = dict(zip(classes.names, means.tolist(), strict=True))
     return Comparison(
         version=version,
-        score=score,
+        score=evaluation.score,
         champion=float(champion.mean()),
         gain=float(by_sample.mean()),
         between=interval(gains, gate.confidence),
@@ -123,10 +132,6 @@ def compare(
 
 def judge(comparison: Comparison | None, gate: Gate) -> tuple[bool, str]:
     """Says whether a model takes the champion's place.
-
-    Args:
-        comparison: How it does against the champion; None where there is none.
-        gate: What is asked for.
 
     Returns:
         Whether it does, and why in one sentence.

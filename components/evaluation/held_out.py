@@ -21,10 +21,9 @@ class HeldOut(NamedTuple):
     """Held-out samples.
 
     Attributes:
-        inputs: What a model is asked, samples along the first axis.
-        labels: What is true of each: class numbers of shape (samples) for a classifier, floats of
-            shape (samples) or (samples, targets) for a regression, the tokens to be foretold of
-            shape (samples, length) for a language model, negative where none is asked for.
+        labels: What is true of each: class numbers of shape (samples) for a classifier, floats
+            of shape (samples) or (samples, targets) for a regression, the tokens to be foretold
+            of shape (samples, length) for a language model, negative where none is asked for.
     """
 
     inputs: np.ndarray
@@ -32,15 +31,7 @@ class HeldOut(NamedTuple):
 
 
 def held_out(data: Path, split: str = TEST) -> HeldOut:
-    """Returns a held-out split of a dataset.
-
-    Args:
-        data: The staged dataset; ``splits`` says in which forms it may be.
-        split: Which one.
-
-    Raises:
-        NotLoadable: It has no held-out split in a known form.
-    """
+    """Returns a held-out split of a dataset."""
     inputs, labels = splits.load(data, split, NotLoadable)
     if not inputs.shape or not labels.shape or len(inputs) != len(labels) or len(labels) == 0:
         counts = [array.shape[0] if array.shape else "no" for array in (inputs, labels)]
@@ -52,12 +43,8 @@ def held_out(data: Path, split: str = TEST) -> HeldOut:
     return HeldOut(inputs, labels)
 
 
-def asked(answer: Answer, inputs: np.ndarray) -> np.ndarray:
-    """Returns a model's outputs for a batch.
-
-    Raises:
-        NotLoadable: The model does not take these inputs, or answers in another form.
-    """
+def answers_to(answer: Answer, inputs: np.ndarray) -> np.ndarray:
+    """Returns a model's outputs for a batch."""
     try:
         # What is in a file is copied: frameworks want memory that they may write to.
         outputs = np.asarray(answer(inputs if inputs.flags.writeable else inputs.copy()))
@@ -75,12 +62,7 @@ def asked(answer: Answer, inputs: np.ndarray) -> np.ndarray:
 
 
 def batches(inputs: np.ndarray, outputs: np.ndarray) -> Iterator[slice]:
-    """Returns the parts in which samples go through a model.
-
-    Args:
-        inputs: All samples.
-        outputs: A model's answer to some of them, which says how large it is.
-    """
+    """Returns the parts in which samples go through a model."""
     largest = max(inputs[:1].nbytes, outputs[:1].nbytes, 1)
     size = min(BATCH, max(1, BATCH_BYTES // largest))
     # All about as large: a last batch of one is what some exported programs do not take.
@@ -90,14 +72,6 @@ def batches(inputs: np.ndarray, outputs: np.ndarray) -> Iterator[slice]:
 
 
 def predict(answer: Answer, inputs: np.ndarray) -> np.ndarray:
-    """Returns a model's outputs, computed in batches.
-
-    Args:
-        answer: Returns the model's outputs for a batch.
-        inputs: Samples along the first axis.
-
-    Raises:
-        NotLoadable: The model does not take these inputs.
-    """
-    first = asked(answer, inputs[:2])
-    return np.concatenate([asked(answer, inputs[part]) for part in batches(inputs, first)])
+    """Returns a model's outputs, computed in batches."""
+    first = answers_to(answer, inputs[:2])
+    return np.concatenate([answers_to(answer, inputs[part]) for part in batches(inputs, first)])

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from trireme.components.evaluation.classification import Classification
-from trireme.components.evaluation.held_out import HeldOut, asked, batches
+from trireme.components.evaluation.held_out import HeldOut, answers_to, batches
 from trireme.components.evaluation.language import Language
 from trireme.components.evaluation.regression import Regression
 from trireme.components.trainers.pytorch import splits
@@ -15,22 +15,13 @@ from trireme.components.training.result.trained import Answer, NotLoadable
 Measure = Classification | Regression | Language
 
 
-def measured(answer: Answer, samples: HeldOut, names: list[str]) -> Measure:
-    """Asks a model about all samples and takes in its answers.
-
-    Args:
-        answer: Returns the model's outputs for a batch.
-        samples: The held-out ones.
-        names: Of the classes, where there are any.
-
-    Raises:
-        NotLoadable: The model does not take these inputs, or answers in a form of no known kind.
-    """
+def measure(answer: Answer, samples: HeldOut, names: list[str]) -> Measure:
+    """Asks a model about all samples and takes in its answers."""
     inputs, labels = samples
-    few = asked(answer, inputs[:2])
+    few = answers_to(answer, inputs[:2])
     measure, labels = _kind(few, labels, names)
     for part in batches(inputs, few):
-        measure.add(asked(answer, inputs[part]), labels[part])
+        measure.add(answers_to(answer, inputs[part]), labels[part])
     return measure
 
 
@@ -82,8 +73,8 @@ def class_names(data: Path) -> list[str]:
     """Returns the names of a dataset's classes; none where it does not say.
 
     Args:
-        data: The staged dataset; ``dataset.json`` in it may hold ``{"classes": [...]}``, else they
-            are those of its folders of pictures.
+        data: The staged dataset; ``dataset.json`` in it may hold ``{"classes": [...]}``, else
+            they are those of its folders of pictures.
     """
     try:
         names = json.loads((data / "dataset.json").read_text())["classes"]

@@ -44,9 +44,6 @@ class Language:
             outputs: Logits or probabilities, of shape (samples, length, tokens).
             labels: The next token at each position, of shape (samples, length); negative where
                 none is asked for, as PyTorch's ``ignore_index`` is.
-
-        Raises:
-            NotLoadable: They have another form.
         """
         if outputs.shape[:-1] != labels.shape or labels.ndim != 2:
             raise NotLoadable(
@@ -86,11 +83,7 @@ class Language:
         return -losses / max(tokens.mean(), 1e-9)
 
     def evaluation(self) -> Evaluation:
-        """Returns what all batches together say.
-
-        Raises:
-            NotLoadable: No token is asked for.
-        """
+        """Returns what all batches together say."""
         losses, tokens = np.concatenate(self._losses), np.concatenate(self._tokens)
         count = int(tokens.sum())
         if not count:

@@ -21,11 +21,8 @@ IMAGE_LIMIT = 256  # pixels; larger samples are not shown
 _NAMESPACE = re.compile(r' xmlns(:\w+)?="[^"]*"')  # HTML knows them
 
 
-def drawn(chart: Chart) -> str:
+def draw(chart: Chart) -> str:
     """Draws a chart.
-
-    Args:
-        chart: What is drawn, but for the title.
 
     Returns:
         An ``svg`` element.
@@ -66,8 +63,8 @@ def picture(sample: np.ndarray) -> str:
     """Returns a sample as an image.
 
     Args:
-        sample: Of shape (height, width), (1 or 3, height, width) or (height, width, 1 or 3), with
-            any range of numbers.
+        sample: Of shape (height, width), (1 or 3, height, width) or (height, width, 1 or 3),
+            with any range of numbers.
 
     Returns:
         A ``data:`` URL of a PNG; empty for a sample of another form.

@@ -13,22 +13,14 @@ RATE = "samples/s"
 
 
 def read(workspace: Path) -> dict[str, tuple[list[float], list[float]]]:
-    """Returns the figures of each epoch by name: the epochs, and the values.
-
-    Args:
-        workspace: The run workspace, where the training step has left its replicas' logs.
-    """
+    """Returns the figures of each epoch by name: the epochs, and the values."""
     found = _figures(workspace)
     found.pop(RATE, None)
     return dict(list(found.items())[:LINES])
 
 
 def throughput(workspace: Path) -> float | None:
-    """Returns how many samples training took in per second, the median of its epochs.
-
-    Args:
-        workspace: As for ``read``.
-    """
+    """Returns how many samples training took in per second, the median of its epochs."""
     _, rates = _figures(workspace).get(RATE, ([], []))
     return statistics.median(rates) if rates else None
 

@@ -24,11 +24,9 @@ class Regression:
         """Takes in a batch.
 
         Args:
-            outputs: What the model says, of shape (samples), (samples, 1) or that of the labels.
+            outputs: What the model says, of shape (samples), (samples, 1) or that of the
+                labels.
             labels: What is true, of shape (samples) or (samples, targets).
-
-        Raises:
-            NotLoadable: They have another form.
         """
         said, true = (array.reshape(len(array), -1) for array in (outputs, labels))
         if said.shape != true.shape or labels.ndim > 2:

@@ -12,10 +12,10 @@ from markupsafe import Markup
 
 from trireme.components.cost.table import in_words
 from trireme.components.evaluation import plots, progress
-from trireme.components.evaluation.evaluate import Judged
 from trireme.components.evaluation.figures import Chart, Evaluation, Worst, words
+from trireme.components.evaluation.gate import Judged
 from trireme.components.evaluation.held_out import held_out
-from trireme.components.sweep.results import results
+from trireme.components.evaluation.trials import results
 from trireme.components.tracking import environment, journal, store
 
 NAME = "report.html"
@@ -31,13 +31,7 @@ _TYPES = {".png": "image/png", ".svg": "image/svg+xml"}
 
 
 class ExportedFile(NamedTuple):
-    """A file that the model was exported to.
-
-    Attributes:
-        name: Its name.
-        bytes: Its size.
-        difference: Largest absolute difference of its answers from the model's.
-    """
+    """A file that the model was exported to."""
 
     name: str
     bytes: int
@@ -45,14 +39,7 @@ class ExportedFile(NamedTuple):
 
 
 def write(file: Path, judged: Judged, workspace: Path, data: Path) -> None:
-    """Writes the report as HTML that needs no network.
-
-    Args:
-        file: Where it goes.
-        judged: What the gate says, and the figures it rests on.
-        workspace: The run workspace, where the other steps have left their records.
-        data: The staged dataset, whose samples are shown.
-    """
+    """Writes the report as HTML that needs no network."""
     evaluation = judged.evaluation
     page = _template("report.html").render(
         **judged._asdict(),
@@ -70,25 +57,13 @@ def write(file: Path, judged: Judged, workspace: Path, data: Path) -> None:
 
 
 def add_exported(file: Path, files: Iterable[ExportedFile], samples: int, registered: str) -> None:
-    """Adds to a report what the model was exported to.
-
-    Args:
-        file: The report.
-        files: The exported files.
-        samples: How many samples they were compared on.
-        registered: As what the model is registered, in words.
-    """
+    """Adds to a report what the model was exported to."""
     section = _template("exported.html").render(files=files, samples=samples, registered=registered)
     file.write_text(file.read_text().replace(EXPORTED, section, 1))
 
 
 def hand_over(file: Path, artifact: Path) -> None:
-    """Makes a report an artifact of kfp, and of the step's MLflow run.
-
-    Args:
-        file: The report, in the workspace.
-        artifact: Where kfp wants it.
-    """
+    """Makes a report an artifact of kfp, and of the step's MLflow run."""
     artifact.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(file, artifact)
     journal.log_artifact(file)
@@ -168,7 +143,7 @@ def _charts(evaluation: Evaluation | None, workspace: Path) -> list[tuple[str, M
         charts.append(Chart("Training", "epoch", "", epochs))
     if evaluation and evaluation.chart:
         charts.append(evaluation.chart)
-    return [(chart.title, Markup(plots.drawn(chart))) for chart in charts]
+    return [(chart.title, Markup(plots.draw(chart))) for chart in charts]
 
 
 def _shown(evaluation: Evaluation | None, data: Path) -> list[tuple[Worst, str]]:

@@ -20,19 +20,13 @@ SMALLEST = 0.1
 TOLERANCE = TOLERANCES[".onnx"]["float32"]  # of ONNX files of ordinary models
 
 
-def differ(
+def largest_difference(
     name: str, outputs: np.ndarray, expected: np.ndarray, tolerance: float = TOLERANCE
 ) -> float:
     """Returns the largest absolute difference of an exported file's answers.
 
     Args:
-        name: The file.
-        outputs: What it answers.
-        expected: What the trained model answers.
         tolerance: What is accepted, relative to the largest answer, or to ``SMALLEST``.
-
-    Raises:
-        StepFailed: It is more than that, or the shapes differ.
     """
     if outputs.shape != expected.shape:
         raise StepFailed(

@@ -21,12 +21,7 @@ Answer = Callable[[np.ndarray], np.ndarray]
 
 
 def main(module: str, inputs: str) -> None:
-    """Answers until standard input ends.
-
-    Args:
-        module: The module to import before the first file is there.
-        inputs: The ``.npz`` of batches.
-    """
+    """Answers until standard input ends."""
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print must not get between the replies
     importlib.import_module(module)

@@ -40,7 +40,7 @@ def export(
         path: Where the files are in the workspace.
         difference: Largest absolute difference of any file's outputs from the model's.
     """
-    from trireme.components.export.outputs import export_and_report
+    from trireme.components.export.export import export_and_report
     from trireme.components.step import step
 
     with step("export", workspace):

@@ -1,17 +1,22 @@
 """Export a trained model to files that run without its training code, and prove them right."""
 
+import shutil
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from trireme.components.errors import StepFailed
-from trireme.components.evaluation.held_out import held_out, predict
+from trireme.components.evaluation import report as page
+from trireme.components.evaluation.custom import FOUND, inputs_of
+from trireme.components.evaluation.held_out import TEST, held_out, predict
+from trireme.components.evaluation.source import Source
 from trireme.components.export import pytorch, tensorflow
-from trireme.components.export.agreement import TOLERANCES, differ
+from trireme.components.export.agreement import TOLERANCES, largest_difference
 from trireme.components.export.isolated import isolated
 from trireme.components.tracking import journal
-from trireme.components.training.result.load import load_model
+from trireme.components.tracking.registry import CHALLENGER, CHAMPION
+from trireme.components.trainers.pytorch import splits
 from trireme.components.training.result.trained import TrainedModel
 from trireme.components.workspace import written_whole
 
@@ -31,7 +36,6 @@ class Exported(NamedTuple):
         path: The directory that holds ``model.onnx``, and ``model.pt2`` of torch.export or the
             SavedModel ``saved_model``.
         differences: By file, the largest absolute difference of its outputs from the model's.
-        samples: How many samples they were compared on.
     """
 
     path: Path
@@ -40,11 +44,8 @@ class Exported(NamedTuple):
 
 
 def export(
-    model: Path,
+    source: Source,
     data: Path,
-    code: Path,
-    entrypoint: str,
-    factory: str,
     name: str,
     destination: Path,
     promote: bool = False,
@@ -58,21 +59,10 @@ def export(
     code, and has to answer there as the trained model does on real held-out samples.
 
     Args:
-        model: What was MODEL_DIR.
-        data: The staged dataset, whose held-out samples are used.
-        code: The training code's repository.
-        entrypoint: The training program in it.
-        factory: ``module:callable`` that builds the network, where the model needs it.
-        name: The registered model that this becomes a version of.
-        destination: The directory to make; it appears whole or not at all.
-        promote: Whether it becomes the champion when it is registered.
         champion: The version that it was found better than; empty where there was none.
         inputs: Real inputs, where the dataset has none in a form that is known.
-
-    Raises:
-        StepFailed: The model cannot be exported, or what was written answers differently.
     """
-    trained = load_model(model, code, entrypoint, factory)
+    trained = source.load()
     inputs = _samples(trained, held_out(data).inputs if inputs is None else inputs)
     sequences = inputs.ndim == 2 and inputs.dtype.kind in "iu"
     any_length = sequences and _takes_shorter(trained, inputs)
@@ -136,7 +126,7 @@ def _write(
         for file in _WRITERS[trained.framework](trained, inputs, any_length, directory):
             tolerance = _tolerance(file.name, trained)
             differences[file.name] = max(
-                differ(file.name, outputs, right, tolerance)
+                largest_difference(file.name, outputs, right, tolerance)
                 for outputs, right in zip(reloaded(file), expected, strict=True)
             )
     return differences, expected[0]
@@ -148,3 +138,54 @@ def _tolerance(file: str, trained: TrainedModel) -> float:
 
 def _form(file: str) -> str:
     return file.rpartition(".")[-1]
+
+
+class Outputs(NamedTuple):
+    """What the export step hands on."""
+
+    path: str
+    difference: float
+
+
+def export_and_report(
+    *,
+    model: str,
+    data: str,
+    code: str,
+    entrypoint: str,
+    model_factory: str,
+    model_name: str,
+    promote: bool,
+    champion: str,
+    workspace: str,
+    exported: Any,
+    report: Any,
+) -> Outputs:
+    """Exports a model, and writes the step's artifacts."""
+    place = Path(workspace)
+    inputs = inputs_of(place / FOUND)
+    if inputs is None and (place / FOUND).is_dir() and not splits.is_there(Path(data), TEST):
+        raise StepFailed(
+            "there is nothing to compare exported files on: the dataset has no held-out samples in "
+            "a form that is known, and the program that evaluates left no inputs.npy"
+        )
+    source = Source(Path(model), Path(code), entrypoint, model_factory)
+    destination = place / "exported"
+    result = export(source, Path(data), model_name, destination, promote, champion, inputs)
+    largest = max(result.differences.values())
+    shutil.copytree(result.path, exported.path)
+    exported.metadata.update(registered_model=model_name, largest_difference=largest)
+    files = [
+        page.ExportedFile(name, _size_of(result.path / name), difference)
+        for name, difference in result.differences.items()
+    ]
+    registered = f"{CHAMPION if promote else CHALLENGER} of {model_name}"
+    kept = place / page.NAME
+    page.add_exported(kept, files, result.samples, registered)
+    page.hand_over(kept, Path(report.path))
+    return Outputs(str(result.path), largest)
+
+
+def _size_of(path: Path) -> int:
+    """Returns how many bytes a file, or what is in a folder, has."""
+    return sum(file.stat().st_size for file in (path, *path.rglob("*")) if file.is_file())

@@ -26,13 +26,9 @@ def isolated(module: str, batches: list[np.ndarray]) -> Iterator[Reloaded]:
     It imports what it needs while the files are still being written. Python's isolated mode
     keeps the working directory, PYTHONPATH and a user's own packages out of its path.
 
-    Args:
-        module: The module to import for that.
-        batches: The inputs.
-
     Yields:
-        A function that returns what a file answers to each batch. It raises StepFailed, with one
-        sentence, where the file cannot do that there.
+        A function that returns what a file answers to each batch. It raises StepFailed, with
+        one sentence, where the file cannot do that there.
     """
     with tempfile.TemporaryDirectory(prefix="trireme-") as folder:
         inputs, output = Path(folder, "inputs.npz"), Path(folder, "output")

@@ -21,20 +21,7 @@ INLINE_LIMIT = 1 << 30  # bytes of weights that fit into the ONNX file itself (p
 def write(
     trained: TrainedModel, inputs: np.ndarray, any_length: bool, directory: Path
 ) -> Iterator[Path]:
-    """Writes ``model.pt2`` and ``model.onnx``, with a dynamic batch size.
-
-    Args:
-        trained: The model.
-        inputs: A few samples.
-        any_length: Whether their second dimension, the length of sequences, is dynamic too.
-        directory: Where the files go.
-
-    Yields:
-        Each file when it is there.
-
-    Raises:
-        StepFailed: The network cannot be written in one of these forms.
-    """
+    """Writes ``model.pt2`` and ``model.onnx``, with a dynamic batch size."""
     import torch
 
     program = _program(trained.network, inputs, any_length)

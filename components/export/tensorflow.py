@@ -17,20 +17,7 @@ if TYPE_CHECKING:
 def write(
     trained: TrainedModel, inputs: np.ndarray, any_length: bool, directory: Path
 ) -> Iterator[Path]:
-    """Writes the folder ``saved_model`` and ``model.onnx``, with a dynamic batch size.
-
-    Args:
-        trained: The model.
-        inputs: A few samples.
-        any_length: Whether their second dimension, the length of sequences, is dynamic too.
-        directory: Where both go.
-
-    Yields:
-        Each of them when it is there.
-
-    Raises:
-        StepFailed: The network cannot be written in one of these forms.
-    """
+    """Writes the folder ``saved_model`` and ``model.onnx``, with a dynamic batch size."""
     import tensorflow as tf
 
     shape = [None, *inputs.shape[1:]]

@@ -25,7 +25,7 @@ def finish(
     """
     from pathlib import Path
 
-    from trireme.components.finish.finishing import finish
+    from trireme.components.finish.finish import finish
     from trireme.components.step import step
 
     with step("finish", workspace, is_charged=False):

@@ -13,17 +13,10 @@ class Outcome:
     """What came of a run.
 
     Attributes:
-        pipeline: The pipeline's name.
-        run: Id of the run.
         status: FINISHED, FAILED or KILLED.
-        reason: One sentence on why it ended so, or what the gate says of the model.
         against: One sentence on how the model does against the champion; empty where there is
             none.
-        model: The registered model, where a version of it was registered.
-        version: That version.
         alias: What it is now: ``champion`` or ``challenger``.
-        metrics: The figures that runs are compared by.
-        page: The run in MLflow; empty where it is not tracked.
     """
 
     pipeline: str
@@ -56,10 +49,6 @@ def read(workspace: Path, pipeline: str, run: str, status: str, message: str) ->
     """Returns what came of a run.
 
     Args:
-        workspace: The run workspace.
-        pipeline: The pipeline's name.
-        run: Id of the run.
-        status: FINISHED, FAILED or KILLED.
         message: What kfp says of a failure, for where no step has said why.
     """
     said: dict[str, Any] = {}

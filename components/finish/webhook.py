@@ -16,15 +16,6 @@ def send(secret: str, outcome: Outcome, tries: int = TRIES) -> None:
 
     With a ``token`` in it, that goes along as a bearer token. The URL is a secret of its own: who
     knows it can post.
-
-    Args:
-        secret: The Secret's name.
-        outcome: What came of the run.
-        tries: How often at most.
-
-    Raises:
-        InputError: The Secret holds no ``url`` that could be posted to.
-        TriremeError: Nobody there takes it.
     """
     import requests
 

@@ -70,7 +70,7 @@ def compare(
     from pathlib import Path
 
     from trireme.components.images import of_framework
-    from trireme.components.retraining.comparing import compare
+    from trireme.components.retraining.compare import compare
     from trireme.components.step import step
     from trireme.components.training import launch
 

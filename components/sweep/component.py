@@ -34,11 +34,11 @@ def plan(
     """
     from trireme.components.images import of_framework
     from trireme.components.step import step
-    from trireme.components.sweep import sets
+    from trireme.components.sweep import search_space
     from trireme.components.tracking import journal
 
     with step("plan", workspace):
-        found = sets.trials(grid, trials, entrypoint)
+        found = search_space.trials(grid, trials, entrypoint)
         journal.summarize(f"{len(found)} trainings")
         return [trial.as_json() for trial in found], of_framework(framework, images)
 
@@ -97,9 +97,10 @@ def trial(
     from pathlib import Path
     from typing import Any
 
-    from trireme.components.step import in_a_loop, step
-    from trireme.components.sweep.sets import Trial
-    from trireme.components.sweep.trying import Measured, attempt
+    from trireme.components.step import step
+    from trireme.components.step_names import in_a_loop
+    from trireme.components.sweep.run_trial import EvaluationSettings, run_trial
+    from trireme.components.sweep.search_space import Trial
     from trireme.components.tracking import environment
     from trireme.components.training import launch
 
@@ -113,7 +114,7 @@ def trial(
     }
     name = in_a_loop("trial", one.number)
     with step(name, workspace):
-        attempt(
+        run_trial(
             one,
             lambda place: launch.prepare(
                 place,
@@ -131,7 +132,7 @@ def trial(
                 credentials=environment.credentials(),
                 **(common | one.parameters),
             ),
-            Measured(Path(data), Path(code), model_factory, evaluation),
+            EvaluationSettings(Path(data), Path(code), model_factory, evaluation),
             Path(workspace),
             asdict(task_config),
             budget,
@@ -155,7 +156,7 @@ def choose(tried: list, workspace: str) -> NamedTuple("Outputs", model=str, entr
     from pathlib import Path
 
     from trireme.components.step import step
-    from trireme.components.sweep.choosing import choose
+    from trireme.components.sweep.choose import choose
 
     with step("choose", workspace):
         return choose(Path(workspace))

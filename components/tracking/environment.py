@@ -12,9 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from trireme.components.errors import InputError, TrackingUnavailable
-
-TRACKER = "TRIREME_TRACKER"
-"""Names the file that the variables appear in, where somebody else keeps this step's record."""
+from trireme.components.home import TRACKER
 
 VARIABLES = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID")
 
@@ -52,10 +50,6 @@ def variables() -> dict[str, str]:
 
     A tracking URI that holds a password is left out, because these end up in a manifest; the
     training program finds it in the environment it inherits.
-
-    Raises:
-        InputError: MLflow refused the run.
-        TrackingUnavailable: MLflow could not be opened in time.
     """
     if TRACKER in os.environ:
         return {name: value for name, value in _announced().items() if name in VARIABLES}
@@ -82,11 +76,7 @@ def credentials() -> dict[str, str]:
 
 
 def pipeline_run() -> str:
-    """Returns the id of the whole pipeline's run, of which that of this step is a part.
-
-    Raises:
-        TriremeError: MLflow could not be opened, or does not answer.
-    """
+    """Returns the id of the whole pipeline's run, of which that of this step is a part."""
     if TRACKER in os.environ:
         return _announced()[_WHOLE]
     from trireme.components.tracking.sync import Run

@@ -62,9 +62,6 @@ def registered(workspace: Path) -> dict[str, str]:
     """Returns ``model``, ``version`` and ``alias`` of what the run registered; empty if nothing.
 
     ``late`` says why it is not the champion though it was better than the one it was compared with.
-
-    Args:
-        workspace: The run workspace.
     """
     path = registered_path(workspace)
     found: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
@@ -72,42 +69,24 @@ def registered(workspace: Path) -> dict[str, str]:
 
 
 def read(workspace: Path, step: str) -> list[dict[str, Any]]:
-    """Returns the records of a step's journal so far, oldest first; a cut-off line is left out.
-
-    Args:
-        workspace: The run workspace.
-        step: The step's name.
-    """
+    """Returns the records of a step's journal so far, oldest first; a cut-off line is left out."""
     return [record for record in _lines(workspace, step) if BEGUN not in record]
 
 
 def steps(workspace: Path) -> list[str]:
-    """Returns the names of the steps that have recorded something.
-
-    Args:
-        workspace: The run workspace.
-    """
+    """Returns the names of the steps that have recorded something."""
     return sorted(path.parent.name for path in (workspace / "steps").glob("*/journal.jsonl"))
 
 
 def read_all(workspace: Path) -> list[dict[str, Any]]:
-    """Returns the records of all steps of a run, oldest first.
-
-    Args:
-        workspace: The run workspace.
-    """
+    """Returns the records of all steps of a run, oldest first."""
     records = [record for step in steps(workspace) for record in read(workspace, step)]
     return sorted(records, key=lambda record: float(record["time"]))
 
 
 @contextmanager
 def opened(workspace: Path, step: str) -> Iterator[None]:
-    """Makes this process's records go to the journal of the named step, started anew.
-
-    Args:
-        workspace: The run workspace.
-        step: The step's name.
-    """
+    """Makes this process's records go to the journal of the named step, started anew."""
     global _journal
     path = journal_path(workspace, step)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -150,20 +129,12 @@ def log_artifact(path: Path, folder: str = "") -> None:
 
     Args:
         path: What to keep; it must stay in place until the run has ended.
-        folder: The folder of the MLflow run's artifacts that it goes to.
     """
     _append({"artifact": str(path), "folder": folder})
 
 
 def log_dataset(uri: str, fingerprint: str, files: int, size: int) -> None:
-    """Records the dataset that the run uses, as its input.
-
-    Args:
-        uri: Where it came from, without credentials.
-        fingerprint: What tells these bytes from any others.
-        files: How many files it has.
-        size: Their bytes.
-    """
+    """Records the dataset that the run uses, as its input."""
     dataset = {"uri": uri, "fingerprint": fingerprint, "files": files, "bytes": size}
     _append({"dataset": dataset})
 
@@ -180,12 +151,8 @@ def log_model(
     """Records a model to be logged with its signature and registered.
 
     Args:
-        onnx: The model as an ONNX file.
-        name: The registered model to add a version to.
         sample: A ``.npz`` with arrays ``inputs`` and ``outputs``: a few real samples and the
             model's answers, from which the signature and the input example are taken.
-        tags: Of the version.
-        promote: Whether it becomes the champion.
         champion: The version that has to be the champion until then; empty for none.
     """
     model = {"onnx": str(onnx), "name": name, "sample": str(sample)}
@@ -201,58 +168,57 @@ def log_error(error: TriremeError, is_fatal: bool = True) -> None:
     """Records what went wrong.
 
     Args:
-        error: That.
         is_fatal: Whether the run fails with it.
     """
-    _append(
-        {
-            "error": {
-                "message": str(error),
-                "detail": error.detail,
-                "exit_status": error.exit_status,
-                "is_fatal": is_fatal,
-            }
+    _append(_error(error, is_fatal))
+
+
+def _error(error: TriremeError, is_fatal: bool) -> dict[str, Any]:
+    return {
+        "error": {
+            "message": str(error),
+            "detail": error.detail,
+            "exit_status": error.exit_status,
+            "is_fatal": is_fatal,
         }
-    )
+    }
 
 
 def log_end(status: str) -> None:
-    """Records how the step has ended, before it could be killed.
-
-    Args:
-        status: FINISHED, FAILED, or KILLED where it was told to end.
-    """
+    """Records how the step has ended, before it could be killed."""
     _append({"end": status})
 
 
-def summary_of(workspace: Path, step: str) -> str:
-    """Returns a step's result in a few words; empty where it has said none.
+def write_for(
+    workspace: Path,
+    step: str,
+    status: str,
+    error: TriremeError | None,
+    log: Path,
+    began: float,
+    ended: float,
+) -> None:
+    """Writes the journal of a step that has ended and keeps none itself: somebody's own."""
+    records: list[dict[str, Any]] = [{BEGUN: step, "time": began}]
+    said = [{"artifact": str(log), "folder": ""}, *([_error(error, True)] if error else [])]
+    records += [record | {"time": ended} for record in (*said, {"end": status})]
+    path = journal_path(workspace, step)
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
 
-    Args:
-        workspace: The run workspace.
-        step: The step's name.
-    """
+
+def summary_of(workspace: Path, step: str) -> str:
+    """Returns a step's result in a few words; empty where it has said none."""
     said = (r["summary"] for r in reversed(read(workspace, step)) if "summary" in r)
     return next(said, "")
 
 
 def end_of(workspace: Path, step: str) -> str:
-    """Returns how a step that has begun has ended: FINISHED, FAILED, or KILLED.
-
-    Args:
-        workspace: The run workspace.
-        step: The step's name.
-    """
+    """Returns how a step that has begun has ended: FINISHED, FAILED, or KILLED."""
     return _end(read(workspace, step))
 
 
 def status_of(workspace: Path, step: str) -> str:
-    """Returns ``end_of`` a step as MLflow is told it: FAILED, too, where it went on after an error.
-
-    Args:
-        workspace: The run workspace.
-        step: The step's name.
-    """
+    """Returns ``end_of`` a step as MLflow has it: FAILED, too, where it went on after an error."""
     records = read(workspace, step)
     attempt: list[dict[str, Any]] = []
     for record in records:
@@ -266,10 +232,6 @@ def status_of(workspace: Path, step: str) -> str:
 
 def span_of(workspace: Path, step: str) -> tuple[float | None, float | None]:
     """Returns when a step has begun and ended, in seconds since the epoch.
-
-    Args:
-        workspace: The run workspace.
-        step: The step's name.
 
     Returns:
         ``None`` where it has had no time to say so.

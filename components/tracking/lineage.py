@@ -3,18 +3,18 @@
 import re
 import sys
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.tracking import machine
+from trireme.components.tracking.client import client
 from trireme.components.tracking.journal import MODEL
 from trireme.components.tracking.store import public, reason_of
-from trireme.components.tracking.sync import TRAINING, patiently
+from trireme.components.tracking.sync import TRAINING
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -32,17 +32,9 @@ class Lineage:
     """What a pipeline run was made from.
 
     Attributes:
-        run_id: Id of its MLflow run.
-        name: Name of that run.
-        experiment: Name of its experiment.
-        params: The pipeline's parameters, as MLflow keeps them.
         framework: What connected the replicas.
-        code: URL of the repository.
-        commit: The commit of it.
         trainers: The release of Trireme whose reference trainers it is; empty for a repository.
-        fingerprint: Of the dataset.
         machine: What it computed with, by name: ``Python``, ``CPU`` and all packages.
-        training_id: Id of the training step's MLflow run.
     """
 
     run_id: str
@@ -58,19 +50,28 @@ class Lineage:
     training_id: str
 
 
+@contextmanager
+def _refusals_explained() -> Iterator[None]:
+    """Says in one sentence what MLflow refuses."""
+    try:
+        yield
+    except client.refusal as error:
+        from mlflow import get_tracking_uri
+
+        uri = public(get_tracking_uri())
+        raise TriremeError(f"MLflow at {uri} refuses: {reason_of(error)}") from None
+
+
+@_refusals_explained()
 def read(wanted: str) -> Lineage:
-    """Reads what a run was made from.
+    """Reads what a run was made from: one of a pipeline that trained a model, or a step of one.
 
     Args:
-        wanted: Id or name of the MLflow run of a pipeline that trained a model, or of one of its
-            steps.
+        wanted: Its id or name.
 
     Raises:
         InputError: There is no such run, or it does not say enough.
-        TriremeError: MLflow does not answer, or refuses.
     """
-    from mlflow import MlflowClient
-
     run = _find(wanted)
     while whole := run.data.tags.get("mlflow.parentRunId"):
         run = _find(whole)  # of which this is one part
@@ -83,13 +84,12 @@ def read(wanted: str) -> Lineage:
     training = _training(run)
     if training is None:
         raise InputError(f"{named} has no model to compare with: its training did not succeed")
-    experiment = _ask(partial(MlflowClient().get_experiment, run.info.experiment_id))
+    varied = {name: value for name, value in training.data.params.items() if name in VARIED}
     return Lineage(
         run_id=run.info.run_id,
         name=run.info.run_name,
-        experiment=experiment.name,
-        params=run.data.params
-        | {name: value for name, value in training.data.params.items() if name in VARIED},
+        experiment=client.get_experiment(run.info.experiment_id).name,
+        params=run.data.params | varied,
         framework=training.data.params["framework"],
         code=tags["git.url"],
         commit=tags["git.commit"],
@@ -100,13 +100,9 @@ def read(wanted: str) -> Lineage:
     )
 
 
-def changed(lineage: Lineage) -> list[str]:
-    """Says what a run here would compute with, where that is not what the run computed with.
-
-    Args:
-        lineage: Of the run.
-    """
-    now = _versions(_python(), machine.cpu(), machine.packages())
+def changes(lineage: Lineage) -> list[str]:
+    """Says what a run here would compute with, where that is not what the run computed with."""
+    now = _versions(sys.version.split()[0], machine.cpu(), machine.packages())
     return [
         f"{name} was {then} and is {now.get(name, 'not installed')}"
         for name, then in lineage.machine.items()
@@ -114,102 +110,55 @@ def changed(lineage: Lineage) -> list[str]:
     ]
 
 
-def bring_model(lineage: Lineage, directory: Path) -> Path:
-    """Brings what the run's training program left in MODEL_DIR.
-
-    Args:
-        lineage: Of the run.
-        directory: The directory to make.
-
-    Returns:
-        Where it is in there.
-
-    Raises:
-        TriremeError: MLflow does not answer, or refuses.
-    """
-    from mlflow import MlflowClient
-
+@_refusals_explained()
+def download_model(lineage: Lineage, directory: Path) -> Path:
+    """Brings what the run's training program left in MODEL_DIR; returns where it is in there."""
     directory.mkdir()
-    download = MlflowClient().download_artifacts
-    return Path(_ask(partial(download, lineage.training_id, MODEL, str(directory))))
+    return Path(client.download_artifacts(lineage.training_id, MODEL, str(directory)))
 
 
-def bring_trained(run_id: str, directory: Path) -> None:
-    """Brings what the training program of a pipeline run left in MODEL_DIR, if it is still there.
-
-    Args:
-        run_id: Id of the pipeline's MLflow run; empty where that is not known.
-        directory: The directory to make, in which it gets a folder.
-
-    Raises:
-        TriremeError: MLflow does not answer.
-    """
-    from mlflow import MlflowClient
-    from mlflow.exceptions import MlflowException
-
-    client = MlflowClient()
+@_refusals_explained()
+def download_trained(run_id: str, directory: Path) -> None:
+    """Brings what the training of a pipeline run left in MODEL_DIR, if it is still there."""
     directory.mkdir()
     try:
-        run = patiently(partial(client.get_run, run_id))
-    except MlflowException:
+        run = client.get_run(run_id)
+    except client.refusal:
         return
     if training := _training(run):
-        with suppress(MlflowException):  # it is gone
-            download = partial(client.download_artifacts, training.info.run_id, MODEL)
-            patiently(partial(download, str(directory)))
+        with suppress(client.refusal):  # it is gone
+            client.download_artifacts(training.info.run_id, MODEL, str(directory))
 
 
+@_refusals_explained()
 def ended_since(experiment_id: str, since: int, tags: dict[str, str], limit: int) -> "list[Run]":
     """Returns the runs of pipelines that started and finished since a moment, the latest first.
 
     Args:
-        experiment_id: Of the experiment they are in.
         since: The moment, in milliseconds since 1970.
-        tags: What they have.
-        limit: How many at most.
-
-    Raises:
-        TriremeError: MLflow does not answer, or refuses.
     """
-    from mlflow import MlflowClient
-
-    asked = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
-    asked += ["attributes.status = 'FINISHED'", f"attributes.start_time > {since}"]
-    search = partial(
-        MlflowClient().search_runs,
-        [experiment_id],
-        " and ".join(asked),
-        max_results=limit,
-        order_by=["attributes.start_time DESC"],
-    )
+    wanted = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
+    wanted += ["attributes.status = 'FINISHED'", f"attributes.start_time > {since}"]
+    latest_first = ["attributes.start_time DESC"]
+    query = " and ".join(wanted)
+    found = client.search_runs([experiment_id], query, max_results=limit, order_by=latest_first)
     # Not the runs of steps, which have the same tags.
-    return [run for run in _ask(search) if "mlflow.parentRunId" not in run.data.tags]
+    return [run for run in found if "mlflow.parentRunId" not in run.data.tags]
 
 
+@_refusals_explained()
 def link(run_id: str, lineage: Lineage, verdict: str) -> None:
-    """Records on a run what it was compared with, and what was found.
-
-    Args:
-        run_id: Id of the MLflow run that reproduces another.
-        lineage: Of that other one.
-        verdict: How the results compare, in words.
-    """
-    from mlflow import MlflowClient
-
-    for tag, value in {"reproduces": lineage.run_id, "reproduction": verdict}.items():
-        _ask(partial(MlflowClient().set_tag, run_id, tag, value))
+    """Records on a run what it was compared with, and what was found."""
+    client.set_tag(run_id, "reproduces", lineage.run_id)
+    client.set_tag(run_id, "reproduction", verdict)
 
 
 def _find(wanted: str) -> "Run":
-    from mlflow import MlflowClient
-
     found: list[Run] = []
     if _NAME.fullmatch(wanted):
-        client = MlflowClient()
-        experiments = [each.experiment_id for each in _ask(client.search_experiments)]
+        experiments = [each.experiment_id for each in client.search_experiments()]
         attribute = "run_id" if _ID.fullmatch(wanted) else "run_name"
-        query = f"attributes.{attribute} = '{wanted}'"
-        found = _ask(partial(client.search_runs, experiments, query))
+        found = client.search_runs(experiments, f"attributes.{attribute} = '{wanted}'")
     if len(found) != 1:
         several = f"there are {len(found)} runs of that name in MLflow; give the id of one"
         none = "there is no run of that id or name in MLflow"
@@ -219,18 +168,13 @@ def _find(wanted: str) -> "Run":
 
 def _training(run: "Run") -> "Run | None":
     """Returns the run of the step that trained, if that kept a model."""
-    from mlflow import MlflowClient
-
     step = run.data.tags.get(TRAINING)
-    return _ask(partial(MlflowClient().get_run, step)) if step else None
+    return client.get_run(step) if step else None
 
 
 def _machine(run: "Run") -> dict[str, str]:
-    from mlflow import MlflowClient
-
     with tempfile.TemporaryDirectory() as directory:
-        download = MlflowClient().download_artifacts
-        file = _ask(partial(download, run.info.run_id, machine.PACKAGES, directory))
+        file = client.download_artifacts(run.info.run_id, machine.PACKAGES, directory)
         packages = Path(file).read_text()
     return _versions(run.data.tags.get("python", ""), run.data.tags.get("cpu", ""), packages)
 
@@ -239,18 +183,3 @@ def _versions(python: str, cpu: str, packages: str) -> dict[str, str]:
     pairs = (line.partition("==") for line in packages.splitlines())
     versions = {"Python": python, "CPU": cpu} | {name: version for name, _, version in pairs}
     return {name: version for name, version in versions.items() if version}
-
-
-def _python() -> str:
-    return sys.version.split()[0]
-
-
-def _ask(call: Callable[[], Any]) -> Any:
-    from mlflow import get_tracking_uri
-    from mlflow.exceptions import MlflowException
-
-    try:
-        return patiently(call)
-    except MlflowException as error:
-        uri = public(get_tracking_uri())
-        raise TriremeError(f"MLflow at {uri} refuses: {reason_of(error)}") from None

@@ -10,9 +10,10 @@ import os
 from typing import Any, NamedTuple
 
 from trireme.components.errors import TriremeError, first_line
+from trireme.components.home import TRACKER
 from trireme.components.say import say
 from trireme.components.secrets import MOUNTS
-from trireme.components.tracking.environment import PLUGIN, TRACKER
+from trireme.components.tracking.environment import PLUGIN
 
 MOUNT = MOUNTS / "mlflow"
 """Where steps have the Secret."""
@@ -20,21 +21,15 @@ MOUNT = MOUNTS / "mlflow"
 _RUN_NAME = "pipelines.kubeflow.org/run_name"
 
 
-class Told(NamedTuple):
-    """What a Workflow says of its run.
-
-    Attributes:
-        pipeline: The pipeline's name.
-        run: The run's name.
-        parameters: The pipeline's parameters.
-    """
+class RunDescription(NamedTuple):
+    """What a Workflow says of its run."""
 
     pipeline: str
     run: str
     parameters: dict[str, Any]
 
 
-def join() -> bool:
+def load_secret() -> bool:
     """Puts what the Secret holds into the environment; returns whether there is anything to do.
 
     There is not where somebody else sees to this step's record, as the plugin does.
@@ -49,12 +44,8 @@ def join() -> bool:
     return True
 
 
-def told(pipeline: str) -> Told:
-    """Returns what this pod's Workflow says of the run; little, where it may not be read.
-
-    Args:
-        pipeline: The pipeline's name, where it does not say.
-    """
+def describe_run(pipeline: str) -> RunDescription:
+    """Returns what this pod's Workflow says of the run; little, where it may not be read."""
     from trireme.components.kubernetes.connection import Cluster
     from trireme.components.kubernetes.owner import owners
     from trireme.components.kubernetes.resources import WORKFLOWS
@@ -65,17 +56,12 @@ def told(pipeline: str) -> Told:
         workflow = cluster.get(WORKFLOWS, owner["name"], cluster.namespace)
     except TriremeError as error:
         say(f"warning: MLflow is not told the run's parameters: {first_line(error)}")
-        return Told(pipeline, "", {})
-    return read(workflow, pipeline)
+        return RunDescription(pipeline, "", {})
+    return parse_workflow(workflow, pipeline)
 
 
-def read(workflow: dict[str, Any], pipeline: str = "") -> Told:
-    """Returns what a Workflow says of its run.
-
-    Args:
-        workflow: The Workflow, as the API server has it.
-        pipeline: As for ``told``.
-    """
+def parse_workflow(workflow: dict[str, Any], pipeline: str = "") -> RunDescription:
+    """Returns what a Workflow says of its run."""
     metadata = workflow["metadata"]
     parameters: dict[str, Any] = {}
     for template in workflow["spec"].get("templates", []):
@@ -87,4 +73,4 @@ def read(workflow: dict[str, Any], pipeline: str = "") -> Told:
                 if given["name"] == "runtime-config":
                     parameters = json.loads(given["value"]).get("parameterValues", {})
     name = (metadata.get("annotations") or {}).get(_RUN_NAME) or metadata["name"]
-    return Told(pipeline, name, parameters)
+    return RunDescription(pipeline, name, parameters)

@@ -4,36 +4,32 @@ On Kubeflow its MLflow plugin does this: it opens the runs and gives every step
 ``MLFLOW_TRACKING_URI``, ``MLFLOW_EXPERIMENT_ID`` and ``MLFLOW_RUN_ID``. Here we do the same.
 """
 
-import fcntl
 import os
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from trireme.components.errors import InputError, TriremeError
-from trireme.components.tracking import opening
-from trireme.components.tracking.environment import TRACKER, announce
+from trireme.components.home import TRACKER
+from trireme.components.tracking import runs
+from trireme.components.tracking.client import client, hurry
+from trireme.components.tracking.environment import announce
 from trireme.components.tracking.store import (
+    check_reachable,
     default_uri,
-    must_work,
     page_of,
     public,
     quiet,
     reason_of,
 )
-from trireme.components.tracking.sync import Run, hurry, log, patiently, sync
+from trireme.components.tracking.sync import Run, log, sync
 
 
 def check(experiment: str) -> None:
-    """Refuses a name that no experiment can have.
-
-    Raises:
-        InputError: It is blank, but not empty.
-    """
+    """Refuses a name that no experiment can have."""
     if experiment and not experiment.strip():
         raise InputError(f"experiment {experiment!r}: must be a name, or empty for the default")
 
@@ -45,23 +41,15 @@ class PipelineRun:
     slow server holds up the steps.
 
     Args:
-        name: Name of the run.
         experiment: Name of the experiment; empty: the one that MLFLOW_EXPERIMENT_ID names, or
             else one called like the pipeline.
-        pipeline: Name of the pipeline.
-        params: The pipeline's parameters.
-        home: Directory of the default SQLite store, used unless MLFLOW_TRACKING_URI is set.
-
-    Raises:
-        InputError: MLFLOW_TRACKING_URI names a server that does not answer.
-        ModuleNotFoundError: It names a database, and what reads it is not installed.
     """
 
     def __init__(
         self, name: str, experiment: str, pipeline: str, params: dict[str, Any], home: Path
     ) -> None:
         self.uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(home)
-        must_work(self.uri)
+        check_reachable(self.uri)
         self.run_id = os.environ.get("MLFLOW_RUN_ID", "")
         # What MLflow is told below is for this process; and the pipeline's run is not a step's.
         own = ("MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID")
@@ -91,17 +79,17 @@ class PipelineRun:
         """Has a run opened for a step; returns at once.
 
         Args:
-            step: The step's name. A step that is tried again keeps its run.
             directory: Where the file with the run's variables appears; apart from the
                 workspace, so that a full disk there can still be told.
             before: Brings from MLflow what the step wants; called with the experiment's id.
 
         Returns:
-            The environment of the step's process, see ``trireme.components.tracking.environment``.
+            The environment of the step's process, see
+            ``trireme.components.tracking.environment``.
         """
         file = directory / f"mlflow-{step}.json"
         file.unlink(missing_ok=True)
-        opened = self._then(self._open_step, step, file, before)
+        opened = self._then(self._open_step, step, file, before, int(time.time() * 1000))
         # The step that waits for the file is told if there will be none.
         opened.add_done_callback(lambda _: self._tell(file))
         return self._inherited | {TRACKER: str(file)}
@@ -109,27 +97,12 @@ class PipelineRun:
     def step_ended(
         self, step: str, status: str, workspace: Path, resources: dict[str, float]
     ) -> None:
-        """Brings a step's journal into its run and ends that; returns at once.
-
-        Args:
-            step: The step's name.
-            status: FINISHED, FAILED or KILLED.
-            workspace: The run workspace.
-            resources: What the step used, as metrics.
-        """
+        """Brings a step's journal into its run and ends that; returns at once."""
         now = int(time.time() * 1000)
         self._then(self._end_step, step, status, workspace, resources, now)
 
     def close(self, status: str, resources: dict[str, float]) -> None:
-        """Ends the pipeline's run with its true status, after everything else is recorded.
-
-        Args:
-            status: FINISHED, FAILED or KILLED.
-            resources: What the whole run used, as metrics.
-
-        Raises:
-            TriremeError: Something could not be recorded.
-        """
+        """Ends the pipeline's run with its true status, after everything else is recorded."""
         self._then(self._close, status, resources)
         self._thread.shutdown()
         for work in self._work:
@@ -161,44 +134,42 @@ class PipelineRun:
     def _open(
         self, name: str, experiment: str, pipeline: str, params: dict[str, Any], home: Path
     ) -> None:
-        # Our own patience decides how long to wait for a server, see sync.patiently.
+        # Our own patience decides how long to wait for a server, see client.patiently.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
         os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
         # A database's artifacts; MLflow would put them below wherever we happen to be started.
         os.environ["_MLFLOW_SERVER_ARTIFACT_ROOT"] = str(home / "mlartifacts")
         import mlflow
-        from mlflow.exceptions import MlflowException
+        from filelock import FileLock
 
         quiet()
         mlflow.set_tracking_uri(self.uri)
         try:
-            with _alone(home):
-                client = mlflow.MlflowClient()
+            home.mkdir(parents=True, exist_ok=True)
+            with FileLock(home / "mlflow.lock"):  # two must not both set up a new SQLite store
                 if self.run_id:
-                    self.experiment_id = client.get_run(self.run_id).info.experiment_id
-                    client.update_run(self.run_id, status="RUNNING")
-                    opening.describe(self.run_id, pipeline, params)
+                    at_once = mlflow.MlflowClient()
+                    self.experiment_id = at_once.get_run(self.run_id).info.experiment_id
+                    at_once.update_run(self.run_id, status="RUNNING")
+                    runs.describe(self.run_id, pipeline, params)
                 else:
-                    opened = opening.open_pipeline(pipeline, experiment, name, params)
+                    opened = runs.open_pipeline(pipeline, experiment, name, params)
                     self.experiment_id, self.run_id = opened
-        except MlflowException as error:
+        except client.refusal as error:
             reason = str(error).replace(self.uri, public(self.uri))
             raise InputError(f"MLflow at {public(self.uri)} refuses: {reason}") from None
 
-    def _open_step(self, step: str, file: Path, before: Callable[[str], None] | None) -> None:
-        from mlflow import MlflowClient
-
-        client = MlflowClient()
+    def _open_step(
+        self, step: str, file: Path, before: Callable[[str], None] | None, at: int
+    ) -> None:
         if before:
             before(self.experiment_id)
         if step in self._steps:
-            patiently(lambda: client.update_run(self._steps[step], status="RUNNING"))
+            client.update_run(self._steps[step], status="RUNNING")
         else:
             tags = {"mlflow.parentRunId": self.run_id}
-            self._steps[step] = patiently(
-                lambda: client.create_run(self.experiment_id, tags=tags, run_name=step)
-            ).info.run_id
+            self._steps[step] = client.create_run(self.experiment_id, at, tags, step).info.run_id
         variables = {
             "MLFLOW_TRACKING_URI": self.uri,
             "MLFLOW_EXPERIMENT_ID": self.experiment_id,
@@ -213,8 +184,6 @@ class PipelineRun:
     def _end_step(
         self, step: str, status: str, workspace: Path, resources: dict[str, float], at: int
     ) -> None:
-        from mlflow import MlflowClient
-
         run_id = self._steps[step]
         try:
             sync(workspace, step, Run(run_id, self.run_id))
@@ -223,10 +192,9 @@ class PipelineRun:
             status = "FAILED"
             raise
         finally:
-            patiently(lambda: MlflowClient().set_terminated(run_id, status, at))
+            client.set_terminated(run_id, status, at)
 
     def _close(self, status: str, resources: dict[str, float]) -> None:
-        from mlflow import MlflowClient
 
         # A run whose model could not be registered, for instance, has not done what it should.
         incomplete = any(work.done() and work.exception() for work in self._work)
@@ -234,13 +202,4 @@ class PipelineRun:
             status = "FAILED"
         if self.experiment_id:
             log(self.run_id, metrics=resources)
-            patiently(lambda: MlflowClient().set_terminated(self.run_id, status))
-
-
-@contextmanager
-def _alone(home: Path) -> Iterator[None]:
-    """Lets one process at a time in: two must not both set up a new SQLite store."""
-    home.mkdir(parents=True, exist_ok=True)
-    with (home / "mlflow.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+            client.set_terminated(self.run_id, status)

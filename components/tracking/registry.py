@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from trireme.components.errors import InputError, StepFailed
+from trireme.components.home import TRACKER
 from trireme.components.tracking import environment
-from trireme.components.tracking.sync import patiently
+from trireme.components.tracking.client import client, patiently
 from trireme.components.workspace import written_whole
 
 CHAMPION, CHALLENGER = "champion", "challenger"
@@ -30,11 +31,7 @@ STALE = 300.0  # seconds after which its holder, who needs a moment, must be dea
 
 
 def check_name(name: str) -> None:
-    """Refuses a name that MLflow's model registry does not take.
-
-    Raises:
-        InputError: The name is empty or holds ``/``, ``:`` or a control character.
-    """
+    """Refuses a name that MLflow's model registry does not take."""
     if not name.strip() or re.search(r"[/:\x00-\x1f\x7f'\"]", name):
         raise InputError(
             f"model_name {name!r}: must be a name, without slash, colon, quotes or line breaks"
@@ -45,11 +42,9 @@ class Champion(NamedTuple):
     """The champion, brought here to be compared with.
 
     Attributes:
-        version: Its version in the registry.
         onnx: The model as ONNX; None where it is not.
-        tags: The version's tags.
-        trained: What its training program left in MODEL_DIR; None where that was not brought, or
-            is not there any more.
+        trained: What its training program left in MODEL_DIR; None where that was not brought,
+            or is not there any more.
     """
 
     version: str
@@ -62,42 +57,27 @@ def champion_for(name: str, workspace: Path, trained: bool = False) -> Champion 
     """Returns the champion that a step's model is to be compared with.
 
     Args:
-        name: The registered model.
         workspace: The run workspace, where ``trireme run`` has brought it before the step, and
             where on a cluster the step brings it itself.
-        trained: As for ``bring``.
-
-    Raises:
-        TriremeError: It cannot be had.
     """
-    directory = place(workspace)
-    if environment.TRACKER in os.environ:
+    directory = champion_folder(workspace)
+    if TRACKER in os.environ:
         environment.variables()  # which are there when the champion is
     elif "MLFLOW_TRACKING_URI" in os.environ:
-        bring(name, directory, trained)
-    return read(directory)
+        download_champion(name, directory, trained)
+    return load_champion(directory)
 
 
-def place(workspace: Path) -> Path:
+def champion_folder(workspace: Path) -> Path:
     """Returns where the champion is in a run workspace."""
     return workspace / "champion"
 
 
-def bring(name: str, directory: Path, trained: bool = False) -> None:
-    """Brings the champion of a registered model to a directory, which is removed if there is none.
-
-    Args:
-        name: The registered model.
-        directory: The directory to make, for ``read``.
-        trained: Whether what its training program left is wanted, too.
-
-    Raises:
-        StepFailed: Its files are not where MLflow says.
-    """
+def download_champion(name: str, directory: Path, trained: bool = False) -> None:
+    """Brings the champion to a directory, which is removed if there is none."""
     import mlflow
-    from mlflow.exceptions import MlflowException
 
-    from trireme.components.tracking import lineage, store
+    from trireme.components.tracking import store
 
     store.quiet()
     shutil.rmtree(directory, ignore_errors=True)
@@ -109,18 +89,25 @@ def bring(name: str, directory: Path, trained: bool = False) -> None:
         try:
             (files := partial / "files").mkdir()
             patiently(lambda: mlflow.artifacts.download_artifacts(uri, dst_path=str(files)))
-            if trained:
-                lineage.bring_trained(version.tags.get("pipeline_run", ""), partial / "trained")
-        except (MlflowException, OSError) as error:
+            describe(version, partial, trained)
+        except (client.refusal, OSError) as error:
             raise StepFailed(
                 f"the champion, {name} version {version.version}, cannot be read: {error}"
             ) from None
-        about = {"version": str(version.version), "tags": dict(version.tags)}
-        (partial / "champion.json").write_text(json.dumps(about))
 
 
-def read(directory: Path) -> Champion | None:
-    """Returns what ``bring`` has brought; None where there is no champion."""
+def describe(version: Any, directory: Path, trained: bool) -> None:
+    """Writes down which version the champion is; brings what its training left, where wanted."""
+    from trireme.components.tracking import lineage
+
+    about = {"version": str(version.version), "tags": dict(version.tags)}
+    (directory / "champion.json").write_text(json.dumps(about))
+    if trained:
+        lineage.download_trained(version.tags.get("pipeline_run", ""), directory / "trained")
+
+
+def load_champion(directory: Path) -> Champion | None:
+    """Returns what ``download_champion`` has brought; None where there is no champion."""
     about = directory / "champion.json"
     if not about.exists():
         return None
@@ -133,21 +120,12 @@ def promote(name: str, version: str, instead_of: str | None = None) -> str:
     """Makes a version the champion, if the champion is the one that is thought to be.
 
     Args:
-        name: The registered model.
-        version: The version.
         instead_of: The champion that it was found better than, empty for none; None to take
             whatever champion's place there is.
 
     Returns:
         The version that was champion before, empty for none.
-
-    Raises:
-        InputError: There is no such version.
-        StepFailed: The champion is another by now.
     """
-    from mlflow import MlflowClient
-
-    client = MlflowClient()
     _must_exist(name, version)
     with _locked(name):
         before = champion(name)
@@ -157,8 +135,8 @@ def promote(name: str, version: str, instead_of: str | None = None) -> str:
                 f"{_in_words(instead_of)}, and the champion is {_in_words(before)} by now"
             )
         if before != version:
-            patiently(lambda: client.set_model_version_tag(name, version, BEFORE, before))
-            patiently(lambda: client.set_registered_model_alias(name, CHAMPION, version))
+            client.set_model_version_tag(name, version, BEFORE, before)
+            client.set_registered_model_alias(name, CHAMPION, version)
         _retire_challenger(name, version)
     return before
 
@@ -166,17 +144,9 @@ def promote(name: str, version: str, instead_of: str | None = None) -> str:
 def rollback(name: str) -> tuple[str, str]:
     """Makes the version champion again whose place the champion took.
 
-    Args:
-        name: The registered model.
-
     Returns:
         The champion of before and the one of now.
-
-    Raises:
-        InputError: There is none to go back to.
     """
-    from mlflow import MlflowClient
-
     with _locked(name):
         found = version_at(name, CHAMPION)
         if not found:
@@ -187,15 +157,13 @@ def rollback(name: str) -> tuple[str, str]:
                 f"{name} version {found.version} is the first champion, with none to go back to"
             )
         _must_exist(name, before)
-        patiently(lambda: MlflowClient().set_registered_model_alias(name, CHAMPION, before))
+        client.set_registered_model_alias(name, CHAMPION, before)
     return str(found.version), before
 
 
 def challenge(name: str, version: str) -> None:
     """Makes a new version the challenger."""
-    from mlflow import MlflowClient
-
-    patiently(lambda: MlflowClient().set_registered_model_alias(name, CHALLENGER, version))
+    client.set_registered_model_alias(name, CHALLENGER, version)
 
 
 def champion(name: str) -> str:
@@ -206,60 +174,50 @@ def champion(name: str) -> str:
 
 def version_at(name: str, alias: str) -> Any:
     """Returns the version of a registered model that has an alias, as MLflow has it, or None."""
-    from mlflow import MlflowClient
-    from mlflow.exceptions import MlflowException
-
     try:
-        return patiently(lambda: MlflowClient().get_model_version_by_alias(name, alias))
-    except MlflowException:
+        return client.get_model_version_by_alias(name, alias)
+    except client.refusal:
         return None
 
 
 def _must_exist(name: str, version: str) -> None:
-    from mlflow import MlflowClient
-    from mlflow.exceptions import MlflowException
 
     try:
-        patiently(lambda: MlflowClient().get_model_version(name, version))
-    except MlflowException:
+        client.get_model_version(name, version)
+    except client.refusal:
         raise InputError(f"there is no version {version} of a registered model {name!r}") from None
 
 
 def _retire_challenger(name: str, version: str) -> None:
-    from mlflow import MlflowClient
 
     challenger = version_at(name, CHALLENGER)
     if challenger and str(challenger.version) == version:
-        patiently(lambda: MlflowClient().delete_registered_model_alias(name, CHALLENGER))
+        client.delete_registered_model_alias(name, CHALLENGER)
 
 
 @contextmanager
 def _locked(name: str) -> Iterator[None]:
-    from mlflow import MlflowClient
-    from mlflow.exceptions import MlflowException
 
-    client, lock = MlflowClient(), f"{name}.promotion"
+    lock = f"{name}.promotion"
     while not _created(lock):
-        with suppress(MlflowException):  # it is gone
-            since = patiently(lambda: client.get_registered_model(lock)).creation_timestamp
+        with suppress(client.refusal):  # it is gone
+            since = client.get_registered_model(lock).creation_timestamp
             if time.time() - since / 1000 > STALE:
-                patiently(lambda: client.delete_registered_model(lock))
+                client.delete_registered_model(lock)
         time.sleep(POLL)
     try:
         yield
     finally:
-        with suppress(MlflowException):  # it is gone
-            patiently(lambda: client.delete_registered_model(lock))
+        with suppress(client.refusal):  # it is gone
+            client.delete_registered_model(lock)
 
 
 def _created(lock: str) -> bool:
-    from mlflow import MlflowClient
-    from mlflow.exceptions import MlflowException
 
     why = "Held for a moment by whoever changes the champion"
     try:
-        patiently(lambda: MlflowClient().create_registered_model(lock, description=why))
-    except MlflowException as error:
+        client.create_registered_model(lock, description=why)
+    except client.refusal as error:
         # The second: it was there, and gone again when MLflow looked whose it is.
         if error.error_code not in ("RESOURCE_ALREADY_EXISTS", "RESOURCE_DOES_NOT_EXIST"):
             raise

@@ -16,17 +16,9 @@ ANSWER_LIMIT = 10.0  # seconds within which a tracking server has to answer befo
 
 
 def use() -> str:
-    """Makes MLflow use the store that MLFLOW_TRACKING_URI names, by default this machine's own.
-
-    Returns:
-        Its URI.
-
-    Raises:
-        InputError: It is a server that does not answer, or there is none here.
-        ModuleNotFoundError: It is a database, and what reads it is not installed.
-    """
+    """Makes MLflow use the store that MLFLOW_TRACKING_URI names, by default this machine's own."""
     uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(home())
-    must_work(uri)
+    check_reachable(uri)
     if uri == default_uri(home()) and not (home() / "mlflow.db").exists():
         raise InputError(
             f"nothing has run here yet: there is no {home() / 'mlflow.db'}; run a pipeline, or set "
@@ -54,13 +46,7 @@ def default_uri(home: Path) -> str:
 
 
 def page_of(uri: str, experiment_id: str, run_id: str) -> str:
-    """Returns a run's page in MLflow's UI: the server's, or that which ``trireme ui`` starts.
-
-    Args:
-        uri: The tracking URI.
-        experiment_id: Id of the run's experiment.
-        run_id: Id of the run.
-    """
+    """Returns a run's page in MLflow's UI: the server's, or that which ``trireme ui`` starts."""
     is_server = uri.startswith(("http://", "https://"))
     server = public(uri).rstrip("/") if is_server else f"http://127.0.0.1:{UI_PORT}"
     return f"{server}/#/experiments/{experiment_id}/runs/{run_id}{TRAINING}"
@@ -73,24 +59,15 @@ def public(uri: str) -> str:
 
 
 def reason_of(error: Exception) -> str:
-    """Returns in a line what MLflow, or a driver of its, says is wrong, without the password.
-
-    Args:
-        error: What it has raised, while it used the store that it is set to.
-    """
+    """Returns in a line what MLflow, or a driver of its, says is wrong, without the password."""
     from mlflow import get_tracking_uri
 
     uri = get_tracking_uri()
     return first_line(error).replace(uri, public(uri))
 
 
-def must_work(uri: str) -> None:
-    """Refuses a store that is not there or cannot be read, sooner and clearer than MLflow would.
-
-    Raises:
-        InputError: It is a server, and does not answer.
-        ModuleNotFoundError: It is a database, and what reads it is not installed.
-    """
+def check_reachable(uri: str) -> None:
+    """Refuses a store that is not there or cannot be read, sooner and clearer than MLflow would."""
     if not uri.startswith(("http://", "https://")):
         if find_spec("sqlalchemy") is None:
             raise ModuleNotFoundError(name="sqlalchemy")

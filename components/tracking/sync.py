@@ -3,24 +3,18 @@
 import json
 import posixpath
 import re
-import sys
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from trireme.components.errors import StepFailed, TrackingRefused, TrackingUnavailable
+from trireme.components.errors import StepFailed
 from trireme.components.tracking import journal
-from trireme.components.tracking.environment import SECRET
-from trireme.components.tracking.store import reason_of
+from trireme.components.tracking.client import client, patiently
 
 if TYPE_CHECKING:
     import numpy as np
 
-PATIENCE = 120.0  # seconds that a tracking server may be away before we give up
-HURRY = 10.0  # the same, when somebody waits for the process to end
 PARAMETER_LIMIT = 6000  # characters of a parameter's value that MLflow keeps
 BATCH = 100  # parameters or tags that MLflow takes at once
 
@@ -45,12 +39,7 @@ _UNUSUAL = re.compile(r"[^\w\-. :/]")  # what MLflow does not accept in a name
 
 @dataclass(frozen=True)
 class Run:
-    """A step's MLflow run.
-
-    Attributes:
-        step_id: The run of the step.
-        pipeline_id: The run of the whole pipeline; the same where there is only one.
-    """
+    """A step's MLflow run."""
 
     step_id: str
     pipeline_id: str
@@ -60,95 +49,15 @@ class Run:
         """Returns the run that MLFLOW_RUN_ID names, as Kubeflow Pipelines' plugin sets it."""
         import os
 
-        from mlflow import MlflowClient
-
         step_id = above = os.environ["MLFLOW_RUN_ID"]
         while above:  # Kubeflow's plugin opens runs for conditions, loops and exit handlers, too
-            whole, run = above, patiently(partial(MlflowClient().get_run, above))
+            whole, run = above, client.get_run(above)
             above = run.data.tags.get("mlflow.parentRunId", "")
         return cls(step_id, whole)
 
 
-_patience = PATIENCE
-
-
-def hurry() -> None:
-    """From now on gives up on a tracking server soon."""
-    global _patience
-    _patience = HURRY
-
-
-def patiently(call: Callable[[], Any]) -> Any:
-    """Calls MLflow until it answers.
-
-    Args:
-        call: What to call; called again as long as the server is away.
-
-    Returns:
-        What the call returns.
-
-    Raises:
-        TrackingUnavailable: The server did not answer in this time.
-        TrackingRefused: It does not accept these credentials, if any.
-        mlflow.exceptions.MlflowException: It answered, and refused something else.
-    """
-    started, pause = time.monotonic(), 0.5
-    while True:
-        try:
-            return call()
-        except Exception as error:
-            if (status := _status(error)) in (401, 403):
-                raise TrackingRefused(
-                    f"the MLflow tracking server does not allow this ({status}); are its user and "
-                    f"password, or token, in the Secret {SECRET} or the environment?"
-                ) from None
-            if not _is_away(error):
-                raise
-            if time.monotonic() + pause > started + _patience:
-                raise TrackingUnavailable(
-                    f"the MLflow tracking server does not answer: {reason_of(error)}"
-                ) from None
-        time.sleep(pause)
-        pause = min(2 * pause, 10.0)
-
-
-def _status(error: Exception) -> int:
-    """Returns the status of the server's answer; 0 where it is not that."""
-    from mlflow.exceptions import MlflowException
-    from requests import HTTPError
-
-    if isinstance(error, MlflowException):
-        return int(error.get_http_status_code())
-    if isinstance(error, HTTPError) and error.response is not None:
-        return int(error.response.status_code)
-    return 0
-
-
-def _is_away(error: Exception) -> bool:
-    """Tells 5xx and no answer at all, which are worth another try, from a refusal."""
-    from requests import RequestException
-
-    if status := _status(error):
-        return status >= 500
-    # A database as the store, where not even taking a call back succeeds; not every image has it.
-    database = sys.modules.get("sqlalchemy.exc")
-    if database and isinstance(error, database.OperationalError):
-        return True
-    return isinstance(error, RequestException | ConnectionError | TimeoutError)
-
-
 def sync(workspace: Path, step: str, run: Run) -> None:
-    """Brings what a step has recorded and MLflow does not have yet into MLflow.
-
-    Args:
-        workspace: The run workspace.
-        step: The step's name.
-        run: Where it goes.
-
-    Raises:
-        TrackingUnavailable: The server stayed away; the records stay in the workspace, and the
-            next call goes on where this one stopped.
-    """
+    """Brings what a step has recorded and MLflow does not have yet into MLflow."""
     mark = journal.synced_path(workspace, step)
     done = int(mark.read_text()) if mark.exists() else 0
     for number, record in enumerate(journal.read(workspace, step), start=1):
@@ -197,17 +106,11 @@ def log(
     """Logs to an MLflow run in as few calls as it takes.
 
     Args:
-        run_id: The run.
-        params: Parameters; values too long for MLflow are cut.
-        metrics: Metrics, at step 0.
-        tags: Tags.
         at: When, in milliseconds since 1970; now by default.
     """
-    from mlflow import MlflowClient
     from mlflow.entities import Metric, Param, RunTag
 
     at = at or int(time.time() * 1000)
-    client = MlflowClient()
     entries: dict[str, list[Any]] = {
         "params": [
             Param(_name(name), str(value)[:PARAMETER_LIMIT])
@@ -217,8 +120,8 @@ def log(
         "tags": [RunTag(_name(name), value) for name, value in (tags or {}).items()],
     }
     for kind, values in entries.items():
-        for batch in _batches(values):
-            patiently(partial(client.log_batch, run_id, **{kind: batch}))
+        for start in range(0, len(values), BATCH):
+            client.log_batch(run_id, **{kind: values[start : start + BATCH]})
 
 
 def _name(text: str) -> str:
@@ -227,24 +130,16 @@ def _name(text: str) -> str:
     return posixpath.normpath(plain).strip("/.") or "_"
 
 
-def _batches(values: list[Any]) -> Iterator[list[Any]]:
-    for start in range(0, len(values), BATCH):
-        yield values[start : start + BATCH]
-
-
 def _log_artifact(path: Path, folder: str, run: Run) -> None:
-    from mlflow import MlflowClient
 
-    client = MlflowClient()
     if path.is_dir():
-        patiently(lambda: client.log_artifacts(run.step_id, str(path), folder or None))
+        client.log_artifacts(run.step_id, str(path), folder or None)
     elif path.exists():
-        patiently(lambda: client.log_artifact(run.step_id, str(path), folder or None))
+        client.log_artifact(run.step_id, str(path), folder or None)
 
 
 def _log_dataset(run_id: str, uri: str, fingerprint: str, **profile: int) -> None:
     """Logs a dataset as a run's input, as ``mlflow.log_input`` does for one in memory."""
-    from mlflow import MlflowClient
     from mlflow.entities import Dataset, DatasetInput, InputTag
     from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
 
@@ -257,24 +152,17 @@ def _log_dataset(run_id: str, uri: str, fingerprint: str, **profile: int) -> Non
         profile=json.dumps(profile | {"fingerprint": fingerprint}),
     )
     training = [InputTag(MLFLOW_DATASET_CONTEXT, "training")]
-    patiently(lambda: MlflowClient().log_inputs(run_id, datasets=[DatasetInput(dataset, training)]))
+    client.log_inputs(run_id, datasets=[DatasetInput(dataset, training)])
 
 
 def _log_model(
-    run: Run,
-    onnx: str,
-    name: str,
-    sample: str,
-    tags: dict[str, str],
-    promote: bool,
-    champion: str,
+    run: Run, onnx: str, name: str, sample: str, tags: dict[str, str], promote: bool, champion: str
 ) -> dict[str, str]:
     """Logs an ONNX model with its signature and registers it, tagged with its lineage."""
     import importlib.metadata
 
     import mlflow.onnx
     import numpy as np
-    from mlflow import MlflowClient
     from onnx import load
 
     from trireme.components.tracking import registry
@@ -285,7 +173,7 @@ def _log_model(
     model = load(onnx)
     with np.load(sample) as arrays:
         inputs, outputs = arrays["inputs"], arrays["outputs"]
-    pipeline_run = patiently(lambda: MlflowClient().get_run(run.pipeline_id))
+    pipeline_run = client.get_run(run.pipeline_id)
     # Without this MLflow puts the model's files below whatever folder we happen to be in.
     mlflow.set_experiment(experiment_id=pipeline_run.info.experiment_id)
     lineage = {key: value for key, value in pipeline_run.data.tags.items() if key in LINEAGE} | {

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from trireme.components.cost import prices
-from trireme.components.cost.bill import Bill
 from trireme.components.errors import InputError, JobFailed
 from trireme.components.home import in_a_pod
 from trireme.components.say import say
 from trireme.components.tracking import journal
+from trireme.components.training.bill import Bill
 from trireme.components.training.description import names
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.description.reading import merged

@@ -1,8 +1,7 @@
 """Images by their digests: the pipelines say which, a file says what exactly they are today."""
 
-import copy
 import re
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,29 +9,21 @@ from google.protobuf import json_format
 
 from trireme.components import images, yaml_text
 from trireme.components.errors import InputError
-from trireme.pipelines import catalog
-from trireme.pipelines.catalog import Pipeline
+from trireme.pipelines.pipeline import Pipeline
 
 # https://github.com/opencontainers/image-spec/blob/v1.1.0/descriptor.md#digests
 _PINNED = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")
 
 
-def read(file: Path | None) -> dict[str, str]:
-    """Returns which images are to be used in place of others.
-
-    Args:
-        file: A YAML file that maps the names that the pipelines use to images with digests;
-            ``None`` for no file.
-
-    Raises:
-        InputError: One sentence that says what is wrong.
-    """
+def read(file: Path | None, pipelines: Sequence[Pipeline]) -> dict[str, str]:
+    """Returns the images to use by the names to be replaced, of a YAML file; all have digests."""
     if file is None:
         return {}
     content = yaml_text.read(file, f"--images {file}")
     if not isinstance(content, dict) or not content:
         raise InputError(f"--images {file}: must map names of images to images with digests")
-    known = _known()
+    known = {images.BASE, images.MLFLOW, *images.OF_REPLICAS}
+    known = known.union(*(pipeline.images for pipeline in pipelines))
     for name, image in content.items():
         if name not in known:
             raise InputError(
@@ -47,29 +38,15 @@ def read(file: Path | None) -> dict[str, str]:
 
 
 def pinned(pipeline: Pipeline, pins: dict[str, str]) -> Pipeline:
-    """Returns a pipeline with other images, wherever it names one; a run may still name its own.
+    """Returns a pipeline with other images, wherever it names one; a run may still name its own."""
 
-    Args:
-        pipeline: The pipeline.
-        pins: What ``read`` returns.
-    """
-    if not pins:
-        return pipeline
-    graph = copy.deepcopy(pipeline.graph)
-    spec = graph.pipeline_spec
-    described = _replaced(json_format.MessageToDict(spec), pins)
-    spec.Clear()
-    json_format.ParseDict(described, spec)
-    return replace(pipeline, graph=graph)
+    def pin(graph: Any) -> None:
+        spec = graph.pipeline_spec
+        described = _replaced(json_format.MessageToDict(spec), pins)
+        spec.Clear()
+        json_format.ParseDict(described, spec)
 
-
-def _known() -> set[str]:
-    """Returns the images that Trireme or one of its pipelines names."""
-    named = {images.BASE, images.MLFLOW, *images.OF_REPLICAS}
-    for name in catalog.PIPELINES:
-        executors = catalog.load(name).graph.pipeline_spec.deployment_spec["executors"]
-        named |= {executors[label]["container"]["image"] for label in executors}
-    return {name for name in named if "{{" not in name}  # which is a parameter's value
+    return pipeline.changed(pin) if pins else pipeline
 
 
 def _replaced(value: Any, pins: dict[str, str]) -> Any:

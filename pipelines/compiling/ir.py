@@ -1,9 +1,9 @@
 """Compile pipelines to kfp's intermediate representation, the YAML of Kubeflow Pipelines."""
 
-import copy
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from google.protobuf import json_format
 from kfp import compiler, kubernetes
@@ -11,22 +11,11 @@ from kfp import compiler, kubernetes
 from trireme.components.dataset import volumes
 from trireme.components.dataset.uri import CLAIM
 from trireme.components.errors import InputError
-from trireme.pipelines.catalog import Pipeline
-
-if TYPE_CHECKING:
-    from kfp.dsl.graph_component import GraphComponent
+from trireme.pipelines.pipeline import Pipeline
 
 
 def mounts(dataset_claims: list[str], cache_claim: str) -> dict[str, Path]:
-    """Returns where the pods of a pipeline have claims mounted, by the claims' names.
-
-    Args:
-        dataset_claims: Claims that hold datasets, each for ``pvc://CLAIM/path``.
-        cache_claim: A claim that holds the cache of all runs; empty for none.
-
-    Raises:
-        InputError: One is no name of a claim, or there twice.
-    """
+    """Returns where the pods of a pipeline have claims mounted, by the claims' names."""
     places = {}
     given = [("--dataset-claim", claim, volumes.DATASETS / claim) for claim in dataset_claims]
     given += [("--cache-claim", cache_claim, volumes.CACHE)] if cache_claim else []
@@ -43,33 +32,30 @@ def mounts(dataset_claims: list[str], cache_claim: str) -> dict[str, Path]:
     return places
 
 
-def write(pipeline: Pipeline, directory: Path, claims: dict[str, Path]) -> Path:
-    """Writes a pipeline's intermediate representation, the YAML that Kubeflow Pipelines takes.
+def mounted(pipeline: Pipeline, claims: dict[str, Path]) -> Pipeline:
+    """Returns a pipeline all of whose pods have claims mounted, as ``mounts`` returns them."""
+    if not claims:
+        return pipeline
 
-    Args:
-        pipeline: The pipeline.
-        directory: Where the file goes, made if it is not there.
-        claims: What all of its pods have mounted, as ``mounts`` returns it.
+    def mount(graph: Any) -> None:
+        for claim, place in claims.items():
+            _mount(graph, claim, place)
 
-    Returns:
-        The file, named after the pipeline.
+    return replace(pipeline.changed(mount), claims=claims)
 
-    Raises:
-        InputError: The file cannot be written.
-    """
+
+def write(pipeline: Pipeline, directory: Path) -> Path:
+    """Writes a pipeline's intermediate representation; returns the file, named after it."""
     file = directory / f"{pipeline.name}.yaml"
-    graph = copy.deepcopy(pipeline.graph)
-    for claim, place in claims.items():
-        _mount(graph, claim, place)
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        compiler.Compiler().compile(graph, str(file))
+        compiler.Compiler().compile(pipeline.graph, str(file))
     except OSError as error:
         raise InputError(f"--output {directory}: cannot be written: {error}") from None
     return file
 
 
-def _mount(graph: "GraphComponent", claim: str, place: Path) -> None:
+def _mount(graph: Any, claim: str, place: Path) -> None:
     """Mounts a claim in every step, which kfp can do only while it builds a pipeline."""
     known = graph.platform_spec.platforms["kubernetes"].deployment_spec.executors
     for name in graph.pipeline_spec.deployment_spec["executors"]:

@@ -1,29 +1,18 @@
 """How many steps of a loop run at once, which kfp fixes when a pipeline is compiled."""
 
-import copy
-from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
-from trireme.pipelines.catalog import Pipeline
+from trireme.pipelines.pipeline import Pipeline
 
 
 def limited(pipeline: Pipeline, parallelism: int | None) -> Pipeline:
-    """Returns a pipeline whose loops run another number of steps at once.
+    """Returns a pipeline whose loops run another number of steps at once; None: as it says."""
 
-    Args:
-        pipeline: The pipeline.
-        parallelism: How many; None for as many as the pipeline says.
-    """
-    if parallelism is None:
-        return pipeline
-    graph = copy.deepcopy(pipeline.graph)
-    for task in _tasks(graph.pipeline_spec):
-        if task.WhichOneof("iterator"):
-            task.iterator_policy.parallelism_limit = parallelism
-    return replace(pipeline, graph=graph)
+    def limit(graph: Any) -> None:
+        spec = graph.pipeline_spec
+        for component in (spec.root, *spec.components.values()):
+            for task in component.dag.tasks.values():
+                if task.WhichOneof("iterator"):
+                    task.iterator_policy.parallelism_limit = parallelism
 
-
-def _tasks(spec: Any) -> Iterator[Any]:
-    for component in (spec.root, *spec.components.values()):
-        yield from component.dag.tasks.values()
+    return pipeline if parallelism is None else pipeline.changed(limit)

@@ -3,41 +3,72 @@
 from collections.abc import Callable
 from functools import partial
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 from trireme.components.errors import InputError
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.pod_log import PodLog
+from trireme.components.kubernetes.resources import PODS
+from trireme.components.kubernetes.step_pods import CONTAINER
 from trireme.components.kubernetes.streams import Stop
-from trireme.components.step import without_index
+from trireme.components.step_names import without_index
+from trireme.pipelines.targets.base import ENDED, OnLine, Run
 
-CONTAINER = "main"
 PAUSE = 2.0  # seconds between two looks
 DRAIN = 15.0  # seconds that the rest of the logs may take when the run has ended
 
 Pod = dict[str, Any]
-OnLine = Callable[[str, str], None]
+Named = tuple[str, Pod]  # by its step, and the turn in a loop
+R = TypeVar("R", bound=Run)
 
 
-def read(cluster: Cluster, pods: list[tuple[str, Pod]], on_line: OnLine) -> None:
-    """Passes on what pods have printed so far, one pod after the other.
+def pods(cluster: Cluster, selector: str) -> list[Pod]:
+    """Returns the pods of a run, the oldest first."""
+    listing = cluster.list(PODS, cluster.namespace, labelSelector=selector)
+    return sorted(listing["items"], key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
+
+
+def logs(
+    cluster: Cluster,
+    run: R,
+    step: str,
+    pods_of: Callable[[R], list[Named]],
+    again: Callable[[], R],
+    on_line: OnLine,
+    *,
+    follow: bool,
+    left: str = "",
+) -> None:
+    """Passes on what the steps of a run have printed; see ``Target.logs``.
 
     Args:
-        cluster: Where they are.
-        pods: The pods, each with the name of its step.
-        on_line: Called with a step's name and each line.
+        pods_of: Returns the pods of a run that do a step's work, by the steps' names.
+        again: Returns the run, as it is then.
+        left: Says where something is left of pods that are gone.
     """
-    for name, pod in pods:
-        pass_on = partial(on_line, name)
-        PodLog(cluster, pod, CONTAINER, pass_on, lambda: None, Stop(), follow=False).run()
+
+    def wanted(found: list[Named]) -> list[Named]:
+        return [each for each in found if step in ("", each[0], without_index(each[0]))]
+
+    def look() -> tuple[bool, list[Named]]:
+        now = again()
+        return now.state in ENDED, wanted(pods_of(now))
+
+    if follow and run.state not in ENDED:
+        _follow(cluster, look, on_line)
+    elif found := pods_of(run):
+        for name, pod in wanted(found):
+            pass_on = partial(on_line, name)
+            PodLog(cluster, pod, CONTAINER, pass_on, lambda: None, Stop(), follow=False).run()
+    else:
+        raise InputError(
+            f"run {run.name} has no pods in namespace {cluster.namespace}: either no step has "
+            f"started, or they are gone{left}"
+        )
 
 
-def last_words(pods: list[tuple[str, Pod]]) -> dict[str, str]:
-    """Returns what steps have come to, by their names: each leaves that as its last words.
-
-    Args:
-        pods: As for ``read``, of one step the oldest first.
-    """
+def last_words(pods: list[Named]) -> dict[str, str]:
+    """Returns what steps have come to, by their names: each leaves that as its last words."""
     found = {}
     for name, pod in pods:
         for container in pod["status"].get("containerStatuses") or []:
@@ -47,16 +78,10 @@ def last_words(pods: list[tuple[str, Pod]]) -> dict[str, str]:
     return found
 
 
-def follow(
-    cluster: Cluster, look: Callable[[], tuple[bool, list[tuple[str, Pod]]]], on_line: OnLine
+def _follow(
+    cluster: Cluster, look: Callable[[], tuple[bool, list[Named]]], on_line: OnLine
 ) -> None:
-    """Passes on what the pods of a run print, until it has ended.
-
-    Args:
-        cluster: Where they are.
-        look: Returns whether the run has ended, and the pods there are, as ``read`` takes them.
-        on_line: As for ``read``, from several threads; ends it all with a BrokenPipeError.
-    """
+    """Passes on what pods print until their run has ended, which ``look`` tells with the pods."""
     followed = _Followed(cluster, on_line)
     ended_at = 0.0
     try:
@@ -72,27 +97,9 @@ def follow(
 
 
 def check(step: str, steps: list[str]) -> None:
-    """Refuses a step that there is not.
-
-    Args:
-        step: The step, or one turn of it in a loop; empty for all.
-        steps: The names of all steps.
-
-    Raises:
-        InputError: One sentence that says which there are.
-    """
+    """Refuses a step that there is not; it may name one turn of a loop, or be empty for all."""
     if step and without_index(step) not in steps:
         raise InputError(f"step {step!r}: the run has {', '.join(steps) or 'none yet'}")
-
-
-def is_of(name: str, step: str) -> bool:
-    """Whether a pod's step is the one that is wanted.
-
-    Args:
-        name: The pod's step, and its turn in a loop.
-        step: As for ``check``.
-    """
-    return step in ("", name, without_index(name))
 
 
 class _Followed:
@@ -110,7 +117,7 @@ class _Followed:
         """Whether all logs have been read to their ends."""
         return not any(log.is_alive() for log in self._logs.values())
 
-    def update(self, pods: list[tuple[str, Pod]]) -> None:
+    def update(self, pods: list[Named]) -> None:
         """Takes in which pods there are, with the names of their steps, and how they are."""
         now = {pod["metadata"]["uid"]: pod for _, pod in pods}
         self._pods |= now

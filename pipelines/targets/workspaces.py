@@ -11,16 +11,7 @@ CLAIMS = Resource("", "v1", "persistentvolumeclaims")
 
 
 def check(cluster: Cluster, workflow: dict[str, Any], run: str) -> None:
-    """Refuses a run whose steps would look for what earlier ones have left, and not find it.
-
-    Args:
-        cluster: Where it is.
-        workflow: Its Workflow.
-        run: What it is called.
-
-    Raises:
-        InputError: A claim of its is gone.
-    """
+    """Refuses a run whose steps would look for what earlier ones have left, and not find it."""
     stored = (workflow.get("status") or {}).get("storedWorkflowTemplateSpec") or {}
     templates = workflow["spec"].get("volumeClaimTemplates") or stored.get("volumeClaimTemplates")
     for template in templates or []:

@@ -30,7 +30,7 @@ from trireme.components.training.cluster import following, submission
 from trireme.components.training.cluster.following import Limits
 from trireme.components.training.cluster.launcher import launch
 from trireme.components.training.cluster.reasons import QUEUE
-from trireme.pipelines.cli import app
+from trireme.pipelines.cli.app import app
 from trireme.pipelines.targets.argo import workflows
 
 

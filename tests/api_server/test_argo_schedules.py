@@ -9,9 +9,9 @@ from argo_runs import begun
 from trireme.components.errors import InputError
 from trireme.components.kubernetes.errors import AlreadyThere, NotFound, Unavailable
 from trireme.pipelines import catalog
-from trireme.pipelines.schedules import Schedule
+from trireme.pipelines.schedules.schedule import Schedule
 from trireme.pipelines.targets.argo import compiling, workflows
-from trireme.pipelines.targets.argo.rendering import VERSION
+from trireme.pipelines.targets.argo.compiling import VERSION
 from trireme.pipelines.targets.argo.schedules import CRON_WORKFLOWS, ArgoSchedules
 
 NAME = "pytorch-training"
@@ -23,14 +23,14 @@ _compiled = compiling.compiled
 
 @cache
 def made(account="trireme"):
-    return _compiled(catalog.load(NAME), {}, account)
+    return _compiled(catalog.load(NAME), account)
 
 
 @pytest.fixture
 def argo(argo, monkeypatch):
     """Argo with the pipeline, which is compiled once for all tests."""
     workflows.upload(argo, made())
-    monkeypatch.setattr(compiling, "compiled", lambda pipeline, claims, account: made(account))
+    monkeypatch.setattr(compiling, "compiled", lambda pipeline, account: made(account))
     return argo
 
 
@@ -41,10 +41,10 @@ def there(argo, name=NAME):
 def apply(argo, **fields):
     """Applies a schedule of the latest version; returns what was planned."""
     described = {"name": NAME, "pipeline": NAME, "cron": "0 3 * * *", "version": "latest"}
-    keeper = ArgoSchedules(argo, "trireme")
-    (plan,) = keeper.plan([Schedule(**described | fields)], {})
+    schedules = ArgoSchedules(argo, "trireme")
+    (plan,) = schedules.plan([Schedule(**described | fields)], {})
     if plan.verb != "unchanged":
-        keeper.carry_out(plan)
+        schedules.carry_out(plan)
     return plan
 
 
@@ -251,10 +251,10 @@ def test_what_somebody_else_changes_meanwhile_is_not_overwritten(argo_standing_i
     argo = argo_standing_in
     workflows.upload(argo, made())
     apply(argo)
-    keeper = ArgoSchedules(argo, "trireme")
+    schedules = ArgoSchedules(argo, "trireme")
     fields = {"name": NAME, "pipeline": NAME, "cron": "0 4 * * *", "version": "latest"}
-    (plan,) = keeper.plan([Schedule(**fields)], {})
+    (plan,) = schedules.plan([Schedule(**fields)], {})
     apply(argo, cron="0 5 * * *")
     with pytest.raises(AlreadyThere, match="modified"):
-        keeper.carry_out(plan)
+        schedules.carry_out(plan)
     assert there(argo)["spec"]["schedules"] == ["0 5 * * *"]

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.kubernetes.errors import AlreadyThere
 from trireme.components.kubernetes.resources import NODE, PODS
-from trireme.pipelines import argo_cli, catalog
-from trireme.pipelines.cli import app
-from trireme.pipelines.targets import pod_logs
+from trireme.pipelines import catalog
+from trireme.pipelines.cli.app import app
+from trireme.pipelines.targets import pod_logs, remote
 from trireme.pipelines.targets.argo import logs, workflows
 
 
@@ -108,7 +108,7 @@ def test_what_argo_has_compressed_is_read(argo, command):
     name = command("list").splitlines()[1].split()[0]
     packed = gzip.compress(json.dumps({"a": node("x", "checkout", "Succeeded", 1)}).encode())
     change(argo, name, phase="Succeeded", compressedNodes=base64.b64encode(packed).decode())
-    assert [step.name for step in workflows.find(argo, name).steps] == ["checkout"]
+    assert [step.name for step in workflows.find(argo, name).begun] == ["checkout"]
 
 
 def test_a_run_is_followed_to_its_end(argo, command, monkeypatch):
@@ -120,8 +120,8 @@ def test_a_run_is_followed_to_its_end(argo, command, monkeypatch):
         steps = {"a": node("x", "train", phase, 1, message="Error (exit code 3)")}
         change(argo, name, phase=phase, nodes=steps)
 
-    monkeypatch.setattr(argo_cli.time, "sleep", meanwhile)
-    with pytest.raises(TriremeError, match=r"step train failed: Error \(exit code 3\)"):
+    monkeypatch.setattr(remote.time, "sleep", meanwhile)
+    with pytest.raises(TriremeError, match=r"failed at train: Error \(exit code 3\)"):
         command("run", "pytorch-training")
 
 
@@ -189,7 +189,7 @@ def test_a_graph_that_is_tried_again_has_its_steps_once(argo_standing_in, contai
         for n, place in enumerate(places)
     }
     change(cluster, run, phase="Running", nodes=nodes)
-    (step,) = workflows.find(cluster, run).steps
+    (step,) = workflows.find(cluster, run).begun
     assert (step.name, step.state) == ("train", "running")
     for number in (0, 1):
         container_logs.write(pod_of(cluster, run, nodes[f"p{number}"], "Succeeded"), str(number))
@@ -219,11 +219,11 @@ def test_all_tries_of_a_step_are_one(argo_standing_in, container_logs):
         "p1": node("p1", "train", "Pending", 9) | {"name": f"{place}(1)"},
     }
     change(cluster, run, phase="Running", nodes=nodes)
-    (step,) = workflows.find(cluster, run).steps
-    assert (step.name, step.state, step.message) == ("train", "pending", "")
+    (step,) = workflows.find(cluster, run).begun
+    assert (step.name, step.state, step.result) == ("train", "pending", "")
     nodes["p1"]["phase"] = nodes["whole"]["phase"] = "Succeeded"
     change(cluster, run, phase="Succeeded", nodes=nodes)
-    (step,) = workflows.find(cluster, run).steps
+    (step,) = workflows.find(cluster, run).begun
     assert (step.name, step.state) == ("train", "FINISHED")
     for number in (0, 1):
         container_logs.write(pod_of(cluster, run, nodes[f"p{number}"], "Succeeded"), str(number))
@@ -238,9 +238,11 @@ def test_logs_of_turns_are_followed_until_the_run_has_ended(
     monkeypatch.setattr(pod_logs, "PAUSE", 0.02)
     told = []
     found = workflows.find(cluster, run)
-    assert [step.name for step in found.steps] == ["trial-000", "trial-001"]
+    assert [step.name for step in found.begun] == ["trial-000", "trial-001"]
     arguments = (cluster, found, "", lambda *line: told.append(line))
-    thread = threading.Thread(target=logs.follow, args=arguments, daemon=True)
+    thread = threading.Thread(
+        target=logs.logs, args=arguments, kwargs={"follow": True}, daemon=True
+    )
     thread.start()
     container_logs.write(pod_of(cluster, run, nodes["0"]), "one")
     assert eventually(lambda: told == [("trial-000", "one")])

@@ -18,7 +18,7 @@ from trireme.components.kubernetes import connection
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.training.cluster import following, submission
 from trireme.components.training.frameworks import KINDS
-from trireme.pipelines import cli
+from trireme.pipelines.cli import app as cli
 
 JOB = "entrypoint: train.py\nimage: example.org/train\nworkers: 1\n"
 
@@ -224,17 +224,15 @@ def test_what_an_operator_does_otherwise_is_said(server, trireme):
 
 def test_one_kind_that_a_user_may_see_is_enough(server, container_logs, trireme):
     trireme("submit", "job.yaml", "--name", "digits")
-    others = [kind for name, kind in KINDS.items() if name != "PyTorchJob"]
-    for plural in (kind.plural for kind in others):
-        server.fail("GET", f"/{plural}", times=-1, code=403)
+    others = [kind for kind in KINDS.values() if kind.name != "PyTorchJob"]
+    for kind in others:
+        server.fail("GET", f"/{kind.plural}", times=-1, code=403)
     assert trireme("list").output.splitlines()[1].startswith("digits")
     assert trireme("status", "digits").status == 0
     assert trireme("logs", "digits").status == 0
     gone = trireme("status", "other")
-    assert gone.errors.endswith(
-        "in namespace team; this user may not see any "
-        f"{' or '.join(kind.name for kind in others)}\n"
-    )
+    hidden = " or ".join(kind.name for kind in others)
+    assert gone.errors.endswith(f"in namespace team; this user may not see any {hidden}\n")
     assert trireme("cancel", "digits").status == 0
     assert trireme("delete", "digits").status == 0
     server.fail("GET", "/pytorchjobs", times=-1, code=403)

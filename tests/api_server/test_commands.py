@@ -35,7 +35,7 @@ def test_jobs_of_all_kinds_are_listed(cluster, player, submitted):
     player._container(worker, "Pending", {"waiting": waiting})
     player.condition(job, "Running")
     rows = {row.name: row for row in jobs.list_jobs(cluster)}
-    assert rows.keys() == {name.lower() for name in KINDS}
+    assert rows.keys() == {name.lower() for name in manifests()}
     row = rows["tfjob"]
     assert (row.kind, row.state, row.running, row.replicas) == ("TFJob", "running", 1, 2)
     assert row.reason == "worker-0: ErrImagePull: no such image"

@@ -18,7 +18,7 @@ import pytest
 import yaml
 from player import REAL, make_namespace, remove_namespace
 
-from trireme.components.deployment.applying import RESOURCES, find
+from trireme.components.deployment.objects import RESOURCES, find
 from trireme.components.errors import TriremeError
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.resources import Resource

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from player import REAL, make_namespace, remove_namespace
 
-from trireme.components.deployment import applying, deploying, looks, manifests, rollout
-from trireme.components.deployment.asking import OpenInferencePod
-from trireme.components.deployment.checking import Expected
-from trireme.components.deployment.deploying import NotDeployed, Plan
-from trireme.components.deployment.plans import place
-from trireme.components.deployment.registered import Registered
+from trireme.components.deployment import manifests, objects, release, rollout
+from trireme.components.deployment.deploy import place
+from trireme.components.deployment.model_version import ModelVersion
+from trireme.components.deployment.release import NotDeployed, Plan
+from trireme.components.deployment.scoring_client import OpenInferenceClient
+from trireme.components.deployment.smoke_test import Expected
 from trireme.components.errors import InputError
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import (
@@ -33,7 +33,7 @@ from trireme.components.kubernetes.resources import PODS, Resource
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
-SERVICES = applying.RESOURCES["InferenceService"]
+SERVICES = objects.RESOURCES["InferenceService"]
 INPUTS = np.array([[-1, 2], [3, -4]], dtype=np.float32)
 PAIRS = [Expected(INPUTS, np.maximum(INPUTS, 0))]
 GOOD, AGAIN, LIAR, UNLOADABLE = "1", "2", "3", "4"
@@ -199,18 +199,18 @@ def kserve(space):
 
 @pytest.fixture
 def deploy(space, kserve, monkeypatch):
-    monkeypatch.setattr(looks, "UNCREATED", 0.5)
+    monkeypatch.setattr(rollout, "UNCREATED", 0.5)
 
     def deploy(version, on_state=lambda sentence: None, change=lambda manifest: None):
-        model = Registered("relu", version, "r", {})
+        model = ModelVersion("relu", version, "r", {})
         manifest = manifests.inference_service(model, f"s3://models/relu/{version}")
         change(manifest)
 
         def ask(cluster, pod):
-            return OpenInferencePod(cluster, pod, "relu", "input-0", np.dtype("float32"))
+            return OpenInferenceClient(cluster, pod, "relu", "input-0", np.dtype("float32"))
 
-        plan = Plan(model, [manifest], PAIRS, looks.at_inference_service, ask)
-        return plan, deploying.deploy(space, plan, 100, on_state)
+        plan = Plan(model, [manifest], PAIRS, rollout.inference_service_status, ask)
+        return plan, release.deploy(space, plan, 100, on_state)
 
     return deploy
 
@@ -264,8 +264,8 @@ def test_what_somebody_else_has_set_is_not_overruled(space, deploy, first):
         with pytest.raises(InputError, match=r'conflict with "somebody".*minReplicas'):
             deploy(LIAR)
     finally:
-        applying.apply(
+        objects.apply(
             space,
-            manifests.inference_service(Registered("relu", GOOD, "r", {}), "s3://models/relu/1"),
+            manifests.inference_service(ModelVersion("relu", GOOD, "r", {}), "s3://models/relu/1"),
             force="true",
         )

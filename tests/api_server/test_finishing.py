@@ -5,8 +5,8 @@ import copy
 import pytest
 from argo_runs import begun
 
-from trireme.components.finish import finishing
-from trireme.components.finish.finishing import finish
+from trireme.components.finish import finish as finishing
+from trireme.components.finish.finish import finish
 from trireme.components.kubernetes import connection, owner
 from trireme.components.kubernetes.errors import Forbidden
 from trireme.components.kubernetes.resources import PODS

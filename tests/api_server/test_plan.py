@@ -17,7 +17,7 @@ from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.frameworks import KINDS
 from trireme.components.training.manifests import render
 from trireme.components.training.manifests.roles import roles
-from trireme.pipelines import cli
+from trireme.pipelines.cli import app as cli
 from trireme.pipelines.targets.argo import workflows
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
@@ -502,7 +502,7 @@ def test_a_run_here_is_planned_with_the_prices_here(trireme, untracked, monkeypa
             ("pytorch-training", "--service-account", "me"),
             "--service-account goes with --target argo",
         ),
-        (("pytorch",), "there is no pipeline 'pytorch'; there are pytorch-training, "),
+        (("pytorch",), "there is no pipeline 'pytorch'; did you mean pytorch-training?"),
         (("pytorch-training", "-p", "worker=2"), "pytorch-training has no parameter 'worker'; "),
     ],
 )

@@ -21,6 +21,7 @@ import torch
 from pipeline import row
 
 from trireme.components.evaluation.evaluate import evaluate
+from trireme.components.evaluation.source import Source
 from trireme.components.tracking.registry import Champion
 
 SIZES = {28: 4_000, 8: 100_000}
@@ -70,7 +71,7 @@ def write_onnx(network: torch.nn.Module, images: np.ndarray, file: Path) -> None
 def ours(directory: Path, champion: Champion | None) -> None:
     """Evaluates the model as the step does."""
     data, model = directory / "data", directory / "model"
-    assert evaluate(model, data, CODE, "classifier.py", "", 0.0, champion=champion).evaluation
+    assert evaluate(Source(model, CODE, "classifier.py"), data, 0.0, champion=champion).evaluation
 
 
 def by_hand(directory: Path, champion: Champion | None) -> None:

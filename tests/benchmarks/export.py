@@ -19,6 +19,7 @@ import torch
 from evaluation import CODE, SHAPE, classifier, in_turn, save, seconds
 from pipeline import row
 
+from trireme.components.evaluation.source import Source
 from trireme.components.export.export import export
 
 
@@ -37,7 +38,7 @@ def ours(directory: Path) -> float:
     to = directory / "exported"
     shutil.rmtree(to, ignore_errors=True)
     model, data = directory / "model", directory / "data"
-    return seconds(lambda: export(model, data, CODE, "classifier.py", "", "reference", to))
+    return seconds(lambda: export(Source(model, CODE, "classifier.py"), data, "reference", to))
 
 
 def by_hand(directory: Path) -> float:

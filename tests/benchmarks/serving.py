@@ -25,9 +25,9 @@ import onnx
 import torch
 from evaluation import SHAPE, classifier, in_turn, write_onnx
 
-from trireme.components.deployment.samples import body
 from trireme.components.deployment.serving import JSON, started
-from trireme.components.export.onnx_file import load_onnx
+from trireme.components.deployment.smoke_test import body
+from trireme.components.evaluation.onnx_file import load_onnx
 from trireme.components.training.local.ports import Ports
 
 SECONDS = 3.0  # of each measurement

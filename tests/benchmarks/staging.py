@@ -169,13 +169,13 @@ def again(directory: Path, rounds: int) -> None:
     command = staged(directory, str(directory / "many"))
     measure(command, {})
     whole = [measure(command, {})[0].wall for _ in range(rounds)]
-    from trireme.components.dataset.cache import bring
+    from trireme.components.dataset.cache import fetch
     from trireme.components.dataset.description import Dataset
 
     alone = []
     for _ in range(rounds):
         started = time.monotonic()
-        bring(Dataset(uri=str(directory / "many")), directory / "cache")
+        fetch(Dataset(uri=str(directory / "many")), directory / "cache")
         alone.append(time.monotonic() - started)
     print(
         f"\n{MANY:,} unchanged files again: median {statistics.median(whole):.2f} s, "

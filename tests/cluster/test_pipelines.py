@@ -2,10 +2,12 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from engines import ENDED
 
+OWN = str(Path(__file__).with_name("own_rows.py"))
 STEPS = ["checkout", "dataset", "train", "evaluate", "export"]
 
 
@@ -185,3 +187,23 @@ def is_ready(pod):
     return {"Ready": "True"}.items() <= {
         each["type"]: each["status"] for each in conditions
     }.items()
+
+
+def test_a_pipeline_of_ones_own(engine):
+    run, output = engine.run(OWN)
+    assert f"{run} FINISHED" in output
+    assert {"checkout", "dataset", "count", "say-000", "say-001"} <= set(engine.steps(run))
+    assert "counting 3 among 3 files" in engine.command("logs", run, "--step", "count")
+    whole, steps = engine.recorded(run)
+    assert (whole.info.status, steps["count"].info.status) == ("FINISHED", "FINISHED")
+    assert steps["say-001"].info.start_time >= steps["count"].info.start_time
+
+
+def test_a_failure_of_a_step_of_ones_own_is_named(engine):
+    run, output = engine.run(OWN, rows=200, status=1)
+    assert f"run {run} failed at count" in output
+    assert "ValueError: too many rows" in engine.command("logs", run, "--step", "count")
+    whole, steps = engine.recorded(run)
+    assert whole.info.status == steps["count"].info.status == "FAILED"
+    why = "step count failed: ValueError: too many rows"
+    assert steps["count"].data.tags["error"] == whole.data.tags["error"] == why

@@ -14,7 +14,7 @@ from unittest.mock import patch
 import mlflow
 import pytest
 
-from trireme.pipelines import cli
+from trireme.pipelines.cli import app as cli
 
 TRIREME = str(Path(sys.executable).parent / "trireme")
 DEADLINE = 240  # seconds that any one run may take

@@ -12,13 +12,14 @@ import threading
 from pathlib import Path
 
 import pytest
+from fingerprints import fingerprint
 from stores import KEY, RCLONE, SECRET, Fault, Proxy, free_port, object_store, web_server
 
 import trireme.components.dataset.copying
 import trireme.components.dataset.sources.stores
-from trireme.components.dataset.cache import bring
+from trireme.components.dataset.cache import fetch
 from trireme.components.dataset.description import Dataset
-from trireme.components.dataset.fingerprint import BLOCK, fingerprint
+from trireme.components.dataset.fingerprint import BLOCK
 from trireme.components.errors import InputError, TriremeError
 
 pytestmark = [
@@ -108,7 +109,7 @@ def tree(directory):
 
 
 def staged(dataset, cache):
-    result = bring(dataset, cache)
+    result = fetch(dataset, cache)
     return result, tree(cache / "trees" / result.fingerprint.removeprefix("sha256:"))
 
 
@@ -118,7 +119,7 @@ def trees(cache):
 
 def refused(dataset, cache, kind=TriremeError):
     with pytest.raises(kind, match="dataset_") as caught:
-        bring(dataset, cache)
+        fetch(dataset, cache)
     assert SECRET not in str(caught.value) and len(str(caught.value).splitlines()) == 1
     assert trees(cache) == []
     return str(caught.value)
@@ -140,28 +141,28 @@ def test_a_bucket_is_the_same_dataset_as_its_files_here(dataset, bucket, cache):
     assert files == tree(bucket / "train")
     assert result.fingerprint == fingerprint(bucket / "train", full=True)
     assert (result.files, result.copied) == (4, 4)
-    here = bring(Dataset(uri=str(bucket / "train")), cache)
+    here = fetch(Dataset(uri=str(bucket / "train")), cache)
     assert here.path == result.path
     assert len(trees(cache)) == 1
 
 
 def test_what_is_staged_can_only_be_read(dataset, bucket, cache):
     (bucket / "train" / "large.bin").write_bytes(content(BLOCK + 1))
-    path = bring(dataset, cache).path
+    path = fetch(dataset, cache).path
     for folder, _, files in os.walk(path):
         assert Path(folder).stat().st_mode & 0o777 == 0o555
         assert {Path(folder, file).stat().st_mode & 0o777 for file in files} == {0o444}
 
 
 def test_an_unchanged_source_is_listed_and_nothing_is_read(dataset, cache, proxy):
-    first = bring(dataset, cache)
+    first = fetch(dataset, cache)
     proxy.log.clear()
-    assert bring(dataset, cache) == first._replace(copied=0)
+    assert fetch(dataset, cache) == first._replace(copied=0)
     assert proxy.log != [] and proxy.objects() == []
 
 
 def test_of_a_changed_source_only_what_changed_is_read(dataset, bucket, cache, proxy):
-    first = bring(dataset, cache)
+    first = fetch(dataset, cache)
     (bucket / "train" / "a.txt").write_text("FIRST")
     (bucket / "train" / "cats" / "empty.txt").unlink()
     (bucket / "train" / "new.txt").write_text("new")
@@ -177,7 +178,7 @@ def test_where_there_are_no_hard_links_files_are_copied(dataset, bucket, cache, 
     def no_links(*arguments, **options):
         raise PermissionError(1, "Operation not permitted")
 
-    bring(dataset, cache)
+    fetch(dataset, cache)
     (bucket / "train" / "a.txt").write_text("FIRST")
     monkeypatch.setattr(trireme.components.dataset.copying.os, "link", no_links)
     result, files = staged(dataset, cache)
@@ -298,7 +299,7 @@ def test_a_source_that_stays_broken(dataset, cache, proxy, impatient):
     said = refused(dataset, cache)
     assert "'cats/b.txt' could not be read" in said
     proxy.fault = lambda path, _: None
-    assert bring(dataset, cache).files == 3
+    assert fetch(dataset, cache).files == 3
 
 
 def test_an_object_that_changes_under_the_copy(dataset, bucket, cache, proxy):
@@ -410,11 +411,11 @@ def test_memory_is_bounded(dataset, bucket, cache):
     program = (
         "import resource, sys; from pathlib import Path\n"
         "from trireme.components.dataset.description import Dataset\n"
-        "from trireme.components.dataset.cache import bring\n"
+        "from trireme.components.dataset.cache import fetch\n"
         "import trireme.components.dataset.sources.objects\n"
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10\n"
         "before = peak()\n"
-        "bring(Dataset.model_validate_json(sys.argv[1]), Path(sys.argv[2]))\n"
+        "fetch(Dataset.model_validate_json(sys.argv[1]), Path(sys.argv[2]))\n"
         "print(peak() - before)"
     )
     command = [sys.executable, "-c", program, dataset.model_dump_json(), str(cache)]
@@ -454,7 +455,7 @@ def test_a_file_from_the_web(web, cache, proxy):
     assert files == {"all data.bin": data}
     assert result.fingerprint == fingerprint(web / "all data.bin", full=True)
     proxy.log.clear()
-    assert bring(dataset, cache).copied == 0
+    assert fetch(dataset, cache).copied == 0
     assert [wanted for _, wanted in proxy.log] == ["bytes=0-0"]
 
 

@@ -15,7 +15,8 @@ from onnx import TensorProto, helper, save
 from tracking_server import TrackingServer
 
 from trireme.components.errors import StepFailed, TriremeError
-from trireme.components.tracking import environment, journal, lineage, registry, sync
+from trireme.components.home import TRACKER
+from trireme.components.tracking import journal, lineage, registry, sync
 from trireme.components.tracking.pipeline_run import PipelineRun
 from trireme.components.training.local.environment import expand
 
@@ -193,7 +194,7 @@ def test_a_run_loses_nothing_while_the_database_is_away(
             journal.log_metrics({f"loss_{number}": number / 7})
         journal.log_dataset("s3://bucket/" + 900 * "d", f"sha256:{64 * 'a'}", 2, 300)
         journal.log_artifact(result, "model")
-    assert eventually(Path(told[environment.TRACKER]).exists)
+    assert eventually(Path(told[TRACKER]).exists)
     run.step_ended("train", "FINISHED", workspace, {"cpu_seconds": 1.5})
     assert eventually(lambda: synced(workspace, "train") > METRICS // 4)
     database.stop()
@@ -219,7 +220,7 @@ def test_a_run_loses_nothing_while_the_database_is_away(
     assert found.code.startswith("u" * 1000)
     cut = "x" * sync.PARAMETER_LIMIT  # as the training's run has it, as a sweep varies it
     assert found.params == {"seed": "7", "model_name": name, "args": cut}
-    kept = lineage.bring_model(found, tmp_path / "brought")
+    kept = lineage.download_model(found, tmp_path / "brought")
     assert (kept / "model.pt").read_bytes() == b"weights"
 
     registered = {"model": name, "version": "2", "alias": "challenger", "late": ""}
@@ -254,7 +255,7 @@ def test_the_server_of_a_cluster_may_be_killed_in_the_middle_of_a_run(
 
 
 def test_a_database_that_stays_away_is_named_without_its_password(tracking, database, monkeypatch):
-    monkeypatch.setattr(sync, "_patience", 0.0)
+    monkeypatch.setattr("trireme.components.tracking.client._patience", 0.0)
     tracking(database.uri)
     registry.champion("any")
     database.stop()

@@ -9,8 +9,7 @@ import pytest
 
 from trireme.components.evaluation import report
 from trireme.components.evaluation.classification import Classification
-from trireme.components.evaluation.evaluate import Judged, Verdict
-from trireme.components.evaluation.gate import BETTER, compare
+from trireme.components.evaluation.gate import BETTER, Judged, Verdict, compare
 from trireme.components.tracking import journal
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -38,8 +37,7 @@ def page(tmp_path_factory):
     measure.add(random.normal(size=(SAMPLES, 10)) + 3 * np.eye(10)[labels], labels)
     found = measure.evaluation()
     champion = random.integers(0, 2, SAMPLES).astype(float)
-    both = found.scores, champion
-    comparison = compare("3", found.score, *both, 0, BETTER, found.labels, found.classes)
+    comparison = compare(found, "3", champion, 0, BETTER)
     with journal.opened(workspace, "checkout"):
         journal.log_tags({"git.commit": "0123456789" * 4, "git.url": "https://example.org/x.git"})
     with journal.opened(workspace, "train"):

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 import yaml
 
-from trireme.components.deployment import checking, manifests, samples, serving
-from trireme.components.deployment.registered import bring, find
+from trireme.components.deployment import manifests, serving, smoke_test
+from trireme.components.deployment.model_version import download, find
 from trireme.components.tracking import journal
 from trireme.components.tracking.sync import Run, sync
 from trireme.components.training.local.ports import Ports
@@ -147,9 +147,9 @@ def test_check_compares_the_server_with_the_file(trireme, registered):
 
 @pytest.fixture
 def model(registered, tmp_path, monkeypatch):
-    """The registered model, brought here."""
+    """The registered model, downloaded here."""
     monkeypatch.setenv("TRIREME_HOME", str(tmp_path / "home"))
-    return bring(find("relu"), tmp_path / "model")
+    return download(find("relu"), tmp_path / "model")
 
 
 def loaded_otherwise(model, **description):
@@ -167,13 +167,13 @@ def ignored(line):
 def test_check_fails_when_the_server_answers_differently(model):
     onnx_file(model.files / "other.onnx", "Neg")
     loaded_otherwise(model, data="other.onnx")
-    pairs = checking.expected(model)
+    pairs = smoke_test.expected_answers(model)
     with closing(Ports()) as ports, serving.started(model.files, ports.take(), ignored) as server:
-        assert json.loads(server.first_answer(samples.request(model))) == {
+        assert json.loads(server.first_answer(smoke_test.request(model))) == {
             "predictions": {"output": [[1, -2], [-3, 4]]}
         }
         with pytest.raises(serving.ServingFailed, match=r"largest difference 6, allowed 0\.0003"):
-            checking.compare(server, pairs)
+            smoke_test.compare(server, pairs)
         with pytest.raises(serving.ServingFailed, match=r"refuses the request \(400\): "):
             server.answer('{"inputs": [[1, 2, 3]]}')
 
@@ -185,7 +185,7 @@ def test_a_server_that_dies_at_its_start_shows_its_last_lines(model, trireme):
         serving.started(model.files, ports.take(), ignored) as server,
         pytest.raises(serving.ServingFailed, match="exited with status 1; its log is ") as failed,
     ):
-        server.first_answer(samples.request(model))
+        server.first_answer(smoke_test.request(model))
     assert failed.value.exit_status == 1
     assert "No module named 'is_not_there'" in failed.value.detail
     (log,) = (trireme.home / "serving").iterdir()

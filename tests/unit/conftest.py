@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from trireme.components.dataset import volumes
-from trireme.pipelines import cli
+from trireme.pipelines.cli import app as cli
 
 
 @pytest.fixture

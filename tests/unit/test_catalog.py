@@ -15,8 +15,10 @@ from kfp.kubernetes.kubernetes_executor_config_pb2 import KubernetesExecutorConf
 from trireme.components.dataset import volumes
 from trireme.components.errors import InputError
 from trireme.components.tracking.store import public
-from trireme.pipelines import catalog, cli
-from trireme.pipelines.catalog import PIPELINES, Parameter
+from trireme.pipelines import catalog
+from trireme.pipelines.catalog import PIPELINES
+from trireme.pipelines.cli import app as cli
+from trireme.pipelines.pipeline import Parameter
 
 ROOT = Path(cli.__file__).parents[1]
 LIMIT = 120  # seconds; far more than any command here takes
@@ -234,7 +236,7 @@ def test_the_version_is_that_of_the_package(trireme):
 def test_run_without_a_pipeline_says_which_there_are(trireme, untracked):
     status, output, errors = trireme("run")
     assert (status, output) == (2, "")
-    assert errors == f"error: PIPELINE: name one of {', '.join(PIPELINES)}\n"
+    assert errors == f"error: PIPELINE: name one of {', '.join(PIPELINES)}, or a file\n"
     assert not untracked.exists()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trireme.components.checkout import command, git, lineage
+from trireme.components.checkout import command, git
 from trireme.components.checkout.git import checkout
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.tracking import journal
@@ -447,7 +447,7 @@ def test_changes_to_another_commit_say_nothing_of_this_one(repository, destinati
 
 def test_a_large_difference_is_cut(repository, destination, monkeypatch):
     (repository.directory / "file.txt").write_text("line\n" * 100_000)
-    monkeypatch.setattr(lineage, "LIMIT", 1000)
+    monkeypatch.setattr(git, "LIMIT", 1000)
     checkout(str(repository.directory), "main", destination)
     difference = destination.with_name("code.diff").read_text()
     assert len(difference) < 1100

@@ -13,16 +13,23 @@ import numpy as np
 import pytest
 import yaml
 
-from trireme.components.deployment import applying, deploying, plans, registered, rollout, trouble
-from trireme.components.deployment.asking import OpenInferencePod, ScoringPod
-from trireme.components.deployment.checking import Expected, compare
-from trireme.components.deployment.registered import Brought, Registered
-from trireme.components.deployment.rollout import Look, NotReady, Rollout
+from trireme.components.deployment import (
+    deploy,
+    model_version,
+    objects,
+    pod_problems,
+    release,
+    rollout,
+)
+from trireme.components.deployment.model_version import DownloadedModel, ModelVersion
+from trireme.components.deployment.rollout import NotReady, Rollout, RolloutStatus
+from trireme.components.deployment.scoring_client import OpenInferenceClient, ScoringClient
 from trireme.components.deployment.serving import ServingFailed
+from trireme.components.deployment.smoke_test import Expected, compare
 from trireme.components.errors import InputError
 from trireme.components.kubernetes.connection import Cluster
 
-MODEL = Registered("My relu", "2", "r", {})
+MODEL = ModelVersion("My relu", "2", "r", {})
 INPUTS = np.array([[-1, 2], [3, -4]], dtype=np.float32)
 RIGHT = [Expected(INPUTS, np.maximum(INPUTS, 0))]
 
@@ -99,22 +106,22 @@ UNSCHEDULED = {
         (
             pod(container(**waiting("CreateContainerConfigError", 'secret "x" not found'))),
             'cannot be made: CreateContainerConfigError: secret "x" not found',
-            trouble.UNCREATED,
+            pod_problems.UNCREATED,
         ),
         (
             pod(conditions=[UNSCHEDULED]),
             "pod relu-x gets no node: Unschedulable: 0/3 nodes are available",
-            trouble.UNSCHEDULABLE,
+            pod_problems.UNSCHEDULABLE,
         ),
         (
             pod(container(started=True, running={"startedAt": "2026-01-01T00:00:00Z"})),
             "container server of pod relu-x runs, but does not predict",
-            trouble.UNREADY,
+            pod_problems.UNREADY,
         ),
     ],
 )
 def test_what_keeps_a_pod_is_said_with_how_long_it_may(seen, said, patience):
-    found = trouble.worst([seen])
+    found = pod_problems.worst([seen])
     assert said in found.words
     assert found.patience == patience
 
@@ -132,12 +139,12 @@ def test_what_keeps_a_pod_is_said_with_how_long_it_may(seen, said, patience):
     ],
 )
 def test_what_may_only_need_time_is_no_trouble(seen):
-    assert trouble.worst([seen]) is None
+    assert pod_problems.worst([seen]) is None
 
 
 def test_of_several_pods_the_one_that_is_past_hope_counts():
     hopeless = pod(container(**waiting("ImagePullBackOff")))
-    assert trouble.worst([pod(conditions=[UNSCHEDULED]), hopeless, pod()]).kind == "image"
+    assert pod_problems.worst([pod(conditions=[UNSCHEDULED]), hopeless, pod()]).kind == "image"
 
 
 @pytest.fixture
@@ -158,36 +165,40 @@ def test_a_rollout_is_over_when_only_the_new_version_runs(roll_out):
     starting = pod(container(**waiting("ContainerCreating")))
     ready = pod(container(ready=True, running={}), conditions=READY)
     looks = [
-        Look([], "waiting"),
-        Look([starting], "0 of 1"),
-        Look([starting], "0 of 1"),
-        Look([starting, ready], "1 of 1, 1 old"),
-        Look([ready], "1 of 1", done=True),
+        RolloutStatus([], "waiting"),
+        RolloutStatus([starting], "0 of 1"),
+        RolloutStatus([starting], "0 of 1"),
+        RolloutStatus([starting, ready], "1 of 1, 1 old"),
+        RolloutStatus([ready], "1 of 1", done=True),
     ]
-    first, said = roll_out(*looks, until=Rollout.first_pod)
+    first, said = roll_out(*looks, until=Rollout.wait_for_pod)
     assert first is ready
     assert said == ["waiting", "0 of 1", "1 of 1, 1 old"]
-    assert roll_out(*looks, until=Rollout.to_the_end)[1] == [*said, "1 of 1"]
+    assert roll_out(*looks, until=Rollout.wait_until_done)[1] == [*said, "1 of 1"]
 
 
 def test_a_rollout_that_cannot_come_up_ends_at_once(roll_out):
     hopeless = pod(container(**waiting("ImagePullBackOff")))
     with pytest.raises(NotReady, match="gets no image"):
-        roll_out(Look([hopeless], "0 of 1"), until=Rollout.first_pod)
+        roll_out(RolloutStatus([hopeless], "0 of 1"), until=Rollout.wait_for_pod)
 
 
 def test_trouble_is_waited_out_as_long_as_it_may_last(roll_out, monkeypatch):
-    no_node = Look([pod(conditions=[UNSCHEDULED])], "0 of 1")
+    no_node = RolloutStatus([pod(conditions=[UNSCHEDULED])], "0 of 1")
     ready = pod(container(ready=True, running={}), conditions=READY)
-    roll_out(no_node, no_node, Look([ready], "1 of 1"), until=Rollout.first_pod)
-    monkeypatch.setattr(trouble, "UNSCHEDULABLE", 0.01)
+    roll_out(no_node, no_node, RolloutStatus([ready], "1 of 1"), until=Rollout.wait_for_pod)
+    monkeypatch.setattr(pod_problems, "UNSCHEDULABLE", 0.01)
     with pytest.raises(NotReady, match="gets no node"):
-        roll_out(no_node, until=Rollout.first_pod)
+        roll_out(no_node, until=Rollout.wait_for_pod)
 
 
 def test_a_rollout_that_takes_too_long_says_how_far_it_was(roll_out):
     with pytest.raises(NotReady, match=r"within 0 s: 0 of 1 new pods ready"):
-        roll_out(Look([pod()], "0 of 1 new pods ready"), until=Rollout.first_pod, timeout=0.01)
+        roll_out(
+            RolloutStatus([pod()], "0 of 1 new pods ready"),
+            until=Rollout.wait_for_pod,
+            timeout=0.01,
+        )
 
 
 def an_object(annotations):
@@ -204,20 +215,20 @@ def an_object(annotations):
 )
 def test_what_is_there_for_something_else_is_left_alone(annotations, said):
     with pytest.raises(InputError, match=said) as refusal:
-        applying.refuse_others(an_object({}), an_object(annotations), MODEL)
+        objects.refuse_others(an_object({}), an_object(annotations), MODEL)
     assert str(refusal.value).startswith("Deployment my-relu: one of that name is there already")
 
 
 def test_another_version_of_the_model_may_be_replaced():
-    applying.refuse_others(an_object({}), an_object({"trireme/model": "models:/My relu/1"}), MODEL)
-    applying.refuse_others(an_object({}), None, MODEL)
+    objects.refuse_others(an_object({}), an_object({"trireme/model": "models:/My relu/1"}), MODEL)
+    objects.refuse_others(an_object({}), None, MODEL)
 
 
 def test_what_is_put_back_leaves_the_scale_and_the_clusters_own_notes():
-    there = an_object({"trireme/model": "models:/My relu/1", applying.REVISION: "3"})
+    there = an_object({"trireme/model": "models:/My relu/1", objects.REVISION: "3"})
     there["metadata"] |= {"uid": "u", "resourceVersion": "7", "managedFields": [{}]}
     there |= {"spec": {"replicas": 5, "minReadySeconds": 10}, "status": {"replicas": 5}}
-    former = applying.former(there)
+    former = objects.manifest_of(there)
     assert former["spec"] == {"minReadySeconds": 10}
     assert former["metadata"] == {
         "name": "my-relu",
@@ -271,7 +282,7 @@ def test_a_pod_is_asked_as_mlflows_scoring_server(monkeypatch, tmp_path):
         return 200, {"predictions": {"output": np.maximum(body["inputs"], 0).tolist()}}
 
     with pods_behind_a_proxy(monkeypatch, tmp_path, answer) as cluster:
-        assert compare(ScoringPod(cluster, pod()), RIGHT).difference == 0
+        assert compare(ScoringClient(cluster, pod()), RIGHT).difference == 0
 
 
 @pytest.mark.parametrize(("dtype", "datatype"), [("float32", "FP32"), ("int64", "INT64")])
@@ -286,7 +297,7 @@ def test_a_pod_is_asked_in_the_open_inference_protocol(monkeypatch, tmp_path, dt
         return 200, {"model_name": "relu", "outputs": [output | {"parameters": {}}]}
 
     with pods_behind_a_proxy(monkeypatch, tmp_path, answer) as cluster:
-        asked = OpenInferencePod(cluster, pod(), "relu", "x", np.dtype(dtype))
+        asked = OpenInferenceClient(cluster, pod(), "relu", "x", np.dtype(dtype))
         assert compare(asked, RIGHT).difference == 0
 
 
@@ -307,13 +318,13 @@ def test_a_pod_that_answers_differently_or_not_at_all_has_failed(monkeypatch, tm
     )
     with pods_behind_a_proxy(monkeypatch, tmp_path, lambda *_: next(answers)) as cluster:
         with pytest.raises(ServingFailed, match="largest difference 4, allowed"):
-            compare(ScoringPod(cluster, pod()), RIGHT)
+            compare(ScoringClient(cluster, pod()), RIGHT)
         with pytest.raises(ServingFailed, match=r"^pod relu-x does not predict: no such input$"):
-            compare(ScoringPod(cluster, pod()), RIGHT)
+            compare(ScoringClient(cluster, pod()), RIGHT)
         with pytest.raises(ServingFailed, match="model not ready"):
-            compare(ScoringPod(cluster, pod()), RIGHT)
+            compare(ScoringClient(cluster, pod()), RIGHT)
         with pytest.raises(ServingFailed, match="model not ready"):
-            compare(OpenInferencePod(cluster, pod(), "relu", "x", INPUTS.dtype), RIGHT)
+            compare(OpenInferenceClient(cluster, pod(), "relu", "x", INPUTS.dtype), RIGHT)
 
 
 def test_a_model_is_planned_for_kserve_from_where_its_files_are(tmp_path, monkeypatch):
@@ -334,9 +345,9 @@ def test_a_model_is_planned_for_kserve_from_where_its_files_are(tmp_path, monkey
         onnx_execution_providers=["CPUExecutionProvider"],
     )
     described = mlflow.models.Model.load(str(tmp_path / "model"))
-    brought = Brought(MODEL, tmp_path / "model", described)
-    monkeypatch.setattr(registered, "storage_uri", lambda model: "s3://models/relu/2")
-    plan = plans.as_kserve(brought)
+    downloaded = DownloadedModel(MODEL, tmp_path / "model", described)
+    monkeypatch.setattr(model_version, "storage_uri", lambda model: "s3://models/relu/2")
+    plan = deploy.as_kserve(downloaded)
     assert plan.manifests[0]["spec"]["predictor"]["model"]["storageUri"] == "s3://models/relu/2"
 
     def answer(path, body):
@@ -369,6 +380,6 @@ def test_what_was_there_is_put_back_though_nobody_reads_of_it(monkeypatch):
     def nobody_reads(sentence):
         raise BrokenPipeError
 
-    monkeypatch.setattr(deploying, "_undo", lambda *_: "rolled back to models:/m/1")
-    done = deploying._put_back(None, None, [], nobody_reads)
+    monkeypatch.setattr(release, "_undo", lambda *_: "rolled back to models:/m/1")
+    done = release._put_back(None, None, [], nobody_reads)
     assert done == "rolled back to models:/m/1"

@@ -17,11 +17,13 @@ from sklearn.metrics import (
 from torch import nn
 
 from trireme.components.errors import InputError
-from trireme.components.evaluation import outputs, plots, progress, report
-from trireme.components.evaluation.asked import check
+from trireme.components.evaluation import plots, progress, report
 from trireme.components.evaluation.classification import Classification
-from trireme.components.evaluation.evaluate import Judged, Verdict, evaluate
+from trireme.components.evaluation.evaluate import evaluate, evaluate_and_report
+from trireme.components.evaluation.gate import Judged, Verdict
 from trireme.components.evaluation.held_out import BATCH
+from trireme.components.evaluation.options import check
+from trireme.components.evaluation.source import Source
 from trireme.components.tracking import journal
 
 NAMES = ["ant", "bee", "cat", "dog", "<b>eel</b>"]
@@ -80,7 +82,7 @@ def judge(tmp_path, code, data):
     def run(logits: np.ndarray, labels: np.ndarray, threshold: float, network: str = "Table"):
         save_samples(data, labels)
         save_answers(tmp_path / "model", logits, network)
-        return evaluate(tmp_path / "model", data, code, "train.py", "", threshold)[:2]
+        return evaluate(Source(tmp_path / "model", code, "train.py"), data, threshold)[:2]
 
     return run
 
@@ -226,7 +228,7 @@ def test_a_model_that_answers_otherwise_keeps_the_gate_shut(judge, network):
 def test_a_model_that_cannot_be_loaded_keeps_the_gate_shut(tmp_path, data, code):
     save_samples(data, np.arange(3))
     (tmp_path / "model").mkdir()
-    outcome = evaluate(tmp_path / "model", data, code, "train.py", "", 0.0)[:2]
+    outcome = evaluate(Source(tmp_path / "model", code, "train.py"), data, 0.0)[:2]
     assert "left nothing in MODEL_DIR" in must_be_shut(outcome)
 
 
@@ -234,13 +236,13 @@ def test_bare_weights_without_a_factory_keep_the_gate_shut(tmp_path, data, code)
     save_samples(data, np.arange(3))
     (tmp_path / "model").mkdir()
     torch.save(nn.Linear(1, 3).state_dict(), tmp_path / "model" / "model.pt")
-    outcome = evaluate(tmp_path / "model", data, code, "train.py", "", 0.0)[:2]
+    outcome = evaluate(Source(tmp_path / "model", code, "train.py"), data, 0.0)[:2]
     assert "give model_factory=module:callable" in must_be_shut(outcome)
 
 
 def test_a_dataset_without_held_out_samples_keeps_the_gate_shut(tmp_path, data, code):
     save_answers(tmp_path / "model", np.eye(3))
-    outcome = evaluate(tmp_path / "model", data, code, "train.py", "", 0.0)[:2]
+    outcome = evaluate(Source(tmp_path / "model", code, "train.py"), data, 0.0)[:2]
     assert "no test.npz" in must_be_shut(outcome)
 
 
@@ -250,7 +252,7 @@ def test_a_dataset_without_held_out_samples_keeps_the_gate_shut(tmp_path, data, 
 def test_a_broken_file_of_samples_keeps_the_gate_shut(tmp_path, data, code, content):
     save_answers(tmp_path / "model", np.eye(3))
     (data / "test.npz").write_bytes(content)
-    must_be_shut(evaluate(tmp_path / "model", data, code, "train.py", "", 0.0)[:2])
+    must_be_shut(evaluate(Source(tmp_path / "model", code, "train.py"), data, 0.0)[:2])
 
 
 @pytest.mark.parametrize(
@@ -270,7 +272,7 @@ def test_a_broken_file_of_samples_keeps_the_gate_shut(tmp_path, data, code, cont
 def test_samples_in_another_form_keep_the_gate_shut(tmp_path, data, code, arrays):
     save_answers(tmp_path / "model", np.eye(3))
     np.savez(data / "test.npz", **arrays)
-    must_be_shut(evaluate(tmp_path / "model", data, code, "train.py", "", 0.0)[:2])
+    must_be_shut(evaluate(Source(tmp_path / "model", code, "train.py"), data, 0.0)[:2])
 
 
 @pytest.mark.parametrize("content", ["", "no json", "[]", "null", '{"classes": 7}', "{}"])
@@ -407,7 +409,7 @@ def test_the_step_shows_figures_in_kubeflow_and_keeps_its_report(tmp_path, code,
     metrics = dsl.Metrics(uri=str(tmp_path / "metrics"))
     confusion = dsl.ClassificationMetrics(uri=str(tmp_path / "confusion"))
     page = dsl.HTML(uri=str(tmp_path / "outputs" / "report"))
-    verdict = outputs.evaluate_and_report(
+    verdict = evaluate_and_report(
         model=str(tmp_path / "model"),
         data=str(data),
         code=str(code),

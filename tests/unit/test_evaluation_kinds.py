@@ -11,18 +11,17 @@ from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_err
 
 from trireme.components.evaluation import held_out as splits
 from trireme.components.evaluation import report
-from trireme.components.evaluation.asked import FIGURES, Gate
 from trireme.components.evaluation.bootstrap import interval, resampled
-from trireme.components.evaluation.evaluate import Judged, Verdict
-from trireme.components.evaluation.gate import compare, judge
+from trireme.components.evaluation.gate import Judged, Verdict, compare, judge
 from trireme.components.evaluation.held_out import BATCH_BYTES, HeldOut, batches, held_out, predict
-from trireme.components.evaluation.kinds import measured
+from trireme.components.evaluation.kinds import measure
+from trireme.components.evaluation.options import FIGURES, Gate
 from trireme.components.training.result.trained import NotLoadable
 
 
 def evaluated(outputs: np.ndarray, labels: np.ndarray):
     """Evaluates a model that gives these answers."""
-    return measured(table(outputs), HeldOut(np.arange(len(labels)), labels), []).evaluation()
+    return measure(table(outputs), HeldOut(np.arange(len(labels)), labels), []).evaluation()
 
 
 def table(outputs: np.ndarray):
@@ -144,7 +143,7 @@ def test_labels_as_keras_keeps_them_are_classes(form):
 def test_of_many_classes_each_is_not_told_by_itself(tmp_path):
     labels = np.arange(60)
     found = evaluated(np.eye(60), labels)
-    assert "recall_7" in found.by_name and "recall_7" not in found.told
+    assert "recall_7" in found.by_name and "recall_7" not in found.recorded
     np.savez(tmp_path / "test.npz", x=labels, y=labels)
     page = tmp_path / "report.html"
     report.write(page, Judged(Verdict(True, 1, ""), found, None), tmp_path, tmp_path)
@@ -165,7 +164,7 @@ def test_the_figures_of_each_kind_are_those_that_a_gate_may_ask_for():
         (number, number),
         (np.zeros((9, 4, 3)), token),
     ):
-        found = measured(table(outputs), HeldOut(np.arange(9), labels), [])
+        found = measure(table(outputs), HeldOut(np.arange(9), labels), [])
         figures += found.evaluation().figures
     assert tuple(figures) == FIGURES
 
@@ -176,13 +175,13 @@ def test_the_gate_compares_by_what_a_kind_of_model_is_measured_by():
     champion = evaluated(true + random.normal(scale=0.5, size=400), true)
     model = evaluated(true + random.normal(scale=0.2, size=400), true)
     gate = Gate(better_by=0.1)
-    comparison = compare("3", model.score, model.scores, champion.scores, 0, gate)
+    comparison = compare(model, "3", champion.scores, 0, gate)
     better, reason = judge(comparison, gate)
     assert better
     assert reason.startswith("better: -0.2") and "of mean absolute error" in reason
     low, high = comparison.between
     assert low < comparison.gain < high
-    comparison = compare("3", model.score, champion.scores, model.scores, 0, gate)
+    comparison = compare(champion, "3", model.scores, 0, gate)
     better, reason = judge(comparison, gate)
     assert not better
     assert reason.startswith("worse: +0.2")

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from trireme.components.errors import InputError, StepFailed, TriremeError
+from trireme.components.evaluation.source import Source
 from trireme.components.export import agreement
 from trireme.components.export import export as exporting
 from trireme.components.export.export import export
@@ -125,11 +126,8 @@ def exported(tmp_path_factory):
     np.savez(directory / "data" / "test.npz", x=x, y=np.zeros(100, dtype=int))
     code = exporting.Path(classifier.__file__).parent
     result = export(
-        directory / "model",
+        Source(directory / "model", code, "classifier.py"),
         directory / "data",
-        code,
-        "classifier.py",
-        "",
         "reference",
         directory / "workspace" / "exported",
     )
@@ -195,7 +193,7 @@ def refuse(tmp_path, data, code, destination, network, state, kind=StepFailed) -
     saved = {"factory": f"odd_networks:{network}", "state_dict": state}
     torch.save(saved, tmp_path / "model" / "model.pt")
     with pytest.raises(kind) as caught:
-        export(tmp_path / "model", data, code, "train.py", "", "odd", destination)
+        export(Source(tmp_path / "model", code, "train.py"), data, "odd", destination)
     message = str(caught.value)
     assert "\n" not in message
     return message
@@ -266,7 +264,9 @@ def export_network(tmp_path, code, destination, network, x) -> dict[str, str]:
     saved = {"factory": f"odd_networks:{network}", "state_dict": namespace[network]().state_dict()}
     torch.save(saved, tmp_path / "model" / "model.pt")
     with journal.opened(tmp_path, "export"):
-        export(tmp_path / "model", tmp_path / "inputs", code, "train.py", "", "odd", destination)
+        export(
+            Source(tmp_path / "model", code, "train.py"), tmp_path / "inputs", "odd", destination
+        )
     records = journal.read(tmp_path, "export")
     (params,) = [record["params"] for record in records if "params" in record]
     return params
@@ -344,12 +344,14 @@ def test_a_failure_leaves_what_was_exported_before(tmp_path, data, code, destina
 @pytest.mark.parametrize(("outputs", "expected"), [(np.nan, 1.0), (1.0, np.nan), (np.nan, np.nan)])
 def test_answers_that_are_no_numbers_are_refused(outputs, expected):
     with pytest.raises(StepFailed, match="does not answer as the trained model does"):
-        agreement.differ("model.onnx", np.full((2, 3), outputs), np.full((2, 3), expected))
+        agreement.largest_difference(
+            "model.onnx", np.full((2, 3), outputs), np.full((2, 3), expected)
+        )
 
 
 def test_shapes_are_compared_too():
     with pytest.raises(StepFailed, match=r"shape \(2, 3\), the trained model in \(3, 2\)"):
-        agreement.differ("model.onnx", np.zeros((2, 3)), np.zeros((3, 2)))
+        agreement.largest_difference("model.onnx", np.zeros((2, 3)), np.zeros((3, 2)))
 
 
 def test_a_process_that_dies_is_told_with_its_last_lines(tmp_path):
@@ -368,10 +370,12 @@ def test_a_process_that_dies_is_told_with_its_last_lines(tmp_path):
 def test_the_tolerance_grows_with_the_answers(scale, difference, accepted):
     expected = np.full((2, 2), scale)
     if accepted:
-        assert agreement.differ("x", expected + difference, expected) == pytest.approx(difference)
+        assert agreement.largest_difference("x", expected + difference, expected) == pytest.approx(
+            difference
+        )
     else:
         with pytest.raises(StepFailed):
-            agreement.differ("x", expected + difference, expected)
+            agreement.largest_difference("x", expected + difference, expected)
 
 
 @pytest.mark.parametrize("name", ["classifier", "my model", "a.b-c_d", "modèle"])

@@ -25,7 +25,7 @@ class Seen:
 hidden, sys.argv = sys.argv[1].split(","), ["trireme", *sys.argv[2:]]
 sys.meta_path[sys.meta_path.index(PathFinder)] = Seen
 
-from trireme.pipelines import cli
+from trireme.pipelines.cli import app as cli
 cli.main()
 """
 

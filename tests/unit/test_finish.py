@@ -10,10 +10,10 @@ import pytest
 
 from trireme.components.errors import InputError, StepFailed, TriremeError
 from trireme.components.finish import outcome, webhook
-from trireme.components.finish.finishing import finish
+from trireme.components.finish.finish import finish
 from trireme.components.finish.outcome import Outcome
 from trireme.components.step import step
-from trireme.components.tracking import journal, sync
+from trireme.components.tracking import journal
 
 OUTCOME = Outcome("retraining", "run-1", "FAILED", "the learning rate went to seed")
 
@@ -157,7 +157,7 @@ def test_where_mlflow_refuses_the_webhook_is_told_all_the_same(
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     monkeypatch.setenv("MLFLOW_RUN_ID", 32 * "0")
-    monkeypatch.setattr(sync, "_patience", 0.1)
+    monkeypatch.setattr("trireme.components.tracking.client._patience", 0.1)
     before = mlflow.get_tracking_uri()
     mlflow.set_tracking_uri(uri)
     try:

@@ -5,10 +5,10 @@ import pytest
 from scipy.stats import bootstrap
 
 from trireme.components.errors import InputError
-from trireme.components.evaluation.asked import Gate, check
 from trireme.components.evaluation.classification import SCORE
-from trireme.components.evaluation.figures import Classes
-from trireme.components.evaluation.gate import BETTER, compare, judge, reached
+from trireme.components.evaluation.figures import Classes, Evaluation
+from trireme.components.evaluation.gate import BETTER, check_thresholds, compare, judge
+from trireme.components.evaluation.options import Gate, check
 
 CLASSES = Classes(["ant", "bee"], [], [], [], [], ([], [], []))
 
@@ -17,8 +17,8 @@ def against(right, champion_right, gate=BETTER, labels=None, weights_saved=0):
     """Compares two models and judges; returns the comparison, the verdict and the reason."""
     right, champion_right = np.array(right, bool), np.array(champion_right, bool)
     labels = np.zeros(len(right), int) if labels is None else np.array(labels)
-    scores = right.astype(float), champion_right.astype(float)
-    comparison = compare("3", SCORE, *scores, weights_saved, gate, labels, CLASSES)
+    model = Evaluation("", {}, None, SCORE, right.astype(float), labels, CLASSES)
+    comparison = compare(model, "3", champion_right.astype(float), weights_saved, gate)
     return comparison, *judge(comparison, gate)
 
 
@@ -141,13 +141,13 @@ def test_a_gate_that_cannot_be_is_refused(options, said):
 )
 def test_any_figure_can_be_asked_for(gate, passed, said):
     figures = {"accuracy": 0.91, "log_loss": 0.25, "recall_7": 0.6}
-    found, reason = reached(figures, Gate.read("gate", gate), 0.9)
+    found, reason = check_thresholds(figures, Gate.read("gate", gate), 0.9)
     assert found is passed
     assert said in reason
 
 
 def test_min_accuracy_is_for_models_that_have_one():
-    assert reached({"rmse": 2.0}, BETTER, 0.9) == (
+    assert check_thresholds({"rmse": 2.0}, BETTER, 0.9) == (
         True,
         "held-out RMSE 2, and no threshold is set",
     )

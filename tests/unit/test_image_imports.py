@@ -71,7 +71,7 @@ for module in modules:
 
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import RESOURCE_ALREADY_EXISTS
-from trireme.components.tracking.sync import patiently
+from trireme.components.tracking.client import patiently
 
 def refuse():
     raise MlflowException("there is one", error_code=RESOURCE_ALREADY_EXISTS)
@@ -178,8 +178,8 @@ def roots(image: str) -> list[Import]:
         case "tensorflow":
             # pipelines/training.py has these run here, for a model of TensorFlow.
             work = (
-                "trireme.components.evaluation.outputs",
-                "trireme.components.export.outputs",
+                "trireme.components.evaluation.evaluate",
+                "trireme.components.export.export",
                 "trireme.components.step",
             )
             return [*modules(work), *trainers("tensorflow")]

@@ -7,7 +7,7 @@ import threading
 from kfp import dsl, local
 from kfp.local import status
 
-from trireme.pipelines.targets.kfp_local import tamed
+from trireme.pipelines.targets.local.kfp import tamed
 
 
 @dsl.component(base_image="python:3.11")

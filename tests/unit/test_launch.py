@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from trireme.components.errors import InputError, JobFailed
+from trireme.components.home import TRACKER
 from trireme.components.images import OF_REPLICAS, PYTORCH
 from trireme.components.tracking import environment
-from trireme.components.tracking.environment import TRACKER
 from trireme.components.training import launch
 from trireme.components.training.frameworks import KINDS
 from trireme.components.training.local import runner

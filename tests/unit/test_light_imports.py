@@ -99,7 +99,7 @@ def test_the_base_image_needs_no_numpy_for_its_steps_nor_for_pipelines():
     names = work_of_base() | {"trireme.components.dataset.sources.builtin"}
     assert {"trireme.components.checkout.git", "trireme.components.training.launch"} <= names
     modules = [f"pipelines.{name.replace('-', '_')}" for name in PIPELINES]
-    assert loaded(["numpy"], [*sorted(names), *modules, "trireme.pipelines.plan"]) == []
+    assert loaded(["numpy"], [*sorted(names), *modules, "trireme.pipelines.planning"]) == []
 
 
 def test_the_command_line_loads_nothing_heavy_before_it_knows_what_to_do():

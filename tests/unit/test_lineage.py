@@ -95,17 +95,17 @@ def test_what_it_was_made_from_is_read(whole):
 
 
 def test_its_model_is_brought(whole, tmp_path):
-    model = lineage.bring_model(whole, tmp_path / "original")
+    model = lineage.download_model(whole, tmp_path / "original")
     assert (model / "model.pt").read_text() == "weights"
 
 
 def test_nothing_has_changed_on_the_machine_that_it_ran_on(whole):
-    assert lineage.changed(whole) == []
+    assert lineage.changes(whole) == []
 
 
 def test_what_has_changed_is_named(whole):
     then = whole.machine | {"numpy": "1.0", "gone": "2.0", "CPU": "i486, 1 core"}
-    told = lineage.changed(dataclasses.replace(whole, machine=then))
+    told = lineage.changes(dataclasses.replace(whole, machine=then))
     now = whole.machine
     assert f"CPU was i486, 1 core and is {now['CPU']}" in told
     assert f"numpy was 1.0 and is {now['numpy']}" in told
@@ -203,26 +203,26 @@ def test_a_champion_is_brought_with_what_its_training_left_if_that_is_wanted(
     champion, whole, tmp_path
 ):
     name = champion(whole.run_id)
-    registry.bring(name, tmp_path / "champion")
-    found = registry.read(tmp_path / "champion")
+    registry.download_champion(name, tmp_path / "champion")
+    found = registry.load_champion(tmp_path / "champion")
     assert (found.version, found.tags["weights"], found.trained) == ("1", "7", None)
     assert found.onnx.read_text() == "onnx"
-    registry.bring(name, tmp_path / "champion", trained=True)
-    trained = registry.read(tmp_path / "champion").trained
+    registry.download_champion(name, tmp_path / "champion", trained=True)
+    trained = registry.load_champion(tmp_path / "champion").trained
     assert (trained / "model.pt").read_text() == "weights"
 
 
 @pytest.mark.parametrize("run", ["", "0" * 32])
 def test_a_champion_whose_training_is_forgotten_is_brought_without(champion, run, tmp_path):
-    registry.bring(champion(run), tmp_path / "champion", trained=True)
-    found = registry.read(tmp_path / "champion")
+    registry.download_champion(champion(run), tmp_path / "champion", trained=True)
+    found = registry.load_champion(tmp_path / "champion")
     assert found.onnx and found.trained is None
 
 
 def test_without_a_champion_nothing_is_brought(home, tmp_path):
     (tmp_path / "champion").mkdir()  # of an earlier attempt
-    registry.bring("none-such", tmp_path / "champion")
-    assert registry.read(tmp_path / "champion") is None
+    registry.download_champion("none-such", tmp_path / "champion")
+    assert registry.load_champion(tmp_path / "champion") is None
 
 
 COMPLETE = {"pipeline": "p", "git_commit": COMMIT, "dataset_fingerprint": "sha256:abc"}

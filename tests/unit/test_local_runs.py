@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from trireme.components.processes import born
-from trireme.pipelines.targets import local_runs
+from trireme.pipelines.targets.local import runs as local_runs
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_cancel_ends_the_command_that_runs_it(trireme, kept, untracked):
     kept("one")
     ending = (
         "import signal, sys; from pathlib import Path\n"
-        "from trireme.pipelines.targets.local_runs import Record\n"
+        "from trireme.pipelines.targets.local.runs import Record\n"
         "record = Record(Path(sys.argv[1]))\n"
         "def end(*_):\n    record.end('KILLED')\n    sys.exit()\n"
         "signal.signal(signal.SIGTERM, end)\n"

@@ -5,7 +5,7 @@ import json
 import mlflow
 import pytest
 
-from trireme.components.finish.finishing import finish
+from trireme.components.finish.finish import finish
 from trireme.components.step import step
 from trireme.components.tracking import on_kubeflow
 
@@ -62,7 +62,9 @@ def kubeflow(tmp_path, untracked, mlflow_store, monkeypatch):
     (secret / "MLFLOW_TRACKING_PASSWORD").write_text("hunter2")
     monkeypatch.setenv("_MLFLOW_SERVER_ARTIFACT_ROOT", str(tmp_path / "artifacts"))
     monkeypatch.setattr(on_kubeflow, "MOUNT", secret)
-    monkeypatch.setattr(on_kubeflow, "told", lambda pipeline: on_kubeflow.read(WORKFLOW))
+    monkeypatch.setattr(
+        on_kubeflow, "describe_run", lambda pipeline: on_kubeflow.parse_workflow(WORKFLOW)
+    )
     before = mlflow.get_tracking_uri()
     mlflow.set_tracking_uri(uri)
     yield mlflow.MlflowClient(uri)

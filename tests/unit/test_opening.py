@@ -1,4 +1,4 @@
-"""components/tracking/opening.py: steps that open their MLflow runs themselves, as on Argo."""
+"""components/tracking/runs.py: steps that open their MLflow runs themselves, as on Argo."""
 
 import json
 import socket
@@ -11,9 +11,10 @@ from mlflow import MlflowClient
 
 from trireme.components import workspace
 from trireme.components.errors import Cancelled, PodLost, StepFailed
-from trireme.components.finish.finishing import finish
+from trireme.components.finish.finish import finish
 from trireme.components.step import step
-from trireme.components.tracking import journal, left_open, sync
+from trireme.components.tracking import abandoned_runs, journal
+from trireme.components.tracking import runs as tracked_runs
 
 PARAMETERS = {
     "experiment": "mine",
@@ -137,7 +138,7 @@ def test_a_workspace_that_may_not_be_written_to_is_said_to_be_so(
 def test_what_mlflow_was_away_for_is_recorded_in_the_end(argo, tmp_path, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as closed:
         away = f"http://127.0.0.1:{closed.getsockname()[1]}"
-    monkeypatch.setattr(sync, "_patience", 0.1)
+    monkeypatch.setattr("trireme.components.tracking.client._patience", 0.1)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     uri = mlflow.get_tracking_uri()
     mlflow.set_tracking_uri(away)
@@ -166,6 +167,22 @@ def test_of_two_first_runs_one_makes_the_experiment(argo, tmp_path, monkeypatch)
     whole, steps = runs(argo)
     assert steps["checkout"].info.status == "FINISHED"
     assert argo.get_experiment(whole.info.experiment_id).name == "mine"
+
+
+def test_of_two_first_steps_one_opens_the_pipelines_run(argo, tmp_path, monkeypatch):
+    open_pipeline = tracked_runs.open_pipeline
+
+    def meanwhile(*arguments):
+        # Another step that began with this one comes in between.
+        monkeypatch.setattr(tracked_runs, "open_pipeline", open_pipeline)
+        tracked_runs.pipeline_run(tmp_path)
+        return open_pipeline(*arguments)
+
+    monkeypatch.setattr(tracked_runs, "open_pipeline", meanwhile)
+    run_step("checkout", tmp_path)
+    whole, steps = runs(argo)
+    assert whole.info.status == "RUNNING"
+    assert set(steps) == {"checkout"}
 
 
 def test_a_server_that_lets_nobody_in_is_one_warning_and_no_wait(
@@ -225,9 +242,9 @@ def test_what_has_ended_without_a_last_step_is_ended_where_somebody_looks(argo, 
     step = argo.create_run(whole.info.experiment_id, run_name="train")
     argo.set_tag(step.info.run_id, "mlflow.parentRunId", whole.info.run_id)
     name = whole.info.run_name
-    left_open.end({name: "running", "another": "KILLED"})
+    abandoned_runs.end({name: "running", "another": "KILLED"})
     assert runs(argo)[0].info.status == "RUNNING"
-    left_open.end({name: "KILLED"})
+    abandoned_runs.end({name: "KILLED"})
     whole, steps = runs(argo)
     states = {name: step.info.status for name, step in steps.items()}
     assert states == {"checkout": "FINISHED", "train": "KILLED"}
@@ -235,7 +252,7 @@ def test_what_has_ended_without_a_last_step_is_ended_where_somebody_looks(argo, 
     printed, said = capsys.readouterr()
     assert printed == ""
     assert said.endswith(f"{name} was still open in MLflow, and is KILLED there now\n")
-    left_open.end({name: "FAILED"})
+    abandoned_runs.end({name: "FAILED"})
     assert runs(argo)[0].info.status == "KILLED"
 
 
@@ -250,7 +267,7 @@ def test_what_kubeflows_plugin_leaves_open_is_ended_where_somebody_looks(argo, t
     alone = argo.create_run(experiment, run_name="p-2").info.run_id  # of somebody else
     argo.set_terminated(ids[0], "FAILED")
     argo.set_terminated(ids[1], "FINISHED")
-    left_open.end({"p-1": "KILLED", "p-2": "KILLED"})
+    abandoned_runs.end({"p-1": "KILLED", "p-2": "KILLED"})
     states = [argo.get_run(run_id).info.status for run_id in (*ids, alone)]
     assert states == ["KILLED", "FINISHED", "KILLED", "RUNNING"]
 

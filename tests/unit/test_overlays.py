@@ -13,7 +13,7 @@ import yaml
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from trireme.components import images
-from trireme.components.deployment import looks
+from trireme.components.deployment import objects
 from trireme.components.deployment.kinds import KINDS
 from trireme.pipelines.catalog import PIPELINES
 
@@ -262,7 +262,7 @@ def test_pipelines_that_deploy_get_a_role_of_their_own(overlay, account, tmp_pat
     needed = {
         (resource.group, resource.plural + (f"/{part}" if part else ""), verb)
         for kind in KINDS
-        for resource, part, verb in looks.rights(kind)
+        for resource, part, verb in objects.rights(KINDS[kind])
     }
     allowed = [
         (group, resource, verb)

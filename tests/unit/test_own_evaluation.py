@@ -1,4 +1,4 @@
-"""components/evaluation/own.py: a program of the user's that evaluates the model."""
+"""components/evaluation/custom.py: a program of the user's that evaluates the model."""
 
 import json
 
@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from trireme.components.errors import InputError, StepFailed
-from trireme.components.evaluation import own, report
-from trireme.components.evaluation.asked import Gate, Own, check
+from trireme.components.evaluation import custom, report
 from trireme.components.evaluation.evaluate import evaluate_with
+from trireme.components.evaluation.options import CustomEvaluation, Gate, check
+from trireme.components.evaluation.source import Source
 from trireme.components.tracking.registry import Champion
 
 PROGRAM = """
@@ -16,7 +17,7 @@ import json, os, sys
 from pathlib import Path
 import numpy as np
 scores = np.loadtxt(Path(os.environ["MODEL_DIR"], "scores.txt"))
-assert Path(os.environ["DATA_DIR"]).is_dir() and Path(os.environ["CODE_DIR"], "own.py").exists()
+assert Path(os.environ["DATA_DIR"]).is_dir() and Path(os.environ["CODE_DIR"], "custom.py").exists()
 found = Path(os.environ["EVALUATION_DIR"])
 (found / "metrics.json").write_text(json.dumps({"bleu": scores.mean(), "pages": len(sys.argv)}))
 np.save(found / "scores.npy", scores)
@@ -30,7 +31,7 @@ def judge(tmp_path):
     """Has a program judge a model that scores so, against a champion that scores so."""
     for name in ("code", "data", "model", "champion"):
         (tmp_path / name).mkdir()
-    (tmp_path / "code" / "own.py").write_text(PROGRAM)
+    (tmp_path / "code" / "custom.py").write_text(PROGRAM)
 
     def run(scores, of_champion=None, gate=None, args=()):
         np.savetxt(tmp_path / "model" / "scores.txt", scores)
@@ -39,9 +40,10 @@ def judge(tmp_path):
             np.savetxt(tmp_path / "champion" / "scores.txt", of_champion)
             champion = Champion("4", None, {}, tmp_path / "champion")
         return evaluate_with(
-            Own(entrypoint="own.py", args=list(args)),
+            CustomEvaluation(entrypoint="custom.py", args=list(args)),
             tmp_path / "evaluation",
-            *(tmp_path / name for name in ("model", "data", "code")),
+            Source(tmp_path / "model", tmp_path / "code"),
+            tmp_path / "data",
             0.9,
             Gate.read("gate", gate or {}),
             champion,
@@ -81,7 +83,7 @@ def test_the_champion_is_evaluated_on_the_same_samples(judge):
 
 
 def test_scores_of_another_kind_than_the_headline_are_not_called_by_its_name(judge, tmp_path):
-    program = tmp_path / "code" / "own.py"
+    program = tmp_path / "code" / "custom.py"
     program.write_text(
         program.read_text().replace("scores.npy", "other.npy")
         + ("np.save(found / 'scores.npy', 100 * scores)")
@@ -91,7 +93,7 @@ def test_scores_of_another_kind_than_the_headline_are_not_called_by_its_name(jud
 
 
 def test_without_scores_no_champion_is_beaten(judge, tmp_path):
-    program = tmp_path / "code" / "own.py"
+    program = tmp_path / "code" / "custom.py"
     program.write_text(program.read_text().replace("np.save(", "print("))
     judged = judge([0.25, 0.75], [0.1, 0.1])
     assert judged.verdict.passed and not judged.verdict.promote
@@ -99,21 +101,21 @@ def test_without_scores_no_champion_is_beaten(judge, tmp_path):
 
 
 def test_a_program_that_fails_fails_the_step(judge, tmp_path):
-    (tmp_path / "code" / "own.py").write_text("print('reading')\nraise ValueError('no beams')")
-    with pytest.raises(StepFailed, match=r"'own.py' exited with status 1") as caught:
+    (tmp_path / "code" / "custom.py").write_text("print('reading')\nraise ValueError('no beams')")
+    with pytest.raises(StepFailed, match=r"'custom.py' exited with status 1") as caught:
         judge([1.0])
     assert "ValueError: no beams" in caught.value.detail
 
 
 def test_a_program_that_is_killed_is_said_to_be(judge, tmp_path):
-    (tmp_path / "code" / "own.py").write_text("import os; os.kill(os.getpid(), 9)")
+    (tmp_path / "code" / "custom.py").write_text("import os; os.kill(os.getpid(), 9)")
     with pytest.raises(StepFailed, match="was ended by SIGKILL"):
         judge([1.0])
 
 
 def test_a_program_that_is_not_there_is_refused(judge, tmp_path):
-    (tmp_path / "code" / "own.py").unlink()
-    with pytest.raises(InputError, match=r"evaluation.entrypoint 'own.py' does not exist"):
+    (tmp_path / "code" / "custom.py").unlink()
+    with pytest.raises(InputError, match=r"evaluation.entrypoint 'custom.py' does not exist"):
         judge([1.0])
 
 
@@ -127,8 +129,8 @@ def test_a_program_that_is_not_there_is_refused(judge, tmp_path):
 def test_figures_in_another_form_fail_the_step(judge, tmp_path, content):
     write = f"p.write_text({content!r})" if content is not None else ""
     program = "import os, pathlib\np = pathlib.Path(os.environ['EVALUATION_DIR'], 'metrics.json')\n"
-    (tmp_path / "code" / "own.py").write_text(program + write)
-    with pytest.raises(StepFailed, match=r"'own.py': .*metrics.json") as caught:
+    (tmp_path / "code" / "custom.py").write_text(program + write)
+    with pytest.raises(StepFailed, match=r"'custom.py': .*metrics.json") as caught:
         judge([1.0])
     assert "\n" not in str(caught.value)
 
@@ -147,16 +149,16 @@ def test_figures_in_another_form_fail_the_step(judge, tmp_path, content):
 def test_arrays_in_another_form_are_refused(tmp_path, file, array):
     (tmp_path / "metrics.json").write_text(json.dumps({"bleu": 1}))
     np.save(tmp_path / file, array)
-    with pytest.raises(own.NotLoadable, match=file):
-        own.read(tmp_path)
+    with pytest.raises(custom.NotLoadable, match=file):
+        custom.read(tmp_path)
 
 
 def test_a_file_of_several_arrays_is_none(tmp_path):
     (tmp_path / "metrics.json").write_text(json.dumps({"bleu": 1}))
     with (tmp_path / "scores.npy").open("wb") as file:
         np.savez(file, np.zeros(3))
-    with pytest.raises(own.NotLoadable, match=r"scores.npy is no array"):
-        own.read(tmp_path)
+    with pytest.raises(custom.NotLoadable, match=r"scores.npy is no array"):
+        custom.read(tmp_path)
 
 
 def test_what_is_found_of_the_champion_is_not_recorded_with_the_model(
@@ -164,7 +166,7 @@ def test_what_is_found_of_the_champion_is_not_recorded_with_the_model(
 ):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://mlflow.example.org")
     monkeypatch.setenv("MLFLOW_RUN_ID", "r1")
-    program = tmp_path / "code" / "own.py"
+    program = tmp_path / "code" / "custom.py"
     program.write_text(
         program.read_text()
         + "(found / 'seen').write_text(os.environ.get('MLFLOW_RUN_ID', 'none')"
@@ -179,12 +181,15 @@ def test_what_is_found_of_the_champion_is_not_recorded_with_the_model(
 @pytest.mark.parametrize(
     ("evaluation", "said"),
     [
-        ({"program": "own.py"}, "evaluation.program is no field of it; evaluation has entrypoint"),
+        (
+            {"program": "custom.py"},
+            "evaluation.program is no field of it; evaluation has entrypoint",
+        ),
         ({"args": ["x"]}, "evaluation.entrypoint is needed; evaluation has entrypoint, args"),
-        ({"entrypoint": "own.py", "args": "x"}, "evaluation.args 'x': "),
-        ({"entrypoint": "own.sh"}, "must be a .py file in the repository"),
-        ({"entrypoint": "../own.py"}, "must be a .py file in the repository"),
-        ({"entrypoint": "/own.py"}, "must be a .py file in the repository"),
+        ({"entrypoint": "custom.py", "args": "x"}, "evaluation.args 'x': "),
+        ({"entrypoint": "custom.sh"}, "must be a .py file in the repository"),
+        ({"entrypoint": "../custom.py"}, "must be a .py file in the repository"),
+        ({"entrypoint": "/custom.py"}, "must be a .py file in the repository"),
     ],
 )
 def test_what_cannot_be_is_refused_before_a_run(evaluation, said):

@@ -2,6 +2,7 @@
 
 import math
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -219,7 +220,8 @@ def test_utilisation_is_logged_where_the_peak_is_known(parse, monkeypatch, capsy
     monkeypatch.delenv("MLFLOW_RUN_ID", raising=False)
     monkeypatch.setattr(cost, "peak", lambda device: 1e12)
     clock = iter([0.0, 2.0, 2.0])
-    monkeypatch.setattr(language_model.time, "monotonic", lambda: next(clock))
+    times = SimpleNamespace(monotonic=lambda: next(clock))
+    monkeypatch.setattr(language_model, "time", times)
     arguments = parse("--bf16", "--log-every", "1", "--dp", "2", world_size=2)
     meter = language_model.Meter(arguments, torch.device("cuda", 0))
     meter.log(1, 0.5, torch.Size((8, 128)))  # in 2 seconds, with 2 GPUs

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typed import through
 
-from trireme.components.deployment import checking, manifests, registered, samples, serving
+from trireme.components.deployment import manifests, model_version, serving, smoke_test
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.tracking import store as tracking_store
 from trireme.components.training.manifests import to_yaml
@@ -78,14 +78,14 @@ def client(store, untracked, monkeypatch):
 @pytest.mark.slow
 def test_a_bare_name_is_the_champion(client):
     client.set_registered_model_alias("my relu", "champion", "2")
-    found = registered.find("my relu")
+    found = model_version.find("my relu")
     assert (found.version, found.note, found.tags) == ("2", "", {"some": "tag"})
     assert str(found) == "my relu version 2"
 
 
 @pytest.mark.slow
 def test_a_bare_name_without_a_champion_is_the_newest_version_and_says_so(client):
-    found = registered.find("my relu")
+    found = model_version.find("my relu")
     assert found.version == "3"
     assert found.note == "my relu has no champion; this is version 3, its newest"
 
@@ -94,7 +94,7 @@ def test_a_bare_name_without_a_champion_is_the_newest_version_and_says_so(client
 @pytest.mark.parametrize(("text", "version"), [("my relu@champion", "2"), ("my relu/1", "1")])
 def test_an_alias_and_a_version_are_what_they_say(client, text, version):
     client.set_registered_model_alias("my relu", "champion", "2")
-    found = registered.find(text)
+    found = model_version.find(text)
     assert (found.version, found.note) == (version, "")
 
 
@@ -113,7 +113,7 @@ def test_an_alias_and_a_version_are_what_they_say(client, text, version):
 def test_what_is_not_there_is_refused_with_what_there_is(client, text, said):
     client.set_registered_model_alias("my relu", "champion", "2")
     with pytest.raises(InputError, match=re.escape(said)) as refusal:
-        registered.find(text)
+        model_version.find(text)
     assert repr(text) in str(refusal.value)
     assert "\n" not in str(refusal.value)
 
@@ -123,30 +123,30 @@ def test_a_model_without_versions_is_refused(client):
     client.create_registered_model("empty")
     try:
         with pytest.raises(InputError, match="has no versions"):
-            registered.find("empty")
+            model_version.find("empty")
     finally:
         client.delete_registered_model("empty")
 
 
 @pytest.mark.slow
 def test_a_request_is_the_example_that_was_logged(client, tmp_path):
-    brought = registered.bring(registered.find("my relu/2"), tmp_path / "model")
-    assert json.loads(samples.request(brought)) == {"inputs": INPUTS.tolist()}
+    downloaded = model_version.download(model_version.find("my relu/2"), tmp_path / "model")
+    assert json.loads(smoke_test.request(downloaded)) == {"inputs": INPUTS.tolist()}
 
 
 @pytest.mark.slow
 def test_without_an_example_nothing_shows_that_a_server_predicts(client, tmp_path):
-    brought = registered.bring(registered.find("my relu/1"), tmp_path / "model")
+    downloaded = model_version.download(model_version.find("my relu/1"), tmp_path / "model")
     with pytest.raises(InputError, match="version 1 was logged without an input_example"):
-        samples.request(brought)
+        smoke_test.request(downloaded)
     with pytest.raises(InputError, match="my relu version 1 was logged without an input_ex"):
-        checking.expected(brought)
+        smoke_test.expected_answers(downloaded)
 
 
 @pytest.mark.slow
 def test_the_file_is_asked_about_one_sample_and_about_many(client, tmp_path):
-    brought = registered.bring(registered.find("my relu/2"), tmp_path / "model")
-    pairs = checking.expected(brought)
+    downloaded = model_version.download(model_version.find("my relu/2"), tmp_path / "model")
+    pairs = smoke_test.expected_answers(downloaded)
     assert [len(pair.inputs) for pair in pairs] == [1, 2]
     for pair in pairs:
         assert np.array_equal(pair.outputs, np.maximum(pair.inputs, 0))
@@ -159,10 +159,10 @@ def test_held_out_samples_are_taken_from_the_cache(client, tmp_path, untracked):
     held_out = np.arange(200, dtype=np.float32).reshape(100, 2)
     np.savez(tree / "test.npz", x=held_out, y=np.zeros(100, dtype=int))
     client.set_model_version_tag("my relu", "2", "dataset.fingerprint", "sha256:12ab")
-    brought = registered.bring(registered.find("my relu/2"), tmp_path / "model")
-    kept, more = samples.at_hand(brought)
+    downloaded = model_version.download(model_version.find("my relu/2"), tmp_path / "model")
+    kept, more = smoke_test.samples_of(downloaded)
     assert np.array_equal(kept, INPUTS)
-    assert np.array_equal(more, held_out[: samples.SAMPLES])
+    assert np.array_equal(more, held_out[: smoke_test.SAMPLES])
 
 
 @pytest.mark.slow
@@ -174,7 +174,7 @@ def test_a_model_that_the_server_cannot_serve_is_refused(client, tmp_path):
     try:
         client.create_model_version("opaque", source.as_uri())
         with pytest.raises(InputError, match="has the flavors crystal_ball"):
-            registered.bring(registered.find("opaque"), tmp_path / "model")
+            model_version.download(model_version.find("opaque"), tmp_path / "model")
     finally:
         client.delete_registered_model("opaque")
 
@@ -184,9 +184,9 @@ def test_files_that_are_gone_are_told_in_one_sentence(client, tmp_path):
     client.create_registered_model("gone")
     try:
         client.create_model_version("gone", (tmp_path / "nothing").as_uri())
-        found = registered.find("gone")
+        found = model_version.find("gone")
         with pytest.raises(TriremeError, match="the files of gone version 1") as refusal:
-            registered.bring(found, tmp_path / "model")
+            model_version.download(found, tmp_path / "model")
         assert "\n" not in str(refusal.value)
     finally:
         client.delete_registered_model("gone")
@@ -214,7 +214,7 @@ def test_the_server_gets_no_way_to_the_registry(untracked, tmp_path, monkeypatch
     assert environment["OMP_NUM_THREADS"] == "3"
 
 
-MODEL = registered.Registered("My relu", "2", "r", {})
+MODEL = model_version.ModelVersion("My relu", "2", "r", {})
 SERVER = "https://mlflow.example.org"
 IMAGE = "registry.example.org/team/server:3"
 

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trireme.components.errors import InputError, StepFailed
-from trireme.components.sweep.choosing import choose
-from trireme.components.sweep.results import Tried, keep, place, results
-from trireme.components.sweep.sets import Trial, trials
+from trireme.components.evaluation.trials import TrialResult, results, save, trial_folder
+from trireme.components.sweep.choose import choose
+from trireme.components.sweep.search_space import Trial, trials
 from trireme.components.tracking import journal
 
 
@@ -60,12 +60,12 @@ def tried(tmp_path):
 
     def make(*outcomes):
         for one in outcomes:
-            model = place(tmp_path, one.number) / "model"
+            model = trial_folder(tmp_path, one.number) / "model"
             model.mkdir(parents=True)
             (model / "weights").write_text(str(one.number))
             (model / "best").symlink_to(model / "weights")
             (model.parent / "steps" / "train").mkdir(parents=True)
-            keep(one, tmp_path)
+            save(one, tmp_path)
         return tmp_path
 
     return make
@@ -73,11 +73,15 @@ def tried(tmp_path):
 
 def good(number, score):
     params = {"image": "example.org/trainer:1", "args": ["--a", number]}
-    return Tried(number, {"--a": number}, headline=f"{score} right", score=score, params=params)
+    return TrialResult(
+        number, {"--a": number}, headline=f"{score} right", score=score, params=params
+    )
 
 
 def test_the_best_takes_the_place_of_the_run_s_own_model(tried, capsys):
-    workspace = tried(good(0, 0.5), Tried(1, {}, failed="too wide"), good(2, 0.75), good(3, 0.75))
+    workspace = tried(
+        good(0, 0.5), TrialResult(1, {}, failed="too wide"), good(2, 0.75), good(3, 0.75)
+    )
     assert [one.number for one in results(workspace)] == [2, 3, 0, 1]
     for _ in range(2):  # a step that is tried again finds what it has done
         with journal.opened(workspace, "choose"):
@@ -89,6 +93,8 @@ def test_the_best_takes_the_place_of_the_run_s_own_model(tried, capsys):
 
 
 def test_where_all_have_failed_there_is_no_best(tried):
-    workspace = tried(Tried(0, {}, failed="too wide"), Tried(1, {}, failed="too narrow"))
+    workspace = tried(
+        TrialResult(0, {}, failed="too wide"), TrialResult(1, {}, failed="too narrow")
+    )
     with pytest.raises(StepFailed, match="all 2 trials failed, as the first did: too wide"):
         choose(workspace)

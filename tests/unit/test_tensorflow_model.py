@@ -9,6 +9,7 @@ import pytest
 import trireme
 from trireme.components.errors import StepFailed
 from trireme.components.evaluation.evaluate import evaluate
+from trireme.components.evaluation.source import Source
 from trireme.components.export.agreement import TOLERANCE
 from trireme.components.export.export import export
 from trireme.components.tracking import journal
@@ -153,14 +154,14 @@ def test_code_in_a_keras_file_is_not_executed(model, tf, tmp_path):
 
 def test_a_model_is_evaluated(model, data, network, tmp_path):
     save(network, model, "model")
-    verdict, found, _ = evaluate(model, data, tmp_path, "train.py", "", 0.85)
+    verdict, found, _ = evaluate(Source(model, tmp_path, "train.py"), data, 0.85)
     assert verdict.passed
     assert verdict.score == found.figures["accuracy"] == 0.9
 
 
 def test_a_model_of_other_inputs_keeps_the_gate_shut(model, data, tf, tmp_path):
     save(tf.keras.Sequential([tf.keras.Input((3,)), tf.keras.layers.Dense(2)]), model, "model")
-    verdict, found, _ = evaluate(model, data, tmp_path, "train.py", "", 0.0)
+    verdict, found, _ = evaluate(Source(model, tmp_path, "train.py"), data, 0.0)
     assert found is None and not verdict.passed
     assert "the model does not take these samples" in verdict.reason
 
@@ -170,7 +171,7 @@ def test_what_is_exported_takes_any_batch_size(model, data, network, tmp_path, t
     save(network, model, form)
     destination = tmp_path / "workspace" / "exported"
     with journal.opened(tmp_path / "workspace", "export"):
-        result = export(model, data, tmp_path, "train.py", "", "digits", destination)
+        result = export(Source(model, tmp_path, "train.py"), data, "digits", destination)
     assert 0 <= max(result.differences.values()) <= TOLERANCE
     assert {path.name for path in destination.iterdir()} == {
         "saved_model",
@@ -212,7 +213,7 @@ def test_what_cannot_be_exported_right_is_refused(model, data, tf, tmp_path, fun
     tf.saved_model.save(module, str(model / "model"), {"serving_default": module.serve})
     destination = tmp_path / "workspace" / "exported"
     with pytest.raises(StepFailed, match=said) as caught:
-        export(model, data, tmp_path, "train.py", "", "odd", destination)
+        export(Source(model, tmp_path, "train.py"), data, "odd", destination)
     assert "\n" not in str(caught.value)
     assert list(destination.parent.iterdir()) == []
 
@@ -226,7 +227,7 @@ def test_a_language_model_takes_sequences_of_any_length(model, tmp_path, tf):
     np.savez(tmp_path / "tokens" / "test.npz", x=tokens, y=np.zeros(5, dtype=int))
     destination = tmp_path / "workspace" / "exported"
     with journal.opened(tmp_path / "workspace", "export"):
-        export(model, tmp_path / "tokens", tmp_path, "train.py", "", "words", destination)
+        export(Source(model, tmp_path, "train.py"), tmp_path / "tokens", "words", destination)
     records = journal.read(tmp_path / "workspace", "export")
     (params,) = [record["params"] for record in records if "params" in record]
     assert params["sequence_length"] == "any"

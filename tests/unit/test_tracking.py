@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from trireme.components.errors import InputError, StepFailed, TriremeError
+from trireme.components.home import TRACKER
 from trireme.components.tracking import environment, journal
 from trireme.components.tracking.pipeline_run import PipelineRun
 from trireme.components.tracking.store import default_uri
@@ -144,7 +145,7 @@ def test_variables_come_from_the_environment_where_kubeflow_sets_them(untracked,
 
 def test_variables_come_from_the_file_that_is_announced(untracked, tmp_path, monkeypatch):
     file = tmp_path / "steps" / "train" / "mlflow.json"
-    monkeypatch.setenv(environment.TRACKER, str(file))
+    monkeypatch.setenv(TRACKER, str(file))
     environment.announce(file, {"MLFLOW_RUN_ID": "abc"})
     assert environment.variables() == {"MLFLOW_RUN_ID": "abc"}
     environment.announce(file, {"error": "MLflow refuses"})
@@ -475,7 +476,7 @@ def test_a_pipelines_run_and_its_steps_end_with_their_true_status(
     record = PipelineRun("a run", "", "a pipeline", {"seed": 7, "long": "x" * 9000}, home)
     ids = {}
     for step, status in (("train", "FINISHED"), ("evaluate", "FAILED")):
-        file = Path(record.step_started(step, workspace)[environment.TRACKER])
+        file = Path(record.step_started(step, workspace)[TRACKER])
         with journal.opened(workspace, step):
             journal.log_headline({f"{step}_accuracy": 0.5})
         assert eventually(file.exists)

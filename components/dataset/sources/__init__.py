@@ -5,7 +5,7 @@ from typing import Protocol
 
 from trireme.components.dataset.description import Dataset, refuse_mounted
 from trireme.components.dataset.listing import Entry
-from trireme.components.errors import TriremeError
+from trireme.components.errors import InputError, TriremeError
 
 
 class Source(Protocol):
@@ -75,6 +75,13 @@ def why_broken(said: str) -> str:
     """
     said = said.lower()
     return next((words for sign, words in _SIGNS.items() if sign in said), "the connection broke")
+
+
+def denied(dataset: Dataset, words: str) -> InputError:
+    """Returns the error for a source that lets nobody in, or not with this Secret."""
+    secret = dataset.secret
+    advice = f"see dataset_secret {secret!r}" if secret else "name a dataset_secret"
+    return InputError(f"dataset_uri {dataset.uri!r}: access is denied ({words}); {advice}")
 
 
 def changed(uri: str, name: str) -> SourceFailed:

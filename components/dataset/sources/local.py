@@ -58,15 +58,7 @@ class LocalSource:
 
 
 def files_of(path: Path) -> list[Entry]:
-    """Lists a file, or the files below a directory, following links.
-
-    Args:
-        path: The file or directory.
-
-    Raises:
-        InputError: Something in there is neither file nor directory, cannot be read, or is a link
-            to nowhere or to a directory that it is in.
-    """
+    """Lists a file, or the files below a directory, following links."""
     try:
         info = path.stat()
         if stat.S_ISREG(info.st_mode):

@@ -12,7 +12,7 @@ from obstore.store import GCSStore, ObjectStore, S3Store
 
 from trireme.components import secrets
 from trireme.components.dataset.description import Dataset
-from trireme.components.dataset.sources import Fault, SourceFailed, why_broken
+from trireme.components.dataset.sources import Fault, SourceFailed, denied, why_broken
 from trireme.components.errors import InputError, TriremeError
 
 if TYPE_CHECKING:
@@ -45,14 +45,7 @@ _MESSAGE = re.compile(r"<Message>([^<]{1,300})</Message>")
 
 
 def bucket_of(dataset: Dataset) -> ObjectStore:
-    """Opens the bucket that a dataset is in.
-
-    Args:
-        dataset: One of the kinds ``oss``, ``s3`` and ``gs``.
-
-    Raises:
-        InputError: The secret that it names lacks something.
-    """
+    """Opens the bucket that a dataset is in."""
     kind, bucket = dataset.place.kind, dataset.place.host
     secret = secrets.read(dataset.secret, "dataset", KEYS[kind])
     missing = [key for key in KEYS[kind] if key not in secret and key != "AWS_SESSION_TOKEN"]
@@ -123,30 +116,20 @@ def _is_address(host: str) -> bool:
 
 
 def explained(error: BaseError, dataset: Dataset) -> TriremeError | Fault:
-    """Returns what a store's error means to a person, with nothing secret in it.
-
-    Args:
-        error: What the library raised.
-        dataset: What was asked for.
-    """
+    """Returns what a store's error means to a person, with nothing secret in it."""
     said, uri = str(error), dataset.uri
     if _LOOKED_FOR.search(said):
+        public = ", or set AWS_SKIP_SIGNATURE=true for a public bucket"
         return InputError(
             f"dataset_uri {uri!r}: there are no credentials; name a dataset_secret"
-            + (
-                ", or set AWS_SKIP_SIGNATURE=true for a public bucket"
-                * (dataset.place.kind == "s3")
-            )
+            + public * (dataset.place.kind == "s3")
         )
     said = _URL.sub("", said)  # which holds names that could be taken for what is looked for
     match = _STATUS.search(said)
     status = int(match[1] or match[2]) if match else 0
     words = _words(said, status)
     if status in (401, 403):
-        advice = (
-            f"see dataset_secret {dataset.secret!r}" if dataset.secret else "name a dataset_secret"
-        )
-        return InputError(f"dataset_uri {uri!r}: access is denied ({words}); {advice}")
+        return denied(dataset, words)
     if status == 404:
         return InputError(f"dataset_uri {uri!r}: there is no such bucket or object ({words})")
     if status in (408, 429) or status >= 500:

@@ -11,7 +11,14 @@ from urllib3.util import Retry
 from trireme.components import secrets
 from trireme.components.dataset.description import Dataset
 from trireme.components.dataset.listing import Entry, refuse_hostile
-from trireme.components.dataset.sources import PIECE, Fault, SourceFailed, changed, why_broken
+from trireme.components.dataset.sources import (
+    PIECE,
+    Fault,
+    SourceFailed,
+    changed,
+    denied,
+    why_broken,
+)
 from trireme.components.errors import InputError
 
 KEYS = ("username", "password", "token")
@@ -39,10 +46,7 @@ class WebSource:
     readers = 4
 
     def __init__(self, dataset: Dataset) -> None:
-        self._uri = dataset.uri
-        self._name = dataset.place.path
-        self._sha256 = dataset.sha256
-        self._secret = dataset.secret
+        self._dataset, self._uri = dataset, dataset.uri
         self._session = requests.Session()
         retry = Retry(
             total=5,
@@ -77,9 +81,11 @@ class WebSource:
             size = self._size(answer)
             etag = answer.headers.get("ETag", "")
             self._strong = "" if etag.startswith("W/") else etag
-            version = etag or answer.headers.get("Last-Modified") or self._sha256
+            version = etag or answer.headers.get("Last-Modified") or self._dataset.sha256
         # Without any of them nothing tells whether the file is as it was.
-        entry = Entry(self._name, size, (version or str(time.time_ns())).replace("\0", ""))
+        entry = Entry(
+            self._dataset.place.path, size, (version or str(time.time_ns())).replace("\0", "")
+        )
         refuse_hostile(self._uri, [entry.name])
         return [entry]
 
@@ -127,15 +133,9 @@ class WebSource:
             return answer
         answer.close()
         if answer.status_code == 412:
-            raise changed(self._uri, self._name)
+            raise changed(self._uri, self._dataset.place.path)
         if answer.status_code in (401, 403):
-            advice = (
-                f"see dataset_secret {self._secret!r}" if self._secret else "name a dataset_secret"
-            )
-            raise InputError(
-                f"dataset_uri {self._uri!r}: access is denied (status {answer.status_code}); "
-                + advice
-            )
+            raise denied(self._dataset, f"status {answer.status_code}")
         if answer.status_code in (404, 410):
             raise InputError(f"dataset_uri {self._uri!r}: there is no such file")
         if answer.status_code == 429 or answer.status_code >= 500:

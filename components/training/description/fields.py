@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from trireme.components.checkout import git
 from trireme.components.errors import InputError
-from trireme.components.part import Part
+from trireme.components.strict_model import StrictModel
 from trireme.components.training.description.affinity import checked
 from trireme.components.training.description.values import (
     AbsolutePath,
@@ -29,7 +29,7 @@ from trireme.components.training.description.values import (
 )
 
 
-class Resources(Part):
+class Resources(StrictModel):
     """What one replica gets: requested and, being its limit as well, never exceeded."""
 
     cpu: Cpu | None = None
@@ -67,7 +67,7 @@ class Replica(Resources):
     """Which of them are started again, instead of the job's policy."""
 
 
-class Elastic(Part):
+class Elastic(StrictModel):
     """How far a PyTorch job may shrink and grow while it runs."""
 
     min: Count
@@ -86,7 +86,7 @@ class Elastic(Part):
         return self
 
 
-class Code(Part):
+class Code(StrictModel):
     """A git repository that every pod checks out before it starts."""
 
     url: str
@@ -111,7 +111,7 @@ class Code(Part):
         return self
 
 
-class Volume(Part):
+class Volume(StrictModel):
     """A volume in every replica: exactly one of claim, nfs, secret, config_map, host_path."""
 
     mount: AbsolutePath
@@ -157,7 +157,7 @@ class Volume(Part):
         return self
 
 
-class Toleration(Part):
+class Toleration(StrictModel):
     """A taint of a node that the replicas do not mind, as Kubernetes writes it."""
 
     key: LabelKey | None = None
@@ -186,7 +186,7 @@ class Toleration(Part):
         return self
 
 
-class Scheduling(Part):
+class Scheduling(StrictModel):
     """When and on which nodes the replicas run."""
 
     queue: QueueName | None = None
@@ -212,7 +212,7 @@ class Scheduling(Part):
     """Run on nodes that may be reclaimed, by the labels and taints of this provider."""
 
 
-class Network(Part):
+class Network(StrictModel):
     """How replicas talk to each other."""
 
     interface: Interfaces | None = None
@@ -226,7 +226,7 @@ class Network(Part):
     and has /dev/shm of its own."""
 
 
-class Tracking(Part):
+class Tracking(StrictModel):
     """Where the program finds MLflow."""
 
     uri: TrackingUri

@@ -6,6 +6,7 @@ from typing import Any
 from trireme.components import secrets
 from trireme.components.errors import InputError
 from trireme.components.images import BASE, USER
+from trireme.components.kubernetes.spot import SPOT
 from trireme.components.tracking.environment import CREDENTIALS, SECRET
 from trireme.components.training.description.fields import Replica
 from trireme.components.training.description.job import TrainingJob
@@ -26,24 +27,6 @@ _FETCHING = {
 }
 _FETCH = "/fetch"  # where a container that fetches something has the volume it goes to
 _REMOTE = re.compile(r"(https?|ssh|git)://|[\w.-]+@")
-
-SPOT: dict[str, tuple[dict[str, str], dict[str, str] | None]] = {
-    # https://learn.microsoft.com/azure/aks/spot-node-pool
-    "aks": (
-        {"kubernetes.azure.com/scalesetpriority": "spot"},
-        {"key": "kubernetes.azure.com/scalesetpriority", "value": "spot", "effect": "NoSchedule"},
-    ),
-    # https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html
-    "eks": ({"eks.amazonaws.com/capacityType": "SPOT"}, None),
-    # https://cloud.google.com/kubernetes-engine/docs/concepts/spot-vms
-    "gke": (
-        {"cloud.google.com/gke-spot": "true"},
-        {"key": "cloud.google.com/gke-spot", "value": "true", "effect": "NoSchedule"},
-    ),
-    # https://karpenter.sh/docs/concepts/scheduling/
-    "karpenter": ({"karpenter.sh/capacity-type": "spot"}, None),
-}
-"""Label and, where there is one, taint of the nodes that each provider may reclaim."""
 
 
 def metadata(job: TrainingJob) -> dict[str, Any]:

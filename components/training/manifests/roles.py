@@ -6,7 +6,6 @@ from typing import Any
 
 from trireme.components.training.frameworks import kind_of
 from trireme.components.training.kinds import ROLE
-from trireme.components.training.manifests.pod import SPOT
 
 
 @dataclass(frozen=True)
@@ -49,11 +48,6 @@ def roles(manifest: Mapping[str, Any]) -> list[Role]:
         Role(name, replicas["replicas"], replicas["template"]["spec"])
         for name, replicas in spec[kind.replicas].items()
     ]
-
-
-def is_spot(selector: Mapping[str, str]) -> bool:
-    """Tells whether a node selector asks for nodes that their provider may reclaim."""
-    return any(labels.items() <= selector.items() for labels, _ in SPOT.values())
 
 
 def _node(spec: Mapping[str, Any]) -> dict[str, Any]:

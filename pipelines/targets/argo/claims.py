@@ -5,9 +5,9 @@ from typing import Any
 
 from hera.workflows import models
 
-from trireme.pipelines.targets.argo.expressions import Value, name_of, parameter
+from trireme.pipelines.targets.argo.expressions import Value, document, name_value, parameter
 from trireme.pipelines.targets.argo.reading import NotOnArgo
-from trireme.pipelines.targets.argo.texts import document
+from trireme.pipelines.targets.argo.templates import Task
 
 CREATE, DELETE = "argostub/createpvc", "argostub/deletepvc"
 """The images that stand for them: https://github.com/kubeflow/pipelines/tree/master/kubernetes_platform"""
@@ -21,32 +21,22 @@ _FIELDS = {
 """Inputs of CreatePVC that are fields of a claim's specification."""
 
 
-def template(name: str, task: str, image: str, given: Mapping[str, Value]) -> models.Template:
-    """Returns the template of a task that makes or removes a claim.
-
-    Args:
-        name: What it is to be called.
-        task: The task.
-        image: ``CREATE`` or ``DELETE``.
-        given: The task's inputs.
-
-    Raises:
-        NotOnArgo: An input is of no use on Argo.
-    """
+def template(task: Task, image: str) -> models.Template:
+    """Returns the template of a task that makes or removes a claim."""
     claim: dict[str, Any] = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
     outputs = []
     if image == CREATE:
-        for key in given.keys() - {*_KNOWN, *_FIELDS}:
-            raise NotOnArgo(f"task {task}", f"the input {key} of CreatePVC")
-        claim |= _claim({key: parameter(key) for key in given})
+        for key in task.given.keys() - {*_KNOWN, *_FIELDS}:
+            raise NotOnArgo(f"task {task.key}", f"the input {key} of CreatePVC")
+        claim |= _claim({key: parameter(key) for key in task.given})
         outputs.append({"name": "name", "valueFrom": {"jsonPath": "{.metadata.name}"}})
     else:
         claim["metadata"] = {"name": parameter("pvc_name")}
     action = "create" if image == CREATE else "delete"
     return models.Template.model_validate(
         {
-            "name": name,
-            "inputs": {"parameters": [{"name": key} for key in given]},
+            "name": task.template,
+            "inputs": {"parameters": [{"name": key} for key in task.given]},
             "outputs": {"parameters": outputs} if outputs else None,
             "resource": {"action": action, "manifest": document(claim)},
         }
@@ -54,7 +44,7 @@ def template(name: str, task: str, image: str, given: Mapping[str, Value]) -> mo
 
 
 def _claim(given: Mapping[str, Value]) -> dict[str, Any]:
-    metadata: dict[str, Any] = {"name": given.get("pvc_name", name_of("pod.name"))}
+    metadata: dict[str, Any] = {"name": given.get("pvc_name", name_value("pod.name"))}
     if "pvc_name_suffix" in given:
         metadata["name"] = Value(f"pod.name + {given['pvc_name_suffix'].native}")
     if "annotations" in given:

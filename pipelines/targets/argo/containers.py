@@ -6,32 +6,31 @@ from typing import Any
 from hera.workflows import models
 
 from trireme.pipelines.targets.argo import pod as pods
-from trireme.pipelines.targets.argo.expressions import encoded, is_known, parameter
-from trireme.pipelines.targets.argo.outputs import EXECUTOR_OUTPUT
+from trireme.pipelines.targets.argo.expressions import (
+    EXECUTOR_OUTPUT,
+    NOTHING,
+    document,
+    is_known,
+    manifest,
+    parameter,
+    word,
+)
 from trireme.pipelines.targets.argo.placeholders import WORKSPACE, pieces
-from trireme.pipelines.targets.argo.reading import only, plain
-from trireme.pipelines.targets.argo.steps import DIRECTORY, FILE, IN_LOOP, OUTPUTS, Step
-from trireme.pipelines.targets.argo.texts import NOTHING, document, manifest, shown, word
+from trireme.pipelines.targets.argo.reading import only
+from trireme.pipelines.targets.argo.steps import FILE, OUTPUTS, Step
+from trireme.pipelines.targets.argo.templates import declared, directory_input
 
 CACHE, CACHED_FOR = "trireme-cache", "720h"
 """The ConfigMap that holds the outputs of steps that kfp would cache, and how long they count."""
 
 
 def template(step: Step, name: str) -> models.Template:
-    """Returns the template of a step.
-
-    Args:
-        step: The step.
-        name: What it is to be called.
-
-    Raises:
-        NotOnArgo: Something cannot be expressed.
-    """
+    """Returns the template of a step."""
     given = step.container
     only(("image", "command", "args", "env", "resources"), given, f"task {step.name}")
-    pod = pods.pod(given, step.config, step.name, step.refer, step.text)
+    pod = pods.pod(step)
     _mount(pod, step)
-    handed_on = step.component.get("taskConfigPassthroughs", [])
+    handed_on = step.task.component.get("taskConfigPassthroughs", [])
     step.task_config = pods.handed_on(pod, handed_on)
     command, args = step.words(given.get("command", [])), step.words(given.get("args", []))
     env = [
@@ -79,7 +78,7 @@ def _mount(pod: pods.Pod, step: Step) -> None:
         sub_path = step.root.removeprefix(f"{WORKSPACE}/")
         pod.shared["volumeMounts"].append(mount | {"subPath": sub_path})
     if step.root == OUTPUTS and (step.has_executor or step.output_parameters):
-        pod.add_volume("outputs", {"emptyDir": {}}, {"mountPath": OUTPUTS})
+        pod.add_volume("outputs", {"emptyDir": {}}, OUTPUTS)
 
 
 def _place(pod: pods.Pod, made: dict[str, Any], container: dict[str, Any]) -> None:
@@ -97,19 +96,12 @@ def _place(pod: pods.Pod, made: dict[str, Any], container: dict[str, Any]) -> No
     made["podSpecPatch"] = document(patch) if patch else None
 
 
-def _inputs(step: Step) -> list[dict[str, Any]]:
-    made = []
-    for key in step.input_names():
-        spec: dict[str, Any] = step.parameters.get(key) or step.artifacts.get(key) or {}
-        about = {"description": shown(spec["description"])} if "description" in spec else {}
-        if key in step.given or key in step.more:
-            made.append({"name": key, **about})
-        else:
-            default = plain(spec.get("defaultValue"), spec.get("parameterType", ""))
-            made.append({"name": key, "value": encoded(default), **about})
-    if IN_LOOP in step.directory:
-        made.append({"name": DIRECTORY})
-    return made
+def _inputs(step: Step) -> list[models.Parameter]:
+    given, specs = step.given | step.more, step.artifacts | step.parameters
+    return [
+        declared(key, specs.get(key, {}), has_default=key not in given)
+        for key in step.input_names()
+    ] + directory_input(step.directory)
 
 
 def _outputs(step: Step) -> list[dict[str, Any]]:
@@ -128,7 +120,7 @@ def _outputs(step: Step) -> list[dict[str, Any]]:
 
 def _memoize(step: Step, container: dict[str, Any]) -> dict[str, Any] | None:
     """Returns how Argo remembers the outputs of a step that has no files, which go with the run."""
-    caching = step.task.get("cachingOptions", {})
+    caching = step.task.spec.get("cachingOptions", {})
     if not caching.get("enableCache") or not step.output_parameters:
         return None
     if step.artifacts or step.output_artifacts or step.has_workspace:

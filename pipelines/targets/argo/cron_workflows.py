@@ -4,6 +4,7 @@ https://argo-workflows.readthedocs.io/en/latest/cron-workflows/
 """
 
 import json
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,11 +12,11 @@ from typing import Any
 from hera.workflows import models
 
 from trireme.components.errors import InputError
-from trireme.pipelines.schedules import LATEST, Schedule
-from trireme.pipelines.targets.argo.cron import five_fields
-from trireme.pipelines.targets.argo.rendering import PIPELINE, VERSION
+from trireme.pipelines.schedules.cron import EVERY_DAY, EVERY_WEEKDAY, listed, parse
+from trireme.pipelines.schedules.schedule import LATEST, Schedule
+from trireme.pipelines.targets.argo.compiling import PIPELINE, VERSION
 
-ASKED = "trireme/schedule"
+ANNOTATION = "trireme/schedule"
 """The annotation that says what was asked for, and that Trireme has made the CronWorkflow."""
 
 KEPT = 10
@@ -24,18 +25,13 @@ KEPT = 10
 ALWAYS = 365 * 24 * 60 * 60
 """Seconds for which a time that was missed can be made up for, where that is wanted."""
 
-_NOT_ASKED = {"paused", "dataset_claims", "cache_claim"}
+_NOT_ANNOTATED = {"paused", "dataset_claims", "cache_claim"}
 """Fields of a schedule that its CronWorkflow has as ``suspend``, or in its version."""
 
 
 @dataclass(frozen=True)
 class CronWorkflow:
-    """A CronWorkflow that Trireme has made, or is to make.
-
-    Attributes:
-        schedule: What was asked for, with the name of its version.
-        manifest: All of it, as the API server has it.
-    """
+    """A CronWorkflow that Trireme has made, or is to make; the schedule names its version."""
 
     schedule: Schedule
     manifest: dict[str, Any]
@@ -53,40 +49,22 @@ class CronWorkflow:
     @property
     def facts(self) -> dict[str, Any]:
         """All in which it can differ from another of its name, in a person's words."""
-        schedule = self.schedule
-        return {
-            "pipeline": schedule.pipeline,
-            "version": schedule.version,
-            "cron": f"{schedule.cron} {schedule.time_zone}",
-            "starts": schedule.starts,
-            "ends": schedule.ends,
-            "catch_up": schedule.catch_up,
-            "concurrency": schedule.concurrency,
-        } | {f"params.{name}": value for name, value in sorted(schedule.params.items())}
+        return self.schedule.facts
 
 
 def made(schedule: Schedule, workflow: dict[str, Any], *, runs: bool) -> CronWorkflow:
-    """Returns the CronWorkflow that a schedule becomes.
-
-    Args:
-        schedule: The schedule, with the name of its version.
-        workflow: The specification of its runs.
-        runs: Whether it is to run.
-
-    Raises:
-        InputError: Its cron cannot be said on Argo.
-    """
+    """Returns the CronWorkflow that a schedule becomes."""
     labels = {PIPELINE: schedule.pipeline}
     if schedule.version != LATEST:
         labels[VERSION] = schedule.version
-    asked = schedule.model_dump(mode="json", exclude=_NOT_ASKED, exclude_none=True)
+    annotation = schedule.model_dump(mode="json", exclude=_NOT_ANNOTATED, exclude_none=True)
     described = {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "CronWorkflow",
         "metadata": {
             "name": schedule.name,
             "labels": labels,
-            "annotations": {ASKED: json.dumps(asked)},
+            "annotations": {ANNOTATION: json.dumps(annotation)},
         },
         "spec": {
             "schedules": [five_fields(schedule.cron)],
@@ -105,32 +83,21 @@ def made(schedule: Schedule, workflow: dict[str, Any], *, runs: bool) -> CronWor
 
 
 def read(manifest: dict[str, Any]) -> CronWorkflow | None:
-    """Returns a CronWorkflow of the cluster; None if Trireme did not make it.
-
-    Args:
-        manifest: As the API server has it.
-
-    Raises:
-        InputError: Trireme did, and what it noted there cannot be read.
-    """
-    asked = (manifest["metadata"].get("annotations") or {}).get(ASKED)
-    if not asked:
+    """Returns a CronWorkflow of the cluster; None if Trireme did not make it."""
+    annotation = (manifest["metadata"].get("annotations") or {}).get(ANNOTATION)
+    if not annotation:
         return None
     try:
-        return CronWorkflow(Schedule(**json.loads(asked)), manifest)
+        return CronWorkflow(Schedule(**json.loads(annotation)), manifest)
     except (ValueError, TypeError):
         raise InputError(
-            f"CronWorkflow {manifest['metadata']['name']}: its annotation {ASKED} cannot be read; "
-            "another release of Trireme has made it, or somebody has changed it"
+            f"CronWorkflow {manifest['metadata']['name']}: its annotation {ANNOTATION} cannot be "
+            "read; another release of Trireme has made it, or somebody has changed it"
         ) from None
 
 
 def notes(schedule: Schedule) -> list[str]:
-    """Says what Argo cannot do as it was asked for, a sentence each.
-
-    Args:
-        schedule: The schedule.
-    """
+    """Says what Argo cannot do as it was asked for, a sentence each."""
     said = []
     if schedule.concurrency > 1:
         said.append(
@@ -155,3 +122,37 @@ def _after(moment: datetime) -> str:
     """Returns the first minute after a moment, in the language of Argo's expressions."""
     minute = moment.astimezone(UTC).replace(second=0) + timedelta(minutes=1)
     return f"date('{minute:%Y-%m-%dT%H:%M:%SZ}')"
+
+
+_THE_SAME = re.compile(r"\*(/\d+)?|\d+(-\d+)?(,\d+(-\d+)?)*", re.ASCII)
+"""Fields that mean the same to everybody."""
+
+
+def five_fields(text: str) -> str:
+    """Returns a cron expression as Argo wants it, as it is wherever that is possible.
+
+    Argo parses with robfig/cron 3. There a day has to fit both fields of days where one of them is
+    ``*``, and otherwise either: ``*/2`` is no ``*``. Weekdays are counted from 0 to 6, and the step
+    of a range never leaves it. Argo v4.0's definitions allow no names:
+    https://github.com/robfig/cron/blob/v3.0.1/parser.go
+    """
+    cron = parse(text)
+    minutes, hours, days, months, weekdays = cron.text.split()
+    days = _field(days, cron.days)
+    weekdays = _field(weekdays, cron.weekdays) if "7" not in weekdays else listed(cron.weekdays)
+    if cron.needs_both:
+        if cron.days == EVERY_DAY:
+            days = "*"
+        elif cron.weekdays == EVERY_WEEKDAY:
+            weekdays = "*"
+        else:
+            raise InputError(
+                f"cron {text!r}: on Argo a day that fits either field of days is enough, and here "
+                "it has to fit both; say one of them as *"
+            )
+    at = f"{_field(minutes, cron.minutes)} {_field(hours, cron.hours)}"
+    return f"{at} {days} {_field(months, cron.months)} {weekdays}"
+
+
+def _field(field: str, values: frozenset[int]) -> str:
+    return field if _THE_SAME.fullmatch(field) else listed(values)

@@ -10,6 +10,7 @@ https://argo-workflows.readthedocs.io/en/latest/variables/#expression
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,11 +53,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Constant(Value):
-    """A value that is known now; needs no expression, and no argument.
-
-    Attributes:
-        value: The value.
-    """
+    """A value that is known now; needs no expression, and no argument."""
 
     native: str = field(init=False, default="")
     value: Any = None
@@ -96,13 +93,7 @@ def quoted(text: str) -> str:
 
 
 def member(of: str, name: str, *, guarded: bool = False) -> str:
-    """Returns an expression for a member of a map.
-
-    Args:
-        of: An expression that evaluates to the map.
-        name: The member.
-        guarded: Whether it is null, and no error, where there is no map.
-    """
+    """Returns an expression for a member of a map; guarded, it is null where there is no map."""
     if _NAME.fullmatch(name) and name not in _KEYWORDS:
         return f"{of}{'?.' if guarded else '.'}{name}"
     return f"{of}{'?.' if guarded else ''}[{quoted(name)}]"
@@ -110,27 +101,21 @@ def member(of: str, name: str, *, guarded: bool = False) -> str:
 
 def parameter(name: str, *, maybe_absent: bool = False) -> Value:
     """Returns the value of an input parameter of the template that the expression is in."""
-    return encoded_in(member("inputs.parameters", name), maybe_absent=maybe_absent)
+    return json_value(member("inputs.parameters", name), maybe_absent=maybe_absent)
 
 
-def encoded_in(text: str, *, maybe_absent: bool = False) -> Value:
+def json_value(text: str, *, maybe_absent: bool = False) -> Value:
     """Returns the value whose JSON an expression evaluates to."""
     return Value(f"fromJSON({text})", text, maybe_absent)
 
 
-def name_of(native: str) -> Value:
+def name_value(native: str) -> Value:
     """Returns the value of an expression for a name that Kubernetes allows: it needs no escapes."""
     return Value(native, f"'\"' + {native} + '\"'")
 
 
 def output(task: str, name: str, *, guarded: bool = False) -> str:
-    """Returns an expression for an output parameter of a task, as Argo has it.
-
-    Args:
-        task: The task.
-        name: The output.
-        guarded: Whether it is null, and no error, where the task has no outputs.
-    """
+    """Returns an expression for a task's output; guarded, it is null where the task has none."""
     outputs = f"{member('tasks', task)}.outputs"
     return member(
         f"{outputs}?.parameters" if guarded else f"{outputs}.parameters", name, guarded=guarded
@@ -160,6 +145,120 @@ def is_known(content: Any) -> bool:
     return not isinstance(content, Value)
 
 
-def filled_in(content: Any) -> Value:
+def to_value(content: Any) -> Value:
     """Returns the value that what may hold Values has at run time."""
     return Constant(value=content) if is_known(content) else Value(native(content))
+
+
+NOTHING = "KFP_NOTHING"
+"""A variable that is empty. Between two braces it keeps Argo from taking them for a tag, and the
+kubelet takes it out."""
+
+_APART = f"{{$({NOTHING}){{"
+_UNCHANGED = f" | replace('$', '$$') | replace('{{' + '{{', '{_APART}')"
+
+
+def document(content: Any) -> str:
+    """Returns the JSON of what may hold Values, each of which becomes a tag."""
+    if isinstance(content, Value):
+        return content.tag
+    if isinstance(content, dict):
+        members = [f"{document(key)}: {document(each)}" for key, each in content.items()]
+        text = ", ".join(members)
+        return f"{{ {text}}}" if text.startswith("{") else f"{{{text}}}"
+    if isinstance(content, list):
+        return f"[{', '.join(map(document, content))}]"
+    return encoded(content)
+
+
+def manifest(content: Any) -> Any:
+    """Returns what may hold Values, each of which becomes a string that is a tag."""
+    if isinstance(content, Value):
+        return f"{{{{={content.native}}}}}"
+    if isinstance(content, dict):
+        return {key: manifest(each) for key, each in content.items()}
+    if isinstance(content, list):
+        return [manifest(each) for each in content]
+    return content
+
+
+def word(text: str) -> str:
+    """Returns a text as a container's command, argument or variable, which Argo leaves alone."""
+    return re.sub(r"\{(?=\{)", f"{{$({NOTHING})", text)
+
+
+def word_tag(native: str) -> str:
+    """Returns the tag for text in a container's argument that Argo and the kubelet leave alone."""
+    return f"{{{{={native}{_UNCHANGED}}}}}"
+
+
+def shown(text: str) -> str:
+    """Returns a text that is only shown to people, without anything that Argo takes for a tag."""
+    return re.sub(r"\{(?=\{)", "{ ", text)
+
+
+Output = Callable[[bool], Value]
+"""Returns an output's value; told that the task may have none, one that is null then."""
+
+EXECUTOR_OUTPUT = "executor-output"
+"""The output parameter that is the file that kfp's executor writes."""
+
+
+def dag_output(task: str, name: str) -> Output:
+    """Returns an output of a task that consists of others, whose outputs are JSON already."""
+
+    def value(guarded: bool) -> Value:
+        text = output(task, name, guarded=guarded)
+        return json_value(f"({text} ?? 'null')" if guarded else text)
+
+    return value
+
+
+def executor_output(task: str, key: str, *, may_be_file: bool, kind: str) -> Output:
+    """Returns an output parameter of a step that kfp's executor runs, or of a file it may write."""
+
+    def value(guarded: bool) -> Value:
+        values = member(_executor_output(task, guarded), "parameterValues")
+        found = member(values, key, guarded=guarded or may_be_file)
+        if may_be_file:
+            found = f"({found} ?? {file_output(task, key, kind)(guarded).native})"
+        return Value(found)
+
+    return value
+
+
+def file_output(task: str, key: str, kind: str) -> Output:
+    """Returns an output parameter that a step writes to a file: text, or JSON of its type."""
+
+    def value(guarded: bool) -> Value:
+        text = output(task, key, guarded=guarded)
+        if kind == "STRING":
+            return Value(text)
+        text = f"trim({text} ?? 'null')" if guarded else f"trim({text})"
+        return Value(f"fromJSON(lower({text}))" if kind == "BOOLEAN" else f"fromJSON({text})")
+
+    return value
+
+
+def executor_artifact(task: str, key: str, schema: dict[str, Any]) -> Output:
+    """Returns an output artifact of a step of kfp's executor, which says all but the type."""
+
+    def value(guarded: bool) -> Value:
+        artifacts = member(_executor_output(task, guarded), "artifacts")
+        found = f"{member(artifacts, key, guarded=guarded)}{'?' if guarded else ''}.artifacts"
+        if guarded:
+            found = f"({found} ?? [])"
+        fields = {name: Value(f"#.{name}") for name in ("name", "uri", "metadata")}
+        return Value(f"map({found}, {native(fields | {'type': schema})})")
+
+    return value
+
+
+def constant(value: Value) -> Output:
+    """Returns an output that does not depend on whether its task has run."""
+    return lambda guarded: value
+
+
+def _executor_output(task: str, guarded: bool) -> str:
+    text = output(task, EXECUTOR_OUTPUT, guarded=guarded)
+    return f"fromJSON({text} ?? '{{}}')" if guarded else f"fromJSON({text})"

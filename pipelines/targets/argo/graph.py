@@ -6,25 +6,34 @@ from typing import Any
 from hera.workflows import models
 
 from trireme.pipelines.targets.argo import claims, containers, loops
-from trireme.pipelines.targets.argo.conditions import condition
-from trireme.pipelines.targets.argo.expressions import Value, encoded, filled_in, parameter
-from trireme.pipelines.targets.argo.outputs import constant, of_dag, of_file
-from trireme.pipelines.targets.argo.reading import NotOnArgo, only, plain
-from trireme.pipelines.targets.argo.scope import Scope, filled, is_last_resort
-from trireme.pipelines.targets.argo.steps import DIRECTORY, IN_LOOP, Step
+from trireme.pipelines.targets.argo.expressions import (
+    Value,
+    constant,
+    dag_output,
+    file_output,
+    parameter,
+    to_value,
+)
+from trireme.pipelines.targets.argo.placeholders import DIRECTORY, IN_LOOP
+from trireme.pipelines.targets.argo.reading import NotOnArgo, only
+from trireme.pipelines.targets.argo.scope import Scope, condition, filled, is_last_resort
+from trireme.pipelines.targets.argo.steps import Step
 from trireme.pipelines.targets.argo.templates import (
     Task,
     Templates,
     absent_inputs,
-    arguments_of,
+    both,
+    call_arguments,
+    declared,
+    dependencies,
     depends,
-    inside_of,
-    needs_of,
+    directory_input,
+    inner_directory,
+    inputs_of,
     refine,
     short_names,
     task_names,
 )
-from trireme.pipelines.targets.argo.texts import shown
 
 _TASK_FIELDS = (
     *("taskInfo", "inputs", "dependentTasks", "cachingOptions", "componentRef", "triggerPolicy"),
@@ -33,24 +42,12 @@ _TASK_FIELDS = (
 
 
 class Dag:
-    """A component that consists of tasks.
-
-    Attributes:
-        inputs: The names of its template's inputs, by kfp's.
-        outputs: The names of its template's outputs, by kfp's.
-    """
+    """A component that consists of tasks; its template's inputs and outputs by kfp's names."""
 
     def __init__(
         self, templates: Templates, component: dict[str, Any], directory: str, absent: set[str]
     ) -> None:
-        """Prepares a component.
-
-        Args:
-            templates: Where its templates go.
-            component: The component.
-            directory: Its directory among the artifacts; may hold the tag for loops.
-            absent: The inputs that may be null at run time.
-        """
+        """Prepares a component, which may lie in a loop, and whose absent inputs may be null."""
         self.templates, self.component, self.directory = templates, component, directory
         self.inputs = short_names(component.get("inputDefinitions", {}))
         self.outputs = short_names(component.get("outputDefinitions", {}))
@@ -59,21 +56,14 @@ class Dag:
         inputs = {
             key: parameter(name, maybe_absent=key in absent) for key, name in self.inputs.items()
         }
-        self._scope = Scope(inputs, names=self._names)
-        self._needs = {key: needs_of(task) for key, task in self._tasks.items()}
+        self._scope = Scope(inputs, self._names)
+        self._needs = {key: dependencies(task) for key, task in self._tasks.items()}
         self._imported: dict[str, list[str]] = {}
         self._calls: dict[str, models.DAGTask] = {}
         self._ends_apart = False
 
     def template(self, name: str) -> models.Template:
-        """Returns the template, having made those of all tasks.
-
-        Args:
-            name: What it is to be called.
-
-        Raises:
-            NotOnArgo: Something cannot be expressed.
-        """
+        """Returns the template, having made those of all tasks."""
         place = len(self.templates.made)
         in_order = {key: sorted(self._needs[key]) for key in sorted(self._needs)}
         for key in TopologicalSorter(in_order).static_order():
@@ -84,9 +74,7 @@ class Dag:
             dag |= {"target": " ".join(self._calls), "failFast": False}
         made = models.Template(
             name=name,
-            inputs=models.Inputs(parameters=self._input_parameters())
-            if self.inputs or IN_LOOP in self.directory
-            else None,
+            inputs=inputs_of(self._input_parameters()),
             outputs=self._outputs(),
             dag=models.DAGTemplate.model_validate(dag),
         )
@@ -105,17 +93,18 @@ class Dag:
         name = self._names[key]
         template_name = self.templates.name(name, within)
         directory = f"{self.directory}/{name}".strip("/")
-        task = Task(key, name, template_name, spec, component, directory)
+        given = self._scope.given(key, spec, component)
+        task = Task(key, name, template_name, spec, component, directory, given)
         if "parameterIterator" in spec or "artifactIterator" in spec:
-            template, given = self._loop(task)
+            template, passed = self._loop(task)
         elif "dag" in component:
-            template, given = self._nested(task)
+            template, passed = self._nested(task)
         elif "container" in executor:
-            template, given = self._step(task, executor["container"])
+            template, passed = self._step(task, executor["container"])
         else:
             raise NotOnArgo(f"task {key}", " and ".join(executor) or "a component of nothing")
         refine(template, task)
-        arguments = arguments_of(given)
+        arguments = call_arguments(passed)
         if IN_LOOP in self.directory and template.resource is None:
             arguments.append(models.Parameter(name=DIRECTORY, value=task.directory))
         self._call(task, arguments)
@@ -131,13 +120,12 @@ class Dag:
             return
         self._ends_apart |= last
         trigger = task.spec.get("triggerPolicy", {}).get("condition")
-        values = self._scope.given(task.key, task.spec, task.component) if trigger else {}
         self._calls[task.name] = models.DAGTask(
             name=task.name,
             template=task.template,
             arguments=called,
             depends=depends(upstream, ended=last),
-            when=f"{{{{={condition(trigger, values, task.key)}}}}}" if trigger else None,
+            when=f"{{{{={condition(trigger, task.given, task.key)}}}}}" if trigger else None,
         )
 
     def _upstream(self, needs: set[str]) -> list[str]:
@@ -154,79 +142,52 @@ class Dag:
         return not any(key in needs for needs in self._needs.values())
 
     def _nested(self, task: Task) -> tuple[models.Template, dict[str, Value]]:
-        given = self._scope.given(task.key, task.spec, task.component)
-        inside = Dag(
-            self.templates,
-            task.component,
-            inside_of(task.directory),
-            absent_inputs(task.component, given),
-        )
+        directory = inner_directory(task.directory)
+        inside = Dag(self.templates, task.component, directory, absent_inputs(task))
         template = inside.template(task.template)
         self._leave(task, inside.outputs)
         return template, {
-            inside.inputs[key]: value for key, value in given.items() if key in inside.inputs
+            inside.inputs[key]: value for key, value in task.given.items() if key in inside.inputs
         }
 
     def _loop(self, task: Task) -> tuple[models.Template, dict[str, Value]]:
         if "dag" not in task.component:
             raise NotOnArgo(f"task {task.key}", "a loop over a single step")
-        given = self._scope.given(task.key, task.spec, task.component)
         body_name = self.templates.name(f"{task.template}-round")
         place = len(self.templates.made)
-        inside = Dag(self.templates, task.component, IN_LOOP, absent_inputs(task.component, given))
+        inside = Dag(self.templates, task.component, IN_LOOP, absent_inputs(task))
         inside.template(body_name)
-        directory = inside_of(task.directory)
-        template, values = loops.template(
-            task, directory, given, body_name, inside.inputs, inside.outputs
-        )
+        template, values = loops.template(task, body_name, inside.inputs, inside.outputs)
         self.templates.made.insert(place, template)
         self._leave(task, inside.outputs)
         return template, values
 
     def _leave(self, task: Task, outputs: dict[str, str]) -> None:
         """Remembers where the outputs of a task that consists of others are."""
-        defined = task.component.get("outputDefinitions", {})
-        for kind, known in (
-            ("parameters", self._scope.parameters),
-            ("artifacts", self._scope.artifacts),
-        ):
-            for key in defined.get(kind, {}):
-                known[task.key, key] = of_dag(task.name, outputs[key])
+        for kind, keys in task.component.get("outputDefinitions", {}).items():
+            for key in keys:
+                self._scope.outputs[kind][task.key, key] = dag_output(task.name, outputs[key])
 
     def _step(
         self, task: Task, container: dict[str, Any]
     ) -> tuple[models.Template, dict[str, Value]]:
         image = container["image"]
         if image in (claims.CREATE, claims.DELETE):
-            given = self._scope.given(task.key, task.spec, task.component)
-            template = claims.template(task.template, task.key, image, given)
-            self._scope.parameters[task.key, "name"] = of_file(task.name, "name", "STRING")
+            template, name = claims.template(task, image), file_output(task.name, "name", "STRING")
+            self._scope.outputs["parameters"][task.key, "name"] = name
             self.templates.made.append(template)
-            return template, given
+            return template, task.given
         compiled = self.templates.compiled
-        step = Step(
-            name=task.key,
-            task=task.spec,
-            component=task.component,
-            container=container,
-            config=compiled.kubernetes.get(task.component["executorLabel"], {}),
-            scope=self._scope,
-            directory=inside_of(task.directory),
-            has_workspace=compiled.workspace is not None,
-        )
+        config = compiled.kubernetes.get(task.component["executorLabel"], {})
+        step = Step(task, container, config, self._scope, compiled.workspace is not None)
         template = containers.template(step, task.template)
         for kind, key, output in step.outputs(task.name):
-            known = self._scope.parameters if kind == "parameters" else self._scope.artifacts
-            known[task.key, key] = output
+            self._scope.outputs[kind][task.key, key] = output
         self.templates.made.append(template)
         return template, step.arguments()
 
     def _import(
-        self,
-        key: str,
-        spec: dict[str, Any],
-        component: dict[str, Any],
-        importer: dict[str, Any],
+        self, key: str, spec: dict[str, Any], component: dict[str, Any], importer: dict[str, Any]
     ) -> None:
         """Makes the artifact that an importer stands for, for which nothing has to run."""
         if importer.get("downloadToWorkspace"):
@@ -242,23 +203,19 @@ class Dag:
             "metadata": filled(importer.get("metadata", {}), given, key),
         }
         for output in component["outputDefinitions"]["artifacts"]:
-            self._scope.artifacts[key, output] = constant(filled_in([artifact]))
+            self._scope.outputs["artifacts"][key, output] = constant(to_value([artifact]))
         self._imported[key] = self._upstream(self._needs[key])
 
     def _input_parameters(self) -> list[models.Parameter]:
-        inputs = self.component.get("inputDefinitions", {})
-        known = {**inputs.get("parameters", {}), **inputs.get("artifacts", {})}
-        made = []
-        for key, name in self.inputs.items():
-            spec = known[key]
-            about = shown(spec["description"]) if "description" in spec else None
-            value = None
-            if spec.get("isOptional") or "defaultValue" in spec:
-                value = encoded(plain(spec.get("defaultValue"), spec.get("parameterType", "")))
-            made.append(models.Parameter(name=name, value=value, description=about))
-        if IN_LOOP in self.directory:
-            made.append(models.Parameter(name=DIRECTORY))
-        return made
+        specs = both(self.component.get("inputDefinitions", {}))
+        return [
+            declared(
+                name,
+                specs[key],
+                has_default="defaultValue" in specs[key] or specs[key].get("isOptional", False),
+            )
+            for key, name in self.inputs.items()
+        ] + directory_input(self.directory)
 
     def _outputs(self) -> models.Outputs | None:
         outputs = self.component["dag"].get("outputs", {})
@@ -266,19 +223,9 @@ class Dag:
         for key, source in outputs.get("parameters", {}).items():
             one = source.get("valueFromParameter")
             chosen = [one] if one else source["valueFromOneof"]["parameterSelectors"]
-            made[key] = self._first(
-                [
-                    (self._scope.parameters, each["producerSubtask"], each["outputParameterKey"])
-                    for each in chosen
-                ]
-            )
+            made[key] = self._first("parameters", "outputParameterKey", chosen)
         for key, source in outputs.get("artifacts", {}).items():
-            made[key] = self._first(
-                [
-                    (self._scope.artifacts, each["producerSubtask"], each["outputArtifactKey"])
-                    for each in source["artifactSelectors"]
-                ]
-            )
+            made[key] = self._first("artifacts", "outputArtifactKey", source["artifactSelectors"])
         if not made:
             return None
         return models.Outputs(
@@ -290,12 +237,11 @@ class Dag:
             ]
         )
 
-    def _first(self, sources: list[tuple[Any, str, str]]) -> Value:
+    def _first(self, kind: str, key: str, selectors: list[dict[str, str]]) -> Value:
         """Returns the value of the first of some outputs whose task has run."""
+        sources = [(each["producerSubtask"], each[key]) for each in selectors]
         if len(sources) == 1:
-            outputs, task, key = sources[0]
-            is_sure = "condition" not in self._tasks[task].get("triggerPolicy", {})
-            value: Value = outputs[task, key](not is_sure)
-            return value
-        natives = [outputs[task, key](True).native for outputs, task, key in sources]
+            trigger = self._tasks[sources[0][0]].get("triggerPolicy", {})
+            return self._scope.outputs[kind][sources[0]]("condition" in trigger)
+        natives = [self._scope.outputs[kind][source](True).native for source in sources]
         return Value(f"({' ?? '.join(natives)})")

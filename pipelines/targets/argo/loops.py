@@ -6,20 +6,23 @@ from typing import Any
 
 from hera.workflows import models
 
+from trireme.components.kubernetes.step_pods import ROUND
 from trireme.pipelines.targets.argo.expressions import (
     Value,
     encoded,
-    encoded_in,
+    json_value,
     output,
     parameter,
     to_json,
 )
+from trireme.pipelines.targets.argo.placeholders import DIRECTORY
 from trireme.pipelines.targets.argo.scope import as_text
-from trireme.pipelines.targets.argo.steps import DIRECTORY, IN_LOOP
-from trireme.pipelines.targets.argo.templates import Task
-
-ROUND = "round"
-"""The task in a loop that there is one of for each item."""
+from trireme.pipelines.targets.argo.templates import (
+    Task,
+    directory_input,
+    inner_directory,
+    inputs_of,
+)
 
 _ITEM = """fromJSON('"' + item.value + '"')"""
 """The JSON of an item: of a text Argo hands on what is between the quotes of its own JSON.
@@ -37,22 +40,13 @@ is itself escaped.
 
 
 def template(
-    task: Task,
-    directory: str,
-    given: Mapping[str, Value],
-    body: str,
-    inputs: Mapping[str, str],
-    outputs: Mapping[str, str],
+    task: Task, body: str, inputs: Mapping[str, str], outputs: Mapping[str, str]
 ) -> tuple[models.Template, dict[str, Value]]:
     """Returns the template of a loop, and what it is given.
 
     Args:
-        task: The loop.
-        directory: Its directory among the artifacts; may be the tag for loops.
-        given: The inputs of the loop's task, by kfp's names.
         body: The name of the template of what is done for each item.
         inputs: The names of its inputs, by kfp's.
-        outputs: The names of its outputs, by kfp's.
     """
     iterator = task.spec.get("parameterIterator") or task.spec["artifactIterator"]
     is_artifact = "artifactIterator" in task.spec
@@ -61,7 +55,7 @@ def template(
         task.component["inputDefinitions"].get("parameters", {}).get(item, {}).get("parameterType")
     )
     source = iterator["items"]
-    passed = {key: value for key, value in given.items() if key in inputs and key != item}
+    passed = {key: value for key, value in task.given.items() if key in inputs and key != item}
     values = {inputs[key]: value for key, value in passed.items()}
     arguments = {name: parameter(name) for name in values}
     call: dict[str, Any] = {"name": ROUND, "template": body}
@@ -74,21 +68,20 @@ def template(
     else:
         key = source.get("inputParameter") or source["inputArtifact"]
         if inputs.get(key) not in values:
-            values[key] = given[key]
+            values[key] = task.given[key]
             arguments.pop(key, None)
         call["withParam"] = _items(parameter(inputs.get(key, key)).native, kind, is_artifact)
-    arguments[inputs[item]] = encoded_in(_ITEM)
+    arguments[inputs[item]] = json_value(_ITEM)
     parameters = [models.Parameter(name=name, value=value.tag) for name, value in arguments.items()]
+    directory = inner_directory(task.directory)
     of_round = f"{directory}/{{{{item.index}}}}"
     parameters.append(models.Parameter(name=DIRECTORY, value=of_round))
     call["arguments"] = models.Arguments(parameters=parameters)
     limit = task.spec.get("iteratorPolicy", {}).get("parallelismLimit")
     names = [models.Parameter(name=name) for name in values]
-    if directory == IN_LOOP:
-        names.append(models.Parameter(name=DIRECTORY))
     made = models.Template(
         name=task.template,
-        inputs=models.Inputs(parameters=names) if names else None,
+        inputs=inputs_of(names + directory_input(directory)),
         outputs=_collected(task, outputs),
         parallelism=limit or None,
         dag=models.DAGTemplate.model_validate({"tasks": [call]}),

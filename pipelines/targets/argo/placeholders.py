@@ -8,20 +8,28 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from trireme.pipelines.targets.argo.expressions import Constant, Value, name_value
+
 WORKSPACE = "/kfp-workspace"
 """Where every step finds the run workspace; the name is kfp's."""
 
 ARTIFACTS = f"{WORKSPACE}/artifacts"
 """Where the run's artifacts are."""
 
-OF_THE_RUN = {
+DIRECTORY = "artifact-directory"
+"""The input of a template in a loop that keeps the files of its rounds apart."""
+
+IN_LOOP = f"{{{{inputs.parameters.{DIRECTORY}}}}}"
+
+_NAMES = {
     ".pipeline_job_name": "workflow.name",
     ".pipeline_job_resource_name": "workflow.name",
     ".pipeline_job_uuid": "workflow.uid",
     ".pipeline_job_create_time_utc": "workflow.creationTimestamp.RFC3339",
     ".pipeline_job_schedule_time_utc": "workflow.creationTimestamp.RFC3339",
+    ".pipeline_task_uuid": "pod.name",
 }
-"""What is the same in the whole run, and what Argo calls it."""
+"""What Argo calls what has a name of its own."""
 
 _PLACEHOLDER = re.compile(r"\{\{\$(.*?)\}\}", re.DOTALL)
 _KEYED = re.compile(
@@ -31,15 +39,7 @@ _KEYED = re.compile(
 
 
 class Keyed(NamedTuple):
-    """A placeholder such as ``{{$.inputs.artifacts['model'].metadata['framework']}}``.
-
-    Attributes:
-        side: ``inputs`` or ``outputs``.
-        kind: ``parameters`` or ``artifacts``.
-        key: Which of them.
-        attribute: What of it; empty for all of it.
-        item: What of its metadata; empty for all of it.
-    """
+    """A placeholder such as ``{{$.inputs.artifacts['model'].metadata['framework']}}``."""
 
     side: str
     kind: str
@@ -54,6 +54,14 @@ def keyed(inside: str) -> Keyed | None:
     return Keyed(*(group or "" for group in match.groups())) if match else None
 
 
+def everywhere(inside: str, task: str) -> Value | None:
+    """Returns what the inside of a placeholder stands for, if no inputs and outputs matter."""
+    if inside in _NAMES:
+        return name_value(_NAMES[inside])
+    known = {".workspace_path": WORKSPACE, ".pipeline_root": ARTIFACTS, ".pipeline_task_name": task}
+    return Constant(value=known[inside]) if inside in known else None
+
+
 def pieces(text: str) -> list[tuple[bool, str]]:
     """Returns the pieces of a text: whether each is a placeholder, and the text or its inside."""
     parts = _PLACEHOLDER.split(text)
@@ -61,12 +69,7 @@ def pieces(text: str) -> list[tuple[bool, str]]:
 
 
 def words(text: str, is_given: Callable[[str], bool]) -> list[str]:
-    """Returns the words of a command line that a word of kfp's stands for.
-
-    Args:
-        text: The word, which may be one of kfp's structures that become several, or none.
-        is_given: Whether there is an input of a name.
-    """
+    """Returns the words of a command line, several or none, that a word of kfp's stands for."""
     if text.startswith(('{"Concat": ', '{"IfPresent": ')):
         return _words(json.loads(text), is_given)
     return [text]

@@ -4,13 +4,13 @@ What kfp-kubernetes writes is in
 https://github.com/kubeflow/pipelines/blob/master/kubernetes_platform/proto/kubernetes_executor_config.proto
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from trireme.pipelines.targets.argo.expressions import Constant, Value, filled_in, name_of, native
+from trireme.pipelines.targets.argo.expressions import Constant, Value, name_value, native, to_value
 from trireme.pipelines.targets.argo.placeholders import WORKSPACE
 from trireme.pipelines.targets.argo.reading import NotOnArgo, only, whole
+from trireme.pipelines.targets.argo.steps import Step
 
 WORKSPACE_VOLUME = "workspace"
 
@@ -32,23 +32,10 @@ _HANDED_ON = {
 }
 """The fields of kfp's TaskConfig that each of its passthroughs stands for."""
 
-Reference = Callable[[dict[str, Any]], Value]
-"""Returns the value, in the step's own template, of a reference of kfp's."""
-
 
 @dataclass
 class Pod:
-    """What a step's pod is to be like, as Kubernetes spells it; strings may be Values.
-
-    Attributes:
-        shared: What a task may hand on to a workload that it launches, by kfp's names.
-        labels: The pod's labels.
-        annotations: The pod's annotations.
-        pull_secrets: Names of Secrets that open registries.
-        pull_policy: When its image is pulled.
-        deadline: Seconds after which it is ended.
-        security: The container's security context.
-    """
+    """What a step's pod is to be like; ``shared`` is what a step may hand on to a workload."""
 
     shared: dict[str, Any]
     labels: dict[str, str] = field(default_factory=dict)
@@ -58,51 +45,35 @@ class Pod:
     deadline: int | None = None
     security: dict[str, Any] | None = None
 
-    def add_volume(self, name: str, source: dict[str, Any], mount: dict[str, Any]) -> None:
+    def add_volume(self, name: str, source: dict[str, Any], path: str, **mount: str) -> None:
         """Adds a volume and where it is mounted."""
         self.shared["volumes"].append({"name": name, **source})
-        self.shared["volumeMounts"].append({"name": name, **mount})
+        self.shared["volumeMounts"].append({"name": name, "mountPath": path, **mount})
 
     def add_workspace(self) -> None:
         """Mounts the run workspace."""
-        claim = {"claimName": name_of(f"workflow.name + '-{WORKSPACE_VOLUME}'")}
+        claim = {"claimName": name_value(f"workflow.name + '-{WORKSPACE_VOLUME}'")}
         source = {"persistentVolumeClaim": claim}
-        self.add_volume(WORKSPACE_VOLUME, source, {"mountPath": WORKSPACE})
+        self.add_volume(WORKSPACE_VOLUME, source, WORKSPACE)
 
 
-def pod(
-    container: dict[str, Any],
-    config: dict[str, Any],
-    task: str,
-    refer: Reference,
-    text: Callable[[str], Any],
-) -> Pod:
-    """Returns the pod of a step.
-
-    Args:
-        container: kfp's ``PipelineContainerSpec``.
-        config: kfp-kubernetes' ``KubernetesExecutorConfig``.
-        task: The task's name.
-        refer: Returns the value of a reference.
-        text: Returns a text with kfp's placeholders filled.
-
-    Raises:
-        NotOnArgo: Something cannot be expressed.
-    """
-    only(_KNOWN, config, f"task {task}")
-    shared: dict[str, Any] = {"resources": _resources(container.get("resources", {}), text)}
-    shared |= {"env": _env(container, config, refer), "volumes": [], "volumeMounts": []}
-    shared["tolerations"] = _tolerations(config.get("tolerations", []), refer)
+def pod(step: Step) -> Pod:
+    """Returns the pod of a step, by kfp-kubernetes' ``KubernetesExecutorConfig``."""
+    config = step.config
+    only(_KNOWN, config, f"task {step.name}")
+    shared: dict[str, Any] = {"resources": _resources(step)}
+    shared |= {"env": _env(step), "volumes": [], "volumeMounts": []}
+    shared["tolerations"] = _tolerations(step)
     selector = config.get("nodeSelector", {})
     by_name = selector.get("nodeSelectorJson")
-    shared["nodeSelector"] = refer(by_name) if by_name else selector.get("labels", {})
-    shared["affinity"] = _affinity(config, task, refer)
+    shared["nodeSelector"] = step.refer(by_name) if by_name else selector.get("labels", {})
+    shared["affinity"] = _affinity(step)
     metadata, security = config.get("podMetadata", {}), config.get("securityContext")
     made = Pod(
         shared,
         metadata.get("labels", {}),
         metadata.get("annotations", {}),
-        [_name(each, "secretName", refer) for each in config.get("imagePullSecret", [])],
+        [_name(each, "secretName", step) for each in config.get("imagePullSecret", [])],
         config.get("imagePullPolicy"),
         int(config.get("activeDeadlineSeconds", 0)) or None,
     )
@@ -111,17 +82,12 @@ def pod(
             key: int(value) if key != "runAsNonRoot" else value for key, value in security.items()
         }
         made.security = identity | {"capabilities": {"drop": ["ALL"]}}
-    _add_volumes(made, config, refer)
+    _add_volumes(made, step)
     return made
 
 
 def handed_on(made: Pod, passthroughs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Returns kfp's TaskConfig: what a task hands on; what its own pod is to be without is removed.
-
-    Args:
-        made: The task's pod.
-        passthroughs: The component's ``taskConfigPassthroughs``.
-    """
+    """Returns kfp's TaskConfig: what a task hands on; its own pod may be without it then."""
     config = {}
     for passthrough in passthroughs:
         for name in _HANDED_ON[passthrough["field"]]:
@@ -131,16 +97,20 @@ def handed_on(made: Pod, passthroughs: list[dict[str, Any]]) -> dict[str, Any]:
     return config
 
 
-def _name(source: dict[str, Any], field_name: str, refer: Reference) -> Any:
+def _name(source: dict[str, Any], field_name: str, step: Step) -> Any:
     """Returns the name of a Secret, ConfigMap or claim."""
     reference = source.get(f"{field_name}Parameter")
     if reference is None:
         return source[field_name]
-    value = refer(reference)
+    return _known(step.refer(reference))
+
+
+def _known(value: Value) -> Any:
     return value.value if isinstance(value, Constant) else value
 
 
-def _resources(resources: dict[str, Any], text: Callable[[str], Any]) -> dict[str, Any]:
+def _resources(step: Step) -> dict[str, Any]:
+    resources, text = step.container.get("resources", {}), step.text
     made: dict[str, Any] = {}
     for side in ("Limit", "Request"):
         for kind, unit in (("Cpu", ""), ("Memory", "G")):
@@ -156,18 +126,15 @@ def _resources(resources: dict[str, Any], text: Callable[[str], Any]) -> dict[st
     return made
 
 
-def _env(
-    container: dict[str, Any], config: dict[str, Any], refer: Reference
-) -> list[dict[str, Any]]:
-    made = [
-        {"name": each["name"], "value": each.get("value", "")} for each in container.get("env", [])
-    ]
-    for each in config.get("fieldPathAsEnv", []):
+def _env(step: Step) -> list[dict[str, Any]]:
+    given = step.container.get("env", [])
+    made = [{"name": each["name"], "value": each.get("value", "")} for each in given]
+    for each in step.config.get("fieldPathAsEnv", []):
         source = {"fieldRef": {"fieldPath": each["fieldPath"]}}
         made.append({"name": each["name"], "valueFrom": source})
     for kind, key in (("secret", "secretKey"), ("configMap", "configMapKey")):
-        for each in config.get(f"{kind}AsEnv", []):
-            name = _name(each, f"{kind}Name", refer)
+        for each in step.config.get(f"{kind}AsEnv", []):
+            name = _name(each, f"{kind}Name", step)
             optional = {"optional": each["optional"]} if "optional" in each else {}
             for pair in each["keyToEnv"]:
                 source = {f"{kind}KeyRef": {"name": name, "key": pair[key], **optional}}
@@ -175,29 +142,29 @@ def _env(
     return made
 
 
-def _add_volumes(made: Pod, config: dict[str, Any], refer: Reference) -> None:
+def _add_volumes(made: Pod, step: Step) -> None:
+    config = step.config
     for index, each in enumerate(config.get("pvcMount", []), 1):
-        claim = refer(_claim(each))
-        name = claim.value if isinstance(claim, Constant) else claim
+        name = _known(step.refer(_claim(each)))
         source = {"persistentVolumeClaim": {"claimName": name}}
         # The volume is called like the claim, as on Kubeflow, where that is known by now.
         volume = name if isinstance(name, str) else f"claim-{index}"
-        mount = {"mountPath": each["mountPath"]}
-        made.add_volume(volume, source, mount | _if_given(each, "subPath"))
+        made.add_volume(volume, source, each["mountPath"], **_if_given(each, "subPath"))
     for kind, field_name in (("secret", "secretName"), ("configMap", "name")):
         for index, each in enumerate(config.get(f"{kind}AsVolume", []), 1):
-            name = _name(each, f"{kind}Name", refer)
+            name = _name(each, f"{kind}Name", step)
             source = {kind: {field_name: name, "optional": each.get("optional", False)}}
             volume = name if isinstance(name, str) else f"{kind.lower()}-{index}"
-            made.add_volume(volume, source, {"mountPath": each["mountPath"]})
+            made.add_volume(volume, source, each["mountPath"])
     for each in config.get("emptyDirMounts", []):
         source = {"emptyDir": _if_given(each, "medium", "sizeLimit")}
-        made.add_volume(each["volumeName"], source, {"mountPath": each["mountPath"]})
+        made.add_volume(each["volumeName"], source, each["mountPath"])
     if "enabledSharedMemory" in config:
         shared = config["enabledSharedMemory"]
-        size = {"sizeLimit": shared["size"]} if shared.get("size") else {}
-        source = {"emptyDir": {"medium": "Memory", **size}}
-        made.add_volume(shared.get("volumeName", "shm"), source, {"mountPath": "/dev/shm"})
+        source = {"emptyDir": {"medium": "Memory"}}
+        if shared.get("size"):
+            source["emptyDir"]["sizeLimit"] = shared["size"]
+        made.add_volume(shared.get("volumeName", "shm"), source, "/dev/shm")
     for each in config.get("genericEphemeralVolume", []):
         claim_spec = {
             "accessModes": each["accessModes"],
@@ -207,7 +174,7 @@ def _add_volumes(made: Pod, config: dict[str, Any], refer: Reference) -> None:
             claim_spec["storageClassName"] = each.get("storageClassName", "")
         template = {"metadata": each.get("metadata", {}), "spec": claim_spec}
         source = {"ephemeral": {"volumeClaimTemplate": template}}
-        made.add_volume(each["volumeName"], source, {"mountPath": each["mountPath"]})
+        made.add_volume(each["volumeName"], source, each["mountPath"])
 
 
 def _claim(mount: dict[str, Any]) -> dict[str, Any]:
@@ -216,19 +183,15 @@ def _claim(mount: dict[str, Any]) -> dict[str, Any]:
         return dict(mount["pvcNameParameter"])
     if "constant" in mount:
         return {"runtimeValue": {"constant": mount["constant"]}}
-    return {
-        key: mount[key]
-        for key in ("taskOutputParameter", "componentInputParameter")
-        if key in mount
-    }
+    return _if_given(mount, "taskOutputParameter", "componentInputParameter")
 
 
-def _tolerations(given: list[dict[str, Any]], refer: Reference) -> list[Any] | Value:
+def _tolerations(step: Step) -> list[Any] | Value:
     known: list[dict[str, Any]] = []
     later = []
-    for each in given:
+    for each in step.config.get("tolerations", []):
         if "tolerationJson" in each:
-            later.append(refer(each["tolerationJson"]).native)
+            later.append(step.refer(each["tolerationJson"]).native)
         else:
             seconds = {key: int(each[key]) for key in ("tolerationSeconds",) if key in each}
             known.append(each | seconds)
@@ -239,13 +202,14 @@ def _tolerations(given: list[dict[str, Any]], refer: Reference) -> list[Any] | V
     return Value(f"concat({', '.join([native(known), *lists])})")
 
 
-def _affinity(config: dict[str, Any], task: str, refer: Reference) -> dict[str, Any] | Value:
+def _affinity(step: Step) -> dict[str, Any] | Value:
+    config = step.config
     nodes = config.get("nodeAffinity", [])
     by_name = [each["nodeAffinityJson"] for each in nodes if "nodeAffinityJson" in each]
     if by_name:
         if len(nodes) > 1 or "podAffinity" in config:
-            raise NotOnArgo(f"task {task}", "an affinity given as JSON besides another one")
-        return filled_in({"nodeAffinity": refer(by_name[0])})
+            raise NotOnArgo(f"task {step.name}", "an affinity given as JSON besides another one")
+        return to_value({"nodeAffinity": step.refer(by_name[0])})
     made: dict[str, Any] = {}
     for each in nodes:
         term = _if_given(each, "matchExpressions", "matchFields")

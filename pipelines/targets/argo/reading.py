@@ -26,13 +26,7 @@ class NotOnArgo(InputError):
 
 @dataclass(frozen=True)
 class Compiled:
-    """A compiled pipeline.
-
-    Attributes:
-        pipeline: kfp's ``PipelineSpec`` as JSON has it, every executor read as well.
-        kubernetes: What Kubernetes is to see to, by executor.
-        workspace: The workspace's configuration, where the pipeline has one.
-    """
+    """A compiled pipeline: kfp's ``PipelineSpec`` as JSON, and Kubernetes' part by executor."""
 
     pipeline: dict[str, Any]
     kubernetes: dict[str, dict[str, Any]]
@@ -54,11 +48,7 @@ class Compiled:
 
 
 def read(file: Path) -> Compiled:
-    """Reads the YAML that ``trireme compile``, or kfp, has written.
-
-    Raises:
-        InputError: It is no such file.
-    """
+    """Reads the YAML that ``trireme compile``, or kfp, has written."""
     try:
         documents = list(yaml.safe_load_all(file.read_text()))
         spec = pipeline_spec_pb2.PipelineSpec()
@@ -94,11 +84,7 @@ def read(file: Path) -> Compiled:
 
 
 def only(known: Collection[str], given: dict[str, Any], where: str) -> None:
-    """Refuses what is given and not known.
-
-    Raises:
-        NotOnArgo: There is such a field.
-    """
+    """Refuses what is given and not known."""
     for name in given.keys() - set(known):
         raise NotOnArgo(where, name)
 
@@ -120,12 +106,7 @@ def whole(number: float) -> float | int:
 
 
 def plain(value: Any, kind: str) -> Any:
-    """Returns a constant as a step with a parameter of that type expects it.
-
-    Args:
-        value: The constant; kfp writes the whole numbers in it as 1.0.
-        kind: kfp's type of the parameter.
-    """
+    """Returns a constant as a step's parameter expects it: kfp writes whole numbers as 1.0."""
     if isinstance(value, dict):
         return {key: plain(each, kind) for key, each in value.items()}
     if isinstance(value, list):

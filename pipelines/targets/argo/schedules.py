@@ -16,182 +16,125 @@ from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import AlreadyThere, NotFound
 from trireme.components.kubernetes.resources import Resource
 from trireme.components.say import say
-from trireme.pipelines import schedule_plans
-from trireme.pipelines.schedule_plans import Order
-from trireme.pipelines.schedules import LATEST, PINNED, Schedule
+from trireme.pipelines.schedules import plans
+from trireme.pipelines.schedules.plans import CheckedSchedule
+from trireme.pipelines.schedules.schedule import LATEST, PINNED, Schedule
 from trireme.pipelines.targets.argo import compiling, cron_workflows, workflows
-from trireme.pipelines.targets.argo.cron_workflows import ASKED, CronWorkflow
-from trireme.pipelines.targets.argo.rendering import VERSION
+from trireme.pipelines.targets.argo.compiling import VERSION
+from trireme.pipelines.targets.argo.cron_workflows import ANNOTATION, CronWorkflow
 from trireme.pipelines.targets.argo.workflows import TEMPLATES
 
 CRON_WORKFLOWS = Resource("argoproj.io", "v1alpha1", "cronworkflows")
 
 
 @dataclass(frozen=True)
-class Plan(schedule_plans.Plan):
-    """What is to be done about a schedule.
+class Plan(plans.Plan):
+    """What is to be done about a schedule."""
 
-    Attributes:
-        wanted: What is to be on the cluster.
-        found: What is there of its name.
-    """
-
+    found: list[CronWorkflow]
     wanted: CronWorkflow
-    found: CronWorkflow | None
 
 
-class ArgoSchedules:
-    """The schedules of a namespace; see ``trireme.pipelines.schedule_plans.Keeper``."""
+class ArgoSchedules(plans.Schedules[Plan, CronWorkflow]):
+    """The schedules of a namespace; see ``schedules.plans``."""
+
+    listed_by = "trireme schedule list --target argo"
 
     def __init__(self, cluster: Cluster, service_account: str) -> None:
-        """Takes in where they are; nothing is asked yet.
-
-        Args:
-            cluster: The cluster.
-            service_account: The service account of the pods of pinned versions.
-        """
-        self._cluster = cluster
+        """Takes in where they are; nothing is asked yet."""
+        self._cluster, self._namespace = cluster, cluster.namespace
         self._service_account = service_account
 
+    @property
+    def place(self) -> str:
+        """The namespace."""
+        return f"in namespace {self._namespace}"
+
     def plan(self, described: list[Schedule], pins: dict[str, str]) -> list[Plan]:
-        """Returns what is to be done about schedules; nothing is changed.
-
-        Args:
-            described: The schedules.
-            pins: Images that are used in place of others.
-
-        Raises:
-            InputError: One of them cannot be there.
-        """
-        orders = [schedule_plans.check(schedule, pins) for schedule in described]
-        return [self._plan(order) for order in orders]
+        """Returns what is to be done about schedules; nothing is changed."""
+        checked_schedules = [plans.check(schedule, pins) for schedule in described]
+        return [self._plan(checked) for checked in checked_schedules]
 
     def carry_out(self, plan: Plan) -> dict[str, Any]:
-        """Does what is to be done; returns how to find what is on the cluster then.
-
-        Args:
-            plan: What is to be done.
-
-        Raises:
-            Refused: The API server does not take it.
-            Unavailable: The API server does not answer.
-        """
-        name, namespace = plan.schedule.name, self._cluster.namespace
-        manifest = plan.wanted.manifest
+        """Does what is to be done; returns how to find what is on the cluster then."""
+        name, manifest = plan.schedule.name, plan.wanted.manifest
         try:
             if plan.found:
-                manifest = _put_in(plan.found.manifest, manifest)
-                self._cluster.replace(CRON_WORKFLOWS, manifest, namespace)
+                manifest = _put_in(plan.found[0].manifest, manifest)
+                self._cluster.replace(CRON_WORKFLOWS, manifest, self._namespace)
             else:
-                self._cluster.create(CRON_WORKFLOWS, manifest, namespace, fieldValidation="Strict")
+                self._cluster.create(
+                    CRON_WORKFLOWS, manifest, self._namespace, fieldValidation="Strict"
+                )
         except AlreadyThere:  # by somebody else, or by a request whose answer was lost
-            found = self._named(name)
-            if found is None or found.content != plan.wanted.content:
+            if [each.content for each in self.named(name)] != [plan.wanted.content]:
                 raise
-        return {"CronWorkflow": f"{name} in namespace {namespace}"}
+        return {"CronWorkflow": f"{name} {self.place}"}
 
-    def listing(self) -> list[CronWorkflow]:
-        """Returns all schedules that Trireme has made, by name, and warns of any unreadable."""
+    def everything(self) -> list[CronWorkflow]:
+        """Returns all schedules that Trireme has made, and warns of any unreadable."""
         ours = []
-        for manifest in self._cluster.list(CRON_WORKFLOWS, self._cluster.namespace)["items"]:
+        for manifest in self._cluster.list(CRON_WORKFLOWS, self._namespace)["items"]:
             try:
                 ours.append(cron_workflows.read(manifest))
             except InputError as error:
                 say(f"warning: {error}")
-        return sorted(filter(None, ours), key=lambda each: each.schedule.name)
+        return [*filter(None, ours)]
 
-    def find(self, name: str) -> list[CronWorkflow]:
-        """Returns the schedule of a name, as the only one in a list.
-
-        Args:
-            name: The name.
-
-        Raises:
-            InputError: There is none, or one that Trireme did not make.
-        """
-        if not (found := self._named(name)):
+    def named(self, name: str) -> list[CronWorkflow]:
+        """Returns the schedule of a name, as the only one in a list."""
+        try:
+            manifest = self._cluster.get(CRON_WORKFLOWS, name, self._namespace)
+        except NotFound:
+            return []
+        if (found := cron_workflows.read(manifest)) is None:
             raise InputError(
-                f"there is no schedule {name!r} in namespace {self._cluster.namespace}; 'trireme "
-                "schedule list --target argo' shows those there are"
+                f"schedule {name!r}: there is a CronWorkflow of that name that Trireme did not "
+                "make, and it is left alone; take another name"
             )
         return [found]
 
-    def pause(self, name: str) -> None:
-        """Has a schedule rest.
+    def enable(self, kept: CronWorkflow, enabled: bool) -> None:
+        """Has a schedule run, or rest."""
+        changed = {"spec": {"suspend": not enabled}}
+        self._cluster.patch(CRON_WORKFLOWS, kept.schedule.name, self._namespace, changed)
 
-        Args:
-            name: Its name.
-
-        Raises:
-            InputError: As in ``find``.
-        """
-        self._suspend(name, True)
-
-    def resume(self, name: str) -> None:
-        """Has a schedule run again.
-
-        Args:
-            name: Its name.
-
-        Raises:
-            InputError: As in ``find``.
-        """
-        self._suspend(name, False)
-
-    def delete(self, name: str) -> None:
-        """Removes a schedule; its runs stay.
-
-        Args:
-            name: Its name.
-
-        Raises:
-            InputError: As in ``find``.
-        """
-        (found,) = self.find(name)
-        uid = found.manifest["metadata"]["uid"]
+    def remove(self, kept: CronWorkflow) -> None:
+        """Removes a schedule; its runs stay."""
+        name, uid = kept.schedule.name, kept.manifest["metadata"]["uid"]
         with suppress(NotFound):  # by somebody else, or by a request whose answer was lost
-            self._cluster.delete(
-                CRON_WORKFLOWS, name, self._cluster.namespace, uid, dependents="Orphan"
-            )
+            self._cluster.delete(CRON_WORKFLOWS, name, self._namespace, uid, dependents="Orphan")
 
-    def _plan(self, order: Order) -> Plan:
-        found = self._named(order.schedule.name)
-        version, workflow = self._workflow(order, found)
-        schedule = order.schedule.model_copy(update={"version": version})
-        runs = found is None or found.is_enabled
+    def _plan(self, checked: CheckedSchedule) -> Plan:
+        found = self.named(checked.schedule.name)
+        version, workflow = self._workflow(checked, found)
+        schedule = checked.schedule.model_copy(update={"version": version})
+        runs = all(each.is_enabled for each in found)
         if schedule.paused is not None:
             runs = not schedule.paused
         wanted = cron_workflows.made(schedule, workflow, runs=runs)
-        return Plan(
-            schedule,
-            found is not None,
-            _differences(found, wanted) if found else [],
-            runs,
-            wanted,
-            found,
-            notes=cron_workflows.notes(schedule),
-        )
+        differences = _differences(found[0], wanted) if found else []
+        notes = cron_workflows.notes(schedule)
+        return Plan(schedule, found, differences, runs, wanted, notes=notes)
 
-    def _workflow(self, order: Order, found: CronWorkflow | None) -> tuple[str, dict[str, Any]]:
-        """Returns the name of the version that is to run, and the specification of its runs.
-
-        Raises:
-            InputError: There is no such version.
-        """
-        schedule, pipeline = order.schedule, order.pipeline
+    def _workflow(
+        self, checked: CheckedSchedule, found: list[CronWorkflow]
+    ) -> tuple[str, dict[str, Any]]:
+        """Returns the name of the version that is to run, and the specification of its runs."""
+        schedule, pipeline = checked.schedule, checked.pipeline
         given = partial(workflows.with_arguments, pipeline=pipeline, arguments=schedule.params)
         if schedule.version == PINNED:
-            template = compiling.compiled(pipeline, order.claims, self._service_account)
+            template = compiling.compiled(pipeline, self._service_account)
             compiled = json.loads(json.dumps(template.to_dict()))
             return compiled["metadata"]["labels"][VERSION], given(compiled["spec"])
-        if schedule.version != LATEST and found and _is_same_run(found.schedule, schedule):
-            return schedule.version, found.manifest["spec"]["workflowSpec"]
+        if schedule.version != LATEST and found and _is_same_run(found[0].schedule, schedule):
+            return schedule.version, found[0].manifest["spec"]["workflowSpec"]
         try:
-            uploaded = self._cluster.get(TEMPLATES, pipeline.name, self._cluster.namespace)
+            uploaded = self._cluster.get(TEMPLATES, pipeline.name, self._namespace)
         except NotFound:
             raise InputError(
                 f"schedule {schedule.name}: pipeline {pipeline.name} is not in namespace "
-                f"{self._cluster.namespace} yet; 'trireme upload {pipeline.name} --target argo' "
+                f"{self._namespace} yet; 'trireme upload {pipeline.name} --target argo' "
                 "brings it there"
             ) from None
         if schedule.version == LATEST:
@@ -207,32 +150,10 @@ class ArgoSchedules:
             )
         return version, given(uploaded["spec"])
 
-    def _named(self, name: str) -> CronWorkflow | None:
-        """Returns what is there of a name.
-
-        Raises:
-            InputError: Trireme did not make it.
-        """
-        try:
-            manifest = self._cluster.get(CRON_WORKFLOWS, name, self._cluster.namespace)
-        except NotFound:
-            return None
-        if (found := cron_workflows.read(manifest)) is None:
-            raise InputError(
-                f"schedule {name!r}: there is a CronWorkflow of that name that Trireme did not "
-                "make, and it is left alone; take another name"
-            )
-        return found
-
-    def _suspend(self, name: str, suspend: bool) -> None:
-        self.find(name)
-        changed = {"spec": {"suspend": suspend}}
-        self._cluster.patch(CRON_WORKFLOWS, name, self._cluster.namespace, changed)
-
 
 def _differences(found: CronWorkflow, wanted: CronWorkflow) -> list[str]:
     """Says in what a schedule differs from what is there."""
-    said = schedule_plans.differences(
+    said = plans.differences(
         found.facts | {"paused": not found.is_enabled},
         wanted.facts | {"paused": not wanted.is_enabled},
     )
@@ -245,10 +166,10 @@ def _is_same_run(one: Schedule, other: Schedule) -> bool:
     return (one.pipeline, one.version, one.params) == (other.pipeline, other.version, other.params)
 
 
-def _put_in(there: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+def _put_in(existing: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
     """Returns an object of the cluster with what is ours to say in place of what was said."""
-    before, ours = there["metadata"], wanted["metadata"]
+    before, ours = existing["metadata"], wanted["metadata"]
     labels = {key: value for key, value in (before.get("labels") or {}).items() if key != VERSION}
-    annotations = (before.get("annotations") or {}) | {ASKED: ours["annotations"][ASKED]}
+    annotations = (before.get("annotations") or {}) | {ANNOTATION: ours["annotations"][ANNOTATION]}
     metadata = before | {"labels": labels | ours["labels"], "annotations": annotations}
-    return there | {"metadata": metadata, "spec": wanted["spec"]}
+    return existing | {"metadata": metadata, "spec": wanted["spec"]}

@@ -1,5 +1,6 @@
 """The values that a task's inputs have, as expressions in the template that the task is in."""
 
+import ast
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,20 +9,14 @@ from typing import Any
 from trireme.components.errors import InputError
 from trireme.pipelines.targets.argo.expressions import (
     Constant,
+    Output,
     Value,
-    filled_in,
     member,
-    name_of,
     native,
+    quoted,
+    to_value,
 )
-from trireme.pipelines.targets.argo.outputs import Output
-from trireme.pipelines.targets.argo.placeholders import (
-    ARTIFACTS,
-    OF_THE_RUN,
-    WORKSPACE,
-    keyed,
-    pieces,
-)
+from trireme.pipelines.targets.argo.placeholders import everywhere, keyed, pieces
 from trireme.pipelines.targets.argo.reading import NotOnArgo, plain
 
 _MEMBER = re.compile(r'parseJson\(string_value\)\["(.+)"\]')
@@ -33,28 +28,18 @@ class Scope:
     """What can be referred to in a template that consists of tasks.
 
     Attributes:
-        inputs: The template's own inputs, by kfp's names.
-        parameters: Output parameters of the tasks rendered so far, by task and name.
-        artifacts: Their output artifacts.
         names: What the tasks are called in Argo.
+        outputs: Parameters and artifacts of the tasks rendered so far, by task and name.
     """
 
-    inputs: dict[str, Value] = field(default_factory=dict)
-    parameters: dict[tuple[str, str], Output] = field(default_factory=dict)
-    artifacts: dict[tuple[str, str], Output] = field(default_factory=dict)
-    names: dict[str, str] = field(default_factory=dict)
+    inputs: dict[str, Value]
+    names: dict[str, str]
+    outputs: dict[str, dict[tuple[str, str], Output]] = field(
+        default_factory=lambda: {"parameters": {}, "artifacts": {}}
+    )
 
     def given(self, name: str, task: dict[str, Any], component: dict[str, Any]) -> dict[str, Value]:
-        """Returns the values of a task's inputs.
-
-        Args:
-            name: The task's name.
-            task: The task.
-            component: What it is of.
-
-        Raises:
-            NotOnArgo: One cannot be expressed.
-        """
+        """Returns the values of a task's inputs."""
         inputs = task.get("inputs", {})
         known = component.get("inputDefinitions", {}).get("parameters", {})
         guarded = is_last_resort(task)
@@ -78,29 +63,19 @@ class Scope:
         return values | {key: filled(value, values, name) for key, value in later.items()}
 
     def reference(self, source: dict[str, Any], task: str, *, guarded: bool = False) -> Value:
-        """Returns the value that a reference of kfp's stands for.
-
-        Args:
-            source: A ``TaskInputsSpec.InputParameterSpec`` or ``InputArtifactSpec``.
-            task: The task that it is for.
-            guarded: Whether it is null, and no error, where it comes from a task without outputs.
-        """
+        """Returns the value of kfp's reference; guarded, it is null where a task has left none."""
         try:
             return self._referred(source, task, guarded)
         except KeyError as error:
             raise InputError(f"task {task}: refers to {error}, which nothing gives") from None
 
     def _referred(self, source: dict[str, Any], task: str, guarded: bool) -> Value:
-        if "componentInputParameter" in source:
-            return self.inputs[source["componentInputParameter"]]
-        if "componentInputArtifact" in source:
-            return self.inputs[source["componentInputArtifact"]]
-        if "taskOutputParameter" in source:
-            wanted = source["taskOutputParameter"]
-            return self.parameters[wanted["producerTask"], wanted["outputParameterKey"]](guarded)
-        if "taskOutputArtifact" in source:
-            wanted = source["taskOutputArtifact"]
-            return self.artifacts[wanted["producerTask"], wanted["outputArtifactKey"]](guarded)
+        for kind, outputs in (("Parameter", "parameters"), ("Artifact", "artifacts")):
+            if f"componentInput{kind}" in source:
+                return self.inputs[source[f"componentInput{kind}"]]
+            if wanted := source.get(f"taskOutput{kind}"):
+                key = wanted["producerTask"], wanted[f"output{kind}Key"]
+                return self.outputs[outputs][key](guarded)
         if "taskFinalStatus" in source:
             producer = source["taskFinalStatus"]["producerTask"]
             return _final_status(producer, self.names[producer])
@@ -115,7 +90,7 @@ def is_last_resort(task: dict[str, Any]) -> bool:
 def _final_status(task: str, name: str) -> Value:
     """Returns kfp's ``PipelineTaskFinalStatus`` of a task; Argo knows no message."""
     state = f"{member('tasks', name)}.status == 'Succeeded' ? 'SUCCEEDED' : 'FAILED'"
-    return filled_in(
+    return to_value(
         {
             "state": Value(state),
             "pipelineJobResourceName": Value("workflow.name"),
@@ -126,17 +101,8 @@ def _final_status(task: str, name: str) -> Value:
 
 
 def filled(constant: Any, inputs: Mapping[str, Value], task: str) -> Value:
-    """Returns the value of a constant, the placeholders in it filled.
-
-    Args:
-        constant: The constant.
-        inputs: The inputs that placeholders may refer to.
-        task: The task that it is for.
-
-    Raises:
-        NotOnArgo: There is a placeholder of a kind that Argo has nothing for.
-    """
-    return filled_in(_parts(constant, inputs, task))
+    """Returns the value of a constant, the placeholders in it filled."""
+    return to_value(_parts(constant, inputs, task))
 
 
 def _parts(constant: Any, inputs: Mapping[str, Value], task: str) -> Any:
@@ -165,16 +131,11 @@ def _text(text: str, inputs: Mapping[str, Value], task: str) -> Any:
 
 
 def _filling(inside: str, inputs: Mapping[str, Value], task: str) -> Value | str:
-    known = {".workspace_path": WORKSPACE, ".pipeline_root": ARTIFACTS, ".pipeline_task_name": task}
-    if inside in known:
-        return known[inside]
-    if inside in OF_THE_RUN:
-        return name_of(OF_THE_RUN[inside])
-    if inside == ".pipeline_task_uuid":
-        return name_of("pod.name")
-    asked = keyed(inside)
-    if asked and asked[:2] == ("inputs", "parameters") and asked.key in inputs:
-        return inputs[asked.key]
+    if value := everywhere(inside, task):
+        return value.value if isinstance(value, Constant) else value
+    reference = keyed(inside)
+    if reference and reference[:2] == ("inputs", "parameters") and reference.key in inputs:
+        return inputs[reference.key]
     raise NotOnArgo(f"task {task}", f"the placeholder {{{{${inside}}}}} in a constant")
 
 
@@ -190,3 +151,38 @@ def _selected(value: Value, selector: str, kind: str, task: str) -> Value:
 def as_text(value: str) -> str:
     """Returns an expression for a value as a parameter of strings gets it."""
     return f"map([{value}], {_TEXT})[0]"
+
+
+_TOKEN = re.compile(
+    r"\s*(?:"
+    r"inputs\.parameter_values\['(?P<input>[^']+)'\]"
+    r"|(?P<string>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
+    r"|(?P<operator>&&|\|\||==|!=|<=|>=|<|>)"
+    r"|(?P<same>!|\(|\)|-?\d+(?:\.\d+)?|int\b|float\b|double\b|string\b"
+    r"|true\b|false\b)"
+    r")\s*"
+)
+
+
+def condition(cel: str, inputs: Mapping[str, Value], task: str) -> str:
+    """Returns an expression that evaluates to whether a task is to run.
+
+    The SDK writes a small part of CEL, which the two languages share but for how inputs are named:
+    https://github.com/kubeflow/pipelines/blob/master/sdk/python/kfp/compiler/pipeline_spec_builder.py
+    """
+    made = []
+    position = 0
+    while position < len(cel):
+        token = _TOKEN.match(cel, position)
+        if token is None:
+            raise NotOnArgo(f"task {task}", f"the condition {cel!r}")
+        position = token.end()
+        if token["input"]:
+            made.append(inputs[token["input"]].native)
+        elif token["string"]:
+            made.append(quoted(ast.literal_eval(token["string"])))
+        elif token["operator"]:
+            made.append(f" {token['operator']} ")
+        else:
+            made.append({"double": "float"}.get(token["same"], token["same"]))
+    return "".join(made)

@@ -22,7 +22,6 @@ PATIENCE = 30.0  # seconds for an answer
 # Argo takes an exit handler that has succeeded for done, and would leave the run open.
 AGAIN = "templateName=finish"
 
-_FAILED = ("FAILED", "KILLED")
 _TRUE = ("1", "t", "T", "true", "TRUE", "True")  # as Go reads them
 
 
@@ -35,20 +34,8 @@ class _Session(requests.Session):
 
 
 def retry(cluster: Cluster, name: str) -> None:
-    """Has a workflow tried again from the steps on that have failed.
-
-    Args:
-        cluster: The cluster that it is on.
-        name: Its name.
-
-    Raises:
-        InputError: There is none, it has not failed, its workspace is gone, or there is no server
-            that could be asked.
-        TriremeError: The server does not do it.
-    """
-    state = workflows.find(cluster, name).state
-    if state not in _FAILED:
-        raise InputError(f"run {name}: only one that has failed can be tried again; it is {state}")
+    """Has a workflow tried again from the steps on that have failed."""
+    workflows.find(cluster, name).check_retry()
     address = _address(name, cluster.namespace)
     workspaces.check(cluster, cluster.get(WORKFLOWS, name, cluster.namespace), name)
     try:
@@ -60,7 +47,7 @@ def retry(cluster: Cluster, name: str) -> None:
         ) from None
     except (HeraException, requests.RequestException, ValueError) as error:
         # Also an answer that was lost, or that this version of Hera cannot read.
-        if workflows.find(cluster, name).state in _FAILED:
+        if workflows.find(cluster, name).state in ("FAILED", "KILLED"):
             raise TriremeError(f"Argo's server at {address} does not do it: {error}") from None
 
 

@@ -11,36 +11,33 @@ from typing import Any
 
 from trireme.pipelines.targets.argo.expressions import (
     Constant,
+    Output,
     Value,
-    filled_in,
-    name_of,
+    constant,
+    document,
+    executor_artifact,
+    executor_output,
+    file_output,
+    name_value,
     parameter,
     quoted,
-)
-from trireme.pipelines.targets.argo.outputs import (
-    Output,
-    artifact_of_executor,
-    constant,
-    of_executor,
-    of_file,
+    to_value,
+    word,
+    word_tag,
 )
 from trireme.pipelines.targets.argo.placeholders import (
     ARTIFACTS,
-    OF_THE_RUN,
-    WORKSPACE,
+    DIRECTORY,
+    IN_LOOP,
     Keyed,
+    everywhere,
     keyed,
     pieces,
     words,
 )
 from trireme.pipelines.targets.argo.reading import NotOnArgo
 from trireme.pipelines.targets.argo.scope import Scope
-from trireme.pipelines.targets.argo.texts import document, word, word_of
-
-DIRECTORY = "artifact-directory"
-"""The input of a template in a loop that keeps the files of its rounds apart."""
-
-IN_LOOP = f"{{{{inputs.parameters.{DIRECTORY}}}}}"
+from trireme.pipelines.targets.argo.templates import Task, inner_directory
 
 FILE = "executor_output.json"
 """What kfp's executor leaves."""
@@ -56,37 +53,27 @@ class Step:
     """A task that is a container.
 
     Attributes:
-        name: The task's name in kfp's file.
-        task: The task.
-        component: What it is of.
-        container: kfp's ``PipelineContainerSpec``.
-        config: kfp-kubernetes' ``KubernetesExecutorConfig``.
-        scope: What the task's inputs refer to.
-        directory: The task's own directory among the artifacts; may hold a tag.
-        has_workspace: Whether every step of the pipeline sees the run workspace.
         more: What the template is given besides the task's inputs.
         task_config: What the task hands on to a workload that it launches.
     """
 
-    name: str
-    task: dict[str, Any]
-    component: dict[str, Any]
+    task: Task
     container: dict[str, Any]
     config: dict[str, Any]
     scope: Scope
-    directory: str
     has_workspace: bool
     more: dict[str, Value] = field(default_factory=dict)
     task_config: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.given = self.scope.given(self.name, self.task, self.component)
-        inputs = self.component.get("inputDefinitions", {})
-        outputs = self.component.get("outputDefinitions", {})
-        self.parameters = dict(inputs.get("parameters", {}))
-        self.artifacts = dict(inputs.get("artifacts", {}))
-        self.output_parameters = dict(outputs.get("parameters", {}))
-        self.output_artifacts = dict(outputs.get("artifacts", {}))
+        self.name, self.given = self.task.key, self.task.given
+        self.directory = inner_directory(self.task.directory)
+        inputs = self.task.component.get("inputDefinitions", {})
+        outputs = self.task.component.get("outputDefinitions", {})
+        self.parameters = inputs.get("parameters", {})
+        self.artifacts = inputs.get("artifacts", {})
+        self.output_parameters = outputs.get("parameters", {})
+        self.output_artifacts = outputs.get("artifacts", {})
         command = [*self.container.get("command", []), *self.container.get("args", [])]
         self.has_executor = any(_EXECUTOR_INPUT in each for each in command)
         source = "\n".join(command)
@@ -101,52 +88,41 @@ class Step:
         } | self.more
 
     def outputs(self, task: str) -> Iterator[tuple[str, str, Output]]:
-        """Yields the kind and the name of each output, and where it is to be had.
-
-        Args:
-            task: The task's name in Argo.
-        """
+        """Yields the kind and the name of each output, and where it is to be had."""
         for key, spec in self.output_parameters.items():
             kind = spec["parameterType"]
             if self.has_executor:
                 files = self.writes_files
-                yield "parameters", key, of_executor(task, key, may_be_file=files, kind=kind)
+                yield "parameters", key, executor_output(task, key, may_be_file=files, kind=kind)
             else:
-                yield "parameters", key, of_file(task, key, kind)
+                yield "parameters", key, file_output(task, key, kind)
         for key, spec in self.output_artifacts.items():
             schema = spec["artifactType"]
             if self.has_executor:
-                yield "artifacts", key, artifact_of_executor(task, key, schema)
+                yield "artifacts", key, executor_artifact(task, key, schema)
             else:
-                yield "artifacts", key, constant(filled_in([self.artifact(key, schema)]))
+                yield "artifacts", key, constant(to_value([self.artifact(key, schema)]))
 
     def input_names(self) -> list[str]:
         """Returns the names of the template's inputs."""
-        config = [
-            key
-            for key, spec in self.parameters.items()
-            if spec.get("parameterType") == "TASK_CONFIG"
-        ]
-        return [key for key in [*self.parameters, *self.artifacts, *self.more] if key not in config]
+        given = [key for key, spec in self.parameters.items() if not _is_config(spec)]
+        return [*given, *self.artifacts, *self.more]
 
     def words(self, given: list[str]) -> list[str]:
         """Returns a command line with its placeholders filled, or Argo told to."""
-        made = []
-        for structured in given:
-            for each in words(structured, self._is_given):
-                made.append(
-                    "".join(
-                        self._in_word(piece) if is_placeholder else word(piece)
-                        for is_placeholder, piece in pieces(each)
-                    )
-                )
-        return made
+        every = (each for structured in given for each in words(structured, self._is_given))
+        return [
+            "".join(
+                self._in_word(piece) if is_placeholder else word(piece)
+                for is_placeholder, piece in pieces(each)
+            )
+            for each in every
+        ]
 
     def _is_given(self, key: str) -> bool:
         value = self.given.get(key)
         if value is None:
-            spec = self.parameters.get(key, {})
-            return "defaultValue" in spec
+            return "defaultValue" in self.parameters.get(key, {})
         if value.maybe_absent:
             raise NotOnArgo(
                 f"task {self.name}", f"a command that depends on whether {key} is given at run time"
@@ -157,28 +133,23 @@ class Step:
         """Returns what stands in a command line for a placeholder."""
         if inside == "":
             return self.executor_input()
-        asked = keyed(inside)
-        if asked and asked.side == "inputs" and asked.kind == "parameters":
-            kind = self.parameters.get(asked.key, {}).get("parameterType")
-            value = self._own(asked.key)
+        reference = keyed(inside)
+        if reference and reference.side == "inputs" and reference.kind == "parameters":
+            kind = self.parameters.get(reference.key, {}).get("parameterType")
+            value = self._own(reference.key)
             if kind != "STRING":
-                return word_of(value.json)
-            given = self.given.get(asked.key)
+                return word_tag(value.json)
+            given = self.given.get(reference.key)
             never_absent = given is not None and not given.maybe_absent
-            return word_of(value.native if never_absent else f"({value.native} ?? 'null')")
+            return word_tag(value.native if never_absent else f"({value.native} ?? 'null')")
         value = self.placeholder(inside)
         if isinstance(value, Constant):
-            text = value.value if isinstance(value.value, str) else json.dumps(value.value)
-            return str(text)
-        is_text = not asked or asked.attribute in ("uri", "path")
-        return word_of(value.native if is_text else value.json)
+            return value.value if isinstance(value.value, str) else json.dumps(value.value)
+        is_text = not reference or reference.attribute in ("uri", "path")
+        return word_tag(value.native if is_text else value.json)
 
     def text(self, text: str) -> Any:
-        """Returns a text of the pod's specification; a Value, if it is known at run time only.
-
-        Raises:
-            NotOnArgo: It is more than one placeholder.
-        """
+        """Returns a text of the pod's specification; a Value, if it is known at run time only."""
         made = [
             self.placeholder(each) if is_placeholder else each
             for is_placeholder, each in pieces(text)
@@ -189,50 +160,36 @@ class Step:
         return Value(f"string({value.native})") if isinstance(value, Value) else value
 
     def placeholder(self, inside: str) -> Value:
-        """Returns the value, in the template, that a placeholder stands for.
-
-        Args:
-            inside: What is between its braces.
-
-        Raises:
-            NotOnArgo: It is of a kind that Argo has nothing for.
-        """
-        if inside in OF_THE_RUN:
-            return name_of(OF_THE_RUN[inside])
-        known = {
-            ".pipeline_task_name": self.name,
-            ".pipeline_root": ARTIFACTS,
-            ".workspace_path": WORKSPACE,
-            ".outputs.output_file": self.path(FILE),
-            ".outputMetadataUri": self.path(FILE),
-        }
-        if inside in known:
-            return filled_in(known[inside])
-        if inside == ".pipeline_task_uuid":
-            return name_of("pod.name")
-        asked = keyed(inside)
-        if asked and asked.side == "inputs" and asked.kind == "parameters":
-            return self._own(asked.key)
-        if asked and asked.side == "inputs":
-            return self._input_artifact(asked)
-        if asked and asked.kind == "parameters" and asked.attribute == "output_file":
-            return filled_in(self.path(asked.key))
-        if asked and asked.key in self.output_artifacts:
-            return self._output_artifact(asked)
+        """Returns the value, in the template, that a placeholder stands for."""
+        if value := everywhere(inside, self.name):
+            return value
+        if inside in (".outputs.output_file", ".outputMetadataUri"):
+            return to_value(self.path(FILE))
+        reference = keyed(inside)
+        if reference and reference.side == "inputs" and reference.kind == "parameters":
+            return self._own(reference.key)
+        if reference and reference.side == "inputs":
+            return self._input_artifact(reference)
+        if reference and reference.kind == "parameters" and reference.attribute == "output_file":
+            return to_value(self.path(reference.key))
+        if reference and reference.key in self.output_artifacts:
+            return self._output_artifact(reference)
         raise NotOnArgo(f"task {self.name}", f"the placeholder {{{{${inside}}}}}")
 
-    def _input_artifact(self, asked: Keyed) -> Value:
-        first = f"{parameter(asked.key).native}[0]"
-        if not asked.attribute:
+    def _input_artifact(self, reference: Keyed) -> Value:
+        first = f"{parameter(reference.key).native}[0]"
+        if not reference.attribute:
             return Value(first)
-        native = f"{first}.{'uri' if asked.attribute == 'path' else asked.attribute}"
-        return Value(f"{native}['{asked.item}']" if asked.item else native)
+        native = f"{first}.{'uri' if reference.attribute == 'path' else reference.attribute}"
+        return Value(f"{native}['{reference.item}']" if reference.item else native)
 
-    def _output_artifact(self, asked: Keyed) -> Value:
-        artifact = self.artifact(asked.key, self.output_artifacts[asked.key]["artifactType"])
-        if asked.attribute in ("uri", "path"):
-            return filled_in(artifact["uri"])
-        return filled_in(artifact["metadata"] if asked.attribute else artifact)
+    def _output_artifact(self, reference: Keyed) -> Value:
+        artifact = self.artifact(
+            reference.key, self.output_artifacts[reference.key]["artifactType"]
+        )
+        if reference.attribute in ("uri", "path"):
+            return to_value(artifact["uri"])
+        return to_value(artifact["metadata"] if reference.attribute else artifact)
 
     def _own(self, key: str) -> Value:
         """Returns an input of the task, which becomes one of the template if it is not yet."""
@@ -260,8 +217,7 @@ class Step:
             return path
         before, after = path.split(IN_LOOP)
         middle = parameter(DIRECTORY).text
-        path_of = [f"{quoted(before)} + {middle} + {quoted(after)}"]
-        return Value(path_of[0], f"'\"' + {path_of[0]} + '\"'")
+        return name_value(f"{quoted(before)} + {middle} + {quoted(after)}")
 
     def artifact(self, key: str, schema: dict[str, Any]) -> dict[str, Any]:
         """Returns kfp's ``RuntimeArtifact`` of an output, as it is before the step runs."""
@@ -269,14 +225,11 @@ class Step:
 
     def executor_input(self) -> str:
         """Returns kfp's ``ExecutorInput``, the JSON in which Argo puts the values."""
-        values: dict[str, Any] = {}
-        for key, spec in self.parameters.items():
-            if spec.get("parameterType") == "TASK_CONFIG":
-                values[key] = self.task_config
-            else:
-                values[key] = parameter(key)
         inputs = {
-            "parameterValues": values,
+            "parameterValues": {
+                key: self.task_config if _is_config(spec) else parameter(key)
+                for key, spec in self.parameters.items()
+            },
             "artifacts": {key: {"artifacts": parameter(key)} for key in self.artifacts},
         }
         outputs = {
@@ -288,3 +241,7 @@ class Step:
             "outputFile": self.path(FILE),
         }
         return document({"inputs": inputs, "outputs": outputs})
+
+
+def _is_config(spec: dict[str, Any]) -> bool:
+    return spec.get("parameterType") == "TASK_CONFIG"

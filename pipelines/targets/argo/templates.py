@@ -8,10 +8,9 @@ from typing import Any
 
 from hera.workflows import models
 
-from trireme.pipelines.targets.argo.expressions import Value
-from trireme.pipelines.targets.argo.reading import Compiled
-from trireme.pipelines.targets.argo.steps import IN_LOOP
-from trireme.pipelines.targets.argo.texts import shown
+from trireme.pipelines.targets.argo.expressions import Value, encoded, shown
+from trireme.pipelines.targets.argo.placeholders import DIRECTORY, IN_LOOP
+from trireme.pipelines.targets.argo.reading import Compiled, plain, whole
 
 LOST = (
     "!(lastRetry.message contains 'deadline') && (lastRetry.status == 'Error' || "
@@ -25,9 +24,7 @@ is tried again once a run is stopped.
 https://github.com/argoproj/argo-workflows/blob/v4.1.2/workflow/controller/operator.go
 """
 
-TRIES = (
-    2  # further ones for a pod that was lost, as the manifests of Kubeflow Pipelines 2.17 have it
-)
+TRIES = 2  # further ones for a lost pod, as the manifests of Kubeflow Pipelines 2.17 have it
 
 LONGEST = 128  # letters of the name of a task or a template
 _CHANNEL = "pipelinechannel--"
@@ -37,25 +34,14 @@ _ENDED = ("Succeeded", "Failed", "Errored", "Skipped", "Omitted")
 
 @dataclass
 class Templates:
-    """The templates of a pipeline.
-
-    Attributes:
-        compiled: The pipeline.
-        made: The templates so far.
-        names: Their names.
-    """
+    """The templates of a pipeline."""
 
     compiled: Compiled
     made: list[models.Template] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
 
     def name(self, wanted: str, within: str = "") -> str:
-        """Returns a name that no other template has.
-
-        Args:
-            wanted: What it would best be.
-            within: The name of the template that it is used in.
-        """
+        """Returns a name that no other template has."""
         name = shortened(wanted if wanted not in self.names else f"{within}-{wanted}")
         while name in self.names:
             name = shortened(f"{name}-2")
@@ -70,9 +56,6 @@ class Task:
     Attributes:
         key: What kfp calls it.
         name: What it is called in Argo.
-        template: The name of its template.
-        spec: kfp's ``PipelineTaskSpec``.
-        component: What it is of.
         directory: Its directory among the artifacts; may hold the tag for loops.
     """
 
@@ -82,17 +65,40 @@ class Task:
     spec: dict[str, Any]
     component: dict[str, Any]
     directory: str
+    given: dict[str, Value]
 
 
-def arguments_of(given: Mapping[str, Value]) -> list[models.Parameter]:
+def call_arguments(given: Mapping[str, Value]) -> list[models.Parameter]:
     """Returns values as arguments of a call."""
     return [models.Parameter(name=name, value=value.tag) for name, value in given.items()]
 
 
+def inputs_of(parameters: list[models.Parameter]) -> models.Inputs | None:
+    """Returns the inputs of a template; None where there are none."""
+    return models.Inputs(parameters=parameters) if parameters else None
+
+
+def declared(name: str, spec: dict[str, Any], *, has_default: bool) -> models.Parameter:
+    """Returns an input of a template."""
+    about = shown(spec["description"]) if "description" in spec else None
+    default = plain(spec.get("defaultValue"), spec.get("parameterType", ""))
+    value = encoded(default) if has_default else None
+    return models.Parameter(name=name, value=value, description=about)
+
+
+def directory_input(directory: str) -> list[models.Parameter]:
+    """Returns the input that tells a template in a loop where its artifacts are."""
+    return [models.Parameter(name=DIRECTORY)] if IN_LOOP in directory else []
+
+
+def both(definitions: dict[str, Any]) -> dict[str, Any]:
+    """Returns the parameters and the artifacts among inputs or outputs, by name."""
+    return {**definitions.get("parameters", {}), **definitions.get("artifacts", {})}
+
+
 def short_names(definitions: dict[str, Any]) -> dict[str, str]:
     """Returns names of inputs or outputs without what kfp puts before those it makes up."""
-    keys = [*definitions.get("parameters", {}), *definitions.get("artifacts", {})]
-    short = {key: key.removeprefix(_CHANNEL) for key in keys}
+    short = {key: key.removeprefix(_CHANNEL) for key in both(definitions)}
     taken = list(short.values())
     return {key: name if taken.count(name) == 1 else key for key, name in short.items()}
 
@@ -119,40 +125,32 @@ def shortened(name: str) -> str:
     return f"{name[: LONGEST - 9].rstrip('-')}-{digest}"
 
 
-def needs_of(task: dict[str, Any]) -> set[str]:
+def dependencies(task: dict[str, Any]) -> set[str]:
     """Returns the tasks that one comes after."""
-    inputs = task.get("inputs", {})
-    sources = [*inputs.get("parameters", {}).values(), *inputs.get("artifacts", {}).values()]
+    sources = both(task.get("inputs", {})).values()
     parts = [part for source in sources for part in source.values() if isinstance(part, dict)]
     used = {part["producerTask"] for part in parts if "producerTask" in part}
     return used | set(task.get("dependentTasks", []))
 
 
 def depends(upstream: list[str], *, ended: bool) -> str | None:
-    """Returns the condition under which a task runs after others; None where there are none.
-
-    Args:
-        upstream: The others.
-        ended: Whether it is enough that they have ended, however they did.
-    """
+    """Returns the condition under which a task runs after others have succeeded, or just ended."""
     if not ended:
         return " && ".join(f"{name}.Succeeded" for name in upstream) or None
     ends = (" || ".join(f"{name}.{state}" for state in _ENDED) for name in upstream)
     return " && ".join(f"({each})" for each in ends) or None
 
 
-def absent_inputs(component: dict[str, Any], given: Mapping[str, Value]) -> set[str]:
-    """Returns the inputs of a component that may be null at run time."""
-    inputs = component.get("inputDefinitions", {})
-    known = {**inputs.get("parameters", {}), **inputs.get("artifacts", {})}
+def absent_inputs(task: Task) -> set[str]:
+    """Returns the inputs of a task that may be null at run time."""
     return {
         key
-        for key, spec in known.items()
-        if (given[key].maybe_absent if key in given else "defaultValue" not in spec)
+        for key, spec in both(task.component.get("inputDefinitions", {})).items()
+        if (task.given[key].maybe_absent if key in task.given else "defaultValue" not in spec)
     }
 
 
-def inside_of(directory: str) -> str:
+def inner_directory(directory: str) -> str:
     """Returns the directory of what is in a task; in a loop, Argo is told it."""
     return IN_LOOP if IN_LOOP in directory else directory
 
@@ -162,26 +160,20 @@ def refine(template: models.Template, task: Task) -> None:
     title = task.spec.get("taskInfo", {}).get("name", task.key)
     if title not in (task.name, task.key):
         template.annotations = {"workflows.argoproj.io/title": shown(title)}
-    if template.container:
-        template.retry_strategy = models.RetryStrategy.model_validate(
-            {"limit": str(TRIES), "retryPolicy": "Always", "expression": LOST}
-        )
     retries = task.spec.get("retryPolicy", {})
+    strategy: dict[str, Any] = {}
     if retries.get("maxRetryCount"):
         backoff = {
             "duration": retries.get("backoffDuration"),
-            "factor": _number(retries["backoffFactor"]) if "backoffFactor" in retries else None,
+            "factor": str(whole(retries["backoffFactor"])) if "backoffFactor" in retries else None,
             "maxDuration": retries.get("backoffMaxDuration"),
         }
         backoff = {key: value for key, value in backoff.items() if value}
+        strategy = {"limit": str(retries["maxRetryCount"])}
+        strategy |= {"backoff": backoff} if backoff else {}
+    elif template.container:
+        strategy = {"limit": str(TRIES), "expression": LOST}
+    if strategy:
         template.retry_strategy = models.RetryStrategy.model_validate(
-            {
-                "limit": str(retries["maxRetryCount"]),
-                "retryPolicy": "Always",
-                **({"backoff": backoff} if backoff else {}),
-            }
+            strategy | {"retryPolicy": "Always"}
         )
-
-
-def _number(factor: float) -> str:
-    return str(int(factor)) if factor == int(factor) else str(factor)

@@ -1,6 +1,6 @@
 """What leads the steps of a pipeline to MLflow, where nobody else has opened a run for them.
 
-See ``components.tracking.opening``: the first step opens the pipeline's run, each step its own.
+See ``components.tracking.runs``: the first step opens the pipeline's run, each step its own.
 """
 
 from collections.abc import Mapping
@@ -12,20 +12,14 @@ from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import Forbidden, NotFound
 from trireme.components.kubernetes.resources import SECRETS
 from trireme.components.tracking.environment import SECRET
-from trireme.components.tracking.opening import PARAMETERS, PIPELINE, RUN, TEXTS
+from trireme.components.tracking.runs import PARAMETERS, PIPELINE, RUN, TEXTS
 from trireme.pipelines.targets.argo.expressions import Value, member, native, to_json
 
 
 def add(
     templates: list[models.Template], pipeline: str, parameters: Mapping[str, dict[str, Any]]
 ) -> None:
-    """Adds variables to all steps of a pipeline.
-
-    Args:
-        templates: The pipeline's templates.
-        pipeline: The pipeline's name.
-        parameters: Its parameters, as kfp declares them.
-    """
+    """Adds variables to all steps of a pipeline."""
     values = {name: Value(member("workflow.parameters", name)) for name in parameters}
     texts = [name for name, spec in parameters.items() if spec["parameterType"] == "STRING"]
     variables = {
@@ -44,11 +38,7 @@ def add(
 
 
 def lacking(cluster: Cluster) -> str:
-    """Says why the runs of a namespace would not be recorded; empty where nothing is known of that.
-
-    Args:
-        cluster: The cluster, with the namespace.
-    """
+    """Says why the runs of a namespace would not be recorded; empty where that is not known."""
     try:
         cluster.get(SECRETS, SECRET, cluster.namespace)
     except NotFound:

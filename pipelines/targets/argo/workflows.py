@@ -4,7 +4,6 @@ import base64
 import gzip
 import json
 import re
-import secrets
 import time
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,102 +15,65 @@ from trireme.components.errors import InputError
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import NotFound
 from trireme.components.kubernetes.resources import WORKFLOWS, Resource
-from trireme.components.step import in_a_loop
-from trireme.pipelines.catalog import Pipeline
-from trireme.pipelines.targets.argo.loops import ROUND
-from trireme.pipelines.targets.argo.outputs import EXECUTOR_OUTPUT
-from trireme.pipelines.targets.argo.rendering import PIPELINE, VERSION, as_given
+from trireme.components.kubernetes.step_pods import turns, untried
+from trireme.components.step_names import in_a_loop
+from trireme.pipelines.pipeline import Pipeline
+from trireme.pipelines.targets.argo.compiling import PIPELINE, VERSION, as_given
+from trireme.pipelines.targets.argo.expressions import EXECUTOR_OUTPUT
+from trireme.pipelines.targets.base import Run, Step
 
 TEMPLATES = Resource("argoproj.io", "v1alpha1", "workflowtemplates")
 LIMIT = 20  # workflows that are listed
-ENDED = ("FINISHED", "FAILED", "KILLED")
-
-_TURN = re.compile(rf"\.{ROUND}\((\d+):index:")
-"""What the name of a node has for each of the loops that it is in."""
 
 _STATES = {"Succeeded": "FINISHED", "Failed": "FAILED", "Error": "FAILED", "": "pending"}
 
 
 @dataclass(frozen=True)
-class Step:
-    """A step of a workflow.
+class Node(Step):
+    """A step of a workflow, and its node without the numbers of the tries."""
 
-    Attributes:
-        name: Its name, as in train; in a loop with its turn, as in train-003.
-        node: Which of them, as Argo has it, without the numbers of the tries.
-        state: How it is.
-        seconds: How long it has taken.
-        message: What Argo says of it.
-        result: Where it has decided that nothing is exported, that and why.
-    """
-
-    name: str
-    node: str
-    state: str
-    seconds: float
-    message: str
-    result: str = ""
+    node: str = field(default="", kw_only=True)
 
 
-@dataclass(frozen=True)
-class Workflow:
-    """A workflow, as it was when it was asked for.
+@dataclass(frozen=True, kw_only=True)
+class Workflow(Run):
+    """A run, as the API server has it, and its steps that have begun, in order."""
 
-    Attributes:
-        name: Its name.
-        state: FINISHED, FAILED or KILLED where it has ended.
-        created: When it was made, in seconds since the epoch.
-        seconds: How long it has taken.
-        message: What Argo says of it.
-        steps: Those of its steps that have a pod or have had one, in the order they started in.
-    """
-
-    name: str
-    state: str
-    created: float
-    seconds: float
-    message: str
-    steps: list[Step] = field(default_factory=list)
+    begun: list[Node] = field(default_factory=list)
 
 
 def upload(cluster: Cluster, template: WorkflowTemplate) -> bool:
-    """Applies a WorkflowTemplate; returns whether there was anything to do.
-
-    Args:
-        cluster: The cluster.
-        template: The template.
-
-    Raises:
-        Refused: The API server does not take it.
-    """
-    body: dict[str, Any] = json.loads(json.dumps(template.to_dict()))
-    name, version = body["metadata"]["name"], body["metadata"]["labels"][VERSION]
+    """Applies a WorkflowTemplate; returns whether there was anything to do."""
+    labels = template.labels or {}
     try:
-        there = cluster.get(TEMPLATES, name, cluster.namespace)
+        existing = cluster.get(TEMPLATES, str(template.name), cluster.namespace)
     except NotFound:
-        there = {"metadata": {}}
-    if (there["metadata"].get("labels") or {}).get(VERSION) == version:
+        existing = {"metadata": {}}
+    if (existing["metadata"].get("labels") or {}).get(VERSION) == labels[VERSION]:
         return False
-    cluster.apply(TEMPLATES, body, cluster.namespace, force="true")
+    apply(cluster, template)
     return True
 
 
+def apply(cluster: Cluster, template: WorkflowTemplate, **query: str) -> None:
+    """Has a WorkflowTemplate be there as given."""
+    body = json.loads(json.dumps(template.to_dict()))
+    cluster.apply(TEMPLATES, body, cluster.namespace, force="true", **query)
+
+
 def start(
-    cluster: Cluster, pipeline: Pipeline, template: WorkflowTemplate, arguments: dict[str, Any]
+    cluster: Cluster,
+    pipeline: Pipeline,
+    template: WorkflowTemplate,
+    arguments: dict[str, Any],
+    name: str,
 ) -> Workflow:
     """Starts a workflow of a pipeline.
 
     All that it runs is in the Workflow itself: what a name leads to may be changed by somebody else
     meanwhile, and Argo's controller finds what was there before for a while.
-
-    Args:
-        cluster: The cluster.
-        pipeline: The pipeline.
-        template: The same, compiled.
-        arguments: Values of its parameters, where not the default.
     """
     compiled: dict[str, Any] = json.loads(json.dumps(template.to_dict()))
-    name = f"{pipeline.name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
     labels = {label: compiled["metadata"]["labels"][label] for label in (PIPELINE, VERSION)}
     body = {
         "apiVersion": "argoproj.io/v1alpha1",
@@ -123,12 +85,7 @@ def start(
 
 
 def as_parameters(pipeline: Pipeline, arguments: dict[str, Any]) -> list[dict[str, str]]:
-    """Returns values of a pipeline's parameters as Argo is given them.
-
-    Args:
-        pipeline: The pipeline.
-        arguments: The values by name.
-    """
+    """Returns values of a pipeline's parameters as Argo is given them."""
     return [
         {"name": name, "value": as_given(value, pipeline.parameters[name].type)}
         for name, value in arguments.items()
@@ -138,13 +95,7 @@ def as_parameters(pipeline: Pipeline, arguments: dict[str, Any]) -> list[dict[st
 def with_arguments(
     spec: dict[str, Any], pipeline: Pipeline, arguments: dict[str, Any]
 ) -> dict[str, Any]:
-    """Returns what a Workflow runs with other values than its parameters' defaults.
-
-    Args:
-        spec: Its specification.
-        pipeline: The pipeline that it is of.
-        arguments: The values by name.
-    """
+    """Returns what a Workflow runs with other values than its parameters' defaults."""
     values = {each["name"]: each for each in as_parameters(pipeline, arguments)}
     declared = (spec.get("arguments") or {}).get("parameters", [])
     parameters = [each | values.get(each["name"], {}) for each in declared]
@@ -159,11 +110,7 @@ def latest(cluster: Cluster) -> list[Workflow]:
 
 
 def find(cluster: Cluster, name: str) -> Workflow:
-    """Returns a workflow.
-
-    Raises:
-        InputError: There is none of that name.
-    """
+    """Returns a workflow."""
     try:
         return _read(cluster.get(WORKFLOWS, name, cluster.namespace))
     except NotFound:
@@ -174,13 +121,8 @@ def find(cluster: Cluster, name: str) -> Workflow:
 
 
 def cancel(cluster: Cluster, workflow: Workflow) -> None:
-    """Stops a workflow: its steps are ended, and its exit handlers run.
-
-    Raises:
-        InputError: It has ended already.
-    """
-    if workflow.state in ENDED:
-        raise InputError(f"run {workflow.name} has ended already: {workflow.state}")
+    """Stops a workflow: its steps are ended, and its exit handlers run."""
+    workflow.check_cancel()
     cluster.patch(WORKFLOWS, workflow.name, cluster.namespace, {"spec": {"shutdown": "Stop"}})
 
 
@@ -196,12 +138,12 @@ def _read(workflow: dict[str, Any]) -> Workflow:
         state,
         created,
         _took(status),
-        status.get("message", ""),
-        _steps(status),
+        message=status.get("message", ""),
+        begun=_steps(status),
     )
 
 
-def _steps(status: dict[str, Any]) -> list[Step]:
+def _steps(status: dict[str, Any]) -> list[Node]:
     nodes = status.get("nodes") or {}
     if "compressedNodes" in status:  # as Argo keeps those of large workflows
         nodes = json.loads(gzip.decompress(base64.b64decode(status["compressedNodes"])))
@@ -214,23 +156,21 @@ def _steps(status: dict[str, Any]) -> list[Step]:
         node = named.get(above, last)  # what is above the tries, or the only one
         waits = node.get("phase") == "Running" and last.get("phase") == "Pending"
         phase = "Pending" if waits else node.get("phase", "")
+        counted = turns(name)
+        step = last.get("templateName", "")
+        # Above the tries Argo says only why there is no further one.
+        message = (last if phase in ("Failed", "Error") else node).get("message", "")
         found.append(
-            Step(
-                in_a_loop(last.get("templateName", ""), *map(int, _TURN.findall(name))),
-                name,
+            Node(
+                in_a_loop(step, *counted),
                 _STATES.get(phase, phase.lower()),
                 _took(node),
-                # Above the tries Argo says only why there is no further one.
-                (last if phase in ("Failed", "Error") else node).get("message", ""),
-                _result(last),
+                _result(last) or message,
+                loop=step if counted else "",
+                node=name,
             )
         )
     return found
-
-
-def untried(node: str) -> str:
-    """Returns the name of a pod's node without the numbers of its tries and its graphs'."""
-    return re.sub(r"\(\d+\)", "", node)
 
 
 def _result(node: dict[str, Any]) -> str:

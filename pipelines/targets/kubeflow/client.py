@@ -21,10 +21,7 @@ class Server:
             the service of the cluster that this is a pod of, or the proxy of a kubeconfig's API
             server.
         namespace: The user's namespace, where there are several users.
-        token: A bearer token; empty for none.
         token_file: A file with one that is renewed; read again for each request.
-        ca_file: Certificates that the server's is checked against; empty: the usual ones.
-        context: A context of the kubeconfig other than its current one.
     """
 
     endpoint: str = ""
@@ -39,7 +36,7 @@ class Client(kfp.Client):
     """kfp.Client, without waiting and printing of its own."""
 
     @classmethod
-    def of(cls, server: Server) -> "Client":
+    def connect(cls, server: Server) -> "Client":
         """Connects to a server."""
         with_token: dict[str, Any] = {}
         if server.token_file:

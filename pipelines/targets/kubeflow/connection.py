@@ -12,25 +12,18 @@ from urllib3.exceptions import HTTPError
 
 from trireme.components.errors import InputError
 from trireme.components.kubernetes import credentials
+from trireme.components.kubernetes.connection import PATIENCE_OF_A_PERSON, UNSAID
+from trireme.components.kubernetes.errors import Refused, Unauthorized, Unavailable
+from trireme.components.patience import Pauses
 from trireme.pipelines.targets.kubeflow import KUBEFLOW, refusals
 from trireme.pipelines.targets.kubeflow.client import Client, Server
-from trireme.pipelines.targets.kubeflow.refusals import Refused, Unauthorized, Unavailable
 
-PATIENCE = 300.0  # seconds that the server may be away while a run is followed
-PATIENCE_OF_A_PERSON = 15.0  # who waits for the answer
-FIRST_PAUSE, LONGEST_PAUSE = 0.25, 10.0  # seconds between two attempts; each doubles the last
-UNSAID = 1.0  # seconds of waiting that are not worth a word
 TIMEOUT = (10.0, 60.0)  # seconds: to connect, and between two bytes of an answer
 _PASSING = {429, 500, 502, 503, 504}
 
 
 class Connection:
-    """Kubeflow Pipelines, as this user sees it.
-
-    Attributes:
-        namespace: The user's namespace; empty where Kubeflow Pipelines has one user only.
-        patience: Seconds that the server may be away before a request is given up.
-    """
+    """Kubeflow Pipelines, as this user sees it; with one user only there is no namespace."""
 
     def __init__(
         self,
@@ -39,22 +32,11 @@ class Connection:
         patience: float = PATIENCE_OF_A_PERSON,
         on_wait: Callable[[str], None] = lambda sentence: None,
     ) -> None:
-        """Finds the server and asks it whose it is.
-
-        Args:
-            server: Where it is.
-            patience: As above.
-            on_wait: Called with a sentence when the server has to be waited for.
-
-        Raises:
-            InputError: There is no server to ask, or it needs to be told a namespace.
-            Refused: It does not answer to this user.
-            Unavailable: It does not answer.
-        """
+        """Finds the server and asks it whose it is."""
         self._server, self._on_wait = server, on_wait
         self.patience = patience
         _check(server)
-        self._client = Client.of(server)
+        self._client = Client.connect(server)
         health = self.ask("healthzs.healthz_service_get_healthz")
         self.namespace = server.namespace or self._client.get_user_namespace() or ""
         if health.multi_user and not self.namespace:
@@ -74,11 +56,7 @@ class Connection:
         return str(self._client.configuration.host)
 
     def page(self, path: str) -> str:
-        """Returns the URL of a page in Kubeflow's UI.
-
-        Args:
-            path: What comes after the ``#``.
-        """
+        """Returns the URL of a page in Kubeflow's UI, by what comes after the ``#``."""
         # A URL that leads through a Kubernetes API server shows no UI.
         prefix = self._client.ui or ("" if self.host.endswith("/proxy") else self.host)
         return f"{prefix.rstrip('/')}/#{path}"
@@ -95,17 +73,12 @@ class Connection:
             method: Of kfp.Client's generated ones, such as ``runs.run_service_get_run``.
             happened: Asked before the request is sent once more; returns the answer, if the one
                 before has had its effect all the same.
-            arguments: Those of the method.
 
         Returns:
             The answer, as one of kfp's models.
-
-        Raises:
-            Refused: The answer is no; see ``trireme.pipelines.targets.kubeflow.refusals``.
-            Unavailable: There was no answer.
         """
         began = time.monotonic()
-        pause, renewed = FIRST_PAUSE, False
+        pauses, renewed = Pauses(), False
         while True:
             try:
                 return self._send(method, arguments)
@@ -113,27 +86,20 @@ class Connection:
                 if renewed:
                     raise
                 renewed = True
-                self._client = Client.of(self._server)
+                self._client = Client.connect(self._server)
                 continue
             except Unavailable as error:
-                waited = time.monotonic() - began
+                waited, pause = time.monotonic() - began, pauses.take()
                 if waited + pause > self.patience:
                     raise
                 if waited <= UNSAID < waited + pause:
                     self._on_wait(f"waiting: {error}")
             time.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
             if answer := happened():
                 return answer
 
     def pages(self, method: str, field: str, **arguments: Any) -> list[Any]:
-        """Returns all that a listing has, whatever the number of its pages.
-
-        Args:
-            method: As for ``ask``.
-            field: Where a page has it.
-            arguments: As for ``ask``.
-        """
+        """Returns all that a listing has, whatever the number of its pages."""
         found: list[Any] = []
         token = ""
         while True:
@@ -144,13 +110,7 @@ class Connection:
                 return found
 
     def named(self, method: str, field: str, name: str) -> list[Any]:
-        """Returns all of this user's objects of one name.
-
-        Args:
-            method: As for ``ask``.
-            field: As for ``pages``.
-            name: What is shown as their name.
-        """
+        """Returns all of this user's objects of one name."""
         predicate = {"operation": "EQUALS", "key": "display_name", "string_value": name}
         return self.pages(
             method, field, filter=json.dumps({"predicates": [predicate]}), **self.in_namespace()
@@ -161,12 +121,7 @@ class Connection:
         return {"namespace": self.namespace} if self.namespace else {}
 
     def _send(self, method: str, arguments: dict[str, Any]) -> Any:
-        """Sends a request once.
-
-        Raises:
-            Refused: The answer is no.
-            Unavailable: It may be another one later.
-        """
+        """Sends a request once."""
         send = attrgetter(method)(self._client)
         try:
             answer = send(**arguments, _request_timeout=TIMEOUT)
@@ -199,11 +154,7 @@ class Connection:
 
 
 def _check(server: Server) -> None:
-    """Refuses what kfp.Client would stumble over later, or pass over.
-
-    Raises:
-        InputError: One sentence that says what is wrong.
-    """
+    """Refuses what kfp.Client would stumble over later, or pass over."""
     for option, file in (("--token-file", server.token_file), ("--ca-file", server.ca_file)):
         if file:
             try:

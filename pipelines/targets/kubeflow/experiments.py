@@ -3,22 +3,14 @@
 from typing import Any
 
 from trireme.components.errors import InputError
+from trireme.components.kubernetes.errors import AlreadyThere
 from trireme.pipelines.targets.kubeflow.connection import Connection
-from trireme.pipelines.targets.kubeflow.refusals import AlreadyThere
 
 NAME_LIMIT = 128  # letters of a name that Kubeflow Pipelines keeps
 
 
-def name_of(pipeline: str, arguments: dict[str, Any]) -> str:
-    """Returns the name of the experiment that runs belong to.
-
-    Args:
-        pipeline: The pipeline's name.
-        arguments: A value for every parameter.
-
-    Raises:
-        InputError: Kubeflow Pipelines does not take it.
-    """
+def experiment_name(pipeline: str, arguments: dict[str, Any]) -> str:
+    """Returns the name of the experiment that runs belong to."""
     name = str(arguments["experiment"] or pipeline)
     if len(name) > NAME_LIMIT:
         raise InputError(
@@ -28,21 +20,12 @@ def name_of(pipeline: str, arguments: dict[str, Any]) -> str:
 
 
 def for_mlflow(name: str) -> dict[str, Any]:
-    """Returns what Kubeflow Pipelines' MLflow plugin is told, which else has one for all runs.
-
-    Args:
-        name: The experiment's name.
-    """
+    """Returns what Kubeflow Pipelines' MLflow plugin is told, which else has one for all runs."""
     return {"plugins_input": {"mlflow": {"experiment_name": name}}}
 
 
 def ensure(connection: Connection, name: str) -> str:
-    """Returns the id of an experiment, which is made if it is not there.
-
-    Args:
-        connection: The server.
-        name: The experiment's name.
-    """
+    """Returns the id of an experiment, which is made if it is not there."""
     if not (found := _named(connection, name)):
         try:
             made = connection.ask(

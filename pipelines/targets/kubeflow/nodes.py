@@ -10,90 +10,60 @@ https://github.com/kubeflow/pipelines/blob/2.17.0/manifests/kustomize/third-part
 https://github.com/argoproj/argo-workflows/blob/v4.0.5/workflow/controller/operator.go
 """
 
-import re
 from functools import lru_cache
 from itertools import product
 from typing import Any
 
-from trireme.components.step import in_a_loop
-from trireme.pipelines.targets.steps import Part
-
-_TURN = re.compile(r"iteration-iterations\((\d+):\d+\)(\(\d+\))?")
-
-# The pod that does a step's work is the node "executor" below the step's own, or one of its tries.
-_EXECUTOR = re.compile(r"(?P<above>.*)\.(?P<step>[^.()]+)(\(\d+\))?\.executor(\(\d+\))?")
+from trireme.components.kubernetes.step_pods import iteration
+from trireme.pipelines.compiling.steps import PathTask
 
 
-def step_of(node: str) -> str:
-    """Returns the step whose work a node does, with its turn; empty for a driver's.
-
-    Args:
-        node: The node's whole name.
-    """
-    found = _EXECUTOR.fullmatch(node)
-    if not found:
-        return ""
-    parts = found["above"].split(".")
-    return in_a_loop(found["step"], *(int(turn[1]) for part in parts if (turn := _turn(part))))
-
-
-def by_turn(tasks: list[Any], way: list[Part]) -> dict[tuple[int, ...], Any]:
-    """Returns what is told of the turns of a step, in their order, as far as they have begun.
-
-    Args:
-        tasks: All that is told of a run's nodes.
-        way: The way to the step.
-    """
-    counted = sorted({int(turn[1]) for task in tasks if (turn := _turn(task.display_name or ""))})
-    loops = sum(part.is_loop for part in way)
-    above = {
+def tasks_by_turn(tasks: list[Any], path: list[PathTask]) -> dict[tuple[int, ...], Any]:
+    """Returns what is told of the turns of a step, in their order, as far as they have begun."""
+    counted = sorted(
+        {int(turn[1]) for task in tasks if (turn := iteration(task.display_name or ""))}
+    )
+    loops = sum(task.is_loop for task in path)
+    parents = {
         child.pod_name: task for task in tasks for child in task.child_tasks or [] if child.pod_name
     }
-    if not above:
+    if not parents:
         return {}
-    workflow = next(iter(above)).rpartition("-")[0]
+    workflow = next(iter(parents)).rpartition("-")[0]
     found = {}
     for turns in product(counted, repeat=loops):
-        if task := _told_of(workflow, _place(way, turns), above):
+        if task := _last_try_of(workflow, _node_names(path, turns), parents):
             found[turns] = task
     return found
 
 
-def _turn(part: str) -> re.Match[str] | None:
-    return _TURN.fullmatch(part)
-
-
-def _place(way: list[Part], turns: tuple[int, ...]) -> list[str]:
+def _node_names(path: list[PathTask], turns: tuple[int, ...]) -> list[str]:
     """Returns what the nodes from the one below the workflow down to a step are called."""
     left = iter(turns)
     names = ["root"]
-    for part in way:
-        names.append(part.task)
-        if part.is_loop:
+    for task in path:
+        names.append(task.name)
+        if task.is_loop:
             turn = next(left)
             names += [f"iteration-iterations({turn}:{turn})", "iteration-item"]
     return names
 
 
-def _told_of(workflow: str, place: list[str], above: dict[str, Any]) -> Any:
-    """Returns what is told of a node that is there; of one that is tried again, of all tries.
-
-    Args:
-        workflow: The workflow's name, which its first node has.
-        place: What the nodes below are called, down to that one.
-        above: What is told of the node above each, by the lower one's id.
-    """
+def _last_try_of(workflow: str, names: list[str], parents: dict[str, Any]) -> Any:
+    """Returns what is told of a node, or of all its tries, by what is told of each one's parent."""
 
     def last_try(node: str) -> str:
         tries = 0
-        while _id(workflow, f"{node}({tries})") in above:
+        while _id(workflow, f"{node}({tries})") in parents:
             tries += 1
         return f"{node}({tries - 1})" if tries else node
 
     node = workflow
-    for name in place:
+    for name in names:
         node = f"{last_try(node)}.{name}"
-    return above.get(_id(workflow, f"{node}(0)")) or above.get(_id(workflow, f"{node}.executor"))
+    return parents.get(_id(workflow, f"{node}(0)")) or parents.get(
+        _id(workflow, f"{node}.executor")
+    )
 
 
 @lru_cache(maxsize=100_000)

@@ -17,12 +17,6 @@ def check(values: dict[str, Any]) -> None:
     """Refuses values that would arrive in a step as something else.
 
     Kubeflow Pipelines keeps parameters as ``google.protobuf.Value``, whose numbers are doubles.
-
-    Args:
-        values: The parameters of a run.
-
-    Raises:
-        InputError: One sentence on the first of them.
     """
     for name, value in values.items():
         _check(name, value)

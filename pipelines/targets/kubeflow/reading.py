@@ -4,10 +4,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from trireme.components.step import in_a_loop
+from trireme.components.step_names import in_a_loop
+from trireme.pipelines.compiling.steps import PathTask
+from trireme.pipelines.targets import base
+from trireme.pipelines.targets.base import Step
 from trireme.pipelines.targets.kubeflow import nodes
 from trireme.pipelines.targets.kubeflow.connection import Connection
-from trireme.pipelines.targets.steps import Part
 
 WORDS = {
     "PENDING": "pending",
@@ -21,62 +23,37 @@ WORDS = {
 }
 """What a local run would say, for each of Kubeflow Pipelines' states."""
 
-ENDED = {"FINISHED", "FAILED", "KILLED", "skipped"}
 # Nodes of the workflow with the same name, as in a loop, are shown as one: the first of these.
 _FIRST = ("FAILED", "running", "stopping", "paused", "pending", "KILLED", "FINISHED", "skipped")
 
 
-@dataclass(frozen=True)
-class Step:
-    """A step of a run.
-
-    Attributes:
-        name: Its name in the pipeline.
-        state: One of ``WORDS``' values; empty before it starts.
-        seconds: How long it has run.
-        loop: The name that it shares with the other turns of a loop; empty outside of loops.
-    """
-
-    name: str
-    state: str = ""
-    seconds: float = 0.0
-    loop: str = ""
-
-
-@dataclass(frozen=True)
-class Run:
+@dataclass(frozen=True, kw_only=True)
+class Run(base.Run):
     """A run, as the server has it.
 
     Attributes:
-        id: Its id.
-        name: Its name.
-        state: One of ``WORDS``' values; empty where the server does not say.
-        created: When, in seconds since the epoch.
-        seconds: How long it has run.
-        error: What the server says went wrong.
-        page: It in Kubeflow's UI.
-        steps: Those that have started, and whatever else the server counts as such, by name.
-        source: The model that it was read from.
+        begun: Its steps that have started, and whatever else the server counts as such, by name.
+        source: kfp's model that it was read from.
     """
 
-    id: str
-    name: str
-    state: str
-    created: float
-    seconds: float
-    error: str
+    run_id: str
     page: str
-    steps: dict[str, Step] = field(default_factory=dict)
+    begun: dict[str, Step] = field(default_factory=dict)
     source: Any = None
+
+    @property
+    def id(self) -> str:
+        """Its id, which no other has."""
+        return self.run_id
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Its id and its page."""
+        return {"Id": self.run_id, "Page": self.page}
 
 
 def run(connection: Connection, source: Any) -> Run:
-    """Returns a run as the server has told it.
-
-    Args:
-        connection: The server.
-        source: kfp's model of it.
-    """
+    """Returns a run as the server has told it."""
     details = source.run_details.task_details if source.run_details else None
     steps: dict[str, Step] = {}
     for task in details or []:
@@ -85,39 +62,34 @@ def run(connection: Connection, source: Any) -> Run:
         if other is None or _rank(step) < _rank(other):
             steps[step.name] = step
     return Run(
-        id=source.run_id,
+        run_id=source.run_id,
         name=source.display_name or "",
         state=_state(source),
         created=source.created_at.timestamp() if source.created_at else 0.0,
         seconds=_seconds(source.created_at, source.finished_at),
-        error=" ".join((source.error.message or "").split()) if source.error else "",
+        message=" ".join((source.error.message or "").split()) if source.error else "",
         page=connection.page(f"/runs/details/{source.run_id}"),
-        steps=steps,
+        begun=steps,
         source=source,
     )
 
 
-def steps_of(run: Run, ways: dict[str, list[Part]]) -> list[Step]:
-    """Returns the steps of a run that have begun, each turn of a loop a step of its own.
-
-    Args:
-        run: The run.
-        ways: The ways to all steps it may have, by their names.
-    """
+def begun_steps(run: Run, step_paths: dict[str, list[PathTask]]) -> list[Step]:
+    """Returns the steps of a run that have begun, each turn of a loop a step of its own."""
     details = run.source.run_details.task_details if run.source.run_details else None
     found = []
-    for name, way in ways.items():
-        is_in_a_loop = any(part.is_loop for part in way)
-        if turns := nodes.by_turn(details or [], way) if is_in_a_loop else {}:
+    for name, path in step_paths.items():
+        is_in_a_loop = any(task.is_loop for task in path)
+        if turns := nodes.tasks_by_turn(details or [], path) if is_in_a_loop else {}:
             found += [_step(in_a_loop(name, *turn), task, name) for turn, task in turns.items()]
-        elif name in run.steps:
-            found.append(run.steps[name])
+        elif name in run.begun:
+            found.append(run.begun[name])
     return found
 
 
 def _step(name: str, task: Any, loop: str = "") -> Step:
     seconds = _seconds(task.start_time, task.end_time)
-    return Step(name, WORDS.get(task.state or "", ""), seconds, loop)
+    return Step(name, WORDS.get(task.state or "", ""), seconds, loop=loop)
 
 
 def _state(source: Any) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from trireme.components.errors import InputError
-from trireme.pipelines.schedules import LATEST, Schedule
+from trireme.pipelines.schedules.schedule import LATEST, Schedule
 from trireme.pipelines.targets.kubeflow import experiments
 from trireme.pipelines.targets.kubeflow.connection import Connection
 
@@ -29,14 +29,7 @@ _DESCRIPTION = re.compile(
 
 @dataclass(frozen=True)
 class Trigger:
-    """What a schedule runs and when, as Kubeflow Pipelines has it.
-
-    Attributes:
-        schedule: The schedule; its version is latest or a version's name.
-        cron: The six fields.
-        pipeline_id: Id of the pipeline.
-        version_id: Id of the version; empty for the latest.
-    """
+    """What a schedule runs and when; without a version's id it runs the latest."""
 
     schedule: Schedule
     cron: str
@@ -46,17 +39,13 @@ class Trigger:
     @property
     def facts(self) -> dict[str, Any]:
         """All in which it can differ from another of its name, in a person's words."""
-        schedule = self.schedule
         where = self.version_id or self.pipeline_id or "new"
-        return {
-            "pipeline": schedule.pipeline,
-            "version": f"{schedule.version} ({where})",
-            "cron": f"{schedule.cron} {schedule.time_zone} (on Kubeflow {self.cron})",
-            "starts": _start(schedule),
-            "ends": schedule.ends,
-            "catch_up": schedule.catch_up,
-            "concurrency": schedule.concurrency,
-        } | {f"params.{name}": value for name, value in sorted(schedule.params.items())}
+        facts = self.schedule.facts
+        return facts | {
+            "version": f"{self.schedule.version} ({where})",
+            "cron": f"{facts['cron']} (on Kubeflow {self.cron})",
+            "starts": _start(self.schedule),
+        }
 
     @property
     def is_for_the_plugin(self) -> bool:
@@ -70,14 +59,7 @@ class Trigger:
     def body(
         self, experiment: str, experiment_id: str, *, enabled: bool, in_the_end: bool
     ) -> dict[str, Any]:
-        """Returns the recurring run to be made.
-
-        Args:
-            experiment: Name of the experiment that its runs belong to.
-            experiment_id: Its id.
-            enabled: Whether it runs from the beginning.
-            in_the_end: Whether it is to run when all is done.
-        """
+        """Returns the recurring run to be made, which may rest until all is done."""
         schedule = self.schedule
         cron = {"cron": self.cron}
         for key, moment in (("start_time", _start(schedule)), ("end_time", schedule.ends)):
@@ -102,15 +84,7 @@ class Trigger:
 
 @dataclass(frozen=True)
 class Recurring:
-    """A recurring run on the server that Trireme has made.
-
-    Attributes:
-        id: Its id.
-        is_enabled: Whether it runs.
-        was_to_run: Whether it was to run in the end when it was made.
-        trigger: What it runs and when.
-        page: It in Kubeflow's UI.
-    """
+    """A recurring run of Trireme's on the server, and whether it was made to run in the end."""
 
     id: str
     is_enabled: bool
@@ -130,15 +104,7 @@ class Recurring:
 
 
 def description(schedule: Schedule, *, paused: bool) -> str:
-    """Returns what a recurring run says of itself.
-
-    Args:
-        schedule: Its schedule, with the version's name.
-        paused: Whether it is not to run.
-
-    Raises:
-        InputError: It is longer than what is kept of it.
-    """
+    """Returns what a recurring run says of itself."""
     text = (
         f"trireme schedule: {schedule.pipeline} at {schedule.cron} {schedule.time_zone}, "
         f"version {schedule.version}{', paused' if paused else ''}"
@@ -161,99 +127,59 @@ def _start(schedule: Schedule) -> datetime | None:
 
 
 def everything(connection: Connection) -> list[Recurring]:
-    """Returns all recurring runs that Trireme has made.
-
-    Args:
-        connection: The server.
-    """
+    """Returns all recurring runs that Trireme has made."""
     listed = connection.pages(_LIST, "recurring_runs", **connection.in_namespace())
-    return [read(connection, each) for each in listed if is_ours(each)]
+    return [*filter(None, (read(connection, each) for each in listed))]
 
 
 def named(connection: Connection, name: str) -> list[Any]:
-    """Returns kfp's models of all recurring runs of a name.
-
-    Args:
-        connection: The server.
-        name: The name.
-    """
-    return connection.named(_LIST, "recurring_runs", name)
+    """Returns kfp's models of all recurring runs of a name, the oldest first."""
+    found = connection.named(_LIST, "recurring_runs", name)
+    return sorted(found, key=lambda each: str(each.created_at))
 
 
 def ours(connection: Connection, name: str) -> list[Recurring]:
-    """Returns what is there of a schedule, the oldest first.
-
-    Args:
-        connection: The server.
-        name: The schedule's name.
-
-    Raises:
-        InputError: One of its name was not made by Trireme.
-    """
+    """Returns what is there of a schedule, the oldest first."""
     found = []
-    for each in sorted(named(connection, name), key=lambda each: str(each.created_at)):
-        if not is_ours(each):
+    for source in named(connection, name):
+        recurring = read(connection, source)
+        if recurring is None:
             raise InputError(
                 f"schedule {name!r}: there is a recurring run of that name that Trireme did not "
-                f"make, and it is left alone; take another name, or see {_page(connection, each)}"
+                f"make, and it is left alone; take another name, or see {_page(connection, source)}"
             )
-        found.append(read(connection, each))
+        found.append(recurring)
     return found
 
 
-def is_ours(source: Any) -> bool:
-    """Whether Trireme has made a recurring run.
-
-    Args:
-        source: kfp's model of it.
-    """
-    return _said(source) is not None
-
-
-def read(connection: Connection, source: Any) -> Recurring:
-    """Returns a recurring run of ours as the server has told it.
-
-    Args:
-        connection: The server.
-        source: kfp's model of it.
-    """
-    said = _said(source) or {}
-    return Recurring(
-        id=source.recurring_run_id,
-        is_enabled=source.status == "ENABLED",
-        was_to_run=not said["paused"],
-        trigger=_trigger(source, said),
-        page=_page(connection, source),
-    )
-
-
-def _said(source: Any) -> dict[str, str] | None:
-    """Returns what a recurring run says of itself, if it is ours."""
-    found = _DESCRIPTION.fullmatch(source.description or "")
-    return found.groupdict() if found else None
-
-
-def _page(connection: Connection, source: Any) -> str:
-    return connection.page(f"/recurringrun/details/{source.recurring_run_id}")
-
-
-def _trigger(source: Any, said: dict[str, str]) -> Trigger:
-    cron = source.trigger.cron_schedule
-    reference = source.pipeline_version_reference
-    config, zone = source.runtime_config, ZoneInfo(said["time_zone"])
+def read(connection: Connection, source: Any) -> Recurring | None:
+    """Returns a recurring run as the server has told it; None if Trireme did not make it."""
+    match = _DESCRIPTION.fullmatch(source.description or "")
+    if match is None:
+        return None
+    described: dict[str, Any] = match.groupdict()
+    was_paused = described.pop("paused")
+    config, zone = source.runtime_config, ZoneInfo(described["time_zone"])
+    cron, reference = source.trigger.cron_schedule, source.pipeline_version_reference
     schedule = Schedule.model_construct(
         name=source.display_name,
-        pipeline=said["pipeline"],
-        cron=said["cron"],
-        time_zone=said["time_zone"],
         params=dict(config.parameters or {}) if config else {},
-        version=said["version"],
         catch_up=not source.no_catchup,
         concurrency=int(source.max_concurrency),
         paused=source.status != "ENABLED",
         starts=cron.start_time and cron.start_time.astimezone(zone),
         ends=cron.end_time and cron.end_time.astimezone(zone),
+        **described,
     )
-    return Trigger(
-        schedule, cron.cron, reference.pipeline_id or "", reference.pipeline_version_id or ""
+    pipeline_id, version_id = reference.pipeline_id or "", reference.pipeline_version_id or ""
+    return Recurring(
+        id=source.recurring_run_id,
+        is_enabled=source.status == "ENABLED",
+        was_to_run=not was_paused,
+        trigger=Trigger(schedule, cron.cron, pipeline_id, version_id),
+        page=_page(connection, source),
     )
+
+
+def _page(connection: Connection, source: Any) -> str:
+    return connection.page(f"/recurringrun/details/{source.recurring_run_id}")

@@ -4,43 +4,18 @@ import json
 
 from kfp_server_api import ApiException
 
-from trireme.components.errors import InputError, TriremeError
-
-
-class Refused(TriremeError):
-    """The server refused a request."""
-
-
-class Unauthorized(Refused):
-    """The server does not know this user (401)."""
-
-
-class NotFound(Refused):
-    """There is no such object (404)."""
-
-
-class AlreadyThere(Refused):
-    """An object of that name exists (409)."""
-
-
-class Invalid(Refused, InputError):
-    """The request is not valid (400); the message is the server's own."""
-
-    exit_status = 2
-
-
-class Unavailable(TriremeError):
-    """The server has not answered for as long as we were ready to wait."""
+from trireme.components.kubernetes.errors import (
+    AlreadyThere,
+    Invalid,
+    NotFound,
+    Refused,
+    Unauthorized,
+)
 
 
 def refusal(error: ApiException, host: str) -> Refused:
-    """Returns a server's no as an error of one sentence that says what to set.
-
-    Args:
-        error: The server's answer.
-        host: Its URL.
-    """
-    said = message_of(error)
+    """Returns a server's no as an error of one sentence that says what to set."""
+    message = message_of(error)
     if error.status == 401:
         return Unauthorized(
             f"Kubeflow Pipelines at {host} does not accept these credentials (401): set "
@@ -48,15 +23,15 @@ def refusal(error: ApiException, host: str) -> Refused:
         )
     if error.status == 403:
         return Refused(
-            f"Kubeflow Pipelines at {host} does not allow that (403: {said}); set --namespace to "
-            "one of yours, or ask for the right"
+            f"Kubeflow Pipelines at {host} does not allow that (403: {message}); set --namespace "
+            "to one of yours, or ask for the right"
         )
     if 300 <= error.status < 400:
         return not_kubeflow(host)
     if error.status == 404 and not _is_kubeflows(error):
         return not_kubeflow(host)
     kinds = {400: Invalid, 404: NotFound, 409: AlreadyThere}
-    return kinds.get(error.status, Refused)(f"Kubeflow Pipelines refuses: {said}")
+    return kinds.get(error.status, Refused)(f"Kubeflow Pipelines refuses: {message}")
 
 
 def not_kubeflow(host: str) -> Refused:
@@ -69,8 +44,8 @@ def not_kubeflow(host: str) -> Refused:
 
 def message_of(error: ApiException) -> str:
     """Returns what the server says about it, on one line."""
-    said = _body(error)
-    text = said.get("error_message") or said.get("message") or said.get("error") or error.reason
+    body = _body(error)
+    text = body.get("error_message") or body.get("message") or body.get("error") or error.reason
     return " ".join(str(text).split()) or str(error.status)
 
 

@@ -23,17 +23,8 @@ HOOK = ".onExit"
 
 
 def retry(connection: Connection, context: str, run: Run) -> str:
-    """Has a run tried again; returns what a person should know of it, if there is anything.
-
-    Args:
-        connection: The server.
-        context: A context of the KUBECONFIG; empty for its current.
-        run: The run.
-
-    Raises:
-        InputError: It has not failed, or what its steps have left is gone.
-    """
-    runs.check_retry(run)
+    """Has a run tried again; returns what a person should know of it, if there is anything."""
+    run.check_retry()
     try:
         namespace = connection.namespace_of_runs
         cluster = Cluster(namespace, context=context or None, patience=PATIENCE_OF_A_PERSON)

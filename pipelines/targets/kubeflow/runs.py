@@ -7,13 +7,14 @@ from google.protobuf import json_format
 from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec
 
 from trireme.components.errors import InputError
+from trireme.components.kubernetes.errors import Invalid, NotFound
 from trireme.components.tracking.environment import SECRET
+from trireme.pipelines.compiling.steps import PathTask, step_paths
+from trireme.pipelines.targets.base import ENDED
 from trireme.pipelines.targets.kubeflow import experiments, reading
 from trireme.pipelines.targets.kubeflow.connection import Connection
-from trireme.pipelines.targets.kubeflow.reading import ENDED, Run
-from trireme.pipelines.targets.kubeflow.refusals import Invalid, NotFound
+from trireme.pipelines.targets.kubeflow.reading import Run
 from trireme.pipelines.targets.kubeflow.uploading import Version
-from trireme.pipelines.targets.steps import Part, ways
 
 LIMIT = 20  # runs that are listed
 
@@ -21,25 +22,9 @@ _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def start(
-    connection: Connection,
-    version: Version,
-    name: str,
-    experiment: str,
-    parameters: dict[str, Any],
+    connection: Connection, version: Version, name: str, experiment: str, parameters: dict[str, Any]
 ) -> Run:
-    """Starts a run.
-
-    Args:
-        connection: The server.
-        version: What is run.
-        name: The run's name, which no other has.
-        experiment: Name of the experiment, made if it is not there.
-        parameters: A value for every parameter.
-
-    Raises:
-        Refused: The server does not take it; see ``trireme.pipelines.targets.kubeflow.refusals``.
-        Unavailable: The server does not answer.
-    """
+    """Starts a run."""
     body = {
         "display_name": name,
         "experiment_id": experiments.ensure(connection, experiment),
@@ -57,43 +42,26 @@ def start(
     return reading.run(connection, made)
 
 
-def record_of(run: Run) -> str:
-    """Says who records a new run in MLflow, where that is not Kubeflow Pipelines' plugin.
-
-    Args:
-        run: The run, as the server has made it.
-    """
-    said = (run.source.plugins_output or {}).get("mlflow")
-    if said is None:
+def recording_note(run: Run) -> str:
+    """Says who records a new run in MLflow, where that is not Kubeflow Pipelines' plugin."""
+    plugin = (run.source.plugins_output or {}).get("mlflow")
+    if plugin is None:
         return (
             "Kubeflow's MLflow plugin is off: the run is recorded if its namespace has a Secret "
             f"{SECRET} with MLFLOW_TRACKING_URI, and otherwise not"
         )
-    if said.state == "PLUGIN_FAILED":
-        return f"Kubeflow's MLflow plugin does not record the run: {said.state_message}"
+    if plugin.state == "PLUGIN_FAILED":
+        return f"Kubeflow's MLflow plugin does not record the run: {plugin.state_message}"
     return ""
 
 
 def get(connection: Connection, run_id: str) -> Run:
-    """Returns a run, as it is now.
-
-    Args:
-        connection: The server.
-        run_id: Its id.
-    """
+    """Returns a run, as it is now."""
     return reading.run(connection, connection.ask("runs.run_service_get_run", run_id=run_id))
 
 
 def find(connection: Connection, wanted: str) -> Run:
-    """Returns a run by its id or name.
-
-    Args:
-        connection: The server.
-        wanted: Its id or name.
-
-    Raises:
-        InputError: There is none, or more than one.
-    """
+    """Returns a run by its id or name."""
     if _ID.fullmatch(wanted):
         try:
             return get(connection, wanted)
@@ -123,51 +91,18 @@ def latest(connection: Connection) -> list[Run]:
 
 
 def cancel(connection: Connection, run: Run) -> None:
-    """Has a run ended; it takes the server a while.
-
-    Args:
-        connection: The server.
-        run: The run.
-
-    Raises:
-        InputError: It has ended already.
-    """
-    if run.state in ENDED:
-        raise InputError(f"run {run.name} has ended already: {run.state}")
-    _change(connection, run, "terminate", lambda state: state in ENDED | {"stopping"})
+    """Has a run ended; it takes the server a while."""
+    run.check_cancel()
+    _change(connection, run, "terminate", lambda state: state in (*ENDED, "stopping"))
 
 
 def retry(connection: Connection, run: Run) -> None:
-    """Has a run tried again from the steps on that have failed.
-
-    Args:
-        connection: The server.
-        run: The run.
-
-    Raises:
-        InputError: It has not ended, or there is nothing to try again.
-    """
-    check_retry(run)
+    """Has a run tried again from the steps on that have failed."""
     _change(connection, run, "retry", lambda state: state not in ENDED)
 
 
-def check_retry(run: Run) -> None:
-    """Refuses to try a run again that has not failed.
-
-    Args:
-        run: The run.
-
-    Raises:
-        InputError: It has not.
-    """
-    if run.state not in ("FAILED", "KILLED"):
-        raise InputError(
-            f"run {run.name}: only one that has failed can be tried again; it is {run.state}"
-        )
-
-
-def all_steps(connection: Connection, run: Run) -> dict[str, list[Part]]:
-    """Returns the ways to all steps that a run may have, by the steps' names, in order."""
+def step_paths_of(connection: Connection, run: Run) -> dict[str, list[PathTask]]:
+    """Returns the paths to all steps that a run may have, by the steps' names, in order."""
     spec = run.source.pipeline_spec
     reference = run.source.pipeline_version_reference
     if spec is None and reference is not None:
@@ -178,7 +113,7 @@ def all_steps(connection: Connection, run: Run) -> dict[str, list[Part]]:
         ).pipeline_spec
     spec = spec or {}
     spec = spec.get("pipeline_spec", spec)
-    return ways(json_format.ParseDict(spec, PipelineSpec(), ignore_unknown_fields=True))
+    return step_paths(json_format.ParseDict(spec, PipelineSpec(), ignore_unknown_fields=True))
 
 
 def _change(connection: Connection, run: Run, verb: str, is_done: Any) -> None:

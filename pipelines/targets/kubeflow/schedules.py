@@ -9,34 +9,56 @@ change was broken off: applying the schedule again, the same or another, ends wi
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import kfp_server_api
 
 from trireme.components.errors import InputError
-from trireme.pipelines import cron
-from trireme.pipelines.schedules import PINNED, Schedule
-from trireme.pipelines.targets.kubeflow import experiments, planning, recurring, uploading
+from trireme.components.kubernetes.errors import NotFound
+from trireme.components.tracking.environment import SECRET
+from trireme.pipelines.schedules import cron, plans
+from trireme.pipelines.schedules.schedule import LATEST, PINNED, Schedule
+from trireme.pipelines.targets.kubeflow import (
+    experiments,
+    parameters,
+    recurring,
+    trigger,
+    uploading,
+)
 from trireme.pipelines.targets.kubeflow.connection import Connection
-from trireme.pipelines.targets.kubeflow.planning import Plan
 from trireme.pipelines.targets.kubeflow.recurring import SERVICE, Recurring, Trigger
-from trireme.pipelines.targets.kubeflow.refusals import NotFound
+
+WITHOUT_THE_PLUGIN = (
+    f"Kubeflow's MLflow plugin does not record its runs, which would lose their parameters; the "
+    f"Secret {SECRET} does, and the plugin with version {LATEST}"
+)
 
 
-class KubeflowSchedules:
-    """The schedules of a Kubeflow Pipelines; see ``trireme.pipelines.schedule_plans.Keeper``."""
+@dataclass(frozen=True)
+class CheckedSchedule(plans.CheckedSchedule):
+    """A schedule that can be applied, as far as can be told before the server is asked."""
+
+    cron: str
+    experiment: str
+
+
+@dataclass(frozen=True)
+class Plan(plans.Plan):
+    """What is to be done about a schedule; ``keep`` is there already as it is to be."""
+
+    found: list[Recurring]
+    checked: CheckedSchedule
+    wanted: Trigger
+    keep: Recurring | None
+
+
+class KubeflowSchedules(plans.Schedules[Plan, Recurring]):
+    """The schedules of a Kubeflow Pipelines; see ``schedules.plans``."""
 
     def __init__(self, connect: Callable[[], Connection], time_zone: str = "UTC") -> None:
-        """Takes in where they are; nothing is asked yet.
-
-        Args:
-            connect: Connects to the server.
-            time_zone: The time zone of Kubeflow Pipelines.
-
-        Raises:
-            InputError: There is no such time zone.
-        """
+        """Takes in where they are; nothing is asked yet."""
         self._connect = connect
         self._zone = cron.zone(time_zone)
 
@@ -45,134 +67,146 @@ class KubeflowSchedules:
         """The server."""
         return self._connect()
 
+    @property
+    def place(self) -> str:
+        """The server's URL."""
+        return f"at {self.connection.host}"
+
     def plan(self, described: list[Schedule], pins: dict[str, str]) -> list[Plan]:
-        """Returns what is to be done about schedules; nothing is changed.
-
-        Args:
-            described: The schedules.
-            pins: Images that are used in place of others.
-
-        Raises:
-            InputError: One of them cannot be there.
-        """
-        orders = [planning.check(schedule, self._zone, pins) for schedule in described]
-        return [planning.plan(self.connection, order) for order in orders]
+        """Returns what is to be done about schedules; nothing is changed."""
+        checked_schedules = [self._check(schedule, pins) for schedule in described]
+        return [self._plan(checked) for checked in checked_schedules]
 
     def carry_out(self, plan: Plan) -> dict[str, Any]:
-        """Does what is to be done; returns how to find what is on the server then.
-
-        Args:
-            plan: What is to be done.
-
-        Raises:
-            Refused: The server does not take it.
-            Unavailable: The server does not answer.
-        """
+        """Does what is to be done; returns how to find what is on the server then."""
         keep = plan.keep or _create(self.connection, plan)
         others = [each for each in plan.found if each.id != keep.id]
         for other in others:
             if other.is_enabled:
-                _enable(self.connection, other, False)
+                self.enable(other, False)
         if keep.is_enabled != plan.runs:
-            _enable(self.connection, keep, plan.runs)
+            self.enable(keep, plan.runs)
         for other in others:
-            _delete(self.connection, other)
+            self.remove(other)
         return {"Id": keep.id, "Page": keep.page}
 
-    def listing(self) -> list[Recurring]:
-        """Returns all schedules that Trireme has made, by name."""
-        return sorted(recurring.everything(self.connection), key=lambda each: each.schedule.name)
+    def everything(self) -> list[Recurring]:
+        """Returns all schedules that Trireme has made."""
+        return recurring.everything(self.connection)
 
-    def find(self, name: str) -> list[Recurring]:
-        """Returns what is there of a schedule, the oldest first: several in a change broken off.
+    def named(self, name: str) -> list[Recurring]:
+        """Returns what is there of a schedule, the oldest first: several in a change broken off."""
+        return recurring.ours(self.connection, name)
 
-        Args:
-            name: The schedule's name.
+    def enable(self, kept: Recurring, enabled: bool) -> None:
+        """Has a schedule run, or rest."""
+        verb = "enable" if enabled else "disable"
+        self.connection.ask(f"{SERVICE}{verb}_recurring_run", recurring_run_id=kept.id)
 
-        Raises:
-            InputError: There is none, or one that Trireme did not make.
-        """
-        if not (found := recurring.ours(self.connection, name)):
-            raise InputError(
-                f"there is no schedule {name!r} at {self.connection.host}; 'trireme schedule "
-                "list' shows those there are"
+    def remove(self, kept: Recurring) -> None:
+        """Removes a recurring run alone: it owns the Workflows of its runs, which stay."""
+        with suppress(NotFound):  # by somebody else, or by a request whose answer was lost
+            self.connection.ask(
+                f"{SERVICE}delete_recurring_run",
+                recurring_run_id=kept.id,
+                propagation_policy=kfp_server_api.V2beta1DeletePropagationPolicy.ORPHAN,
             )
-        return found
 
-    def pause(self, name: str) -> None:
-        """Has a schedule rest.
+    def _check(self, schedule: Schedule, pins: dict[str, str]) -> CheckedSchedule:
+        """Refuses a schedule that could not work, before anything is asked or created."""
+        checked = plans.check(schedule, pins)
+        parameters.check(checked.arguments)
+        return CheckedSchedule(
+            **vars(checked),
+            cron=trigger.six_fields(schedule.cron, schedule.zone, self._zone),
+            experiment=experiments.experiment_name(checked.pipeline.name, checked.arguments),
+        )
 
-        Args:
-            name: Its name.
+    def _plan(self, checked: CheckedSchedule) -> Plan:
+        wanted = _wanted(self.connection, checked)
+        recurring.description(wanted.schedule, paused=True)
+        found = self.named(checked.schedule.name)
+        if checked.schedule.paused is not None:
+            runs = not checked.schedule.paused
+        elif len(found) > 1:
+            runs = found[-1].was_to_run
+        else:
+            runs = all(each.is_enabled for each in found)
+        return Plan(
+            checked.schedule,
+            found,
+            _differences(wanted, found, runs),
+            runs,
+            checked,
+            wanted,
+            _fitting(wanted, found),
+            notes=[] if wanted.is_for_the_plugin else [WITHOUT_THE_PLUGIN],
+        )
 
-        Raises:
-            InputError: As in ``find``.
-        """
-        for each in self.find(name):
-            _enable(self.connection, each, False)
 
-    def resume(self, name: str) -> None:
-        """Has a schedule run again.
+def _wanted(connection: Connection, checked: CheckedSchedule) -> Trigger:
+    """Returns what is to be on the server, with the version that it runs."""
+    version = checked.schedule.version
+    if version == PINNED:
+        compiled = uploading.preview(connection, checked.pipeline)
+        schedule = checked.schedule.model_copy(update={"version": compiled.name})
+        return Trigger(schedule, checked.cron, compiled.pipeline_id, compiled.id)
+    pipeline_id = uploading.find_pipeline(connection, checked.pipeline.name)
+    if not pipeline_id:
+        raise InputError(
+            f"schedule {checked.schedule.name}: pipeline {checked.pipeline.name} is not at "
+            f"{connection.host} yet; 'trireme upload {checked.pipeline.name}' brings it there"
+        )
+    if version == LATEST:
+        return Trigger(checked.schedule, checked.cron, pipeline_id, "")
+    version_id = uploading.find_version(connection, pipeline_id, version)
+    if not version_id:
+        raise InputError(
+            f"schedule {checked.schedule.name}: {checked.pipeline.name} has no version "
+            f"{version!r}; say {PINNED}, {LATEST} or the name of one that is there"
+        )
+    return Trigger(checked.schedule, checked.cron, pipeline_id, version_id)
 
-        Args:
-            name: Its name.
 
-        Raises:
-            InputError: As in ``find``, or a change of it was broken off.
-        """
-        found = self.find(name)
-        if len(found) > 1:
-            raise InputError(f"schedule {name!r}: a change of it was broken off; apply it again")
-        _enable(self.connection, found[0], True)
+def _fitting(wanted: Trigger, found: list[Recurring]) -> Recurring | None:
+    return next((each for each in reversed(found) if each.trigger.facts == wanted.facts), None)
 
-    def delete(self, name: str) -> None:
-        """Removes a schedule; its runs stay.
 
-        Args:
-            name: Its name.
-
-        Raises:
-            InputError: As in ``find``.
-        """
-        for each in self.find(name):
-            _delete(self.connection, each)
+def _differences(wanted: Trigger, found: list[Recurring], runs: bool) -> list[str]:
+    """Says in what a schedule differs from what is there."""
+    if not found:
+        return []
+    fitting = _fitting(wanted, found)
+    if fitting and len(found) > 1:
+        return ["a change that was broken off is finished"]
+    there = fitting or found[-1]
+    old = there.trigger.facts | {"paused": not there.is_enabled}
+    new = wanted.facts | {"paused": not runs}
+    return plans.differences(old, new)
 
 
 def _create(connection: Connection, plan: Plan) -> Recurring:
-    wanted, order = plan.wanted, plan.order
-    if order.schedule.version == PINNED and not wanted.version_id:
-        version = uploading.upload(connection, order.pipeline, order.claims)
+    wanted, checked = plan.wanted, plan.checked
+    if checked.schedule.version == PINNED and not wanted.version_id:
+        version = uploading.upload(connection, checked.pipeline)
         schedule = wanted.schedule.model_copy(update={"version": version.name})
         wanted = Trigger(schedule, wanted.cron, version.pipeline_id, version.id)
     body = wanted.body(
-        order.experiment,
-        experiments.ensure(connection, order.experiment),
+        checked.experiment,
+        experiments.ensure(connection, checked.experiment),
         enabled=plan.runs and not plan.found,
         in_the_end=plan.runs,
     )
     known = {each.id for each in plan.found}
 
     def made_all_the_same() -> Any:
-        named = recurring.named(connection, order.schedule.name)
+        named = recurring.named(connection, checked.schedule.name)
         new = (each for each in named if each.recurring_run_id not in known)
-        return next((each for each in new if recurring.is_ours(each)), None)
+        return next((each for each in new if recurring.read(connection, each)), None)
 
-    made = connection.ask(
+    source = connection.ask(
         f"{SERVICE}create_recurring_run", recurring_run=body, happened=made_all_the_same
     )
-    return recurring.read(connection, made)
-
-
-def _enable(connection: Connection, found: Recurring, enabled: bool) -> None:
-    verb = "enable" if enabled else "disable"
-    connection.ask(f"{SERVICE}{verb}_recurring_run", recurring_run_id=found.id)
-
-
-def _delete(connection: Connection, found: Recurring) -> None:
-    """Deletes a recurring run alone: it owns the Workflows of its runs, which would go with it."""
-    with suppress(NotFound):  # by somebody else, or by a request whose answer was lost
-        connection.ask(
-            f"{SERVICE}delete_recurring_run",
-            recurring_run_id=found.id,
-            propagation_policy=kfp_server_api.V2beta1DeletePropagationPolicy.ORPHAN,
-        )
+    made = recurring.read(connection, source)
+    assert made
+    return made

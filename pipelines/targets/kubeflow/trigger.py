@@ -14,7 +14,14 @@ from itertools import product
 from zoneinfo import ZoneInfo
 
 from trireme.components.errors import InputError
-from trireme.pipelines.cron import EVERY_DAY, EVERY_MONTH, EVERY_WEEKDAY, Cron, listed, parse
+from trireme.pipelines.schedules.cron import (
+    EVERY_DAY,
+    EVERY_MONTH,
+    EVERY_WEEKDAY,
+    Cron,
+    listed,
+    parse,
+)
 
 A_DAY = 24 * 60  # minutes
 HORIZON = 366 * 24  # hours ahead in which two zones are compared
@@ -23,16 +30,7 @@ _STARRED = re.compile(r"\*(/\d+)?")
 
 
 def six_fields(text: str, zone: ZoneInfo, kubeflows: ZoneInfo) -> str:
-    """Returns a cron expression as Kubeflow Pipelines wants it.
-
-    Args:
-        text: The expression, of five fields.
-        zone: Where its hours are.
-        kubeflows: The zone that Kubeflow Pipelines has.
-
-    Raises:
-        InputError: It cannot be said there.
-    """
+    """Returns a cron expression as Kubeflow Pipelines wants it."""
     cron = parse(text)
     _, _, days, _, weekdays = cron.text.split()
     days, weekdays = _days(days, cron.days, text), _days(weekdays, cron.weekdays, text)
@@ -57,11 +55,7 @@ def six_fields(text: str, zone: ZoneInfo, kubeflows: ZoneInfo) -> str:
 
 
 def _between(zone: ZoneInfo, kubeflows: ZoneInfo) -> int:
-    """Returns the minutes by which clocks in Kubeflow's zone are ahead.
-
-    Raises:
-        InputError: They are not always the same.
-    """
+    """Returns the minutes by which clocks in Kubeflow's zone are ahead."""
     if zone == kubeflows:
         return 0
     now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)

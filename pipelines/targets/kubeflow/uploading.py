@@ -9,50 +9,34 @@ from pathlib import Path
 from typing import Any
 
 from trireme.components.checkout.command import git
-from trireme.pipelines.catalog import Pipeline
+from trireme.components.kubernetes.errors import AlreadyThere, NotFound
 from trireme.pipelines.compiling import ir
+from trireme.pipelines.pipeline import Pipeline
+from trireme.pipelines.targets import base
 from trireme.pipelines.targets.kubeflow.connection import Connection
-from trireme.pipelines.targets.kubeflow.refusals import AlreadyThere, NotFound
 
 SOURCE_TREE = Path(__file__).resolve().parents[3]
 """Where Trireme's own source is, or the packages that it is installed among."""
 
-OF_THE_COMMIT, OF_THE_CONTENT = 8, 12  # letters of each id in the name of a version
+OWN = ["components", "pipelines"]
+"""What of it makes a pipeline."""
+
+COMMIT_LETTERS, CONTENT_LETTERS = 8, 12  # letters of each id in the name of a version
 
 
 @dataclass(frozen=True)
-class Version:
-    """A version of a pipeline on the server.
-
-    Attributes:
-        name: Its name.
-        id: Its id.
-        pipeline_id: Id of the pipeline.
-        page: It in Kubeflow's UI.
-        is_new: Whether it was uploaded just now.
-    """
+class Version(base.Version):
+    """A version of a pipeline on the server; one to be uploaded has no id."""
 
     name: str
     id: str
     pipeline_id: str
-    page: str
-    is_new: bool
 
 
-def upload(connection: Connection, pipeline: Pipeline, claims: dict[str, Path]) -> Version:
-    """Uploads a pipeline, unless the server has the same content already.
-
-    Args:
-        connection: The server.
-        pipeline: The pipeline.
-        claims: What all of its pods have mounted, as ``ir.mounts`` returns it.
-
-    Raises:
-        Refused: The server does not take it; see ``trireme.pipelines.targets.kubeflow.refusals``.
-        Unavailable: The server does not answer.
-    """
+def upload(connection: Connection, pipeline: Pipeline) -> Version:
+    """Uploads a pipeline, unless the server has the same content already."""
     with tempfile.TemporaryDirectory(prefix="trireme-") as directory:
-        file = ir.write(pipeline, Path(directory), claims)
+        file = ir.write(pipeline, Path(directory))
         content = _content(file)
         pipeline_id = _pipeline(connection, pipeline)
         found = _find(connection, pipeline_id, content)
@@ -62,41 +46,24 @@ def upload(connection: Connection, pipeline: Pipeline, claims: dict[str, Path]) 
     return _version(connection, found, is_new=is_new)
 
 
-def preview(connection: Connection, pipeline: Pipeline, claims: dict[str, Path]) -> Version:
-    """Returns the version that ``upload`` would return, with no id where it has to be uploaded.
-
-    Args:
-        connection: The server.
-        pipeline: The pipeline.
-        claims: As for ``upload``.
-    """
+def preview(connection: Connection, pipeline: Pipeline) -> Version:
+    """Returns the version that ``upload`` would return, with no id where it has to be uploaded."""
     with tempfile.TemporaryDirectory(prefix="trireme-") as directory:
-        content = _content(ir.write(pipeline, Path(directory), claims))
+        content = _content(ir.write(pipeline, Path(directory)))
     pipeline_id = find_pipeline(connection, pipeline.name)
     if found := _find(connection, pipeline_id, content) if pipeline_id else None:
         return _version(connection, found, is_new=False)
-    return Version(_name(*_commit(), content), "", pipeline_id, "", is_new=True)
+    return Version(True, {}, _name(*_commit(pipeline), content), "", pipeline_id)
 
 
 def find_version(connection: Connection, pipeline_id: str, name: str) -> str:
-    """Returns the id of a version; empty if there is none of that name.
-
-    Args:
-        connection: The server.
-        pipeline_id: Id of its pipeline.
-        name: The version's name.
-    """
+    """Returns the id of a version; empty if there is none of that name."""
     versions = _versions(connection, pipeline_id, "EQUALS", name)
     return str(versions[0].pipeline_version_id) if versions else ""
 
 
 def find_pipeline(connection: Connection, name: str) -> str:
-    """Returns the id of a pipeline; empty if there is none of that name.
-
-    Args:
-        connection: The server.
-        name: The pipeline's name.
-    """
+    """Returns the id of a pipeline; empty if there is none of that name."""
     try:
         found = connection.ask(
             "pipelines.pipeline_service_get_pipeline_by_name",
@@ -109,30 +76,29 @@ def find_pipeline(connection: Connection, name: str) -> str:
 
 
 def _content(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()[:OF_THE_CONTENT]
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:CONTENT_LETTERS]
 
 
 def _version(connection: Connection, source: Any, *, is_new: bool) -> Version:
     pipeline_id, version_id = source.pipeline_id, source.pipeline_version_id
     page = connection.page(f"/pipelines/details/{pipeline_id}/version/{version_id}")
-    return Version(source.name, version_id, pipeline_id, page, is_new)
+    facts = {"Version": source.name, "Id": version_id, "Page": page}
+    return Version(is_new, facts, source.name, version_id, pipeline_id)
 
 
 def _pipeline(connection: Connection, pipeline: Pipeline) -> str:
     """Returns the id of the server's pipeline of that name, made if it is not there."""
     if found := find_pipeline(connection, pipeline.name):
         return found
-    info = pipeline.graph.pipeline_spec.pipeline_info
     body = {
         "name": pipeline.name,
-        "display_name": info.display_name or pipeline.name,
-        "description": info.description,
+        "display_name": pipeline.display_name,
+        "description": pipeline.description,
         "tags": {"made-by": "trireme"},
     }
     try:
         made = connection.ask(
-            "pipelines.pipeline_service_create_pipeline",
-            pipeline=body | connection.in_namespace(),
+            "pipelines.pipeline_service_create_pipeline", pipeline=body | connection.in_namespace()
         )
         return str(made.pipeline_id)
     except AlreadyThere:  # since a moment ago, or by a request whose answer was lost
@@ -160,7 +126,7 @@ def _versions(connection: Connection, pipeline_id: str, operation: str, name: st
 def _create(
     connection: Connection, pipeline: Pipeline, pipeline_id: str, file: Path, content: str
 ) -> Any:
-    commit, is_dirty = _commit()
+    commit, is_dirty = _commit(pipeline)
     tags = {"commit": commit, "dirty": str(is_dirty).lower(), "content": content}
     try:
         return connection.ask(
@@ -168,7 +134,7 @@ def _create(
             uploadfile=str(file),
             pipelineid=pipeline_id,
             name=_name(commit, is_dirty, content),
-            description=pipeline.graph.pipeline_spec.pipeline_info.description,
+            description=pipeline.description,
             tags=json.dumps(tags),
         )
     except AlreadyThere:
@@ -176,16 +142,17 @@ def _create(
 
 
 def _name(commit: str, is_dirty: bool, content: str) -> str:
-    return f"{commit[:OF_THE_COMMIT]}{'-dirty' if is_dirty else ''}-{content}"
+    return f"{commit[:COMMIT_LETTERS]}{'-dirty' if is_dirty else ''}-{content}"
 
 
-def _commit() -> tuple[str, bool]:
-    """Returns the commit that the pipelines are at, and whether they have changed since.
+def _commit(pipeline: Pipeline) -> tuple[str, bool]:
+    """Returns the commit that a pipeline is at, and whether what it is of has changed since.
 
-    Where they are no checkout, it is Trireme's release.
+    Where it is in no checkout, it is Trireme's release.
     """
-    head = git("rev-parse", "HEAD", at=SOURCE_TREE)
-    if head.returncode != 0 or not (SOURCE_TREE / ".git").exists():
+    tree, parts = (pipeline.source, ["."]) if pipeline.source else (SOURCE_TREE, OWN)
+    head = git("rev-parse", "HEAD", at=tree)
+    if head.returncode != 0 or not (pipeline.source or (tree / ".git").exists()):
         return importlib.metadata.version("trireme"), False
-    changes = git("status", "--porcelain", "--", "components", "pipelines", at=SOURCE_TREE)
+    changes = git("status", "--porcelain", "--", *parts, at=tree)
     return head.stdout.strip(), bool(changes.stdout.strip())

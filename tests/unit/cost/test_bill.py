@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from trireme.components.cost import bill, prices
-from trireme.components.cost.bill import Bill
+from trireme.components.cost import prices
 from trireme.components.errors import InputError, JobFailed
 from trireme.components.tracking import journal
-from trireme.components.training import launch
+from trireme.components.training import bill, launch
+from trireme.components.training.bill import Bill
 from trireme.components.training.blame import TimeLimitReached
 from trireme.components.training.local import runner
 from trireme.pipelines import catalog

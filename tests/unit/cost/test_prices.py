@@ -6,6 +6,7 @@ from trireme.components.cost import prices, table
 from trireme.components.cost.table import in_words
 from trireme.components.errors import InputError
 from trireme.components.kubernetes.amounts import limits, requests
+from trireme.components.training.bill import job_hour
 from trireme.components.training.manifests.roles import roles
 
 A100 = {"cloud.google.com/gke-accelerator": "nvidia-tesla-a100"}
@@ -29,18 +30,18 @@ A100 = {"cloud.google.com/gke-accelerator": "nvidia-tesla-a100"}
     ],
 )
 def test_a_job_costs_what_its_pods_request(priced, manifest, fields, hour):
-    assert prices.read().job_hour(manifest(**fields)) == pytest.approx(hour)
+    assert job_hour(prices.read(), manifest(**fields)) == pytest.approx(hour)
 
 
 def test_a_job_costs_the_same_whichever_operator_runs_it(priced, manifest):
     job = manifest("trainer", gpu=1, scheduling={"node_selector": A100})
-    assert prices.read().job_hour(job) == pytest.approx(6 + 3 * 4)
+    assert job_hour(prices.read(), job) == pytest.approx(6 + 3 * 4)
     assert [(role.name, role.count) for role in roles(job)] == [("master", 1), ("worker", 2)]
     assert {role.name: role.selector for role in roles(job)} == {"master": A100, "worker": A100}
     patched = manifest(
         "trainer", gpu=1, scheduling={"node_selector": A100}, runtime="torch-distributed"
     )
-    assert prices.read().job_hour(patched) == pytest.approx(6 + 3 * 4)
+    assert job_hour(prices.read(), patched) == pytest.approx(6 + 3 * 4)
     (node,) = roles(patched)
     assert (node.name, node.count, node.selector) == ("node", 3, A100)
 

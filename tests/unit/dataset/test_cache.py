@@ -4,6 +4,7 @@ import errno
 import hashlib
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,14 +13,15 @@ import time
 from pathlib import Path
 
 import pytest
+from fingerprints import fingerprint
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trireme.components.dataset import copying, lock, shelf
-from trireme.components.dataset.cache import bring
+from trireme.components.dataset import cache_entry, copying, lock
+from trireme.components.dataset.cache import fetch
+from trireme.components.dataset.copy_journal import CopyJournal
 from trireme.components.dataset.description import Dataset
-from trireme.components.dataset.fingerprint import BLOCK, dataset_hash, file_hash, fingerprint
-from trireme.components.dataset.journal import Journal
+from trireme.components.dataset.fingerprint import BLOCK, dataset_hash, file_hash
 from trireme.components.dataset.listing import (
     Entry,
     in_order,
@@ -66,7 +68,7 @@ def test_a_copy_has_the_fingerprint_of_its_source(source, cache):
     (source / "large").write_bytes(os.urandom(BLOCK * 2 + 1))
     (source / "exact").write_bytes(os.urandom(BLOCK))
     (source / "empty").write_bytes(b"")
-    staged = bring(here(source), cache)
+    staged = fetch(here(source), cache)
     assert staged.fingerprint == fingerprint(source, full=True)
     assert (staged.files, staged.bytes) == (5, 3 * BLOCK + 12)
 
@@ -87,39 +89,39 @@ def test_two_sizes_with_one_hash_are_two_datasets():
 
 
 def test_an_unchanged_source_is_not_read_again(source, cache, monkeypatch):
-    first = bring(here(source), cache)
+    first = fetch(here(source), cache)
     monkeypatch.setattr("trireme.components.dataset.sources.local.LocalSource.read", None)
-    assert bring(here(source), cache) == first._replace(copied=0)
+    assert fetch(here(source), cache) == first._replace(copied=0)
 
 
 def test_content_that_changed_behind_its_old_time_is_seen(source, cache):
     info = (source / "a.txt").stat()
-    first = bring(here(source), cache)
+    first = fetch(here(source), cache)
     (source / "a.txt").write_text("FIRST")
     os.utime(source / "a.txt", ns=(info.st_atime_ns, info.st_mtime_ns))
-    assert bring(here(source), cache).fingerprint != first.fingerprint
+    assert fetch(here(source), cache).fingerprint != first.fingerprint
 
 
 def test_what_others_use_is_not_written_to(source, cache):
-    first = bring(here(source), cache)
+    first = fetch(here(source), cache)
     (source / "a.txt").write_text("FIRST")
-    second = bring(here(source), cache)
+    second = fetch(here(source), cache)
     assert second.copied == 1
     assert Path(first.path, "folder/b.txt").samefile(Path(second.path, "folder/b.txt"))
     assert Path(first.path, "a.txt").read_text() == "first"
 
 
 def test_a_tree_that_was_deleted_is_copied_again(source, cache):
-    first = bring(here(source), cache)
+    first = fetch(here(source), cache)
     (cache / "trees" / first.fingerprint[7:]).rename(cache / "gone")
-    assert bring(here(source), cache).copied == 2
+    assert fetch(here(source), cache).copied == 2
 
 
 def test_a_record_that_cannot_be_read_is_none(source, cache):
-    bring(here(source), cache)
+    fetch(here(source), cache)
     (record,) = (cache / "sources").iterdir()
     record.write_bytes(b"{}\nrubbish")
-    assert bring(here(source), cache).files == 2
+    assert fetch(here(source), cache).files == 2
 
 
 def test_the_place_of_a_run_is_a_link_that_is_replaced(source, cache, tmp_path):
@@ -135,26 +137,26 @@ def test_the_place_of_a_run_is_a_link_that_is_replaced(source, cache, tmp_path):
 
 def test_a_cache_in_the_dataset_is_refused(source):
     with pytest.raises(InputError, match="holds the folder that it would be copied to"):
-        bring(here(source), source / "cache")
+        fetch(here(source), source / "cache")
     assert not (source / "cache").exists()
 
 
 def test_a_cache_that_cannot_be_made_is_said_in_a_sentence(source, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(Exception, match=r"dataset_uri .* cannot be copied to") as caught:
-        bring(here(source), tmp_path / "file" / "cache")
+        fetch(here(source), tmp_path / "file" / "cache")
     assert caught.value.exit_status == 1
 
 
 def test_nothing_left_by_the_patterns_is_said(source, cache):
     with pytest.raises(InputError, match="holds no files that include and exclude leave"):
-        bring(here(source, include=["*.jpg"]), cache)
+        fetch(here(source, include=["*.jpg"]), cache)
 
 
 def test_a_link_to_its_own_folder_is_refused(source, cache):
     (source / "folder" / "again").symlink_to(source)
     with pytest.raises(InputError, match=r"folder/again.* is a link to a directory that it is in"):
-        bring(here(source), cache)
+        fetch(here(source), cache)
 
 
 def test_two_links_to_one_folder_are_two_folders(source, cache, tmp_path):
@@ -162,13 +164,13 @@ def test_two_links_to_one_folder_are_two_folders(source, cache, tmp_path):
     (tmp_path / "elsewhere" / "c.txt").write_text("third")
     for name in ("one", "two"):
         (source / name).symlink_to(tmp_path / "elsewhere")
-    assert bring(here(source), cache).files == 4
+    assert fetch(here(source), cache).files == 4
 
 
 def test_a_pipe_is_refused_by_name(source, cache):
     os.mkfifo(source / "pipe")
     with pytest.raises(InputError, match=r"source/pipe.* neither a file nor a directory"):
-        bring(here(source), cache)
+        fetch(here(source), cache)
 
 
 @pytest.mark.parametrize(
@@ -196,14 +198,14 @@ def test_a_listing_is_packed_and_unpacked(entries):
 
 def test_a_journal_keeps_what_is_still_meant(tmp_path):
     a, b, c = (Entry(name, 1, "1") for name in "abc")
-    with Journal(tmp_path, [a, b]) as journal:
+    with CopyJournal(tmp_path, [a, b]) as journal:
         journal.add(0, 0, b"a" * 32)
         journal.add(1, 2, b"b" * 32)
     (tmp_path / "blocks").open("ab").write(b"cut off")
-    assert Journal(tmp_path, [a, b]).finished == {(0, 0): b"a" * 32, (1, 2): b"b" * 32}
-    assert Journal(tmp_path, [c, b]).finished == {(1, 2): b"b" * 32}
+    assert CopyJournal(tmp_path, [a, b]).finished == {(0, 0): b"a" * 32, (1, 2): b"b" * 32}
+    assert CopyJournal(tmp_path, [c, b]).finished == {(1, 2): b"b" * 32}
     changed = [a._replace(version="2"), b._replace(size=2)]
-    assert Journal(tmp_path, changed).finished == {}
+    assert CopyJournal(tmp_path, changed).finished == {}
 
 
 def hold(file, ready):
@@ -228,42 +230,61 @@ def test_a_killed_holder_gives_the_lock_free(tmp_path):
     assert told == ["waiting"]
 
 
+def marker(host, pid, duration):
+    """Returns what a holder writes into its lease's file."""
+    lines = [f"pid={pid}", f"host={host}", "mode=lease", "token=1", f"duration={duration!r}"]
+    return "\n".join(["filelock/2", *lines, ""])
+
+
 def test_a_heartbeat_from_another_machine_is_waited_for(tmp_path, monkeypatch):
     monkeypatch.setattr(lock, "STALE", 0.5)
-    holder, stop, beats = tmp_path / "lock.holder", threading.Event(), []
+    monkeypatch.setattr(lock, "HEARTBEAT", 0.1)
+    holder, stop = tmp_path / "lock.lease", threading.Event()
+    holder.write_text(marker("another-machine", 1, 0.5))
 
     def beat():
         while not stop.wait(0.05):
-            beats.append(1)
-            os.pwrite(descriptor, f"another-machine/1 {len(beats):012}\n".encode(), 0)
+            os.utime(holder)
 
-    holder.write_text("another-machine/1 000000000000\n")
-    descriptor = os.open(holder, os.O_WRONLY)
     thread = threading.Thread(target=beat)
     thread.start()
     threading.Timer(1.0, stop.set).start()
     with locked(tmp_path / "lock", lambda: None):
         assert stop.is_set()
     thread.join()
-    os.close(descriptor)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["lock"]
-
-
-def test_a_heartbeat_of_this_machine_without_a_lock_is_a_dead_ones(tmp_path):
-    holder = tmp_path / "lock.holder"
-    holder.write_text(f"{lock._here()} 000000000001\n")
-    with locked(tmp_path / "lock", lambda: None):
-        assert holder.exists()
     assert not holder.exists()
 
 
+def test_a_lease_of_a_process_that_is_gone_is_a_dead_ones(tmp_path):
+    process = subprocess.Popen(["true"])
+    process.wait()
+    holder = tmp_path / "lock.lease"
+    with locked(tmp_path / "lock", lambda: None):
+        host = re.search("host=(.*)", holder.read_text())[1]
+    holder.write_text(marker(host, process.pid, lock.STALE))
+    started = time.monotonic()
+    with locked(tmp_path / "lock", lambda: None):
+        assert holder.exists()
+    assert not holder.exists()
+    assert time.monotonic() - started < lock.STALE / 2
+
+
+def test_on_a_full_disk_the_lock_has_to_do(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(lock.SoftFileLease, "acquire", full)
+    with locked(tmp_path / "lock", lambda: None):
+        assert not (tmp_path / "lock.lease").exists()
+
+
 NODE = """
-import fcntl, os, sys, time
+import fcntl, os, socket, sys, time
 from pathlib import Path
-from trireme.components.dataset import copying, lock, shelf
+from trireme.components.dataset import copying, lock, cache_entry
 
 fcntl.flock = lambda *_: None  # as on a mount with nolock: each node has its own
-lock._here = lambda: sys.argv[2]
+socket.gethostname = lambda: sys.argv[2]
 directory = Path(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()
@@ -296,21 +317,21 @@ def test_one_node_at_a_time_where_locks_are_each_nodes_own(tmp_path):
     assert [(node.returncode, error) for node, error in zip(nodes, errors, strict=True)] == [
         (0, "")
     ] * 6
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["lock"]
+    assert {path.name for path in tmp_path.iterdir()} <= {"lock"}
 
 
 def killed_in(step, source, cache):
     """Stages in a process that is killed at the first call of a step of finishing."""
 
     def run():
-        original = getattr(shelf, step)
+        original = getattr(cache_entry, step)
 
         def last(*arguments, **options):
             original(*arguments, **options)
             os.kill(os.getpid(), signal.SIGKILL)
 
-        setattr(shelf, step, last)
-        bring(here(source), cache)
+        setattr(cache_entry, step, last)
+        fetch(here(source), cache)
 
     process = multiprocessing.get_context("fork").Process(target=run)
     process.start()
@@ -322,7 +343,7 @@ def killed_in(step, source, cache):
 def test_a_copy_killed_at_its_very_end_is_not_lost(step, source, cache, monkeypatch):
     killed_in(step, source, cache)
     monkeypatch.setattr(LocalSource, "read", lambda *_: pytest.fail("it is read again"))
-    staged = bring(here(source), cache)
+    staged = fetch(here(source), cache)
     assert staged.fingerprint == fingerprint(source, full=True)
     assert sorted(file.name for file in Path(staged.path).rglob("*.txt")) == ["a.txt", "b.txt"]
 
@@ -334,12 +355,12 @@ def test_on_a_full_disk_room_is_made_before_anybody_else_goes_on(source, cache, 
         raise OSError(errno.ENOSPC, "No space left on device")
 
     def removed(directory):
-        held.append(list(cache.glob("locks/*.holder")) != [])
+        held.append(list(cache.glob("locks/*.lease")) != [])
 
     monkeypatch.setattr(copying, "_write", full)
-    monkeypatch.setattr(shelf, "remove", removed)
+    monkeypatch.setattr(cache_entry, "remove", removed)
     with pytest.raises(TriremeError, match="there is no space left; what was copied has been"):
-        bring(here(source), cache)
+        fetch(here(source), cache)
     assert held == [True]
 
 
@@ -351,21 +372,28 @@ def test_after_an_interrupt_nobody_writes_any_more(source, cache, monkeypatch):
     def slow(*arguments):
         reading.set()
         for piece in read(*arguments):
-            time.sleep(0.002)
+            time.sleep(0.005)
             yield piece
 
-    def interrupted(thread, timeout=None):
-        if thread.daemon and reading.wait(30) and not stopped:
-            stopped.append(1)
-            raise KeyboardInterrupt
-        join(thread, timeout)
+    def interrupt():
+        reading.wait(30)
+        time.sleep(0.2)  # by then all threads read
+        os.kill(os.getpid(), signal.SIGINT)
 
-    stopped, join = [], threading.Thread.join
     monkeypatch.setattr(LocalSource, "read", slow)
-    monkeypatch.setattr(threading.Thread, "join", interrupted)
-    before = threading.active_count()
-    with pytest.raises(KeyboardInterrupt):
-        bring(here(source), cache)
+    before, handler = threading.active_count(), signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            fetch(here(source), cache)
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        thread.join()
+    limit = time.monotonic() + 30  # one that was just being started ends without having written
+    while threading.active_count() > before and time.monotonic() < limit:
+        time.sleep(0.01)
     assert threading.active_count() == before
 
 
@@ -373,7 +401,7 @@ def test_after_an_interrupt_nobody_writes_any_more(source, cache, monkeypatch):
 @pytest.mark.parametrize("what", ["changed", "added", "removed", "added below"])
 def test_a_tree_that_somebody_has_written_to_is_made_anew(what, source, cache):
     """As only root can, whom read-only files do not hold back."""
-    before = bring(here(source), cache)
+    before = fetch(here(source), cache)
     tree = Path(before.path)
     tree.chmod(0o755)
     (tree / "folder").chmod(0o755)
@@ -384,16 +412,16 @@ def test_a_tree_that_somebody_has_written_to_is_made_anew(what, source, cache):
         (tree / "a.txt").unlink()
     else:
         (tree / ("folder" if what == "added below" else ".") / "new.txt").write_text("new")
-    after = bring(here(source), cache)
+    after = fetch(here(source), cache)
     assert after.fingerprint == before.fingerprint == fingerprint(Path(after.path), full=True)
-    assert bring(here(source), cache).copied == 0
+    assert fetch(here(source), cache).copied == 0
     assert [path.name for path in tree.parent.iterdir()] == [tree.name]
 
 
 def test_what_is_staged_can_be_read_by_others_whatever_the_umask(source, cache):
     before = os.umask(0o077)
     try:
-        tree = Path(bring(here(source), cache).path)
+        tree = Path(fetch(here(source), cache).path)
     finally:
         os.umask(before)
     assert {file.stat().st_mode & 0o777 for file in tree.rglob("*.txt")} == {0o444}

@@ -4,9 +4,9 @@ import os
 from pathlib import Path
 
 import pytest
+from fingerprints import fingerprint
 
 from trireme.components.dataset.description import Dataset, described
-from trireme.components.dataset.fingerprint import fingerprint
 from trireme.components.dataset.staging import cache_of, stage
 from trireme.components.errors import InputError, TriremeError
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fingerprints import fingerprint
 from sklearn.datasets import load_digits
 
-from trireme.components.dataset.fingerprint import fingerprint
 from trireme.components.dataset.staging import stage
 from trireme.components.errors import InputError
 

@@ -13,7 +13,7 @@ from trireme.components.training.local import pod, replica, runner
 ROOT = Path(__file__).parents[3]
 
 ALONE = """
-import json, sys
+import json, os, sys
 from pathlib import Path
 from trireme.components.errors import TriremeError
 from trireme.components.training.local import runner
@@ -85,7 +85,8 @@ def alone(tmp_path, logs):
     def start(
         job,
         before="",
-        on_line="lambda name, line: print(name, line, flush=True)",
+        # In one write: lines come from several threads.
+        on_line="lambda name, line: os.write(1, f'{name} {line}\\n'.encode())",
         after="",
         isolated=False,
     ):

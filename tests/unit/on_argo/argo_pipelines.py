@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from kfp import dsl
 
-from trireme.pipelines import training
+from trireme.pipelines import steps
 
 HERE = dsl.WORKSPACE_PATH_PLACEHOLDER
 
@@ -290,5 +290,5 @@ def recorded(
     webhook_secret: str = "",
 ) -> None:
     """A step that records something, and the last one."""
-    with training.finishing("recorded", {"webhook_secret": webhook_secret}):
+    with steps.finishing("recorded", webhook_secret):
         count(workspace=HERE, things=things)

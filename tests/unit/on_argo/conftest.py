@@ -8,8 +8,8 @@ import pytest
 import yaml
 from kfp import compiler
 
+from trireme.pipelines.targets.argo.compiling import workflow_template
 from trireme.pipelines.targets.argo.reading import read
-from trireme.pipelines.targets.argo.rendering import workflow_template
 
 
 @pytest.fixture

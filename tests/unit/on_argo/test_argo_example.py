@@ -6,8 +6,8 @@ from typing import Any
 from trireme.components.kubernetes.errors import NotFound
 from trireme.components.kubernetes.resources import Resource
 from trireme.components.training.manifests import to_yaml
-from trireme.pipelines.schedules import LATEST, Schedule
-from trireme.pipelines.targets.argo.rendering import SERVICE_ACCOUNT
+from trireme.pipelines.schedules.schedule import LATEST, Schedule
+from trireme.pipelines.targets.argo.compiling import SERVICE_ACCOUNT
 from trireme.pipelines.targets.argo.schedules import ArgoSchedules
 from trireme.pipelines.targets.argo.workflows import TEMPLATES
 
@@ -32,6 +32,6 @@ class Cluster:
 
 
 def test_golden_schedule(golden: Callable[[str, str], None]) -> None:
-    keeper = ArgoSchedules(Cluster(), SERVICE_ACCOUNT)  # type: ignore[arg-type]
-    (plan,) = keeper.plan([SCHEDULE], {})
+    schedules = ArgoSchedules(Cluster(), SERVICE_ACCOUNT)  # type: ignore[arg-type]
+    (plan,) = schedules.plan([SCHEDULE], {})
     golden("../../manifests/pipelines/nightly-retraining.yaml", to_yaml(plan.wanted.manifest))

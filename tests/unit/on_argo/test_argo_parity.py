@@ -17,12 +17,12 @@ from kfp import local
 from kfp.local import pipeline_orchestrator
 from mlflow import MlflowClient
 
-from trireme.pipelines.catalog import Pipeline
 from trireme.pipelines.console import Console
-from trireme.pipelines.targets import local as here
+from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.targets.argo import compiling as argo_compiling
 from trireme.pipelines.targets.argo.templates import LOST
-from trireme.pipelines.targets.kfp_local import undisturbed
+from trireme.pipelines.targets.local import running as here
+from trireme.pipelines.targets.local.kfp import undisturbed
 
 OnArgo = Callable[[Any], dict[str, Any]]
 
@@ -149,7 +149,7 @@ def test_mlflow_has_the_same_record(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uris[0])
     here.run(pipeline, pipeline.complete({}), Console(io.StringIO()))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uris[1])
-    template = argo_compiling.compiled(pipeline, {}, "trireme")
+    template = argo_compiling.compiled(pipeline, "trireme")
     walker = Walker(yaml.safe_load(template.to_yaml()), tmp_path / "walked")
     assert walker.run().phase == "Succeeded"
     assert records(uris[1]) == records(uris[0])

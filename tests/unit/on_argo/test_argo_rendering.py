@@ -14,8 +14,8 @@ from kfp import dsl, kubernetes
 
 from trireme.components.errors import InputError
 from trireme.pipelines.catalog import PIPELINES
+from trireme.pipelines.targets.argo.compiling import as_given, workflow_template
 from trireme.pipelines.targets.argo.reading import read
-from trireme.pipelines.targets.argo.rendering import as_given, workflow_template
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 OnArgo = Callable[[Any], dict[str, Any]]

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kfp import compiler
 
+from trireme.pipelines.targets.argo.compiling import as_given, workflow_template
 from trireme.pipelines.targets.argo.reading import read
-from trireme.pipelines.targets.argo.rendering import as_given, workflow_template
 
 PARTS = [
     "{{workflow.name}}",

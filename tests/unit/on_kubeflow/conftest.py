@@ -7,8 +7,8 @@ import kfp
 import pytest
 from kfp_server import KubeflowServer
 
-from trireme.pipelines.targets import pod_logs
-from trireme.pipelines.targets.kubeflow import connection, following
+from trireme.components import patience
+from trireme.pipelines.targets import pod_logs, remote
 
 MINE = (
     "KF_PIPELINES_ENDPOINT",
@@ -29,10 +29,10 @@ def kubeflow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Kubefl
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(kfp.Client, "_LOCAL_KFP_CONTEXT", str(tmp_path / "context.json"))
-    monkeypatch.setattr(following, "PAUSE", 0.01)
+    monkeypatch.setattr(remote, "PAUSE", 0.01)
     monkeypatch.setattr(pod_logs, "PAUSE", 0.01)
-    monkeypatch.setattr(connection, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(connection, "LONGEST_PAUSE", 0.02)
+    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(patience, "LONGEST_PAUSE", 0.02)
     with KubeflowServer() as server:
         monkeypatch.setenv("KF_PIPELINES_ENDPOINT", server.url)
         yield server

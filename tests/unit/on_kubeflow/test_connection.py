@@ -7,8 +7,8 @@ import pytest
 import yaml
 from kfp_server import PROXY, KubeflowServer
 
-from trireme.pipelines.target_options import Place
 from trireme.pipelines.targets.kubeflow import connection
+from trireme.pipelines.targets.kubeflow.target import Kubeflow
 
 SECRET = "not-to-be-seen-anywhere"
 
@@ -38,7 +38,7 @@ def test_a_token_comes_from_a_file_and_is_read_again_for_each_request(kubeflow, 
     file = tmp_path / "token"
     file.write_text("first\n")
     kubeflow.token = "first"
-    asked = Place(kubeflow.url, str(file), "", "", "").connect()
+    asked = Kubeflow(kubeflow.url, str(file)).connection
     file.write_text("second\n")
     kubeflow.token = "second"
     asked.ask("healthzs.healthz_service_get_healthz")
@@ -69,7 +69,7 @@ def test_an_expired_token_is_one_sentence_that_does_not_show_it(
 
 def test_a_token_that_has_expired_meanwhile_is_renewed(kubeflow, tmp_path):
     kubeflow.faults += ["401"]
-    Place(kubeflow.url, "", "", "", "").connect()
+    assert Kubeflow(kubeflow.url).connection
     assert kubeflow.faults == []
 
 
@@ -141,7 +141,7 @@ def test_without_an_endpoint_a_kubeconfig_leads_there(trireme, kubeflow, monkeyp
     assert status == 0
     assert all(PROXY in path for path, _ in kubeflow.seen)
     # There is no UI at that URL.
-    assert f"  Page  /#/runs/details/{kubeflow.only_run()['run_id']}" in output.splitlines()
+    assert f"  Page    /#/runs/details/{kubeflow.only_run()['run_id']}" in output.splitlines()
     assert SECRET not in output
 
 

@@ -6,12 +6,13 @@ import pytest
 from kfp import dsl
 
 from trireme.components.errors import StepFailed
-from trireme.pipelines import run_kubeflow
-from trireme.pipelines.catalog import Pipeline
+from trireme.components.kubernetes.resources import NODE
+from trireme.components.kubernetes.step_pods import step_of
+from trireme.pipelines.compiling.steps import step_names, step_paths
 from trireme.pipelines.console import Console
-from trireme.pipelines.target_options import Place
+from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.targets.kubeflow import nodes
-from trireme.pipelines.targets.steps import step_names, ways
+from trireme.pipelines.targets.kubeflow.target import Kubeflow
 
 
 @dsl.component(base_image="example.org/base:1", install_kfp_package=False)
@@ -77,19 +78,22 @@ STATES = [
 @pytest.fixture(params=[False, True], ids=["2.16", "2.17"])
 def place(kubeflow, untracked, request):
     kubeflow.tries = request.param
-    return Place(kubeflow.url, "", "", "", "")
+    return Kubeflow(kubeflow.url)
 
 
 def run(place, stream, *, wait):
-    pipeline = Pipeline("loops", loops, lambda values, claims: None, lambda values: [])
+    pipeline = Pipeline("loops", loops)
     arguments = pipeline.arguments([], None, set())
-    return run_kubeflow.run(pipeline, arguments, {}, place, Console(stream), wait=wait)
+    return place.run(pipeline, arguments, Console(stream), wait=wait)
 
 
 def test_the_way_to_each_step_is_known():
     spec = loops.pipeline_spec
     assert step_names(spec) == ["split", "train", "check", "best"]
-    marked = {name: [part.task for part in way if part.is_loop] for name, way in ways(spec).items()}
+    marked = {
+        name: [task.name for task in path if task.is_loop]
+        for name, path in step_paths(spec).items()
+    }
     assert marked["check"] == ["for-loop-1", "for-loop-4"]
     assert (marked["train"], marked["best"]) == (["for-loop-1"], [])
 
@@ -160,4 +164,4 @@ def test_turns_that_cannot_be_told_apart_are_shown_as_one(trireme, kubeflow, pla
     ],
 )
 def test_a_pods_node_tells_the_turn(node, step):
-    assert nodes.step_of(node) == step
+    assert step_of({"metadata": {"annotations": {NODE: node}}}) == step

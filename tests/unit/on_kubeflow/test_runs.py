@@ -13,9 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from trireme.components.errors import InputError
-from trireme.pipelines import catalog, run_kubeflow
-from trireme.pipelines.target_options import Place
+from trireme.pipelines import catalog
+from trireme.pipelines.targets import remote
 from trireme.pipelines.targets.kubeflow import parameters, runs, uploading
+from trireme.pipelines.targets.kubeflow.target import Kubeflow
 
 GOOD = [
     ("PENDING", {}),
@@ -145,8 +146,8 @@ def test_when_it_can_no_longer_be_followed_it_is_said_that_it_goes_on(trireme, k
 
 
 def test_a_run_whose_start_was_not_heard_of_is_not_started_twice(kubeflow):
-    connection = Place(kubeflow.url, "", "", "", "").connect()
-    version = uploading.upload(connection, catalog.load("pytorch-training"), {})
+    connection = Kubeflow(kubeflow.url).connection
+    version = uploading.upload(connection, catalog.load("pytorch-training"))
     arguments = catalog.load("pytorch-training").arguments([], None, set())
     kubeflow.faults = ["", "", "lost"]
     started = runs.start(connection, version, "name", "experiment", arguments)
@@ -171,7 +172,7 @@ def test_at_a_terminal_it_is_asked_whether_to_cancel(
 ):
     kubeflow.slow_to_end = slow
     kubeflow.states = [("RUNNING", {"checkout": "RUNNING"})]
-    monkeypatch.setattr(run_kubeflow, "_wants_it_cancelled", lambda run: wants_it)
+    monkeypatch.setattr(remote, "_wants_it_cancelled", lambda run: wants_it)
     kubeflow.on_look = lambda: os.kill(os.getpid(), signal.SIGINT)
     status, output, errors = trireme(*RUN)
     run = kubeflow.only_run()
@@ -261,7 +262,7 @@ def test_values_of_any_kind_arrive_unchanged_or_are_refused(kubeflow, given):
         assert "[[" in json.dumps(given)
         return
     version = kubeflow.__dict__.setdefault("version", None) or uploading.upload(
-        connection, pipeline, {}
+        connection, pipeline
     )
     kubeflow.version = version
     kubeflow.runs.clear()
@@ -272,7 +273,7 @@ def test_values_of_any_kind_arrive_unchanged_or_are_refused(kubeflow, given):
 
 def _connected(kubeflow):
     if "connected" not in kubeflow.__dict__:
-        kubeflow.connected = Place(kubeflow.url, "", "", "", "").connect()
+        kubeflow.connected = Kubeflow(kubeflow.url).connection
     return kubeflow.connected
 
 

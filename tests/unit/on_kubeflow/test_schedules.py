@@ -5,9 +5,9 @@ import yaml
 
 from trireme.components import images
 from trireme.components.errors import InputError, TriremeError
-from trireme.pipelines.schedules import Schedule
-from trireme.pipelines.target_options import Place
+from trireme.pipelines.schedules.schedule import Schedule
 from trireme.pipelines.targets.kubeflow.schedules import KubeflowSchedules
+from trireme.pipelines.targets.kubeflow.target import Kubeflow
 
 SET = ("schedule", "pytorch-training", "--cron", "0 3 * * 1-5")
 
@@ -42,12 +42,12 @@ def apply(server, faults=(), patience=5.0, **fields):
     """Applies a schedule of the latest version; returns what was planned."""
     described = {"name": "nightly", "pipeline": "pytorch-training", "cron": "0 3 * * *"}
     schedule = Schedule(**described | {"version": "latest"} | fields)
-    connection = Place(server.url, "", "", "", "").connect()
+    connection = Kubeflow(server.url).connection
     connection.patience = patience
     server.faults += faults
-    keeper = KubeflowSchedules(lambda: connection)
-    (plan,) = keeper.plan([schedule], {})
-    keeper.carry_out(plan)
+    schedules = KubeflowSchedules(lambda: connection)
+    (plan,) = schedules.plan([schedule], {})
+    schedules.carry_out(plan)
     return plan
 
 
@@ -280,8 +280,8 @@ def test_it_is_found_among_many(server):
         copy = mine | {"recurring_run_id": f"{number}", "display_name": f"other-{number}"}
         server.recurring[f"{number}"] = copy
     assert apply(server).verb == "unchanged"
-    keeper = KubeflowSchedules(Place(server.url, "", "", "", "").connect)
-    assert len(keeper.listing()) == 251
+    schedules = KubeflowSchedules(lambda: Kubeflow(server.url).connection)
+    assert len(schedules.listing()) == 251
 
 
 def test_several_users_have_schedules_each(trireme, kubeflow):

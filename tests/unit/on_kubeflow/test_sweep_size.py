@@ -24,13 +24,13 @@ def test_500_trainings_fit_into_what_etcd_takes(tmp_path):
     grid = {"--learning-rate": [number / 1000 for number in range(1, 501)]}
     given = sweep.arguments([f"grid={json.dumps(grid)}"], None, set())
     check(given)
-    file = ir.write(sweep, tmp_path, {})
+    file = ir.write(sweep, tmp_path)
     assert file.stat().st_size + len(json.dumps(given)) < ETCD / 5
 
 
 def test_how_many_run_at_once_is_said_when_it_is_compiled(tmp_path):
     sweep = catalog.load("sweep")
-    policy = loop_of(ir.write(limited(sweep, 16), tmp_path, {}))["iteratorPolicy"]
+    policy = loop_of(ir.write(limited(sweep, 16), tmp_path))["iteratorPolicy"]
     assert policy == {"parallelismLimit": 16}
-    policy = loop_of(ir.write(limited(sweep, None), tmp_path, {}))["iteratorPolicy"]
+    policy = loop_of(ir.write(limited(sweep, None), tmp_path))["iteratorPolicy"]
     assert policy == {"parallelismLimit": 4}

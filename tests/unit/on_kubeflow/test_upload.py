@@ -8,13 +8,14 @@ import pytest
 
 from trireme.components.errors import InputError
 from trireme.pipelines import catalog
-from trireme.pipelines.target_options import Place
+from trireme.pipelines.compiling import ir
 from trireme.pipelines.targets.kubeflow import uploading
+from trireme.pipelines.targets.kubeflow.target import Kubeflow
 
 
 def upload(server, name="pytorch-training", claims=None):
-    place = Place(server.url, "", "", "", "")
-    return uploading.upload(place.connect(), catalog.load(name), claims or {})
+    pipeline = ir.mounted(catalog.load(name), claims or {})
+    return uploading.upload(Kubeflow(server.url).connection, pipeline)
 
 
 def test_it_creates_the_pipeline_and_a_version(trireme, kubeflow, untracked):
@@ -56,7 +57,7 @@ def test_the_same_content_again_is_left_alone_and_said_so(trireme, kubeflow):
 
 def test_the_same_content_at_another_commit_is_no_new_version(kubeflow, monkeypatch):
     first = upload(kubeflow)
-    monkeypatch.setattr(uploading, "_commit", lambda: ("f" * 40, False))
+    monkeypatch.setattr(uploading, "_commit", lambda pipeline: ("f" * 40, False))
     again = upload(kubeflow)
     assert (again.id, again.name, again.is_new) == (first.id, first.name, False)
 
@@ -74,7 +75,7 @@ def test_other_content_is_a_new_version_of_the_same_pipeline(trireme, kubeflow):
 
 
 def test_what_has_changed_since_the_commit_is_said_in_the_name(kubeflow, monkeypatch):
-    monkeypatch.setattr(uploading, "_commit", lambda: ("a" * 40, True))
+    monkeypatch.setattr(uploading, "_commit", lambda pipeline: ("a" * 40, True))
     version = upload(kubeflow)
     assert re.fullmatch(r"aaaaaaaa-dirty-[0-9a-f]{12}", version.name)
 
@@ -91,12 +92,12 @@ def test_the_commit_is_dirty_if_a_pipeline_has_changed(
     if changed:
         (repository.directory / "pipelines" / "two.py").write_text("2")
     monkeypatch.setattr(uploading, "SOURCE_TREE", repository.directory)
-    assert uploading._commit() == (commit, changed)
+    assert uploading._commit(catalog.load("pytorch-training")) == (commit, changed)
 
 
 def test_without_a_checkout_the_release_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(uploading, "SOURCE_TREE", tmp_path)
-    name, is_dirty = uploading._commit()
+    name, is_dirty = uploading._commit(catalog.load("pytorch-training"))
     assert re.fullmatch(r"\d+\.\d+\.\d+", name)
     assert not is_dirty
 
@@ -138,8 +139,8 @@ def test_a_pipeline_is_checked_before_anything_is_sent(trireme, kubeflow):
 
 
 def test_what_the_server_refuses_is_said_in_its_words(kubeflow, monkeypatch):
-    monkeypatch.setattr(uploading, "_commit", lambda: ("a" * 40, True))
-    monkeypatch.setattr(uploading, "OF_THE_COMMIT", 0)
-    monkeypatch.setattr(uploading, "OF_THE_CONTENT", 64)
+    monkeypatch.setattr(uploading, "_commit", lambda pipeline: ("a" * 40, True))
+    monkeypatch.setattr(uploading, "COMMIT_LETTERS", 0)
+    monkeypatch.setattr(uploading, "CONTENT_LETTERS", 64)
     with pytest.raises(InputError, match=r"Kubeflow Pipelines refuses: invalid tag|'content'"):
         upload(kubeflow)

@@ -1,0 +1,110 @@
+"""Deploy a registered model: bring it here, plan its objects, roll them out."""
+
+import shlex
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from trireme.components.deployment import (
+    manifests,
+    model_version,
+    objects,
+    release,
+    rollout,
+    smoke_test,
+)
+from trireme.components.deployment.kinds import check_kind
+from trireme.components.deployment.model_version import DownloadedModel
+from trireme.components.deployment.release import Plan
+from trireme.components.deployment.scoring_client import OpenInferenceClient, ScoringClient
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.tracking import store
+
+TIMEOUT = 600  # seconds
+# https://github.com/SeldonIO/MLServer/blob/1.7.1/runtimes/mlflow/mlserver_mlflow/metadata.py
+UNNAMED = "input-0"  # what MLServer calls an input without a name
+
+
+class Place(NamedTuple):
+    """Where a deployed model answers.
+
+    Attributes:
+        command: What brings it to port 8080 of this machine.
+    """
+
+    url: str
+    command: str
+
+
+def deploy(
+    model: str,
+    kind: str,
+    image: str,
+    timeout: float,
+    cluster: Cluster,
+    on_state: Callable[[str], None],
+) -> tuple[str, Place]:
+    """Deploys a registered model; to be called from the main thread.
+
+    Args:
+        model: ``MODEL``, ``MODEL@ALIAS`` or ``MODEL/VERSION``.
+        image: For a Deployment: has MLflow and what the model needs.
+        timeout: Seconds in which it has to come up.
+        on_state: Called with a short sentence whenever it has come on.
+
+    Returns:
+        One sentence on what was done, and where the model answers.
+    """
+    check_kind("the way to deploy", kind)
+    found = model_version.find(model)
+    if found.note:
+        on_state(found.note)
+    uri = store.use()
+    with tempfile.TemporaryDirectory(prefix="trireme-") as directory:
+        downloaded = model_version.download(found, Path(directory, "model"))
+        is_kserve = kind == "kserve"
+        plan = as_kserve(downloaded) if is_kserve else as_deployment(downloaded, uri, image)
+    agreement = release.deploy(cluster, plan, timeout, on_state)
+    done = f", and {agreement}" if agreement else " already; nothing was changed"
+    return f"{found} is deployed{done}", place(cluster, plan)
+
+
+def as_deployment(downloaded: DownloadedModel, tracking_uri: str, image: str) -> Plan:
+    """Plans a Deployment of MLflow's scoring server with a Service."""
+    model = downloaded.model
+    example = model_version.example_file(model)
+    rendered = manifests.deployment(model, example, tracking_uri, image)
+    pairs = smoke_test.expected_answers(downloaded)
+    return Plan(model, rendered, pairs, rollout.deployment_status, ScoringClient)
+
+
+def as_kserve(downloaded: DownloadedModel) -> Plan:
+    """Plans a KServe InferenceService."""
+    model = downloaded.model
+    rendered = manifests.inference_service(model, model_version.storage_uri(model))
+    pairs = smoke_test.expected_answers(downloaded)
+    schema = downloaded.described.get_input_schema()
+    is_named = schema is not None and schema.has_input_names()
+    ask = partial(
+        OpenInferenceClient,
+        model=rendered["metadata"]["name"],
+        name=schema.input_names()[0] if is_named else UNNAMED,
+        dtype=pairs[0].inputs.dtype,
+    )
+    return Plan(model, [rendered], pairs, rollout.inference_service_status, ask)
+
+
+def place(cluster: Cluster, plan: Plan) -> Place:
+    """Returns where a model answers that has been deployed."""
+    manifest = plan.manifests[0]
+    name, namespace = manifest["metadata"]["name"], cluster.namespace
+    forward = ["kubectl", "port-forward", "--namespace", namespace]
+    if manifest["kind"] == "Deployment":
+        url = f"http://{name}.{namespace}.svc/invocations"
+        return Place(url, shlex.join([*forward, f"service/{name}", "8080:80"]))
+    there = objects.find(cluster, manifest) or {}
+    base = there.get("status", {}).get("address", {}).get("url", "")
+    url = f"{base or f'http://{name}-predictor.{namespace}.svc'}/v2/models/{name}/infer"
+    return Place(url, shlex.join([*forward, f"service/{name}-predictor", "8080:80"]))

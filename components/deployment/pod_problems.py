@@ -1,0 +1,102 @@
+"""What keeps a pod from becoming ready, and for how long that may be waited out."""
+
+from typing import Any, NamedTuple
+
+from urllib3.exceptions import HTTPError
+
+from trireme.components.errors import TriremeError
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.log_tail import log_tail
+from trireme.components.kubernetes.pods import exit_words, is_running, joined
+
+Pod = dict[str, Any]
+
+UNSCHEDULABLE = 120.0  # seconds that a pod may find no node: one may be on its way
+UNCREATED = 20.0  # seconds that no pod may be made, or a pod's Secret may be missing
+UNREADY = 60.0  # seconds that a server may run without predicting
+CRASHES = 2  # of a container, after which it is given up; one may be bad luck
+TAIL = 20  # lines of a container that are shown
+LINE = 300  # characters of the last of them that the sentence has
+CRASH = "crash"
+
+# https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/images/types.go
+_NO_IMAGE = ("ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
+# https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/kuberuntime/kuberuntime_container.go
+_NO_CONTAINER = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
+
+
+class PodProblem(NamedTuple):
+    """What keeps a new version from coming up.
+
+    Attributes:
+        kind: What sort of problem, the same for as long as it lasts.
+        patience: Seconds that it may last.
+        container: The container of that whose log may say more.
+    """
+
+    kind: str
+    words: str
+    patience: float = 0.0
+    pod: Pod | None = None
+    container: str = ""
+
+
+def worst(pods: list[Pod]) -> PodProblem | None:
+    """Returns what pods have that may last the least; ``None`` if they may only need time."""
+    found = [problem for pod in pods if (problem := _of(pod))]
+    return min(found, key=lambda problem: problem.patience, default=None)
+
+
+def describe(cluster: Cluster, problem: PodProblem) -> tuple[str, str]:
+    """Returns what keeps a pod in a sentence, and the last lines of its container.
+
+    Returns:
+        The sentence with what a container said last that crashed; and the lines, of which there
+        may be none.
+    """
+    if problem.pod is None or not problem.container:
+        return problem.words, ""
+    crashed = problem.kind == CRASH
+    try:
+        lines = log_tail(cluster, problem.pod, problem.container, TAIL, previous=crashed)
+    except (TriremeError, HTTPError) as error:
+        return problem.words, f"(its log cannot be read: {error})"
+    last = lines[-1][:LINE] if crashed and lines else ""
+    text = "\n".join(f"[{problem.container}] {line}" for line in lines)
+    return joined(problem.words, last), text
+
+
+def _of(pod: Pod) -> PodProblem | None:
+    status, name = pod.get("status", {}), pod["metadata"]["name"]
+    for condition in status.get("conditions") or []:
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            said = joined(condition.get("reason", ""), condition.get("message", ""))
+            return PodProblem(
+                "unschedulable", f"pod {name} gets no node: {said}", UNSCHEDULABLE, pod
+            )
+    containers = [
+        *(status.get("initContainerStatuses") or []),
+        *(status.get("containerStatuses") or []),
+    ]
+    found = (_of_container(pod, container) for container in containers)
+    return next(filter(None, found), None)
+
+
+def _of_container(pod: Pod, status: dict[str, Any]) -> PodProblem | None:
+    name = status["name"]
+    who = f"container {name} of pod {pod['metadata']['name']}"
+    waiting = status.get("state", {}).get("waiting", {})
+    reason = waiting.get("reason", "")
+    said = joined(reason, waiting.get("message", ""))
+    if reason in _NO_IMAGE:
+        return PodProblem("image", f"{who} gets no image: {said}", pod=pod)
+    if reason in _NO_CONTAINER:
+        return PodProblem("container", f"{who} cannot be made: {said}", UNCREATED, pod)
+    ended = status.get("lastState", {}).get("terminated", {})
+    # The count is of restarts: it lacks the last end.
+    if reason == "CrashLoopBackOff" and ended and status["restartCount"] + 1 >= CRASHES:
+        words = f"{who} {exit_words(ended, pod, name)}, again and again"
+        return PodProblem(CRASH, words, pod=pod, container=name)
+    if is_running(pod, name) and status.get("started") and not status["ready"]:
+        return PodProblem("unready", f"{who} runs, but does not predict", UNREADY, pod, name)
+    return None

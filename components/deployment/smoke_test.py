@@ -1,0 +1,153 @@
+"""Whether a scoring server answers real samples as the exported file does."""
+
+import json
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from trireme.components.deployment.model_version import DownloadedModel, ModelVersion
+from trireme.components.deployment.serving import ServingFailed
+from trireme.components.errors import InputError
+from trireme.components.evaluation.held_out import held_out, predict
+from trireme.components.evaluation.onnx_file import load_onnx
+from trireme.components.export.agreement import TOLERANCE
+from trireme.components.home import home
+from trireme.components.training.result.trained import NotLoadable
+
+SAMPLES = 64  # held-out samples that are sent
+BATCH = 16  # samples in one request
+SHOWN = 200  # characters of an answer that is none
+
+
+class Predicting(Protocol):
+    """What can be asked for predictions."""
+
+    def answer(self, request: str) -> str:
+        """Returns the answer to a request, both as MLflow's scoring server has them."""
+
+
+class Expected(NamedTuple):
+    """What is sent to a server in one request, and the right answer."""
+
+    inputs: np.ndarray
+    outputs: np.ndarray
+
+
+class Agreement(NamedTuple):
+    """How well a server agrees with the exported file."""
+
+    difference: float
+    allowed: float
+    samples: int
+
+    def __str__(self) -> str:
+        return (
+            f"answers as its file does: largest difference {self.difference:.2g} on "
+            f"{self.samples} samples, allowed {self.allowed:.2g}"
+        )
+
+
+def expected_answers(downloaded: DownloadedModel) -> list[Expected]:
+    """Returns the samples that are at hand for a model, with the answers of its ONNX file.
+
+    The first is a request of its own, the others go together: both have to be right.
+    """
+    model, files, described = downloaded
+    if "onnx" not in described.flavors:
+        raise InputError(
+            f"{model} has the flavors {', '.join(described.flavors)}, and a server's answers are "
+            "compared with those of a file of the flavor onnx"
+        )
+    batches = list(_batches(samples_of(downloaded)))
+    if not batches:
+        raise InputError(f"{model} was logged without an input_example that is one array")
+    answer = load_onnx(files / described.flavors["onnx"]["data"])
+    pairs = [Expected(inputs, np.asarray(predict(answer, inputs))) for inputs in batches]
+    if pairs[0].outputs.dtype.kind not in "fiu":
+        raise InputError(f"{model} answers with {pairs[0].outputs.dtype}, not numbers")
+    return pairs
+
+
+def compare(server: Predicting, pairs: list[Expected]) -> Agreement:
+    """Sends every sample to a server, and compares its answers."""
+    differences = [_difference(server, pair) for pair in pairs]
+    largest = max(float(np.abs(pair.outputs).max()) for pair in pairs)
+    difference, allowed = float(np.max(differences)), TOLERANCE * max(1.0, largest)
+    if not difference <= allowed:  # also when it is not a number
+        raise ServingFailed(
+            "the server does not answer as the exported file does: largest difference "
+            f"{difference:.3g}, allowed {allowed:.3g}"
+        )
+    return Agreement(difference, allowed, sum(len(pair.inputs) for pair in pairs))
+
+
+def _batches(samples: list[np.ndarray]) -> Iterator[np.ndarray]:
+    for inputs in samples:
+        yield inputs[:1]
+        for start in range(1, len(inputs), BATCH):
+            yield inputs[start : start + BATCH]
+
+
+def _difference(server: Predicting, pair: Expected) -> float:
+    outputs = _first_output(server.answer(body(pair.inputs)))
+    if outputs.shape != pair.outputs.shape:
+        raise ServingFailed(
+            f"the server answers in the shape {outputs.shape}, the exported file in "
+            f"{pair.outputs.shape}"
+        )
+    return float(np.abs(outputs - pair.outputs).max())
+
+
+def _first_output(answer: str) -> np.ndarray:
+    """Returns the first output of an ONNX model, which MLflow answers by name."""
+    try:
+        predictions = json.loads(answer)["predictions"]
+        return np.asarray(next(iter(predictions.values())), dtype=np.float64)
+    except (KeyError, TypeError, ValueError, AttributeError, StopIteration):
+        raise ServingFailed(f"the server answers no predictions: {answer[:SHOWN]}") from None
+
+
+def request(downloaded: DownloadedModel) -> str:
+    """Returns the body of a request with the example that was logged with a model.
+
+    https://mlflow.org/docs/latest/ml/deployment/deploy-model-locally/#json-input
+    """
+    model, files, described = downloaded
+    example = described.get_serving_input(str(files))
+    if example is None:
+        raise InputError(
+            f"model {model.name!r}: version {model.version} was logged without an input_example, "
+            "and only an answer to one shows that a server predicts"
+        )
+    return json.dumps(json.loads(example))
+
+
+def body(inputs: np.ndarray) -> str:
+    """Returns the body of a request for these inputs."""
+    return json.dumps({"inputs": inputs.tolist()})
+
+
+def samples_of(downloaded: DownloadedModel) -> list[np.ndarray]:
+    """Returns the samples that are known for a model: those kept with it, and held-out ones.
+
+    The held-out ones are there where the dataset it was trained on is still in the cache.
+    """
+    model, files, described = downloaded
+    kept = described.load_input_example(str(files))
+    if not isinstance(kept, np.ndarray):
+        return []
+    others = _held_out(model)
+    # The model may take something else than what is in the dataset.
+    if others is None or (others.dtype, others.ndim) != (kept.dtype, kept.ndim):
+        return [kept]
+    return [kept, others]
+
+
+def _held_out(model: ModelVersion) -> np.ndarray | None:
+    """Returns inputs of the held-out split of the dataset that a model was trained on."""
+    content = model.tags.get("dataset.fingerprint", "").removeprefix("sha256:")
+    try:
+        return held_out(home() / "cache" / "trees" / content)[0][:SAMPLES]
+    except NotLoadable:
+        return None

@@ -1,0 +1,143 @@
+"""Evaluation by a program of the user's, for models that ours cannot evaluate.
+
+The program finds the repository in ``CODE_DIR``, the dataset in ``DATA_DIR``, the model in
+``MODEL_DIR``, and leaves in ``EVALUATION_DIR``:
+
+- ``metrics.json``, an object of numbers by name, the first of which is the headline;
+- ``scores.npy``, if models are to be compared: a number for each held-out sample, the greater the
+  better, in the same order every time;
+- ``inputs.npy``, if the dataset has no held-out samples in a known form: a few real inputs on
+  which exported files are compared with the model;
+- pictures for the report, ``*.png`` and ``*.svg``.
+"""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from trireme.components.errors import InputError, StepFailed, exit_in_words
+from trireme.components.evaluation.figures import Evaluation, Score, words
+from trireme.components.evaluation.options import CustomEvaluation
+from trireme.components.evaluation.source import Source
+from trireme.components.tracking import environment
+from trireme.components.training.blame import TAIL
+from trireme.components.training.result.trained import NotLoadable
+
+PICTURES = (".png", ".svg")
+
+SCORES = "scores.npy"
+
+FOUND = "evaluation"
+"""EVALUATION_DIR in the run workspace."""
+
+
+def run(
+    program: CustomEvaluation, source: Source, data: Path, directory: Path, tracked: bool = True
+) -> None:
+    """Runs the program on a model.
+
+    Args:
+        tracked: Whether the program finds the step's MLflow run.
+    """
+    called = f"evaluation.entrypoint {program.entrypoint!r}"
+    file = source.code / program.entrypoint
+    if not file.is_file():
+        raise InputError(f"{called} does not exist in the repository that was checked out")
+    directory.mkdir(parents=True, exist_ok=True)
+    places = {"CODE_DIR": source.code, "DATA_DIR": data, "MODEL_DIR": source.model}
+    places["EVALUATION_DIR"] = directory
+    variables = {name: str(place) for name, place in places.items()}
+    with tempfile.TemporaryDirectory() as elsewhere:
+        if tracked:
+            tracking = environment.variables()
+        else:
+            tracking = dict.fromkeys(environment.VARIABLES, "")
+            tracking["MLFLOW_TRACKING_URI"] = f"sqlite:///{elsewhere}/mlflow.db"
+        command = [str(file), *program.args]
+        status, lines = _followed(command, source.code, variables | tracking)
+    if status:
+        raise StepFailed(f"{called} {exit_in_words(status)}", lines)
+
+
+def _followed(program: list[str], directory: Path, variables: dict[str, str]) -> tuple[int, str]:
+    """Runs a Python program and prints what it does; returns its status and its last lines."""
+    last: deque[str] = deque(maxlen=TAIL)
+    with subprocess.Popen(
+        [sys.executable, "-u", *program],
+        cwd=directory,
+        env={name: value for name, value in (os.environ | variables).items() if value},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        assert process.stdout
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            last.append(line)
+    return process.returncode, "".join(last).rstrip()
+
+
+def read(directory: Path) -> Evaluation:
+    """Returns what the program has left."""
+    figures = _figures(directory / "metrics.json")
+    name, value = next(iter(figures.items()))
+    scores = _array(directory / SCORES)
+    if scores is not None and (scores.ndim != 1 or not np.isfinite(scores).all()):
+        raise NotLoadable("scores.npy is not one finite number for each held-out sample")
+    inputs_of(directory)  # which the export needs, hours later
+    is_mean = scores is not None and np.isclose(scores.mean(), value)
+    return Evaluation(
+        headline=f"{words(name)} {value:.4g}",
+        figures=figures,
+        between=None,
+        score=Score("" if scores is None else name if is_mean else SCORES),
+        scores=np.zeros(0) if scores is None else scores.astype(float),
+        pictures=sorted(file for file in directory.iterdir() if file.suffix in PICTURES),
+    )
+
+
+def inputs_of(directory: Path) -> np.ndarray | None:
+    """Returns the inputs that the program has left to compare exported files on, if it has."""
+    return _array(directory / "inputs.npy")
+
+
+def _figures(file: Path) -> dict[str, float]:
+    try:
+        found = json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise NotLoadable(
+            f"the evaluation left no metrics.json that can be read: {error}"
+        ) from None
+    if not isinstance(found, dict) or not found:
+        raise NotLoadable("metrics.json is not an object of numbers by name")
+    return {name: _finite(name, value) for name, value in found.items()}
+
+
+def _finite(name: str, value: object) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        with suppress(OverflowError):
+            if math.isfinite(number := float(value)):
+                return number
+    raise NotLoadable(f"metrics.json: {name!r} is not a finite number")
+
+
+def _array(file: Path) -> np.ndarray | None:
+    """Returns the array in a file, with a number or more for each of some samples."""
+    if not file.exists():
+        return None
+    try:
+        array = np.lib.format.open_memmap(file, mode="c")
+    except (ValueError, OSError, EOFError) as error:
+        raise NotLoadable(f"{file.name} is no array that can be read: {error}") from None
+    if not array.size or not array.shape or array.dtype.kind not in "iufb":
+        raise NotLoadable(f"{file.name} does not hold numbers for each of some samples")
+    return array

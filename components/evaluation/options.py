@@ -1,0 +1,88 @@
+"""What is asked of a model and its evaluation, without the NumPy that evaluating needs."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from trireme.components.errors import InputError
+from trireme.components.strict_model import StrictModel
+
+FIGURES = (
+    *("accuracy", "macro_f1", "log_loss", "roc_auc"),
+    *("mean_absolute_error", "rmse", "largest_error", "r2"),
+    *("perplexity", "loss", "bits_per_token", "token_accuracy"),
+)
+"""All that is found out about classifiers, regressions and language models."""
+
+BY_CLASS = ("precision_", "recall_")
+"""What the names of figures of one class begin with."""
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Bound = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class Gate(StrictModel):
+    """What a model has to reach to be exported, and to take the champion's place.
+
+    A model is better than the champion by its accuracy, 0 to 1; by the mean absolute error of a
+    regression; by a language model's loss per token, in nats; by what a program of one's own
+    leaves in ``scores.npy``.
+    """
+
+    least: dict[str, Bound] = {}
+    """Figures by name that have to be at least so much: ``{"accuracy": 0.9, "recall_7": 0.8}``."""
+
+    most: dict[str, Bound] = {}
+    """Figures by name that may be at most so much: ``{"rmse": 2.5}``."""
+
+    better_by: Amount = 0.0
+    """How much better than the champion it has to be on the same held-out samples."""
+
+    confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.95
+    """How sure that has to be: the share of bootstrap samples in which it is."""
+
+    tolerance: Amount | None = None
+    """A model with fewer weights may be worse by this much; none: it may not."""
+
+    class_loss: Share | None = None
+    """How much of its recall no class may lose against the champion; none: whatever it may be."""
+
+
+class CustomEvaluation(StrictModel):
+    """A program that evaluates a model."""
+
+    entrypoint: str
+    """The program, a .py file in the repository."""
+
+    args: list[str] = []
+    """Its arguments."""
+
+
+def custom_evaluation(options: dict[str, Any]) -> CustomEvaluation | None:
+    """Returns the program that a pipeline's parameter describes; None where it is empty."""
+    if not options:
+        return None
+    own = CustomEvaluation.read("evaluation", options)
+    path = Path(own.entrypoint)
+    if path.suffix != ".py" or path.is_absolute() or ".." in path.parts:
+        raise InputError(
+            f"evaluation.entrypoint {own.entrypoint!r}: must be a .py file in the repository"
+        )
+    return own
+
+
+def check(min_accuracy: float, gate: dict[str, Any], evaluation: dict[str, Any]) -> None:
+    """Refuses a gate or an evaluation that cannot be."""
+    if not 0 <= min_accuracy <= 1:
+        raise InputError(f"min_accuracy {min_accuracy}: must be between 0 and 1")
+    asked = Gate.read("gate", gate)
+    if custom_evaluation(evaluation):
+        return  # which finds whatever it finds
+    for name in (*asked.least, *asked.most):
+        if name not in FIGURES and not name.startswith(BY_CLASS):
+            raise InputError(
+                f"gate: there is no figure {name!r}, but {', '.join(FIGURES)}, and of each class "
+                "precision_CLASS and recall_CLASS"
+            )

@@ -1,0 +1,64 @@
+"""What came of the trials of a sweep, in the run workspace."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+Value = str | int | float | bool
+
+RESULT = "trial.json"
+"""The file in a trial's folder that says what came of it."""
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """What came of a trial.
+
+    Attributes:
+        failed: Why there is no model; empty where there is one.
+        score: That as a number to compare by, the greater the better.
+        params: What its training's run records.
+    """
+
+    number: int
+    values: dict[str, Value]
+    failed: str = ""
+    detail: str = ""
+    headline: str = ""
+    score: float = 0.0
+    entrypoint: str = ""
+    params: dict[str, Any] = field(default_factory=dict)
+    inputs: str = ""
+
+    @property
+    def words(self) -> str:
+        """All of it that a person wants to know first."""
+        came_of_it = f"failed: {self.failed}" if self.failed else self.headline
+        return f"{in_words(self.values)}: {came_of_it}"
+
+
+def in_words(values: Mapping[str, Value]) -> str:
+    """Returns what is different about a trial, for a person."""
+    return " ".join(f"{name} {value}" for name, value in values.items())
+
+
+def trial_folder(workspace: Path, number: int) -> Path:
+    """Returns the folder of a trial in the run workspace, which is a workspace of its own."""
+    return workspace / "trials" / f"{number:03}"
+
+
+def save(tried: TrialResult, workspace: Path) -> None:
+    """Keeps what came of a trial."""
+    file = trial_folder(workspace, tried.number) / RESULT
+    partial = file.with_suffix(".partial")
+    partial.write_text(json.dumps(asdict(tried)))
+    partial.rename(file)
+
+
+def results(workspace: Path) -> list[TrialResult]:
+    """Returns what came of the trials so far: the best first, at the end those that failed."""
+    files = (workspace / "trials").glob(f"*/{RESULT}")
+    found = [TrialResult(**json.loads(file.read_text())) for file in files]
+    return sorted(found, key=lambda tried: (bool(tried.failed), -tried.score, tried.number))

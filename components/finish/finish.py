@@ -1,0 +1,147 @@
+"""End a run however it went: its record in MLflow, its jobs on the cluster, and word of it."""
+
+import os
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from trireme.components import secrets
+from trireme.components.errors import StepFailed, TriremeError, first_line
+from trireme.components.finish import outcome, webhook
+from trireme.components.home import TRACKER, in_a_pod
+from trireme.components.tracking import journal, runs
+from trireme.components.tracking.client import hurry
+from trireme.components.tracking.sync import Run, sync
+
+OWN = "finish"  # the step that does this
+PATIENCE = 15.0  # seconds that an API server may be away; the run's record and webhook wait
+
+STATES = {
+    "SUCCEEDED": "FINISHED",  # kfp.local's and Argo's word
+    "COMPLETE": "FINISHED",
+    "CACHED": "FINISHED",
+    "FAILED": "FAILED",
+    "CANCELLED": "KILLED",
+    "CANCELED": "KILLED",
+}
+"""States of a run that say how it has ended, and what MLflow calls them."""
+
+
+def finish(
+    state: str, message: str, pipeline: str, run: str, webhook_secret: str, workspace: Path
+) -> None:
+    """Ends a run: afterwards its record is closed, nothing of it runs, and who asked was told.
+
+    That one of these fails is printed, and makes no failure of a run that was none.
+
+    Args:
+        state: How the other steps have ended, as kfp has it, such as COMPLETE. Kubeflow says
+            RUNNING where the last of them was skipped, and where one was killed; then what the
+            steps have recorded decides.
+    """
+    if in_a_pod():
+        _attempt(lambda: _stop_jobs(run))
+    status = STATES.get(state) or _as_steps_tell(workspace)
+    if status == "FAILED" and in_a_pod() and runs.RUN in os.environ:
+        status = _as_argo_tells(os.environ[runs.RUN])
+    if TRACKER not in os.environ and "MLFLOW_RUN_ID" in os.environ:
+        _attempt(lambda: _close_record(workspace, status))
+    if name := secrets.given(webhook_secret, "webhook"):
+        _attempt(lambda: _tell(name, workspace, pipeline, run, status, message))
+
+
+def _as_steps_tell(workspace: Path) -> str:
+    ends = {journal.end_of(workspace, step) for step in journal.steps(workspace) if step != OWN}
+    return next((status for status in ("FAILED", "KILLED") if status in ends), "FINISHED")
+
+
+def _as_argo_tells(workflow: str) -> str:
+    """Tells a run that somebody has stopped, which to Argo's exit handler is a failure, from one.
+
+    Where it may not be asked for, it was not stopped.
+    """
+    from trireme.components.kubernetes import connection
+    from trireme.components.kubernetes.resources import WORKFLOWS
+
+    try:
+        cluster = connection.Cluster(patience=PATIENCE)
+        found = cluster.get(WORKFLOWS, workflow, cluster.namespace)
+    except TriremeError as error:
+        print(f"warning: {first_line(error)}", flush=True)
+        return "FAILED"
+    return "KILLED" if found["spec"].get("shutdown") else "FAILED"
+
+
+def _attempt(work: Callable[[], None]) -> None:
+    """Does a part of what is to be done; whatever happens to it, the other parts are done, too."""
+    try:
+        work()
+    except Exception as error:
+        if not isinstance(error, TriremeError):
+            traceback.print_exc()
+        print(f"warning: {first_line(error)}", flush=True)
+        journal.log_tags({"finish": first_line(error)})
+        journal.summarize(first_line(error))
+        hurry()
+
+
+def _tell(secret: str, workspace: Path, pipeline: str, run: str, status: str, message: str) -> None:
+    if not in_a_pod():
+        run = workspace.parent.name  # as "trireme list" has it
+    told = outcome.read(workspace, pipeline, run, status, message)
+    webhook.send(secret, told)
+    journal.summarize(f"told the webhook: {told.sentence}")
+
+
+def _stop_jobs(run: str) -> None:
+    """Deletes the run's training jobs that still run: their step was killed, or timed out."""
+    from trireme.components.kubernetes.connection import Cluster
+    from trireme.components.training.cluster import jobs
+    from trireme.components.training.description import names
+
+    for name in jobs.delete_running(Cluster(), names.of_run(run)):
+        print(f"deleted the training job {name}, which was still there", flush=True)
+
+
+def _keep_own_steps(workspace: Path) -> None:
+    from trireme.components.finish import own_steps
+
+    own_steps.keep(workspace)
+
+
+def _close_record(workspace: Path, status: str) -> None:
+    """Brings what could not be recorded earlier to MLflow, and ends the run there."""
+    own = Run.from_environment()
+    if in_a_pod() and runs.is_ours():
+        _attempt(lambda: _keep_own_steps(workspace))
+    for step in journal.steps(workspace):
+        if step != OWN:
+            _complete(step, workspace, own.pipeline_id)
+    if status == "FINISHED":
+        runs.clear_error(own.pipeline_id)  # of a first attempt
+    if own.pipeline_id != own.step_id:
+        runs.end(own.pipeline_id, status)
+
+
+def _complete(step: str, workspace: Path, pipeline_id: str) -> None:
+    """Makes the record of a step whole that was killed, or that MLflow was away for."""
+    named = journal.run_path(workspace, step)
+    began, ended = journal.span_of(workspace, step)
+    if named.exists():
+        run_id = named.read_text()
+    elif runs.is_ours():
+        whole = runs.PipelineRunId(os.environ["MLFLOW_EXPERIMENT_ID"], pipeline_id)
+        run_id = runs.step_run(step, workspace, whole, began)
+    else:
+        return
+    try:
+        sync(workspace, step, Run(run_id, pipeline_id))
+    except ModuleNotFoundError as error:  # this step's image is not made for models
+        raise StepFailed(
+            f"the model of step {step} is not registered: MLflow was away, and here is no "
+            f"{error.name} to do it later; have the run tried again"
+        ) from None
+    if (status := journal.status_of(workspace, step)) == "FINISHED":
+        runs.clear_error(run_id)
+    if runs.is_ours():
+        runs.end_if_open(run_id, status, ended)

@@ -1,0 +1,50 @@
+"""The record of steps that keep none: somebody's own, in images that know nothing of Trireme.
+
+What their pods tell is written as their journals, before the run's record is closed: when they
+ran, what they printed, and how they failed.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from trireme.components.finish.failing import failure
+from trireme.components.kubernetes import owner, pods
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.log_tail import log_tail
+from trireme.components.kubernetes.resources import PODS
+from trireme.components.kubernetes.step_pods import CONTAINER, WORKFLOW, step_of
+from trireme.components.tracking import journal
+
+LINES = 10_000  # of a step's log that are kept, the last ones
+PATIENCE = 15.0  # seconds that an API server may be away; the run's end waits
+
+
+def keep(workspace: Path) -> None:
+    """Writes the journals of the run's steps that have ended and have none.
+
+    Raises:
+        TriremeError: The cluster does not tell.
+    """
+    cluster = Cluster(patience=PATIENCE)
+    labels = owner.this_pod(cluster)["metadata"].get("labels") or {}
+    if not (workflow := labels.get(WORKFLOW)):
+        return
+    listing = cluster.list(PODS, cluster.namespace, labelSelector=f"{WORKFLOW}={workflow}")
+    found = sorted(listing["items"], key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
+    for step, pod in {step_of(pod): pod for pod in found}.items():  # of several tries the last
+        if step and pods.is_over(pod) and not journal.journal_path(workspace, step).exists():
+            _write(cluster, step, pod, workspace)
+
+
+def _write(cluster: Cluster, step: str, pod: dict[str, Any], workspace: Path) -> None:
+    folder = journal.journal_path(workspace, step).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = log_tail(cluster, pod, CONTAINER, LINES, previous=False)
+    log = folder / "output.log"
+    log.write_text("".join(f"{line}\n" for line in lines))
+    state = pods.container_status(pod, CONTAINER).get("state", {}).get("terminated", {})
+    error, status = None, "FINISHED"
+    if code := state.get("exitCode"):
+        error, status = failure(step, code, lines), "FAILED"
+    times = [pods.moment(state[name]).timestamp() for name in ("startedAt", "finishedAt")]
+    journal.write_for(workspace, step, status, error, log, times[0], times[1])

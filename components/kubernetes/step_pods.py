@@ -1,0 +1,58 @@
+"""Which step of a pipeline a pod does the work of, by what Argo calls its node.
+
+Argo names a node by the way to it, ``run.pipeline.steps.train(0)``: the number is that of the try.
+Trireme's own compiler names a loop's turns ``round``; Kubeflow Pipelines' has an executor for each
+step, and drivers beside it:
+https://github.com/kubeflow/pipelines/tree/2.17.0/backend/src/v2/compiler/argocompiler
+"""
+
+import re
+from typing import Any
+
+from trireme.components.kubernetes.resources import NODE
+from trireme.components.step_names import in_a_loop
+
+CONTAINER = "main"
+"""The container of such a pod that does the work."""
+
+WORKFLOW = "workflows.argoproj.io/workflow"
+"""The label of a pod that names its Workflow."""
+
+ROUND = "round"
+"""What Trireme's compiler calls a turn of a loop."""
+
+_ROUND = re.compile(rf"\.{ROUND}\((\d+):index:")
+_ITERATION = re.compile(r"iteration-iterations\((\d+):\d+\)(\(\d+\))?")
+# The pod that does a step's work is the node "executor" below the step's own, or one of its tries.
+_EXECUTOR = re.compile(r"(?P<above>.*)\.(?P<step>[^.()]+)(\(\d+\))?\.executor(\(\d+\))?")
+
+
+def step_of(pod: dict[str, Any]) -> str:
+    """Returns the step, with its turn in loops as in ``trial-003``; empty for what is none."""
+    node = node_of(pod)
+    if found := _EXECUTOR.fullmatch(node):
+        parts = found["above"].split(".")
+        return in_a_loop(found["step"], *(int(it[1]) for part in parts if (it := iteration(part))))
+    if re.match(r"[^.]*\.root\b", node) or not node:  # another pod of Kubeflow Pipelines
+        return ""
+    return in_a_loop(untried(node).rpartition(".")[2], *turns(node))
+
+
+def node_of(pod: dict[str, Any]) -> str:
+    """Returns the whole name of a pod's node."""
+    return str((pod["metadata"].get("annotations") or {}).get(NODE, ""))
+
+
+def untried(node: str) -> str:
+    """Returns the name of a pod's node without the numbers of its tries and its graphs'."""
+    return re.sub(r"\(\d+\)", "", node)
+
+
+def turns(node: str) -> list[int]:
+    """Returns the numbers of the turns that a node of Trireme's compiler is in, outermost first."""
+    return [int(turn) for turn in _ROUND.findall(node)]
+
+
+def iteration(part: str) -> re.Match[str] | None:
+    """Returns the match of a part of a node's name that is a turn on Kubeflow Pipelines."""
+    return _ITERATION.fullmatch(part)

@@ -1,0 +1,107 @@
+"""Decide whether there is anything to train again."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from trireme.components.retraining import history
+from trireme.components.tracking import journal
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.inputs import TAG, inputs_of, short
+
+SHORT = 12  # characters of an id that tell a person which it is
+
+
+class Decision(NamedTuple):
+    """What came of the comparison.
+
+    Attributes:
+        start: What training starts from: what the champion's training left in MODEL_DIR; empty
+            for nothing.
+    """
+
+    changed: bool
+    reason: str
+    start: str
+
+
+def compare(
+    job: TrainingJob,
+    commit: str,
+    fingerprint: str,
+    model_name: str,
+    judged: list[Any],
+    workspace: Path,
+    *,
+    warm_start: bool,
+    force: bool,
+) -> Decision:
+    """Compares what a model would be trained from with what the champion was trained from.
+
+    There is nothing to train, either, where a run since the champion's has tried the same and was
+    not good enough: it would not be better the next night.
+
+    Args:
+        judged: What else decides whether the model becomes the champion.
+    """
+    found = history.load(model_name, workspace, trained=warm_start)
+    now = {"git.commit": commit, "dataset.fingerprint": fingerprint, TAG: inputs_of(job)}
+    tried = {history.TAG: model_name, history.JUDGED: short(json.dumps(judged, sort_keys=True))}
+    changed, reason = _verdict(now, tried, found, force)
+    journal.log_tags(tried)
+    if not changed:
+        journal.log_tags({"verdict": reason})
+    trained = found.champion.trained if found.champion else None
+    start = str(trained) if trained and changed else ""
+    if warm_start and changed and not start:
+        reason = f"{reason}; there is nothing to start from"
+    journal.summarize(reason)
+    journal.log_params({"warm_start": bool(start), "force": force})
+    return Decision(changed, reason, start)
+
+
+def _verdict(
+    now: dict[str, str], tried: dict[str, str], found: history.History, force: bool
+) -> tuple[bool, str]:
+    if force:
+        return True, "to be trained again, whatever has changed"
+    champion = found.champion
+    differences = list(_differences(champion.tags, now)) if champion else []
+    if champion and not differences:
+        return False, (
+            f"nothing to train: champion version {champion.version} was trained from this commit, "
+            "data and parameters"
+        )
+    same = now | tried
+    attempt = next((one for one in found.attempts if same.items() <= one.tags.items()), None)
+    if attempt:
+        return False, (
+            f"nothing to train: run {attempt.name} has tried this commit, data and parameters, and "
+            f"its model is not the champion: {attempt.why}"
+        )
+    if champion is None:
+        return True, "there is no champion yet"
+    return True, f"changed since champion version {champion.version}: {'; '.join(differences)}"
+
+
+def _differences(then: dict[str, str], now: dict[str, str]) -> Iterator[str]:
+    for tag, what in (("git.commit", "commit"), ("dataset.fingerprint", "data")):
+        if then.get(tag) != now[tag]:
+            yield f"{what} {_short(now[tag])} was {_short(then.get(tag, 'unknown'))}"
+    if TAG not in then:
+        yield "its parameters are not known"
+    elif then[TAG] != now[TAG]:
+        were, are = json.loads(then[TAG]), json.loads(now[TAG])
+        for name in sorted(were.keys() | are.keys()):
+            if were.get(name) != are.get(name):
+                yield f"{name} {_shown(are.get(name))} was {_shown(were.get(name))}"
+
+
+def _short(text: str) -> str:
+    return text.rpartition(":")[2][:SHORT]
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"

@@ -1,0 +1,45 @@
+"""What descriptions that people write are made of."""
+
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError
+from pydantic_core import CoreSchema
+
+from trireme.components.errors import InputError
+
+
+class StrictModel(BaseModel):
+    """Base of descriptions and their parts: unknown fields and wrong types are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Makes each description one line, as editors show it."""
+        schema = handler.resolve_ref_schema(handler(core))
+        for described in (schema, *schema.get("properties", {}).values()):
+            if "description" in described:
+                described["description"] = " ".join(described["description"].split())
+        return schema
+
+    @classmethod
+    def read(cls, parameter: str, options: dict[str, Any]) -> Self:
+        """Returns what a parameter describes."""
+        try:
+            return cls(**options)
+        except ValidationError as error:
+            # A name that is wrong explains why another is missing.
+            first = min(error.errors(include_url=False), key=lambda e: e["type"] == "missing")
+            place = ".".join(map(str, (parameter, *first["loc"])))
+            if first["type"] in ("extra_forbidden", "missing"):
+                what = "is needed" if first["type"] == "missing" else "is no field of it"
+                raise InputError(f"{place} {what}; {parameter} has {_listed(cls)}") from None
+            message = first["msg"].removeprefix("Value error, ")
+            message = message[0].lower() + message[1:]
+            raise InputError(f"{place} {first['input']!r}: {message}") from None
+
+
+def _listed(model: type[BaseModel]) -> str:
+    return ", ".join(model.model_fields)

@@ -1,0 +1,68 @@
+"""Take the best model of a sweep for the model of the run."""
+
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+from trireme.components.errors import StepFailed
+from trireme.components.evaluation.trials import TrialResult, results, trial_folder
+from trireme.components.step_names import in_a_loop
+from trireme.components.tracking import journal
+from trireme.components.training.inputs import TAG
+from trireme.components.training.launch import mend_links
+
+LOGS = "steps/train"
+"""What a trial leaves in its folder, and a training in the run workspace."""
+
+
+class Chosen(NamedTuple):
+    """The best model of a sweep."""
+
+    model: str
+    entrypoint: str
+
+
+def choose(workspace: Path) -> Chosen:
+    """Puts what the best trial left where a training without a sweep would have left it."""
+    tried = results(workspace)
+    for one in sorted(tried, key=lambda one: one.number):
+        print(one.words, flush=True)
+    failed = [one for one in tried if one.failed]
+    best = tried[0]
+    if best.failed:
+        reason = f"all {len(tried)} trials failed, as the first did: {best.failed}"
+        raise StepFailed(reason, best.detail)
+    own = trial_folder(workspace, best.number)
+    for name in ("model", "checkpoints"):
+        _move(own / name, workspace / name)
+    # Copied, for the trial's own record may still have to be brought to MLflow.
+    shutil.copytree(own / LOGS, workspace / LOGS, dirs_exist_ok=True)
+    _record(best, len(tried), len(failed))
+    journal.log_metrics({"replica_seconds": _replica_seconds(tried, workspace)})
+    model = workspace / "model"
+    journal.log_artifact(model, journal.MODEL)
+    return Chosen(str(model), best.entrypoint)
+
+
+def _move(left: Path, kept: Path) -> None:
+    """Moves what a trial has left, unless an earlier attempt of this step has done it."""
+    if left.exists():
+        shutil.rmtree(kept, ignore_errors=True)
+        left.rename(kept)
+        mend_links(kept, left)
+
+
+def _replica_seconds(tried: list[TrialResult], workspace: Path) -> float:
+    """Returns what all trainings together took."""
+    steps = (in_a_loop("trial", one.number) for one in tried)
+    records = (record for step in steps for record in journal.read(workspace, step))
+    return sum(record.get("metrics", {}).get("replica_seconds", 0.0) for record in records)
+
+
+def _record(best: TrialResult, count: int, failed: int) -> None:
+    journal.log_params(best.params)
+    journal.log_metrics({"trials": count, "failed_trials": failed})
+    name = in_a_loop("trial", best.number)
+    journal.log_tags({"trial": name, "image": str(best.params["image"]), TAG: best.inputs})
+    note = f", {failed} of which failed" if failed else ""
+    journal.summarize(f"the best of {count}{note}: {name} {best.words}")

@@ -1,0 +1,97 @@
+"""Train and measure one of the many models of a sweep."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from trireme.components.errors import StepFailed, TriremeError
+from trireme.components.evaluation import custom
+from trireme.components.evaluation.figures import Evaluation
+from trireme.components.evaluation.held_out import TEST, VALIDATION, held_out
+from trireme.components.evaluation.kinds import class_names, measure
+from trireme.components.evaluation.options import custom_evaluation
+from trireme.components.evaluation.source import Source
+from trireme.components.evaluation.trials import TrialResult, save, trial_folder
+from trireme.components.sweep.search_space import Trial
+from trireme.components.tracking import journal
+from trireme.components.trainers.pytorch import splits
+from trireme.components.training import launch
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.inputs import inputs_of
+
+
+class EvaluationSettings(NamedTuple):
+    """How a trial's model is measured."""
+
+    data: Path
+    code: Path
+    factory: str
+    evaluation: dict[str, Any]
+
+
+def run_trial(
+    trial: Trial,
+    described: Callable[[Path], TrainingJob],
+    settings: EvaluationSettings,
+    workspace: Path,
+    passthrough: dict[str, Any],
+    budget: float = 0.0,
+) -> TrialResult:
+    """Trains and measures a model; that this fails is a result like others.
+
+    Args:
+        described: Returns the training job, given the trial's folder.
+        budget: The most that its training may cost; 0 for no limit.
+    """
+    folder = trial_folder(workspace, trial.number)
+    folder.mkdir(parents=True, exist_ok=True)
+    # Options with their dashes: without, one could be called like something the job records.
+    journal.log_params(trial.values)
+    try:
+        job = described(folder)
+        evaluation = _train_and_evaluate(job, settings, folder, passthrough, budget)
+        name, value = evaluation.first
+        journal.log_metrics({f"held_out_{name}": value} | evaluation.others)
+        result = TrialResult(
+            trial.number,
+            trial.values,
+            headline=evaluation.headline,
+            score=float(evaluation.scores.mean()),
+            entrypoint=job.entrypoint or "",
+            params=launch.params_of(job) | trial.parameters,
+            inputs=inputs_of(job),
+        )
+    except TriremeError as error:
+        journal.log_error(error, is_fatal=False)
+        print(error.shown(), flush=True)
+        result = TrialResult(trial.number, trial.values, failed=str(error), detail=error.detail)
+    journal.summarize(result.words)
+    save(result, workspace)
+    return result
+
+
+def _train_and_evaluate(
+    job: TrainingJob,
+    settings: EvaluationSettings,
+    folder: Path,
+    passthrough: dict[str, Any],
+    budget: float,
+) -> Evaluation:
+    program = custom_evaluation(settings.evaluation)
+    evaluator = program.entrypoint if program else ""
+    trained = launch.train(job, folder, passthrough, evaluator, budget, is_whole_run=False)
+    source = Source(Path(trained.model), settings.code, job.entrypoint or "", settings.factory)
+    if not program:
+        return _measured(source, settings.data)
+    found = folder / custom.FOUND
+    custom.run(program, source, settings.data, found)
+    evaluation = custom.read(found)
+    if not evaluation.scores.size:
+        raise StepFailed("the evaluation left no scores.npy, which trials are compared by")
+    return evaluation
+
+
+def _measured(source: Source, data: Path) -> Evaluation:
+    split = VALIDATION if splits.is_there(data, VALIDATION) else TEST
+    samples, names = held_out(data, split), class_names(data)
+    return measure(source.load().answer, samples, names).evaluation()

@@ -1,0 +1,56 @@
+"""End the records of runs that have ended without their last step, which would have done it.
+
+A run that is cancelled on Kubeflow has none: its deadline is over at once. Nor has one that was
+terminated on Argo, or whose Workflow somebody has deleted. Where Kubeflow's MLflow plugin opens the
+runs, it ends that of a cancelled run, and leaves those of its steps open.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from trireme.components.errors import TrackingUnavailable
+from trireme.components.say import say
+from trireme.components.tracking import runs
+from trireme.components.tracking.client import client, hurry
+from trireme.components.tracking.store import reason_of
+
+OF_A_PIPELINE = {"pipeline", "kfp.pipeline_run_id"}
+"""Tags of which the run of a pipeline has one: ours, and that of Kubeflow's MLflow plugin."""
+
+ENDED = ("FINISHED", "FAILED", "KILLED")
+
+
+def end(states: Mapping[str, str]) -> None:
+    """Ends in MLflow what has ended on a cluster, where MLFLOW_TRACKING_URI is set, and says so."""
+    ended = {name: state for name, state in states.items() if state in ENDED}
+    if not ended or "MLFLOW_TRACKING_URI" not in os.environ:
+        return
+
+    hurry()
+    try:
+        experiments = client.search_experiments()
+        ids = [each.experiment_id for each in experiments]
+        query = "attributes.status = 'RUNNING'"
+        running = client.search_runs(ids, query)
+        closed = {}
+        for run in running:
+            whole = _whole(client, run)
+            name = whole.info.run_name
+            if name in ended and OF_A_PIPELINE & whole.data.tags.keys():
+                if run.info.run_id != whole.info.run_id:
+                    runs.end(run.info.run_id, "KILLED")
+                closed[name] = whole
+        for name, whole in closed.items():
+            if whole.info.status != ended[name]:  # Kubeflow's plugin calls a cancelled run FAILED
+                runs.end(whole.info.run_id, ended[name])
+            say(f"{name} was still open in MLflow, and is {ended[name]} there now")
+    except (TrackingUnavailable, client.refusal) as error:
+        say(f"warning: MLflow is not told which runs have ended: {reason_of(error)}")
+
+
+def _whole(client: Any, run: Any) -> Any:
+    """Returns the run that a run is nested in, directly or not; itself if it is in none."""
+    while above := run.data.tags.get("mlflow.parentRunId"):
+        run = client.get_run(above)
+    return run

@@ -1,0 +1,89 @@
+"""MLflow's client, which waits while the tracking server is away."""
+
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from trireme.components.errors import TrackingRefused, TrackingUnavailable
+from trireme.components.tracking.environment import SECRET
+from trireme.components.tracking.store import reason_of
+
+PATIENCE = 120.0  # seconds that a tracking server may be away before we give up
+HURRY = 10.0  # the same, when somebody waits for the process to end
+
+_patience = PATIENCE
+
+
+def hurry() -> None:
+    """From now on gives up on a tracking server soon."""
+    global _patience
+    _patience = HURRY
+
+
+def patiently(call: Callable[[], Any]) -> Any:
+    """Calls MLflow until it answers."""
+    started, pause = time.monotonic(), 0.5
+    while True:
+        try:
+            return call()
+        except Exception as error:
+            if (status := _status(error)) in (401, 403):
+                raise TrackingRefused(
+                    f"the MLflow tracking server does not allow this ({status}); are its user and "
+                    f"password, or token, in the Secret {SECRET} or the environment?"
+                ) from None
+            if not _is_away(error):
+                raise
+            if time.monotonic() + pause > started + _patience:
+                raise TrackingUnavailable(
+                    f"the MLflow tracking server does not answer: {reason_of(error)}"
+                ) from None
+        time.sleep(pause)
+        pause = min(2 * pause, 10.0)
+
+
+def _status(error: Exception) -> int:
+    """Returns the status of the server's answer; 0 where it is not that."""
+    from mlflow.exceptions import MlflowException
+    from requests import HTTPError
+
+    if isinstance(error, MlflowException):
+        return int(error.get_http_status_code())
+    if isinstance(error, HTTPError) and error.response is not None:
+        return int(error.response.status_code)
+    return 0
+
+
+def _is_away(error: Exception) -> bool:
+    """Tells 5xx and no answer at all, which are worth another try, from a refusal."""
+    from requests import RequestException
+
+    if status := _status(error):
+        return status >= 500
+    # A database as the store, where not even taking a call back succeeds; not every image has it.
+    database = sys.modules.get("sqlalchemy.exc")
+    if database and isinstance(error, database.OperationalError):
+        return True
+    return isinstance(error, RequestException | ConnectionError | TimeoutError)
+
+
+class _Client:
+    """``MlflowClient``, each of whose calls goes through ``patiently``."""
+
+    @property
+    def refusal(self) -> Any:
+        """What a call raises that MLflow has answered and refused."""
+        from mlflow.exceptions import MlflowException
+
+        return MlflowException
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        from mlflow import MlflowClient
+
+        call = getattr(MlflowClient(), name)
+        return lambda *arguments, **options: patiently(partial(call, *arguments, **options))
+
+
+client = _Client()

@@ -1,0 +1,190 @@
+"""Open the MLflow runs of a pipeline and its steps, where nobody else has opened them.
+
+``trireme run`` opens them here, and Kubeflow Pipelines' MLflow plugin there. On plain Argo, and
+where that plugin is off, nobody does: the first step opens that of the pipeline, whose id is in the
+run workspace from then on, and each step its own.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from trireme.components.errors import TrackingUnavailable
+from trireme.components.home import TRACKER
+from trireme.components.say import say
+from trireme.components.tracking import journal, machine, on_kubeflow
+from trireme.components.tracking.client import client
+from trireme.components.tracking.store import reason_of
+from trireme.components.tracking.sync import log
+
+PIPELINE, RUN = "TRIREME_PIPELINE", "TRIREME_RUN"
+PARAMETERS, TEXTS = "TRIREME_PARAMETERS", "TRIREME_TEXTS"
+"""Variables of a step that opens its run itself: names of the pipeline and of the run; the
+pipeline's parameters as people fill them in on Argo, a JSON object; and the names of those that are
+texts. These are texts as they are, or where they begin with a quote JSON, as all others are."""
+
+OF_NO_NAME = "pipeline"
+"""The pipeline of a run that does not say which it is."""
+
+KIND = {"mlflow.experimentKind": "custom_model_development"}
+"""The tag with which MLflow 3's UI shows an experiment's training, and not what is for prompts."""
+
+
+class PipelineRunId(NamedTuple):
+    """The MLflow run of a pipeline."""
+
+    experiment_id: str
+    run_id: str
+
+
+def open_pipeline(
+    pipeline: str, experiment: str, name: str, params: dict[str, Any]
+) -> PipelineRunId:
+    """Opens the run of a pipeline.
+
+    Args:
+        experiment: Name of the experiment; empty: the one that MLFLOW_EXPERIMENT_ID names, or
+            else one called like the pipeline.
+    """
+    experiment_id = _experiment(experiment, pipeline)
+    run_id = client.create_run(experiment_id, run_name=name).info.run_id
+    describe(run_id, pipeline, params)
+    return PipelineRunId(experiment_id, run_id)
+
+
+def describe(run_id: str, pipeline: str, params: dict[str, Any]) -> None:
+    """Records on a pipeline's run what it runs and with what."""
+    tags = {
+        "pipeline": pipeline,
+        "mlflow.source.name": f"trireme run {pipeline}",
+        "python": sys.version.split()[0],
+        "cpu": machine.cpu(),
+    }
+    log(run_id, params=params, tags=tags)
+    client.log_text(run_id, machine.packages(), machine.PACKAGES)
+
+
+def is_ours() -> bool:
+    """Tells whether this step has to see to its MLflow run itself."""
+    if on_kubeflow.load_secret():
+        os.environ[PIPELINE] = ""  # who opens the run asks for it
+    given = {"MLFLOW_TRACKING_URI", PIPELINE} <= os.environ.keys()
+    return given and TRACKER not in os.environ
+
+
+def open_step(step: str, workspace: Path) -> None:
+    """Opens the run of this step, and that of its pipeline, and puts them into the environment.
+
+    A step that is started again goes on with its run. Where MLflow is away, or refuses, the step's
+    records stay in the workspace, and the last step brings them.
+    """
+    try:
+        whole = pipeline_run(workspace)
+        run_id = step_run(step, workspace, whole)
+    except (TrackingUnavailable, client.refusal) as error:
+        say(f"warning: this step is not in MLflow: {reason_of(error)}")
+        return
+    os.environ |= {"MLFLOW_EXPERIMENT_ID": whole.experiment_id, "MLFLOW_RUN_ID": run_id}
+
+
+def step_run(step: str, workspace: Path, whole: PipelineRunId, began: float | None = None) -> str:
+    """Returns the id of a step's run, which is opened if it is not there.
+
+    Args:
+        began: When the step has begun, in seconds since the epoch, if that is not now.
+    """
+    file = journal.run_path(workspace, step)
+    if file.exists():
+        run_id = file.read_text()
+        client.update_run(run_id, status="RUNNING")
+        return run_id
+    tags = {"mlflow.parentRunId": whole.run_id}
+    run = client.create_run(whole.experiment_id, _stamp(began), tags, step)
+    file.write_text(run.info.run_id)
+    return str(run.info.run_id)
+
+
+def end(run_id: str, status: str, ended: float | None = None) -> None:
+    """Ends a run.
+
+    Args:
+        ended: When it has ended, in seconds since the epoch, if that is not now.
+    """
+    # Otherwise it prints where its server has the run, as seen from here, amid what we print.
+    os.environ["MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"] = "true"
+    client.set_terminated(run_id, status, _stamp(ended))
+
+
+def end_if_open(run_id: str, status: str, ended: float | None) -> None:
+    """Ends a run that has not ended yet."""
+    if client.get_run(run_id).info.status == "RUNNING":
+        end(run_id, status, ended)
+
+
+def clear_error(run_id: str) -> None:
+    """Takes away what an attempt has left that has failed, as another has succeeded."""
+    if "error" in client.get_run(run_id).data.tags:
+        client.delete_tag(run_id, "error")
+
+
+def pipeline_run(workspace: Path) -> PipelineRunId:
+    """Returns the run of the pipeline, which the first step opens."""
+    file = workspace / "mlflow-run.json"
+    if file.exists():
+        return PipelineRunId(**json.loads(file.read_text()))
+    pipeline, name, params = os.environ[PIPELINE], os.environ.get(RUN, ""), _parameters()
+    if not pipeline:
+        pipeline, name, params = on_kubeflow.describe_run(OF_NO_NAME)
+    experiment = str(params.get("experiment") or "")
+    opened = open_pipeline(pipeline, experiment, name or workspace.name, params)
+    written = workspace / f"mlflow-run-{opened.run_id}.json"
+    written.write_text(json.dumps(opened._asdict()))
+    try:
+        os.link(written, file)  # whole, and only if there is none
+    except FileExistsError:  # another step that began with this one has been faster
+        client.delete_run(opened.run_id)
+        return PipelineRunId(**json.loads(file.read_text()))
+    finally:
+        written.unlink()
+    return opened
+
+
+def _parameters() -> dict[str, Any]:
+    """Returns the pipeline's parameters."""
+    given = json.loads(os.environ.get(PARAMETERS) or "{}")
+    texts = os.environ.get(TEXTS, "").split()
+    return {
+        name: text if name in texts and not text.startswith('"') else _value(text)
+        for name, text in given.items()
+    }
+
+
+def _value(text: str) -> Any:
+    """Returns the value of a JSON text, or what somebody has typed in its place."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _experiment(experiment: str, pipeline: str) -> str:
+    """Returns the id of an experiment, made if it is not there."""
+    preset = os.environ.get("MLFLOW_EXPERIMENT_ID", "")
+    if preset and not experiment:
+        return str(client.get_experiment(preset).experiment_id)
+    name = experiment or pipeline
+    if existing := client.get_experiment_by_name(name):
+        return str(existing.experiment_id)
+    try:
+        return str(client.create_experiment(name, tags=KIND))
+    except client.refusal as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+        return str(client.get_experiment_by_name(name).experiment_id)  # another run was faster
+
+
+def _stamp(moment: float | None) -> int | None:
+    """Returns a moment in MLflow's milliseconds; ``None`` for now."""
+    return None if moment is None else int(1000 * moment)

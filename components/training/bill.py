@@ -1,0 +1,116 @@
+"""What a training job may cost, and what it has cost."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from trireme.components.cost import prices, table
+from trireme.components.cost.prices import GIB, Prices, is_gpu
+from trireme.components.errors import InputError, JobFailed
+from trireme.components.kubernetes.amounts import requests
+from trireme.components.tracking import journal
+from trireme.components.training.blame import TimeLimitReached
+from trireme.components.training.manifests.roles import Role, roles
+from trireme.components.training.manifests.time_limit import set_time_limit
+
+HOUR = 3600  # seconds
+MOST = 2**31 - 1  # seconds that a job's time limit can be
+
+
+class Bill:
+    """What one training job costs, here and on a cluster.
+
+    Taken is what each replica requests, for as long as it ran: that is set aside for it, whether
+    it is used or not. The step that waits for the job is not counted besides.
+
+    Args:
+        budget: The most that it may cost, in the price table's currency; 0 for no limit.
+    """
+
+    def __init__(self, budget: float, known: Prices | None) -> None:
+        self._budget, self._prices = budget, known
+        self._roles: dict[str, Role] = {}
+        self._limit = 0
+        self._spent = 0.0
+
+    def open(self, manifest: dict[str, Any]) -> None:
+        """Opens the bill of a job, which is made to end when it has used up the budget."""
+        self._roles = {role.name.lower(): role for role in roles(manifest)}
+        if not self._budget:
+            return
+        policy = manifest["spec"].get("runPolicy", manifest["spec"])
+        seconds = seconds_for(self._budget, self._prices, manifest)
+        if seconds < policy.get("activeDeadlineSeconds", math.inf):
+            self._limit = seconds
+            set_time_limit(manifest, seconds)
+        journal.log_params({"effective_time_limit": policy["activeDeadlineSeconds"]})
+
+    def charge(self, seconds: Mapping[str, float]) -> None:
+        """Records what the replicas had, and what that costs."""
+        hours = {"cpu": 0.0, "gib": 0.0, "gpu": 0.0}
+        for replica, ran in seconds.items():
+            role = self._roles.get(replica.rpartition("-")[0])
+            if role is None:  # its pod has lost its labels; the model is worth more than the sum
+                continue
+            asked = requests(role.pod)
+            hours["cpu"] += float(asked.get("cpu", 0)) * ran / HOUR
+            hours["gib"] += float(asked.get("memory", 0)) / GIB * ran / HOUR
+            hours["gpu"] += sum(float(asked[name]) for name in filter(is_gpu, asked)) * ran / HOUR
+            if self._prices:
+                self._spent += self._prices.hour(asked, role.selector) * ran / HOUR
+        journal.log_metrics(
+            {"replica_seconds": sum(seconds.values())}
+            | {f"requested_{name}_hours": amount for name, amount in hours.items()}
+            | ({"cost": self._spent} if self._prices else {})
+        )
+
+    def explained(self, error: JobFailed) -> JobFailed:
+        """Returns why the job failed, in terms of the budget where that has ended it."""
+        if not (self._prices and self._limit and isinstance(error, TimeLimitReached)):
+            return error
+        spent, budget = map(self._prices.in_words, (self._spent, self._budget))
+        return JobFailed(
+            f"the budget of {budget}, enough for {self._limit:,} s of this job, is used up: "
+            f"it has cost {spent}",
+            error.detail,
+        )
+
+
+def check(budget: float, manifest: Mapping[str, Any] | None) -> None:
+    """Refuses a budget, or a price table, that could not work.
+
+    Args:
+        manifest: The job, where it is to run here; another machine's price table is not known.
+    """
+    if not 0 <= budget < math.inf:
+        raise InputError(f"budget {budget}: must be an amount of money, or 0 for no limit")
+    if manifest is None:
+        return
+    known = prices.read()
+    if budget:
+        seconds_for(budget, known, manifest)
+
+
+def job_hour(known: Prices, manifest: Mapping[str, Any]) -> float:
+    """Returns what an hour of a training job costs, all its replicas running."""
+    return sum(
+        role.count * known.hour(requests(role.pod), role.selector) for role in roles(manifest)
+    )
+
+
+def seconds_for(budget: float, known: Prices | None, manifest: Mapping[str, Any]) -> int:
+    """Returns how long a job can run, all its replicas at once, for some money."""
+    if known is None:
+        raise InputError(f"budget {budget:g}: needs a price table, {table.WHERE}")
+    hour = job_hour(known, manifest)
+    if not hour:
+        raise InputError(
+            f"budget {budget:g}: by the price table this job costs nothing; leave the budget out"
+        )
+    seconds = int(budget / hour * HOUR)
+    if seconds < 1:
+        raise InputError(
+            f"budget {budget:g}: is not enough for a second of this job, which costs "
+            f"{known.in_words(hour)} an hour"
+        )
+    return min(seconds, MOST)

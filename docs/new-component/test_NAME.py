@@ -1,0 +1,22 @@
+"""components/NAME."""
+
+import pytest
+
+from trireme.components.errors import InputError
+from trireme.components.NAME.component import NAME
+from trireme.components.NAME.work import work
+from trireme.components.tracking import journal
+
+
+def test_its_work():
+    assert work("data") == "DATA"
+
+
+def test_a_mistake_is_one_sentence():
+    with pytest.raises(InputError, match="text: must not be empty"):
+        work("")
+
+
+def test_as_a_step_it_is_recorded(tmp_path, untracked):
+    assert NAME.python_func(text="data", workspace=str(tmp_path)) == "DATA"
+    assert journal.summary_of(tmp_path, "NAME") == "4 letters"

@@ -1,0 +1,135 @@
+"""The command line: ``trireme``."""
+
+import io
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from trireme.components import extras
+from trireme.components.errors import TriremeError
+from trireme.components.say import say
+from trireme.pipelines.cli import (
+    compile,
+    dataset,
+    deploy,
+    job,
+    plan,
+    registry,
+    reproduce,
+    run,
+    runs,
+    schedule,
+    serve,
+)
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # halves the time that --help takes
+)
+
+job.app.command(name="plan")(plan.plan_job)
+app.add_typer(job.app, name="job")
+app.add_typer(dataset.app, name="dataset")
+app.add_typer(schedule.app, name="schedule")
+app.command(add_help_option=False)(run.run)
+app.command()(compile.compile)
+app.command()(compile.upload)
+app.command()(plan.plan)
+app.command(name="list")(runs.list_runs)
+app.command()(runs.status)
+app.command()(runs.logs)
+app.command()(runs.cancel)
+app.command()(runs.retry)
+app.command()(registry.promote)
+app.command()(registry.rollback)
+app.command()(reproduce.reproduce)
+app.command()(serve.serve)
+app.command()(deploy.deploy)
+
+
+def _version(is_asked: bool) -> None:
+    if is_asked:
+        from importlib.metadata import version
+
+        typer.echo(version("trireme"))
+        raise typer.Exit
+
+
+@app.callback()
+def trireme(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it and exit.")
+    ] = False,
+) -> None:
+    """Distributed deep-learning training as pipelines."""
+
+
+@app.command(name="pipelines")
+def list_pipelines() -> None:
+    """List the pipelines there are."""
+    from trireme.pipelines.catalog import PIPELINES, installed
+
+    for name, description in PIPELINES.items():
+        typer.echo(f"{name}  {description}")
+    for name, entry in installed().items():
+        typer.echo(f"{name}  Of {entry.dist.name if entry.dist else entry.module}")
+
+
+@app.command()
+def ui(
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Port on 127.0.0.1, default 5000.")
+    ] = None,
+) -> None:
+    """Open MLflow's UI on the runs recorded here."""
+    from trireme.components.deployment.serving import check_port
+    from trireme.components.home import home
+    from trireme.components.tracking.store import (
+        TRAINING,
+        UI_PORT,
+        check_reachable,
+        default_uri,
+        public,
+    )
+
+    uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(home())
+    if uri.startswith(("http://", "https://")):
+        typer.echo(f"The runs are at {public(uri)}")
+        return
+    port = port or UI_PORT
+    check_port(port)
+    check_reachable(uri)
+    home().mkdir(parents=True, exist_ok=True)
+    page = f"http://127.0.0.1:{port}/#/experiments{TRAINING}"
+    typer.echo(f"{page} shows {public(uri)}; Ctrl-C ends it")
+    sys.stdout.flush()
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1"]
+    command += ["--port", str(port), "--workers", "1", "--uvicorn-opts", "--log-level=warning"]
+    environment = {
+        "MLFLOW_BACKEND_STORE_URI": uri,  # here, as it may hold a password: anybody sees arguments
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # seven processes for what we do not use
+        "MLFLOW_LOGGING_LEVEL": "WARNING",
+        "PYTHONWARNINGS": "ignore",  # of MLflow's own code
+    }
+    os.execve(command[0], command, os.environ | environment)
+
+
+def main() -> None:
+    """Runs the command line; a person's mistake is one sentence and exit status 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal may not have every letter
+    try:
+        with extras.explained():
+            app()
+    except TriremeError as error:
+        if error.detail:
+            from trireme.pipelines.console import plain
+
+            say(plain(error.detail))
+        say(f"error: {error}")
+        sys.exit(error.exit_status)

@@ -1,0 +1,67 @@
+"""Pipelines for a cluster: ``trireme compile`` and ``trireme upload``."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trireme.pipelines.cli.target import (
+    CacheClaim,
+    DatasetClaim,
+    Images,
+    Parallelism,
+    loaded,
+    on_target,
+)
+from trireme.pipelines.targets.registry import BUILD, CLUSTERS
+
+if TYPE_CHECKING:
+    from trireme.pipelines.targets.base import Target
+
+Pipelines = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[PIPELINE]...", help="As for run; Trireme's own, if none is named."),
+]
+
+
+@on_target(BUILD, default="kfp", known=CLUSTERS)
+def compile(
+    target: "Target",
+    pipelines: Pipelines = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Where the files go.")
+    ] = Path("compiled"),
+    dataset_claim: DatasetClaim = None,
+    cache_claim: CacheClaim = "",
+    images: Images = None,
+    parallelism: Parallelism = None,
+) -> None:
+    """Write pipelines as YAML for Kubeflow Pipelines or Argo, to review, commit and upload."""
+    named = pipelines or _own()
+    for pipeline in loaded(named, dataset_claim, cache_claim, images, parallelism):
+        typer.echo(target.compile(pipeline, output))
+
+
+@on_target(BUILD, default="kfp", known=CLUSTERS)
+def upload(
+    target: "Target",
+    pipelines: Pipelines = None,
+    dataset_claim: DatasetClaim = None,
+    cache_claim: CacheClaim = "",
+    images: Images = None,
+    parallelism: Parallelism = None,
+) -> None:
+    """Upload pipelines to Kubeflow or Argo, each if it has changed."""
+    from trireme.pipelines.console import Console
+
+    console = Console(sys.stdout)
+    named = pipelines or _own()
+    for pipeline in loaded(named, dataset_claim, cache_claim, images, parallelism):
+        target.upload(pipeline).show(pipeline.name, console)
+
+
+def _own() -> list[str]:
+    from trireme.pipelines.catalog import PIPELINES
+
+    return list(PIPELINES)

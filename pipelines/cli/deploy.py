@@ -1,0 +1,44 @@
+"""The command line of deploying: ``trireme deploy``."""
+
+from typing import Annotated
+
+import typer
+
+from trireme.components.deployment.kinds import check_kind
+from trireme.components.errors import InputError
+from trireme.components.images import PYTORCH
+from trireme.components.say import say
+from trireme.pipelines.cli.job import Context, Namespace, connect
+
+TIMEOUT = 600  # seconds, as in trireme.components.deployment.deploy, which takes long to load
+
+
+def deploy(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL[@ALIAS|/VERSION]",
+            help="A registered model: by default its champion, else its newest version.",
+        ),
+    ],
+    kind: Annotated[
+        str, typer.Option("--as", metavar="KIND", help="deployment (with a Service), or kserve.")
+    ] = "deployment",
+    image: Annotated[
+        str, typer.Option(help="With --as deployment: has MLflow and what the model needs.")
+    ] = PYTORCH,
+    timeout: Annotated[
+        int, typer.Option(min=1, metavar="SECONDS", help="In which it has to come up.")
+    ] = TIMEOUT,
+    namespace: Namespace = "",
+    context: Context = "",
+) -> None:
+    """Deploy a registered model to a cluster, and put back what was there if it does not work."""
+    from trireme.components.deployment import deploy as deployed
+
+    check_kind("--as", kind)
+    if kind == "kserve" and image != PYTORCH:
+        raise InputError("--image: goes with --as deployment; KServe has images of its own")
+    cluster = connect(namespace, context, stays=True)
+    done, place = deployed.deploy(model, kind, image, timeout, cluster, say)
+    typer.echo(f"{done}\nin the cluster: {place.url}\nfrom here: {place.command}")

@@ -1,0 +1,384 @@
+"""The command line of training jobs without a pipeline: ``trireme job``."""
+
+import json
+import secrets
+import shlex
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trireme.components.errors import InputError, JobFailed, TriremeError
+from trireme.components.say import say
+from trireme.pipelines.tables import age, table
+
+if TYPE_CHECKING:
+    from trireme.components.kubernetes.connection import Cluster
+    from trireme.components.training.description.job import TrainingJob
+    from trireme.components.training.lines import Lines
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="One training job, with no pipeline around it: here or on a cluster.",
+)
+
+File = Annotated[
+    Path | None, typer.Argument(metavar="[FILE]", help="YAML, as 'trireme job schema' says.")
+]
+JobName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the job.")]
+Local = Annotated[bool, typer.Option("--local", help="On this machine, not on a cluster.")]
+Namespace = Annotated[
+    str, typer.Option("--namespace", "-n", help="Default: the one that KUBECONFIG names.")
+]
+Context = Annotated[str, typer.Option(help="A context of the KUBECONFIG; default: its current.")]
+Operator = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="training-operator: PyTorchJob, TFJob, MPIJob. trainer: TrainJob (Kubeflow Trainer). "
+        "auto: the first that the cluster has. Default: the job's own, or auto.",
+    ),
+]
+
+
+@app.command()
+def submit(
+    file: File = None,
+    name: Annotated[str, typer.Option(help="Name of the job.")] = "",
+    framework: Annotated[str, typer.Option(help="pytorch, tensorflow, mpi or custom.")] = "",
+    image: Annotated[str, typer.Option(help="Container image.")] = "",
+    entrypoint: Annotated[str, typer.Option(help="Training program, a .py file.")] = "",
+    command: Annotated[str, typer.Option(help="Command, instead of an entrypoint.")] = "",
+    args: Annotated[
+        str, typer.Option(metavar="WORDS", help="Arguments, as in --args '--epochs 3'.")
+    ] = "",
+    workers: Annotated[int | None, typer.Option(help="Replicas of the role worker.")] = None,
+    gpus: Annotated[int | None, typer.Option(help="GPUs of each replica.")] = None,
+    env: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Variable; repeatable.")
+    ] = None,
+    local: Local = False,
+    isolated: Annotated[
+        bool, typer.Option("--isolated", help="With --local: a network for each replica (root).")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check it, show the manifest, create nothing.")
+    ] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Follow it to its end; Ctrl-C then deletes it.")
+    ] = False,
+    queued_limit: Annotated[
+        int | None, typer.Option(help="With --wait: seconds it may be queued.")
+    ] = None,
+    starting_limit: Annotated[
+        int | None, typer.Option(help="With --wait: seconds its pods may take to start.")
+    ] = None,
+    operator: Operator = "",
+    namespace: Namespace = "",
+    context: Context = "",
+) -> None:
+    """Run a training job on a cluster or, with --local, on this machine."""
+    limits_given = {
+        "--queued-limit": queued_limit is not None,
+        "--starting-limit": starting_limit is not None,
+    }
+    if local:
+        _refuse(limits_given, "goes with --wait on a cluster, not with --local")
+        _refuse_a_place(namespace, context)
+        _refuse({"--operator": operator}, "is for a cluster, not for --local")
+    else:
+        _refuse({"--isolated": isolated}, "goes with --local")
+        if not wait:
+            _refuse(limits_given, "goes with --wait")
+    job = described(
+        file,
+        name=name,
+        framework=framework,
+        image=image,
+        entrypoint=entrypoint,
+        command=_words("--command", command),
+        args=_words("--args", args),
+        workers=workers,
+        gpu=gpus,
+        env=_variables(env or []),
+        queued_limit=queued_limit,
+        starting_limit=starting_limit,
+        operator=operator,
+    )
+    if local:
+        _run_here(job, isolated, dry_run)
+        return
+
+    from trireme.components.training.cluster import checks, launcher, preflight, reasons, submission
+    from trireme.components.training.cluster.following import Limits
+    from trireme.components.training.cluster.operators import operator_of
+    from trireme.components.training.cluster.status import State, status_of
+    from trireme.components.training.manifests import render, to_yaml
+    from trireme.components.training.manifests.notes import notes
+    from trireme.components.training.manifests.references import references
+
+    cluster = connect(namespace, context, stays=wait)
+    manifest = render(_at_one_commit(job), operator_of(cluster, job))
+    if dry_run or submission.find(cluster, manifest) is None:  # what there is goes on as it is
+        checks.must_be_there(cluster, *references(manifest))
+    if dry_run:
+        preflight.check(cluster, manifest, cluster.namespace)
+        typer.echo(to_yaml(manifest), nl=False)
+        return
+    gang = reasons.without_gang(cluster, manifest)
+    for note in [*notes(job, manifest, followed=wait), *([gang] if gang else [])]:
+        typer.echo(f"note: {note}", err=True)
+    if wait:
+        limits = Limits(job.queued_limit, job.starting_limit)
+        launcher.launch(manifest, cluster, limits=limits, on_line=_lines(), on_state=say)
+        say(f"{manifest['kind']} {job.name} succeeded")
+        return
+    state = status_of(submission.submit(cluster, manifest)).state
+    before = " and has succeeded already" if state is State.SUCCEEDED else ""
+    typer.echo(
+        f"{manifest['kind']} {job.name} is in namespace {cluster.namespace}{before}; "
+        f"follow it with: trireme job logs -f {job.name} --namespace {cluster.namespace}"
+    )
+
+
+@app.command()
+def render(file: File = None, operator: Operator = "") -> None:
+    """Show the manifest of a job, for kubectl or a repository; no cluster is asked."""
+    from trireme.components.training import manifests
+
+    job = described(file, operator=operator)
+    manifest = manifests.render(job, manifests.without_a_cluster(job))
+    typer.echo(manifests.to_yaml(manifest), nl=False)
+
+
+@app.command()
+def schema() -> None:
+    """Show the JSON schema of a job's YAML, with which editors complete it."""
+    from trireme.components.training.description.job import TrainingJob
+
+    typer.echo(json.dumps(TrainingJob.model_json_schema(), indent=2))
+
+
+@app.command(name="list")
+def list_jobs(local: Local = False, namespace: Namespace = "", context: Context = "") -> None:
+    """List the jobs there are."""
+    jobs, place = _jobs(local, namespace, context)
+    if local:
+        rows = [
+            [job.name, job.kind, job.state, len(job.replicas), age(job.started), job.reason]
+            for job in jobs.all_jobs(place)
+        ]
+    else:
+        rows = [
+            [
+                *(row.name, row.kind, row.state, f"{row.running}/{row.replicas}"),
+                *(age(time.time() - row.age), row.reason),
+            ]
+            for row in jobs.list_jobs(place)
+        ]
+    table(["NAME", "KIND", "STATE", "REPLICAS", "AGE", "REASON"], rows)
+    if not rows and not local:
+        from trireme.components.kubernetes import access
+
+        access.check_namespace(place)
+        typer.echo(f"no jobs in namespace {place.namespace}", err=True)
+
+
+@app.command()
+def status(
+    name: JobName, local: Local = False, namespace: Namespace = "", context: Context = ""
+) -> None:
+    """Show a job, its replicas, and why they are as they are."""
+    jobs, place = _jobs(local, namespace, context)
+    if local:
+        job = jobs.find(place, name)
+        typer.echo(f"{job.kind} {job.name}: {job.state}, {job.seconds:.0f} s")
+        if job.reason:
+            typer.echo(job.reason)
+        typer.echo(f"replicas: {', '.join(job.replicas) or 'none yet'}")
+        typer.echo(str(job.directory))
+        return
+    details = jobs.status(place, name)
+    row = details.row
+    typer.echo(f"{row.kind} {row.name}: {row.state}, {row.running} of {row.replicas} running")
+    if row.reason:
+        typer.echo(row.reason)
+    table(
+        ["REPLICA", "STATE", "RESTARTS", "NODE", "POD", "REASON"],
+        [
+            [one.name, one.state, one.restarts, one.node, one.pod, one.reason]
+            for one in details.replicas
+        ],
+    )
+    table(
+        ["CONDITION", "STATUS", "REASON", "MESSAGE"],
+        [
+            [one.get(key, "") for key in ("type", "status", "reason", "message")]
+            for one in details.conditions
+        ],
+    )
+    table(
+        ["TIME", "REASON", "EVENT"],
+        [[one["time"], one["reason"], one["message"]] for one in details.events],
+    )
+
+
+@app.command()
+def logs(
+    name: JobName,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Until the job ends.")] = False,
+    replica: Annotated[str, typer.Option(help="Only this one, as in worker-0.")] = "",
+    local: Local = False,
+    namespace: Namespace = "",
+    context: Context = "",
+) -> None:
+    """Show what the replicas print, each line with its replica."""
+    lines = _lines(needs_reader=True)
+    jobs, place = _jobs(local, namespace, context, stays=follow)
+    with suppress(BrokenPipeError):
+        jobs.logs(place, name, follow=follow, replica=replica, on_line=lines)
+
+
+@app.command()
+def cancel(
+    name: JobName, local: Local = False, namespace: Namespace = "", context: Context = ""
+) -> None:
+    """End a job; its record stays."""
+    jobs, place = _jobs(local, namespace, context)
+    jobs.cancel(place, name)
+    typer.echo(f"{name} cancelled")
+
+
+@app.command()
+def delete(
+    name: JobName, local: Local = False, namespace: Namespace = "", context: Context = ""
+) -> None:
+    """Remove a job and all that is left of it; end it if it runs."""
+    jobs, place = _jobs(local, namespace, context)
+    jobs.delete(place, name)
+    typer.echo(f"{name} deleted")
+
+
+def described(file: Path | None, **flags: Any) -> "TrainingJob":
+    """Returns the job of a file and flags, which win."""
+    from trireme.components.training.description.job import TrainingJob
+
+    given = {field: value for field, value in flags.items() if value not in (None, "", [], {})}
+    text = _read(file) if file else ""
+    job = TrainingJob.from_yaml(text, given)
+    if "name" in job.model_fields_set:
+        return job
+    # Two jobs that nobody named are two jobs.
+    return job.model_copy(update={"name": f"{job.name}-{secrets.token_hex(2)}"})
+
+
+def _read(file: Path) -> str:
+    from trireme.components import yaml_text
+
+    if file.suffix == ".py":
+        raise InputError(f"{file}: is no description of a job; give it with --entrypoint")
+    return yaml_text.text_of(file, str(file))
+
+
+def _variables(pairs: list[str]) -> dict[str, str]:
+    for pair in pairs:
+        if "=" not in pair:
+            raise InputError(f"--env {pair!r}: must be NAME=VALUE")
+    return dict(pair.split("=", 1) for pair in pairs)
+
+
+def _words(option: str, text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise InputError(f"{option} {text!r}: cannot be split into words: {error}") from None
+
+
+def _refuse(options: Mapping[str, object], why: str) -> None:
+    """Refuses an option that is given and would change nothing."""
+    for option, is_given in options.items():
+        if is_given:
+            raise InputError(f"{option} {why}")
+
+
+def _refuse_a_place(namespace: str, context: str) -> None:
+    options = {"--namespace": namespace, "--context": context}
+    _refuse(options, "is for a cluster, not for --local")
+
+
+def _at_one_commit(job: "TrainingJob") -> "TrainingJob":
+    """Returns a job whose replicas all check out the same commit, whatever its branch does."""
+    from trireme.components.checkout import credentials, git
+    from trireme.components.secrets import read
+
+    if not job.code:
+        return job
+    code = job.code
+    # The Secret is the cluster's; this machine may know one of that name, or have its own ways.
+    known = read(code.secret, "code", credentials.KEYS)
+    try:
+        commit = git.resolve(code.url, code.revision, code.secret if known else "")
+    except TriremeError as error:
+        typer.echo(f"note: each replica looks up code.revision for itself: {error}", err=True)
+        return job
+    return job.model_copy(update={"code": code.model_copy(update={"revision": commit})})
+
+
+def _run_here(job: "TrainingJob", isolated: bool, dry_run: bool) -> None:
+    from trireme.components.training.local import jobs
+    from trireme.components.training.manifests import to_yaml
+
+    manifest = jobs.check(_home(), job)
+    if dry_run:
+        typer.echo(to_yaml(manifest), nl=False)
+        return
+    directory = jobs.make_directory(_home(), job.name)
+    typer.echo(f"job {job.name} starts; all of it is in {directory}", err=True)
+    try:
+        jobs.run(job, directory, _lines(), isolated)
+    except JobFailed:
+        typer.echo(f"logs: {directory / 'logs'}", err=True)
+        raise
+    typer.echo(f"{job.name} succeeded; all of it is in {directory}")
+
+
+def _home() -> Path:
+    from trireme.components.home import home
+
+    return home() / "jobs"
+
+
+def _jobs(local: bool, namespace: str, context: str, stays: bool = False) -> tuple[Any, Any]:
+    """Returns the module that knows the jobs, here or on a cluster, and the place of the jobs."""
+    if local:
+        from trireme.components.training.local import jobs as here
+
+        _refuse_a_place(namespace, context)
+        return here, _home()
+    from trireme.components.training.cluster import jobs as there
+
+    return there, connect(namespace, context, stays)
+
+
+def connect(namespace: str, context: str, stays: bool = False) -> "Cluster":
+    """Returns the cluster, for a command that asks something or that stays until a job ends."""
+    from trireme.components.kubernetes.connection import PATIENCE, PATIENCE_OF_A_PERSON, Cluster
+
+    return Cluster(
+        namespace,
+        context=context or None,
+        patience=PATIENCE if stays else PATIENCE_OF_A_PERSON,
+        patience_at_first=PATIENCE_OF_A_PERSON,
+        on_wait=say,
+    )
+
+
+def _lines(needs_reader: bool = False) -> "Lines":
+    from trireme.components.training.lines import Lines
+    from trireme.pipelines.console import plain
+
+    return Lines(plain, needs_reader=needs_reader)

@@ -1,0 +1,185 @@
+"""The command line of plans: ``trireme plan`` and ``trireme job plan``."""
+
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from decimal import Decimal
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trireme.pipelines.cli import job as job_cli
+from trireme.pipelines.cli.target import (
+    CacheClaim,
+    DatasetClaim,
+    Param,
+    Params,
+    PipelineName,
+    loaded,
+    on_target,
+)
+from trireme.pipelines.tables import table
+from trireme.pipelines.targets.registry import BUILD
+
+if TYPE_CHECKING:
+    from trireme.components.cost.prices import Prices
+    from trireme.components.kubernetes.connection import Cluster
+    from trireme.components.training.cluster.checks import Finding
+    from trireme.pipelines.planning import Plan, Pods
+    from trireme.pipelines.targets.base import Target
+
+NoCheck = Annotated[bool, typer.Option("--no-check", help="Ask no cluster.")]
+
+
+@on_target(BUILD)
+def plan(
+    target: "Target",
+    pipeline: PipelineName,
+    param: Param = None,
+    params: Params = None,
+    no_check: NoCheck = False,
+    dataset_claim: DatasetClaim = None,
+    cache_claim: CacheClaim = "",
+) -> None:
+    """Show what a run would make, request and cost, and check that it can; make nothing."""
+    from trireme.components.kubernetes import access, credentials
+    from trireme.pipelines import planning
+
+    (chosen,) = loaded([pipeline], dataset_claim, cache_claim)
+    claims = None if target.is_here else set(chosen.claims)
+    arguments = chosen.arguments(param or [], params, claims)
+    has_cluster = not (target.is_here or no_check) and credentials.are_there()
+    cluster = target.cluster() if has_cluster else None
+    known, is_known = _prices(cluster)
+    if not target.is_here and not is_known and "budget" in arguments:
+        arguments["budget"] = 0.0  # what it is enough for is not to be told without prices
+    operator = {} if target.is_here else {"operator": partial(planning.choose_operator, cluster)}
+    planned = target.plan(planning.plan_pipeline(chosen, arguments, known, **operator), chosen)
+    typer.echo(f"{chosen.name} on {target.title}\n")
+    if target.is_here and planned.manifest:
+        _show_job(planned)
+        _facts(_cost(planned))
+        return
+    table(["STEP", "IMAGE"], map(list, planned.steps))
+    if target.is_here:
+        return
+    typer.echo()
+    _show_job(planned)
+    rights = access.in_words(dict.fromkeys([*planned.rights, *planned.deploying]))
+    size = planned.workspace
+    volume = {"Workspace": f"a ReadWriteMany claim of {size} for each run"} if size else {}
+    facts = _cost(planned) | volume | _needs(planned) | planned.facts
+    _facts(facts | {"Rights": f"of the run's service account: {rights}"})
+    _check(planned, cluster, target.check(chosen, cluster) if cluster else ())
+
+
+def plan_job(
+    file: job_cli.File = None,
+    operator: job_cli.Operator = "",
+    no_check: NoCheck = False,
+    namespace: job_cli.Namespace = "",
+    context: job_cli.Context = "",
+) -> None:
+    """Show what a job would make, request and cost, and check that it can; make nothing."""
+    from trireme.components.kubernetes import access, credentials
+    from trireme.components.training.manifests import render
+    from trireme.components.training.manifests.notes import notes
+    from trireme.pipelines import planning
+
+    job = job_cli.described(file, operator=operator)
+    has_cluster = not no_check and bool(context or credentials.are_there())
+    cluster = job_cli.connect(namespace, context) if has_cluster else None
+    known, _ = _prices(cluster)
+    manifest = render(job, planning.choose_operator(cluster, job))
+    planned = planning.plan_job(manifest, known)
+    for note in notes(job, manifest, followed=False):
+        typer.echo(f"note: {note}", err=True)
+    _show_job(planned)
+    rights = {"Rights": f"yours: {access.in_words(planned.rights)}"}
+    _facts(_cost(planned) | _needs(planned) | rights)
+    _check(planned, cluster)
+
+
+def _prices(cluster: "Cluster | None") -> "tuple[Prices | None, bool]":
+    """Returns the price table, if there is one, and whether it is known which there is."""
+    from trireme.components.cost import prices
+    from trireme.components.kubernetes.errors import Forbidden
+    from trireme.pipelines import planning
+
+    if cluster:
+        with suppress(Forbidden):
+            return planning.read_prices(cluster), True
+    known = prices.read()
+    return known, known is not None
+
+
+def _show_job(planned: "Plan") -> None:
+    """Shows the training job's pods, as far as it is known beforehand."""
+    if not planned.manifest:
+        return
+    head = [planned.manifest["kind"].upper()]
+    head += ["PODS", "IMAGE", "CPU", "MEMORY", "DEVICES", "AN HOUR"]
+    table(head, [_row(pods, planned.prices) for pods in [*planned.pods, planned.total]])
+    typer.echo()
+    if planned.trainings > 1:
+        typer.echo(f"{planned.trainings} such jobs, up to {planned.at_once} at a time\n")
+
+
+def _cost(planned: "Plan") -> dict[str, str]:
+    """Returns what training costs; nothing without a price table."""
+    if planned.prices is None:
+        return {}
+    hour, in_words = planned.total.hour, planned.prices.in_words
+    cost = f"{in_words(hour)} an hour of training"
+    if planned.time_limit:
+        most = hour * planned.time_limit / 3600
+        cost += f", at most {in_words(most)} in its time limit of {planned.time_limit:,} s"
+        if planned.trainings > 1:
+            cost += f", {in_words(most * planned.trainings)} in all"
+    return {"Cost": cost}
+
+
+def _row(pods: "Pods", known: "Prices | None") -> list[Any]:
+    from trireme.components.kubernetes.amounts import shown
+
+    others = {name: n for name, n in pods.requests.items() if name not in ("cpu", "memory")}
+    return [
+        pods.name,
+        pods.count,
+        pods.image,
+        *(shown(name, pods.requests.get(name, Decimal(0))) for name in ("cpu", "memory")),
+        ", ".join(f"{shown(name, amount)} {name}" for name, amount in others.items()),
+        known.in_words(pods.hour) if known else "",
+    ]
+
+
+def _needs(planned: "Plan") -> dict[str, str]:
+    """Returns what has to be there, by kind."""
+    names: dict[str, list[str]] = {}
+    for needed in planned.needed:
+        optional = " (if it is there)" if needed.optional else ""
+        names.setdefault(needed.kind, []).append(f"{needed.name}{optional}")
+    return {kind: ", ".join(those) for kind, those in names.items()}
+
+
+def _check(planned: "Plan", cluster: "Cluster | None", also: Iterable["Finding"] = ()) -> None:
+    """Shows what the cluster says; ends the command with exit status 1 if something is wrong."""
+    typer.echo()
+    if cluster is None:
+        typer.echo("not checked on a cluster")
+        return
+    typer.echo(f"checked in namespace {cluster.namespace}:")
+    failed = False
+    for finding in chain(planned.check(cluster), also):
+        typer.echo(f"  {finding.verdict:<8} {finding.sentence}")
+        failed |= finding.verdict == "failed"
+    if failed:
+        raise typer.Exit(1)
+
+
+def _facts(facts: dict[str, str]) -> None:
+    from trireme.pipelines.console import Console
+
+    Console(sys.stdout).facts(facts)

@@ -1,0 +1,25 @@
+"""``trireme reproduce``: train again as a run did."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trireme.pipelines.cli.target import on_target
+
+if TYPE_CHECKING:
+    from trireme.pipelines.targets.base import Target
+
+
+@on_target()
+def reproduce(
+    target: "Target",
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Id or name of a run in MLflow.")],
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show every line of every step and replica.")
+    ] = False,
+) -> None:
+    """Train again as a run did, and compare the models bit by bit."""
+    from trireme.pipelines.console import Console
+
+    raise typer.Exit(target.reproduce(run, Console(sys.stdout, verbose)))

@@ -1,0 +1,77 @@
+"""``trireme run``: a pipeline, here or on a cluster."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trireme.components.errors import InputError
+from trireme.pipelines.cli.target import (
+    CacheClaim,
+    DatasetClaim,
+    Images,
+    Parallelism,
+    Param,
+    Params,
+    PipelineName,
+    loaded,
+    on_target,
+)
+from trireme.pipelines.targets.registry import BUILD
+
+if TYPE_CHECKING:
+    from trireme.pipelines.targets.base import Target
+
+
+@on_target(BUILD)
+def run(
+    target: "Target",
+    context: typer.Context,
+    pipeline: PipelineName = "",
+    param: Param = None,
+    params: Params = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show every line of every step and replica.")
+    ] = False,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="On a cluster: start it and return at once.")
+    ] = False,
+    dataset_claim: DatasetClaim = None,
+    cache_claim: CacheClaim = "",
+    images: Images = None,
+    parallelism: Parallelism = None,
+    wants_help: Annotated[
+        bool, typer.Option("--help", help="Show this, or a pipeline's parameters, and exit.")
+    ] = False,
+) -> None:
+    """Run a pipeline on this machine or, with --target kfp or argo, on a cluster."""
+    if wants_help:
+        typer.echo(_parameters_help(pipeline) if pipeline else context.get_help())
+        raise typer.Exit
+    if not pipeline:
+        from trireme.pipelines.catalog import PIPELINES
+
+        raise InputError(f"PIPELINE: name one of {', '.join(PIPELINES)}, or a file")
+
+    from trireme.pipelines.console import Console
+
+    console = Console(sys.stdout, verbose)
+    with console.waiting(f"loading {pipeline}"):  # kfp, for the most part
+        (chosen,) = loaded([pipeline], dataset_claim, cache_claim, images, parallelism)
+    claims = None if target.is_here else set(chosen.claims)
+    arguments = chosen.arguments(param or [], params, claims)
+    raise typer.Exit(target.run(chosen, arguments, console, wait=not no_wait))
+
+
+def _parameters_help(reference: str) -> str:
+    from trireme.pipelines import catalog
+
+    pipeline = catalog.load(reference)
+    lines = [f"Usage: trireme run {reference} [-p NAME=VALUE]... [--params FILE] [--verbose]", ""]
+    lines += [pipeline.description, "", "Parameters:"]
+    for parameter in pipeline.parameters.values():
+        default = "" if parameter.default in ("", None) else f", default {parameter.default}"
+        needed = ", needed" if parameter.is_needed else ""
+        lines += ["", f"  {parameter.name}  ({parameter.type_in_words}{default}{needed})"]
+        lines += [f"      {parameter.description}"]
+    return "\n".join(lines)

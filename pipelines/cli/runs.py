@@ -1,0 +1,95 @@
+"""Runs that there are: ``trireme list``, ``status``, ``logs``, ``cancel`` and ``retry``."""
+
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trireme.pipelines.cli.target import on_target
+from trireme.pipelines.tables import age, table
+
+if TYPE_CHECKING:
+    from trireme.pipelines.targets.base import Target
+
+RunName = Annotated[str, typer.Argument(metavar="RUN", help="Its name; or with kfp its id.")]
+
+
+@on_target()
+def list_runs(target: "Target") -> None:
+    """List the runs of pipelines, the latest first."""
+    found = target.latest()
+    if not found:
+        typer.echo(target.no_runs(), err=True)
+        return
+    ids = ["ID"] if any(run.id for run in found) else []
+    rows = [
+        [run.name, run.state, age(run.created), f"{run.seconds:.0f}", *([run.id] if ids else [])]
+        for run in found
+    ]
+    table(["NAME", "STATE", "AGE", "SECONDS", *ids], rows)
+    _end_records(target, {run.name: run.state for run in found})
+
+
+@on_target()
+def status(target: "Target", run: RunName) -> None:
+    """Show a run and its steps."""
+    from trireme.pipelines.console import Console
+
+    console = Console(sys.stdout)
+    found = target.find(run)
+    console.print(f"{found.name}: {found.state}, {found.seconds:.0f} s", "bold")
+    if found.message:
+        console.print(found.message)
+    steps = target.steps(found)
+    results = target.results(found, steps)
+    rows = []
+    for step in steps:
+        seconds = f"{step.seconds:.0f}" if step.seconds else ""
+        rows.append([step.name, step.state, seconds, results.get(step.name, "")])
+    table(["STEP", "STATE", "SECONDS", "RESULT"], rows)
+    console.facts(found.facts)
+    _end_records(target, {found.name: found.state})
+
+
+@on_target()
+def logs(
+    target: "Target",
+    run: RunName,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Until the run ends.")] = False,
+    step: Annotated[str, typer.Option(help="Only this one, as in train, or trial-000.")] = "",
+) -> None:
+    """Show what the steps of a run have printed, each line with its step."""
+    from trireme.components.signals import Interrupted, from_a_terminal, handled, interrupt
+    from trireme.pipelines.console import plain
+    from trireme.pipelines.engine_lines import StepLines
+
+    lines = StepLines(plain, needs_reader=True)
+    try:
+        with suppress(BrokenPipeError), handled(interrupt, from_a_terminal()):
+            target.logs(run, step, lines, follow=follow)
+    except Interrupted as interruption:  # the run goes on
+        raise typer.Exit(128 + interruption.number) from None
+
+
+@on_target()
+def cancel(target: "Target", run: RunName) -> None:
+    """End a run; what it has left stays."""
+    typer.echo(target.cancel(run))
+
+
+@on_target()
+def retry(target: "Target", run: RunName) -> None:
+    """Have a run that failed on a cluster tried again, from the steps on that failed."""
+    done, note = target.retry(run)
+    typer.echo(done)
+    if note:
+        typer.echo(f"note: {note}", err=True)
+
+
+def _end_records(target: "Target", states: dict[str, str]) -> None:
+    """Ends in MLflow what has ended without its last step."""
+    if not target.is_here:
+        from trireme.components.tracking import abandoned_runs
+
+        abandoned_runs.end(states)

@@ -1,0 +1,223 @@
+"""The command line of schedules: ``trireme schedule``."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from trireme.components.errors import InputError
+from trireme.pipelines.cli.target import (
+    CacheClaim,
+    DatasetClaim,
+    Images,
+    Param,
+    Params,
+    PipelineName,
+    on_target,
+)
+from trireme.pipelines.tables import table
+from trireme.pipelines.targets.registry import BUILD, CLUSTERS, SCHEDULE
+
+if TYPE_CHECKING:
+    from trireme.pipelines.console import Console
+    from trireme.pipelines.schedules.plans import Plan
+    from trireme.pipelines.schedules.schedule import Schedule
+    from trireme.pipelines.targets.base import Target
+
+NEXT = 5  # times that are shown
+
+
+class _Group(TyperGroup):
+    """A group in which the name of a pipeline stands for ``set`` with it."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        from trireme.pipelines import catalog
+
+        if args[0] not in self.commands and catalog.is_known(args[0]):
+            args = ["set", *args]
+        if args[0] not in self.commands:
+            raise InputError(
+                f"schedule {args[0]}: there is no such command or pipeline; there are "
+                f"{', '.join([*self.commands, *catalog.PIPELINES])}"
+            )
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(
+    cls=_Group,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="When pipelines are run; 'schedule PIPELINE' is short for 'schedule set PIPELINE'.",
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change, change nothing.")]
+
+on_cluster = on_target(default="kfp", known=CLUSTERS)
+on_cluster_to_change = on_target(BUILD, SCHEDULE, default="kfp", known=CLUSTERS)
+
+
+@app.command()
+@on_cluster_to_change
+def apply(
+    target: "Target",
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="YAML: a schedule, or a list.")],
+    images: Images = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Make, change or leave alone the schedules that a file describes."""
+    from trireme.pipelines.schedules.schedule import Schedule
+
+    _apply(target, Schedule.read_file(file), images, dry_run=dry_run)
+
+
+@app.command(name="set")
+@on_cluster_to_change
+def set_schedule(
+    target: "Target",
+    pipeline: PipelineName,
+    cron: Annotated[str, typer.Option(metavar="CRON", help="When, as in '0 3 * * 1-5'.")],
+    name: Annotated[str, typer.Option(help="Default: the pipeline's name.")] = "",
+    time_zone: Annotated[
+        str, typer.Option(metavar="ZONE", help="Where these hours are, as in Asia/Shanghai.")
+    ] = "UTC",
+    param: Param = None,
+    params: Params = None,
+    version: Annotated[
+        str, typer.Option(help="pinned: as compiled now; latest: at each run; or a version's name.")
+    ] = "pinned",
+    catch_up: Annotated[
+        bool, typer.Option("--catch-up", help="Run what was missed, one after the other.")
+    ] = False,
+    concurrency: Annotated[int, typer.Option(help="Runs at once, at most 10.")] = 1,
+    paused: Annotated[
+        bool | None, typer.Option("--paused/--running", help="Default: as it is; a new one runs.")
+    ] = None,
+    starts: Annotated[str, typer.Option(metavar="TIME", help="As in 2027-01-01T00:00.")] = "",
+    ends: Annotated[str, typer.Option(metavar="TIME", help="Likewise.")] = "",
+    dataset_claim: DatasetClaim = None,
+    cache_claim: CacheClaim = "",
+    images: Images = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Make, change or leave alone one schedule."""
+    from trireme.pipelines import catalog
+    from trireme.pipelines.schedules.schedule import Schedule
+
+    chosen = catalog.load(pipeline)
+    described: dict[str, Any] = {
+        "name": name or chosen.name,
+        "pipeline": pipeline,
+        "cron": cron,
+        "time_zone": time_zone,
+        "params": chosen.given(param or [], params),
+        "version": version,
+        "catch_up": catch_up,
+        "concurrency": concurrency,
+        "paused": paused,
+        "starts": starts or None,
+        "ends": ends or None,
+        "dataset_claims": dataset_claim or [],
+        "cache_claim": cache_claim,
+    }
+    schedule = Schedule.read("schedule", described)
+    _apply(target, [schedule], images, dry_run=dry_run)
+
+
+@app.command(name="list")
+@on_cluster
+def list_schedules(target: "Target") -> None:
+    """List the schedules that Trireme has made."""
+    rows = []
+    for found in target.schedules().listing():
+        schedule = found.schedule
+        when = f"{schedule.cron} {schedule.time_zone}"
+        state = "running" if found.is_enabled else "paused"
+        upcoming = (*(_times(schedule, 1) if found.is_enabled else []), "")[0]
+        rows.append([schedule.name, schedule.pipeline, when, schedule.version, state, upcoming])
+    table(["NAME", "PIPELINE", "CRON", "VERSION", "STATE", "NEXT"], rows)
+
+
+@app.command()
+@on_cluster
+def show(target: "Target", name: Name) -> None:
+    """Show a schedule, with the next times it runs."""
+    from trireme.pipelines.console import Console
+    from trireme.pipelines.schedules.plans import shown
+
+    console = Console(sys.stdout)
+    for found in target.schedules().find(name):
+        console.print(f"{name}: {'running' if found.is_enabled else 'paused'}", "bold")
+        console.facts({key: shown(value) for key, value in found.facts.items()})
+        if found.is_enabled:
+            _show_times(found.schedule, console)
+
+
+@app.command()
+@on_cluster
+def pause(target: "Target", name: Name) -> None:
+    """Have a schedule rest; runs that are under way go on."""
+    target.schedules().pause(name)
+    typer.echo(f"{name} is paused")
+
+
+@app.command()
+@on_cluster
+def resume(target: "Target", name: Name) -> None:
+    """Have a schedule run again; if it has missed a time, it runs at once."""
+    target.schedules().resume(name)
+    typer.echo(f"{name} is running")
+
+
+@app.command()
+@on_cluster
+def delete(target: "Target", name: Name) -> None:
+    """Remove a schedule; runs that it has started go on."""
+    target.schedules().delete(name)
+    typer.echo(f"{name} deleted")
+
+
+def _apply(
+    target: "Target", described: "list[Schedule]", images_file: Path | None, *, dry_run: bool
+) -> None:
+    """Makes, changes or leaves alone schedules; says what before it does it."""
+    from trireme.pipelines import catalog
+    from trireme.pipelines.compiling import images
+    from trireme.pipelines.console import Console
+
+    schedules = target.schedules()
+    pipelines = [catalog.load(schedule.pipeline) for schedule in described]
+    plans = schedules.plan(described, images.read(images_file, pipelines))
+    console = Console(sys.stdout)
+    for plan in plans:
+        _show_plan(plan, console)
+    for plan in plans:
+        if plan.verb != "unchanged" and not dry_run:
+            where = schedules.carry_out(plan)
+            console.print(f"{plan.schedule.name} {plan.verb}", "bold")
+            console.facts(where)
+
+
+def _show_plan(plan: "Plan", console: "Console") -> None:
+    is_there = plan.verb == "unchanged"
+    what = "is there already, unchanged" if is_there else f"is to be {plan.verb}"
+    rests = "" if plan.runs else ", paused"
+    console.print(f"{plan.schedule.name} {what}{rests}", "bold")
+    for line in plan.differences:
+        console.print(f"  {line}")
+    for note in plan.notes:
+        console.print(f"  note: {note}")
+    if plan.runs:
+        _show_times(plan.schedule, console)
+
+
+def _show_times(schedule: "Schedule", console: "Console") -> None:
+    console.print(f"  next in {schedule.time_zone}:")
+    for time in _times(schedule, NEXT):
+        console.print(f"    {time}")
+
+
+def _times(schedule: "Schedule", count: int) -> list[str]:
+    return [time.strftime("%a ") + time.isoformat(" ") for time in schedule.next_times(count)]

@@ -1,0 +1,133 @@
+"""The command line of serving: ``trireme serve``."""
+
+import shlex
+import signal
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trireme.components.errors import InputError
+from trireme.components.images import PYTORCH
+from trireme.components.signals import from_a_terminal, handled
+
+if TYPE_CHECKING:
+    from trireme.components.deployment.model_version import DownloadedModel
+    from trireme.components.deployment.serving import Server
+
+SHOWN = 1000  # characters of a request or an answer that are shown; more goes to a file, or is cut
+
+
+def serve(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL[@ALIAS|/VERSION]",
+            help="A registered model: by default its champion, else its newest version.",
+        ),
+    ],
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Port on 127.0.0.1; default: a free one.")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Compare its answers with the exported file's, and end.")
+    ] = False,
+    render: Annotated[
+        str, typer.Option(metavar="KIND", help="Print manifests instead: kserve, or deployment.")
+    ] = "",
+    image: Annotated[
+        str, typer.Option(help="With --render deployment: has MLflow and what the model needs.")
+    ] = PYTORCH,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show every line of the server.")
+    ] = False,
+) -> None:
+    """Serve a registered model on this machine with MLflow's scoring server."""
+    if render:
+        if check or port:
+            raise InputError("--render: starts no server, so --check and --port mean nothing")
+        _render(model, render, image)
+        return
+    with handled(_end, from_a_terminal()):
+        from trireme.components.deployment import model_version, serving
+        from trireme.components.training.local.ports import Ports
+
+        with closing(Ports()) as ports, tempfile.TemporaryDirectory(prefix="trireme-") as directory:
+            if port:
+                serving.check_port(port)
+            found = model_version.find(model)
+            if found.note:
+                typer.echo(found.note, err=True)
+            downloaded = model_version.download(found, Path(directory, "model"))
+            run = _check if check else _serve
+            run(downloaded, port or ports.take(), verbose)
+
+
+def _render(text: str, kind: str, image: str) -> None:
+    from trireme.components.deployment import manifests, model_version
+    from trireme.components.tracking import store
+    from trireme.components.training.manifests import to_yaml
+
+    if kind not in ("kserve", "deployment"):
+        raise InputError(f"--render {kind!r}: must be kserve or deployment")
+    uri = store.use()
+    model = model_version.find(text)
+    if model.note:
+        typer.echo(model.note, err=True)
+    if kind == "kserve":
+        rendered = [manifests.inference_service(model, model_version.storage_uri(model))]
+    else:
+        rendered = manifests.deployment(model, model_version.example_file(model), uri, image)
+    typer.echo("---\n".join(to_yaml(manifest) for manifest in rendered), nl=False)
+
+
+def _serve(downloaded: "DownloadedModel", port: int, verbose: bool) -> None:
+    from trireme.components.deployment import serving, smoke_test
+
+    request = smoke_test.request(downloaded)
+    with serving.started(downloaded.files, port, _shown(verbose)) as server:
+        answer = server.first_answer(request)
+        typer.echo(f"{downloaded.model} answers at {server.url}\n")
+        typer.echo(f"{_curl(server, request, downloaded.files)}\n\n{_shortened(answer)}\n")
+        typer.echo(f"What it prints is in {serving.log_file(port)}; Ctrl-C ends it")
+        sys.stdout.flush()
+        server.wait()
+
+
+def _check(downloaded: "DownloadedModel", port: int, verbose: bool) -> None:
+    from trireme.components.deployment import serving, smoke_test
+
+    pairs = smoke_test.expected_answers(downloaded)
+    with serving.started(downloaded.files, port, _shown(verbose)) as server:
+        server.first_answer(smoke_test.request(downloaded))
+        agreement = smoke_test.compare(server, pairs)
+    typer.echo(f"{downloaded.model} {agreement}")
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    for again in from_a_terminal():
+        signal.signal(again, signal.SIG_IGN)  # once is enough
+    raise SystemExit(128 + number)
+
+
+def _shown(verbose: bool) -> Callable[[str], None]:
+    return (lambda line: typer.echo(line, err=True)) if verbose else (lambda line: None)
+
+
+def _curl(server: "Server", request: str, directory: Path) -> str:
+    """Returns a command that sends a request; one too long for a line is left in a file."""
+    if len(request) > SHOWN:
+        file = directory / "request.json"
+        file.write_text(request)
+        request = f"@{file}"
+    header = "Content-Type: application/json"
+    return shlex.join(["curl", server.url, "-H", header, "-d", request])
+
+
+def _shortened(answer: str) -> str:
+    return answer if len(answer) <= SHOWN else f"{answer[:SHOWN]} ..."

@@ -1,0 +1,160 @@
+"""``--target`` and what goes with it, for every command that has it: options are declared once."""
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trireme.components.errors import InputError
+from trireme.pipelines.targets import registry
+from trireme.pipelines.targets.registry import CLUSTERS, REACH, TARGETS, Option
+
+if TYPE_CHECKING:
+    from trireme.pipelines.pipeline import Pipeline
+
+PipelineName = Annotated[
+    str,
+    typer.Argument(
+        metavar="PIPELINE",
+        help="A name, see 'trireme pipelines'; FILE.py or FILE.py:FUNCTION; or YAML of kfp's.",
+    ),
+]
+Param = Annotated[
+    list[str] | None,
+    typer.Option("--param", "-p", metavar="NAME=VALUE", help="A parameter; repeatable."),
+]
+Params = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="YAML file of parameters; -p wins.")
+]
+DatasetClaim = Annotated[
+    list[str] | None,
+    typer.Option(metavar="CLAIM", help="A PVC for dataset_uri pvc://CLAIM/path; repeatable."),
+]
+CacheClaim = Annotated[
+    str, typer.Option(metavar="CLAIM", help="A PVC for datasets that all runs share.")
+]
+Images = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="YAML: for names of images, those with digests to use."),
+]
+Parallelism = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Trainings of a sweep at once; default: its own, 4."),
+]
+
+ON_CLUSTERS = ("no_wait", "no_check", "dataset_claim", "cache_claim", "images", "parallelism")
+"""Options of commands that mean nothing on this machine."""
+
+
+def on_target(
+    *about: str, default: str = "local", known: tuple[str, ...] = tuple(TARGETS)
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command ``--target`` and what a person may have to say about that place.
+
+    The command gets the place as its argument ``target``, once it is known that all options that
+    were given mean something there.
+
+    Args:
+        about: What options of the places it takes besides how to reach them: BUILD, SCHEDULE.
+    """
+    options = {
+        option.name: option
+        for name in known
+        for option in TARGETS[name].options
+        if option.about in (REACH, *about)
+    }
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        def called(context: typer.Context, **given: Any) -> None:
+            target, given_options = given.pop("target"), {name: given.pop(name) for name in options}
+            _check(context, target, known)
+            if "context" in own:
+                given["context"] = context
+            command(target=registry.open(target, given_options), **given)
+
+        own = inspect.signature(command).parameters
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        parameters = [
+            inspect.Parameter("context", keyword, annotation=typer.Context),
+            *(
+                each.replace(kind=keyword)
+                for each in own.values()
+                if each.name not in ("target", "context")
+            ),
+            inspect.Parameter(
+                "target", keyword, default=default, annotation=_annotation(default, known)
+            ),
+            *(_parameter(option) for option in options.values()),
+        ]
+        called.__name__, called.__doc__ = command.__name__, command.__doc__
+        called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        called.__annotations__ = {each.name: each.annotation for each in parameters}
+        return called
+
+    return decorate
+
+
+def loaded(
+    references: list[str],
+    dataset_claim: list[str] | None,
+    cache_claim: str,
+    images: Path | None = None,
+    parallelism: int | None = None,
+) -> "list[Pipeline]":
+    """Returns pipelines as they are for a cluster, with what the command's options say."""
+    from trireme.pipelines import catalog
+    from trireme.pipelines.compiling import images as pins
+    from trireme.pipelines.compiling import ir
+    from trireme.pipelines.compiling.loops import limited
+
+    found = [catalog.load(reference) for reference in references]
+    claims, wanted = ir.mounts(dataset_claim or [], cache_claim), pins.read(images, found)
+    return [
+        ir.mounted(limited(pins.pinned(pipeline, wanted), parallelism), claims)
+        for pipeline in found
+    ]
+
+
+def _annotation(default: str, known: tuple[str, ...]) -> Any:
+    words = " ".join(f"{name}: {TARGETS[name].help}." for name in known)
+    return Annotated[str, typer.Option(metavar="TARGET", help=words)]
+
+
+def _parameter(option: Option) -> inspect.Parameter:
+    setting = typer.Option(
+        *(option.flags or [f"--{option.name.replace('_', '-')}"]),
+        metavar=option.metavar,
+        envvar=list(option.variables) or None,
+        help=option.help,
+    )
+    return inspect.Parameter(
+        option.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=option.default,
+        annotation=Annotated[str, setting],
+    )
+
+
+def _check(context: typer.Context, target: str, known: tuple[str, ...]) -> None:
+    """Refuses a target that there is not, and options that would change nothing there."""
+    if target not in known:
+        raise InputError(f"--target {target!r}: must be one of {', '.join(known)}")
+    for option in context.command.params:
+        name = option.name or ""
+        source = context.get_parameter_source(name)
+        targets = _takes(name)
+        if source and source.name == "COMMANDLINE" and targets and target not in targets:
+            raise InputError(f"{option.opts[0]} goes with --target {' or '.join(targets)}")
+
+
+def _takes(option: str) -> tuple[str, ...]:
+    """Returns the places where an option means something; none where it does everywhere."""
+    if option in ON_CLUSTERS:
+        return CLUSTERS
+    return tuple(
+        name
+        for name, entry in TARGETS.items()
+        if any(each.name == option for each in entry.options)
+    )

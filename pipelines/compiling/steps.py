@@ -1,0 +1,46 @@
+"""The steps that a compiled pipeline has."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from kfp.local import graph_utils
+
+
+class PathTask(NamedTuple):
+    """A task on the path to a step, of the pipeline or of one that is a group of tasks."""
+
+    name: str
+    is_loop: bool
+
+
+def step_names(spec: Any) -> list[str]:
+    """Returns the names of all steps, nested ones included, in the order kfp.local runs them."""
+    return list(step_paths(spec))
+
+
+def step_paths(spec: Any) -> dict[str, list[PathTask]]:
+    """Returns the path to each step, by the steps' names, in the order kfp.local runs them."""
+    return {path[-1].name: path for path, _ in _steps(spec, spec.root, [])}
+
+
+def images(spec: Any) -> list[tuple[str, str]]:
+    """Returns the names of all steps, as ``step_names`` does, with their images."""
+    executors = spec.deployment_spec["executors"]
+    return [
+        (path[-1].name, executors[component.executor_label]["container"]["image"])
+        for path, component in _steps(spec, spec.root, [])
+    ]
+
+
+def _steps(spec: Any, component: Any, path: list[PathTask]) -> Iterator[tuple[list[PathTask], Any]]:
+    """Yields the path to each step below a component, and the step's own component."""
+    tasks = component.dag.tasks
+    for name in reversed(graph_utils.topological_sort_tasks(tasks)):
+        task = tasks[name]
+        is_loop = task.HasField("parameter_iterator") or task.HasField("artifact_iterator")
+        inner = spec.components[task.component_ref.name]
+        here = [*path, PathTask(name, is_loop)]
+        if inner.HasField("dag"):
+            yield from _steps(spec, inner, here)
+        else:
+            yield here, inner

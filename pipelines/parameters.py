@@ -1,0 +1,194 @@
+"""The parameters of Trireme's own pipelines: each is described once, and taken by its name."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from kfp import dsl
+
+from trireme.components.secrets import DEFAULTS
+from trireme.pipelines.steps import WORKSPACE
+
+
+class Described(NamedTuple):
+    """A parameter: its type, its default, and what it means."""
+
+    type: type
+    default: Any
+    text: str
+
+
+PARAMETERS = {
+    "framework": Described(
+        str, "pytorch", "What the training program is written in, pytorch or tensorflow."
+    ),
+    "code_url": Described(
+        str,
+        "",
+        "Git repository of the training code: an https, ssh, git or file URL, or a directory. "
+        "Empty: the reference trainers that Trireme carries.",
+    ),
+    "code_revision": Described(
+        str,
+        "",
+        "Branch, tag or commit. Empty: the repository's default branch; for a directory, the "
+        "commit checked out in it.",
+    ),
+    "code_secret": Described(
+        str,
+        DEFAULTS["code"],
+        "The Secret that opens a private repository, if there is one of that name: username and "
+        "password or token, or ssh-privatekey and known_hosts.",
+    ),
+    "code_directory": Described(
+        str, "", "A directory in the repository, which becomes CODE_DIR. Empty: all of it."
+    ),
+    "entrypoint": Described(
+        str,
+        "",
+        "The training program, a .py file in the repository. Empty: the reference classifier of "
+        "Trireme's own.",
+    ),
+    "args": Described(list, [], "Its arguments, a JSON list of strings, passed through untouched."),
+    "grid": Described(
+        dict,
+        {},
+        'Lists of values by name, a JSON object such as {"--width": [16, 32], "seed": [0, 1]}: '
+        "every combination is tried. A name is an option of the program, which comes after args, "
+        "or one of entrypoint, workers, processes_per_worker and seed. With neither grid nor "
+        "trials three learning rates of the reference classifier are tried.",
+    ),
+    "trials": Described(
+        list, [], 'Further trainings, one by one: a JSON list of objects such as {"--width": 64}.'
+    ),
+    "dataset_uri": Described(
+        str,
+        "builtin://digits",
+        "builtin://digits, a path or file:// URI, oss://bucket/path, s3://bucket/path, "
+        "gs://bucket/path, https:// or http://.",
+    ),
+    "dataset_secret": Described(
+        str, DEFAULTS["dataset"], "The Secret that opens it, if there is one of that name."
+    ),
+    "dataset_options": Described(
+        dict,
+        {},
+        "How it is reached and which part is meant, a JSON object, such as "
+        '{"endpoint": "https://storage.example.org", "include": ["train/**"]}.',
+    ),
+    "workers": Described(int, 1, "Replicas besides the master or chief, at most 999."),
+    "processes_per_worker": Described(
+        int, 1, "PyTorch: processes in each replica, the master included."
+    ),
+    "parameter_servers": Described(int, 0, "TensorFlow: with any, PS/Worker mode with a chief."),
+    "warm_start": Described(
+        bool,
+        False,
+        "Whether the program finds what the champion's training left, in WARM_START_DIR.",
+    ),
+    "force": Described(bool, False, "Train even if nothing has changed."),
+    "min_accuracy": Described(
+        float, 0.9, "The least held-out accuracy, 0 to 1, with which a classifier is exported."
+    ),
+    "gate": Described(
+        dict,
+        {},
+        'What else it has to reach, such as {"most": {"rmse": 2.5}}, and with what it becomes the '
+        'champion among the versions of model_name, such as {"better_by": 0.01, "class_loss": '
+        "0.02}, a JSON object; by default, if it is surely better.",
+    ),
+    "evaluation": Described(
+        dict,
+        {},
+        "A program of the repository that evaluates the model in place of Trireme, a JSON object, "
+        'such as {"entrypoint": "evaluate.py", "args": ["--beams", "4"]}.',
+    ),
+    "model_factory": Described(
+        str,
+        "",
+        "PyTorch: module:callable that builds the network, needed where the program saves bare "
+        "weights.",
+    ),
+    "model_name": Described(
+        str,
+        "classifier",
+        "The registered model in MLflow that an exported model becomes a version of.",
+    ),
+    "deploy": Described(
+        str, "", "deployment or kserve: a new champion is deployed so. Empty: it is not."
+    ),
+    "experiment": Described(
+        str,
+        "",
+        "The MLflow experiment. Empty: the one that MLFLOW_EXPERIMENT_ID names, or else one called "
+        "like the pipeline.",
+    ),
+    "webhook_secret": Described(
+        str,
+        DEFAULTS["webhook"],
+        "The Secret with the url that is told what came of the run, if there is one of that name.",
+    ),
+    "seed": Described(int, 0, "What the training program finds in SEED."),
+    "time_limit": Described(int, 0, "Seconds that training may take; 0 for no limit."),
+    "budget": Described(
+        float,
+        0.0,
+        "The most that training may cost, in the currency of the price table; 0 for no limit.",
+    ),
+    "image": Described(
+        str,
+        "",
+        "Container image of the training replicas, used where the job runs in containers. Empty: "
+        "Trireme's own, that for GPUs where the job has any.",
+    ),
+    "job": Described(
+        dict,
+        {},
+        'Further fields of the training job, a JSON object, such as {"gpu": 1} or {"elastic": '
+        '{"min": 1, "max": 4}}; \'trireme job schema\' lists them.',
+    ),
+}
+"""All there are, in the order in which pipelines have them."""
+
+
+def pipeline(
+    name: str, display_name: str, *, without: tuple[str, ...] = (), **instead: Any
+) -> Callable[[Callable[[dict[str, Any]], None]], Any]:
+    """Makes a kfp pipeline of a function that is given the parameters by name.
+
+    Args:
+        name: The pipeline's name.
+        display_name: What people call it.
+        without: The parameters that it does not have.
+        instead: Another text for a parameter or, in a tuple, another default and text.
+    """
+    described = {each: _changed(PARAMETERS[each], instead.get(each)) for each in PARAMETERS}
+    described = {each: found for each, found in described.items() if each not in without}
+
+    def decorate(build: Callable[[dict[str, Any]], None]) -> Any:
+        def graph(*values: Any) -> None:
+            build(dict(zip(described, values, strict=True)))
+
+        texts = "\n".join(f"    {each}: {found.text}" for each, found in described.items())
+        graph.__name__, graph.__module__ = build.__name__, build.__module__
+        graph.__doc__ = f"{inspect.cleandoc(build.__doc__ or '')}\n\nArgs:\n{texts}\n"
+        graph.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [
+                inspect.Parameter(
+                    each,
+                    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                    default=found.default,
+                    annotation=found.type,
+                )
+                for each, found in described.items()
+            ]
+        )
+        return dsl.pipeline(graph, name=name, display_name=display_name, pipeline_config=WORKSPACE)
+
+    return decorate
+
+
+def _changed(found: Described, instead: Any) -> Described:
+    if isinstance(instead, tuple):
+        return found._replace(default=instead[0], text=instead[1])
+    return found._replace(text=instead) if instead else found

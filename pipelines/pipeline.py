@@ -1,0 +1,232 @@
+"""A pipeline, whoever wrote it: its graph, its parameters, and what is refused before it runs."""
+
+import copy
+import difflib
+import json
+import secrets
+import time
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trireme.components import yaml_text
+from trireme.components.errors import InputError
+
+if TYPE_CHECKING:
+    from kfp.dsl.base_component import BaseComponent
+
+    from trireme.pipelines.training import Trainings
+
+TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "STRING": (str, "text"),
+    "NUMBER_INTEGER": (int, "whole number"),
+    "NUMBER_DOUBLE": ((int, float), "number"),
+    "BOOLEAN": (bool, "true or false"),
+    "LIST": (list, "JSON list"),
+    "STRUCT": (dict, "JSON object"),
+}
+"""Python types and words for kfp's parameter types."""
+
+SIZE_LIMIT = 100_000  # bytes; kfp hands them over as one argument, which Linux keeps to 128 KiB
+
+Check = Callable[[dict[str, Any], Collection[str] | None], None]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a pipeline, its type one of ``TYPES``; one that is needed has no default."""
+
+    name: str
+    type: str
+    default: Any
+    description: str
+    is_needed: bool = False
+
+    @property
+    def type_in_words(self) -> str:
+        """The type as a person would say it."""
+        return TYPES[self.type][1]
+
+    def parse(self, text: str) -> Any:
+        """Returns the value that a person wrote on the command line, refused if of another type."""
+        if self.type == "STRING":
+            return text
+        try:
+            value = json.loads(text)
+        except ValueError:
+            raise self._wrong(text) from None
+        return self.accept(value)
+
+    def accept(self, value: Any) -> Any:
+        """Returns a value, refused if of another type."""
+        expected = TYPES[self.type][0]
+        is_flag = isinstance(value, bool)  # which Python also takes for a number
+        fits = isinstance(value, expected) and is_flag == (self.type == "BOOLEAN")
+        if not fits:
+            raise self._wrong(value)
+        try:
+            return float(value) if self.type == "NUMBER_DOUBLE" else value
+        except OverflowError:
+            raise self._wrong(value) from None
+
+    def _wrong(self, value: Any) -> InputError:
+        shown = value if isinstance(value, str) else json.dumps(value, default=str)
+        return InputError(f"parameter {self.name}: {shown!r} is not a {self.type_in_words}")
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A pipeline that can be compiled and run.
+
+    Attributes:
+        name: Its name, as kfp has it.
+        graph: The kfp pipeline: a function with ``@dsl.pipeline``, or what kfp loads from YAML.
+        check: Refuses parameter values that could not work, with an InputError; for a run on a
+            cluster its second argument are the claims that the pods have mounted.
+        trainings: Returns the trainings that parameter values describe, where that is known
+            before a run.
+        source: The folder that it was loaded from, whose commit names what is uploaded; None
+            for what comes with Trireme.
+        claims: Where all of its pods have claims mounted, by the claims' names.
+    """
+
+    name: str
+    graph: "BaseComponent"
+    check: Check = lambda values, claims: None
+    trainings: "Callable[[dict[str, Any]], Trainings] | None" = None
+    source: Path | None = None
+    claims: dict[str, Path] = field(default_factory=dict)
+
+    @property
+    def spec(self) -> Any:
+        """Its ``PipelineSpec``."""
+        return self.graph.pipeline_spec
+
+    @property
+    def description(self) -> str:
+        """What it does, as its author says."""
+        return str(self.spec.pipeline_info.description)
+
+    @property
+    def display_name(self) -> str:
+        """Its name for a person."""
+        return self.spec.pipeline_info.display_name or self.name
+
+    @property
+    def images(self) -> set[str]:
+        """The images that its steps name; not those that a parameter names."""
+        executors = self.spec.deployment_spec["executors"]
+        named = {executors[label]["container"]["image"] for label in executors}
+        return {image for image in named if "{{" not in image}
+
+    @cached_property
+    def parameters(self) -> dict[str, Parameter]:
+        """The pipeline's parameters by name, in the order they are written in."""
+        return {parameter.name: parameter for parameter in self._parameters()}
+
+    def name_of_a_run(self) -> str:
+        """Returns a name for a run of it, which no other run has."""
+        return f"{self.name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+
+    def changed(self, change: Callable[[Any], None]) -> "Pipeline":
+        """Returns the same pipeline with another graph: what a function makes of a copy of it."""
+        graph = copy.deepcopy(self.graph)
+        change(graph)
+        return replace(self, graph=graph)
+
+    def arguments(
+        self, given: list[str], file: Path | None, claims: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        """Returns a value for every parameter, checked.
+
+        Args:
+            given: ``name=value`` as on the command line; these win over the file.
+            file: A YAML file that maps names to values.
+            claims: For a run on a cluster, the claims that its pods have mounted; what only this
+                machine could tell is not checked then.
+
+        Raises:
+            InputError: A parameter is unknown, or its value cannot work.
+        """
+        return self.complete(self.given(given, file), claims)
+
+    def given(self, pairs: list[str], file: Path | None) -> dict[str, Any]:
+        """Returns the values that a person has given; see ``arguments``."""
+        values = self.accept(_read(file))
+        for pair in pairs:
+            name, equals, text = pair.partition("=")
+            if not equals:
+                raise InputError(f"-p {pair!r}: must be name=value")
+            values[name] = self._parameter(name).parse(text)
+        return values
+
+    def accept(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Returns values by name, refused if a parameter is unknown or of another type."""
+        return {name: self._parameter(name).accept(value) for name, value in values.items()}
+
+    def complete(
+        self, given: dict[str, Any], claims: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        """Returns a value for every parameter from some of them; see ``arguments``."""
+        lacking = [each.name for each in self.parameters.values() if each.is_needed]
+        if lacking := [name for name in lacking if name not in given]:
+            raise InputError(f"{self.name} needs {', '.join(f'-p {name}=' for name in lacking)}")
+        defaults = {name: parameter.default for name, parameter in self.parameters.items()}
+        values = {name: value for name, value in (defaults | given).items() if value is not None}
+        _check_size(values)
+        self.check(values, claims)
+        return values
+
+    def _parameters(self) -> Iterator[Parameter]:
+        from kfp.pipeline_spec.pipeline_spec_pb2 import ParameterType
+
+        declared = self.spec.root.input_definitions.parameters
+        for name, spec in (self.graph.component_spec.inputs or {}).items():
+            if name not in declared:
+                raise InputError(
+                    f"{self.name}: its input {name} is an artifact, which no command can give; "
+                    "have a step of it import it"
+                )
+            kind = ParameterType.ParameterTypeEnum.Name(declared[name].parameter_type)
+            # Of YAML all numbers are doubles.
+            is_whole = kind == "NUMBER_INTEGER" and spec.default is not None
+            yield Parameter(
+                name=name,
+                type=kind,
+                default=int(spec.default) if is_whole else spec.default,
+                description=" ".join(declared[name].description.split()),
+                is_needed=not spec.optional,
+            )
+
+    def _parameter(self, name: str) -> Parameter:
+        if name in self.parameters:
+            return self.parameters[name]
+        close = difflib.get_close_matches(name, self.parameters, n=1)
+        if close:
+            hint = f"did you mean {close[0]}?"
+        else:
+            hint = f"it has {', '.join(self.parameters) or 'none'}"
+        raise InputError(f"{self.name} has no parameter {name!r}; {hint}")
+
+
+def _check_size(values: dict[str, Any]) -> None:
+    """Refuses what could not be handed to a step as it is."""
+    text = json.dumps(values, ensure_ascii=False)
+    size = len(text.encode(errors="replace"))
+    if size > SIZE_LIMIT:
+        raise InputError(f"the parameters hold {size:,} bytes; at most {SIZE_LIMIT:,} are possible")
+    if "{{$" in text:
+        raise InputError("parameters cannot hold '{{$', which kfp would take for a placeholder")
+
+
+def _read(file: Path | None) -> dict[str, Any]:
+    if file is None:
+        return {}
+    content = yaml_text.read(file, f"--params {file}")
+    if content is None:
+        return {}
+    if not isinstance(content, dict) or not all(isinstance(name, str) for name in content):
+        raise InputError(f"--params {file}: must map parameter names to values")
+    return content

@@ -1,0 +1,208 @@
+"""What a run would make: its pods, what they request and cost, and what has to be there."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from trireme.components import secrets
+from trireme.components.cost import prices, table
+from trireme.components.cost.prices import Prices
+from trireme.components.dataset.volumes import CACHE
+from trireme.components.deployment import objects
+from trireme.components.deployment.kinds import KINDS
+from trireme.components.errors import InputError
+from trireme.components.kubernetes.access import Right
+from trireme.components.kubernetes.amounts import requests
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.errors import NotFound
+from trireme.components.kubernetes.resources import CONFIG_MAPS, PODS
+from trireme.components.training.bill import Bill, job_hour
+from trireme.components.training.cluster import checks, preflight
+from trireme.components.training.cluster.checks import Finding, check_all
+from trireme.components.training.cluster.operators import operator_of
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.manifests import render, without_a_cluster
+from trireme.components.training.manifests.references import Needed, references
+from trireme.components.training.manifests.roles import roles
+from trireme.pipelines import steps
+from trireme.pipelines.compiling.steps import images
+from trireme.pipelines.pipeline import Pipeline
+
+LAUNCHER = "the Roles and RoleBindings of an overlay in manifests/overlays allow what is needed"
+DEPLOYER = (
+    "the Role and RoleBinding trireme-deployer in manifests/parts/deploying allow what is needed"
+)
+
+
+@dataclass(frozen=True)
+class Pods:
+    """Pods that are all alike: what each requests, and what an hour of all costs, 0 if unknown."""
+
+    name: str
+    count: int
+    image: str
+    requests: Mapping[str, Decimal]
+    hour: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run would make.
+
+    Attributes:
+        steps: A pipeline's steps, in the order they run in, with their images; their pods request
+            nothing. None of a job alone.
+        manifest: The training job, with the time limit that its budget makes; empty where a
+            pipeline does not say beforehand what it trains.
+        trainings: How many such jobs there are, in a sweep.
+        deploying: What has to be allowed besides, to deploy the model.
+        account: The service account of a run's steps; empty for a job alone, which this user
+            makes.
+    """
+
+    steps: list[tuple[str, str]]
+    manifest: dict[str, Any]
+    trainings: int
+    at_once: int
+    workspace: str
+    needed: list[Needed]
+    rights: list[Right]
+    prices: Prices | None
+    deploying: list[Right] = field(default_factory=list)
+    account: str = ""
+    facts: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def pods(self) -> list[Pods]:
+        """The training job's pods, by role."""
+        return [
+            Pods(
+                role.name,
+                role.count,
+                role.image,
+                asked := requests(role.pod),
+                self.prices.hour(asked, role.selector) * role.count if self.prices else 0.0,
+            )
+            for role in (roles(self.manifest) if self.manifest else ())
+        ]
+
+    @property
+    def total(self) -> Pods:
+        """All of these together."""
+        asked: dict[str, Decimal] = {}
+        for pods in self.pods:
+            for name, amount in pods.requests.items():
+                asked[name] = asked.get(name, Decimal(0)) + pods.count * amount
+        hour = job_hour(self.prices, self.manifest) if self.prices and self.manifest else 0.0
+        return Pods("together", sum(pods.count for pods in self.pods), "", asked, hour)
+
+    @property
+    def time_limit(self) -> int | None:
+        """Seconds that training may take; ``None`` where there is no limit."""
+        spec = self.manifest.get("spec", {})
+        limit: int | None = spec.get("runPolicy", spec).get("activeDeadlineSeconds")
+        return limit
+
+    def check(self, cluster: Cluster) -> Iterator[Finding]:
+        """Checks on a cluster that all of it would work there; nothing is created."""
+        if not self.account:
+            allowed = [checks.yours(cluster, self.rights)]
+        else:
+            allowed = [checks.account(cluster, self.account, self.rights, LAUNCHER)]
+            if self.deploying:
+                allowed += [checks.account(cluster, self.account, self.deploying, DEPLOYER)]
+        if not self.manifest:
+            yield from allowed
+            yield from (checks.is_there(cluster, needed) for needed in self.needed)
+            return
+        yield from check_all(
+            cluster, self.manifest, allowed, self.needed, self.at_once, self.workspace
+        )
+
+
+def plan_pipeline(
+    pipeline: Pipeline,
+    arguments: dict[str, Any],
+    known: Prices | None,
+    operator: Callable[[TrainingJob], str] = lambda job: "training-operator",
+) -> Plan:
+    """Plans a run of a pipeline."""
+    count, at_once = 0, 0
+    job = Plan([], {}, count, at_once, "", [], [], known)
+    if pipeline.trainings:
+        trainings = pipeline.trainings(arguments)
+        count, at_once = trainings.count, trainings.at_once
+        job = plan_job(render(trainings.job, operator(trainings.job)), known)
+        Bill(arguments["budget"], known).open(job.manifest)
+    return replace(
+        job,
+        steps=[(step, _image(image, arguments)) for step, image in images(pipeline.spec)],
+        trainings=count,
+        at_once=at_once,
+        workspace=_workspace(pipeline),
+        needed=[
+            *_secrets(arguments),
+            Needed("ConfigMap", table.CONFIG_MAP, optional=True),
+            *(_claim(name, place) for name, place in pipeline.claims.items()),
+            *job.needed,
+        ],
+        rights=[*job.rights, (PODS, "", "get")],
+        deploying=objects.rights(KINDS[arguments["deploy"]])
+        if _deploys(pipeline, arguments)
+        else [],
+    )
+
+
+def plan_job(manifest: dict[str, Any], known: Prices | None) -> Plan:
+    """Plans a training job without a pipeline."""
+    return Plan([], manifest, 1, 1, "", references(manifest), preflight.rights(manifest), known)
+
+
+def choose_operator(cluster: Cluster | None, job: TrainingJob) -> str:
+    """Returns the operator that a job is planned for, where a cluster can be asked or not."""
+    return operator_of(cluster, job) if cluster else without_a_cluster(job)
+
+
+def read_prices(cluster: Cluster) -> Prices | None:
+    """Returns the price table of a cluster's namespace; ``None`` without one."""
+    try:
+        found = cluster.get(CONFIG_MAPS, table.CONFIG_MAP, cluster.namespace)
+    except NotFound:
+        return None
+    data = found.get("data") or {}
+    if table.NAME not in data:
+        raise InputError(f"ConfigMap {table.CONFIG_MAP}: has no key {table.NAME}")
+    return prices.parse(data[table.NAME], f"in ConfigMap {table.CONFIG_MAP}")
+
+
+def _image(image: str, arguments: dict[str, Any]) -> str:
+    """Returns the image of a step, also where that depends on the framework."""
+    if not image.startswith("{{"):
+        return image
+    return steps.IMAGES.get(arguments.get("framework", ""), "said by a step before")
+
+
+def _workspace(pipeline: Pipeline) -> str:
+    """Returns the size of the volume of a run; empty where it has none."""
+    platform = pipeline.graph.platform_spec.platforms["kubernetes"]
+    return str(platform.pipelineConfig.workspace.size)
+
+
+def _deploys(pipeline: Pipeline, arguments: dict[str, Any]) -> bool:
+    """Tells whether a pipeline of Trireme's own is to deploy what it has trained."""
+    return pipeline.trainings is not None and bool(arguments.get("deploy"))
+
+
+def _secrets(arguments: dict[str, Any]) -> Iterator[Needed]:
+    for purpose, default in secrets.DEFAULTS.items():
+        name = arguments.get(f"{purpose}_secret")
+        if name:
+            yield Needed("Secret", name, optional=name == default)
+
+
+def _claim(name: str, place: Path) -> Needed:
+    # Training on several nodes reads either; what is copied to the cache is written, too.
+    modes = ("ReadWriteMany",) if place == CACHE else ("ReadOnlyMany", "ReadWriteMany")
+    return Needed("PersistentVolumeClaim", name, modes=modes)

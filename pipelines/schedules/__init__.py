@@ -1,0 +1,1 @@
+"""Schedules of pipelines, whatever runs them."""

@@ -1,0 +1,175 @@
+"""What is to be done about schedules, and what is there, whatever runs them."""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from trireme.components.errors import InputError
+from trireme.pipelines import catalog
+from trireme.pipelines.compiling import images, ir
+from trireme.pipelines.pipeline import Pipeline
+from trireme.pipelines.schedules.schedule import PINNED, Schedule
+
+
+@dataclass(frozen=True)
+class CheckedSchedule:
+    """A schedule that fits its pipeline."""
+
+    schedule: Schedule
+    pipeline: Pipeline
+    arguments: dict[str, Any]
+
+
+class Kept(Protocol):
+    """A schedule that is there."""
+
+    @property
+    def schedule(self) -> Schedule:
+        """What was asked for."""
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether it runs."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """All that there is to say of it, in a person's words."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be done about a schedule.
+
+    Attributes:
+        found: What is there of its name, the oldest first.
+        differences: In what it differs from that.
+        runs: Whether it is to run in the end.
+        notes: What cannot be had as it was asked for, a sentence each.
+    """
+
+    schedule: Schedule
+    found: Sequence[Kept]
+    differences: list[str]
+    runs: bool
+    notes: list[str] = field(default_factory=list, kw_only=True)
+
+    @property
+    def verb(self) -> str:
+        """What happens to the schedule: created, changed or unchanged."""
+        if not self.found:
+            return "created"
+        return "changed" if self.differences else "unchanged"
+
+
+P = TypeVar("P", bound=Plan)
+K = TypeVar("K", bound=Kept)
+
+
+class Schedules(ABC, Generic[P, K]):
+    """What keeps schedules and runs them.
+
+    What a method raises is an ``InputError`` for what cannot be there or is not, ``Refused`` and
+    ``Unavailable`` for the server.
+
+    Attributes:
+        listed_by: The command that lists them.
+    """
+
+    listed_by: ClassVar[str] = "trireme schedule list"
+
+    @property
+    @abstractmethod
+    def place(self) -> str:
+        """Where they are, as in ``in namespace team``."""
+
+    @abstractmethod
+    def plan(self, described: list[Schedule], pins: dict[str, str]) -> list[P]:
+        """Returns what is to be done about schedules; nothing is changed.
+
+        Args:
+            described: The schedules.
+            pins: Images that are used in place of others.
+        """
+
+    @abstractmethod
+    def carry_out(self, plan: P) -> dict[str, Any]:
+        """Does what is to be done; returns how to find the schedule."""
+
+    @abstractmethod
+    def everything(self) -> list[K]:
+        """Returns all schedules that Trireme has made."""
+
+    @abstractmethod
+    def named(self, name: str) -> list[K]:
+        """Returns what is there of a name, the oldest first; refused if Trireme did not make it."""
+
+    @abstractmethod
+    def enable(self, kept: K, enabled: bool) -> None:
+        """Has a schedule run, or rest."""
+
+    @abstractmethod
+    def remove(self, kept: K) -> None:
+        """Removes a schedule, and none of its runs."""
+
+    def listing(self) -> list[K]:
+        """Returns all schedules that Trireme has made, by name."""
+        return sorted(self.everything(), key=lambda each: each.schedule.name)
+
+    def find(self, name: str) -> list[K]:
+        """Returns what is there of a schedule: more than one in a change that was broken off."""
+        if not (found := self.named(name)):
+            raise InputError(
+                f"there is no schedule {name!r} {self.place}; '{self.listed_by}' shows those "
+                "there are"
+            )
+        return found
+
+    def pause(self, name: str) -> None:
+        """Has a schedule rest."""
+        for each in self.find(name):
+            self.enable(each, False)
+
+    def resume(self, name: str) -> None:
+        """Has a schedule run again."""
+        found = self.find(name)
+        if len(found) > 1:
+            raise InputError(f"schedule {name!r}: a change of it was broken off; apply it again")
+        self.enable(found[0], True)
+
+    def delete(self, name: str) -> None:
+        """Removes a schedule; its runs go on."""
+        for each in self.find(name):
+            self.remove(each)
+
+
+def check(schedule: Schedule, pins: dict[str, str]) -> CheckedSchedule:
+    """Refuses a schedule that could not work, before anything is asked or created."""
+    if pins and schedule.version != PINNED:
+        raise InputError(
+            f"schedule {schedule.name}: --images goes with version {PINNED}; "
+            f"{schedule.version!r} has the images that it was uploaded with"
+        )
+    claims = ir.mounts(schedule.dataset_claims, schedule.cache_claim)
+    pipeline = ir.mounted(images.pinned(catalog.load(schedule.pipeline), pins), claims)
+    given = pipeline.accept(schedule.params)
+    arguments = pipeline.complete(given, set(claims))
+    if not schedule.next_times(1):
+        raise InputError(f"schedule {schedule.name}: it would be over before its first run")
+    checked = schedule.model_copy(update={"params": given, "pipeline": pipeline.name})
+    return CheckedSchedule(checked, pipeline, arguments)
+
+
+def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """Says in what a schedule differs from what is there."""
+    changed = [name for name in old | new if old.get(name) != new.get(name)]
+    return [f"{name}: {shown(old.get(name))} -> {shown(new.get(name))}" for name in changed]
+
+
+def shown(value: Any) -> str:
+    """Returns one of a schedule's facts for a person."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return "unset" if value is None else value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,348 @@
+"""Trireme's steps as tasks of anybody's pipeline: ``from trireme import checkout, train, ...``.
+
+Each function adds a step to the pipeline that is being built, with what every one of them needs:
+the run workspace, the run's id, what leads to MLflow, the price table, and no caching. Its inputs
+are values, parameters of the pipeline, or outputs of other tasks; its outputs are those of the
+component that it adds, see docs/own-pipelines.md. A pipeline with any of them has ``WORKSPACE`` as
+its ``pipeline_config``, and has them within ``finishing``.
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from kfp import dsl, kubernetes
+
+from trireme.components import secrets
+from trireme.components.checkout import component as checkouts
+from trireme.components.cost import table
+from trireme.components.dataset import component as datasets
+from trireme.components.deployment import component as deployments
+from trireme.components.evaluation import component as evaluations
+from trireme.components.export import component as exports
+from trireme.components.finish import component as finishes
+from trireme.components.images import OF_REPLICAS, PYTORCH, TENSORFLOW
+from trireme.components.retraining import component as retrainings
+from trireme.components.secrets import DEFAULTS
+from trireme.components.sweep import component as sweeps
+from trireme.components.tracking import on_kubeflow
+from trireme.components.tracking.environment import SECRET
+from trireme.components.training import component as trainings
+
+WORKSPACE = dsl.PipelineConfig(
+    workspace=dsl.WorkspaceConfig(
+        size="10Gi",
+        kubernetes=dsl.KubernetesWorkspaceConfig(pvcSpecPatch={"accessModes": ["ReadWriteMany"]}),
+    )
+)
+"""One volume for all pods of a run, those of the training job included."""
+
+IMAGES = {"pytorch": PYTORCH, "tensorflow": TENSORFLOW}
+"""The images that evaluate and export models, by framework."""
+
+ENTRYPOINT = "components/trainers/pytorch/classifier.py"
+"""The reference program that is trained where nobody names another."""
+
+RUN, WORKSPACE_PATH = dsl.PIPELINE_JOB_ID_PLACEHOLDER, dsl.WORKSPACE_PATH_PLACEHOLDER
+
+Task: TypeAlias = dsl.PipelineTask
+_TASK: Any = dsl.PipelineTask  # which mypy takes for no class
+
+
+def finishing(pipeline: str, webhook_secret: Any = DEFAULTS["webhook"]) -> dsl.ExitHandler:
+    """Returns what the steps of a pipeline are in, so that it ends properly however they end.
+
+    Args:
+        pipeline: The pipeline's name.
+        webhook_secret: The Secret with the url that is told what came of the run, if there is one
+            of that name.
+    """
+    last = finishes.finish(
+        pipeline=pipeline, run=RUN, webhook_secret=webhook_secret, workspace=WORKSPACE_PATH
+    )
+    _use_secret(last, "webhook", webhook_secret)
+    return dsl.ExitHandler(tracked(last), name="steps")
+
+
+def checkout(
+    url: Any = "", revision: Any = "", secret: Any = DEFAULTS["code"], directory: Any = ""
+) -> Task:
+    """Adds the step that checks out the training code.
+
+    Args:
+        url: Git repository: an https, ssh, git or file URL, or a directory. Empty: the reference
+            trainers that Trireme carries.
+        revision: Branch, tag or commit. Empty: the default branch.
+        secret: The Secret that opens it, if there is one of that name.
+        directory: A directory in the repository, which becomes CODE_DIR. Empty: all of it.
+    """
+    code = checkouts.checkout(
+        url=url, revision=revision, secret=secret, directory=directory, workspace=WORKSPACE_PATH
+    )
+    _use_secret(code, "code", secret)
+    return tracked(code)
+
+
+def dataset(
+    uri: Any = "builtin://digits", secret: Any = DEFAULTS["dataset"], options: Any = None
+) -> Task:
+    """Adds the step that stages or mounts a dataset.
+
+    Args:
+        uri: builtin://digits, a path, or a file, oss, s3, gs, pvc, http or https URI.
+        secret: The Secret that opens it, if there is one of that name.
+        options: How it is reached and which part is meant, an object.
+    """
+    data = datasets.dataset(
+        uri=uri, secret=secret, options=_object(options), workspace=WORKSPACE_PATH
+    )
+    _use_secret(data, "dataset", secret)
+    return tracked(data)
+
+
+def train(
+    code: Any,
+    data: Any,
+    *,
+    framework: Any = "pytorch",
+    entrypoint: Any = ENTRYPOINT,
+    args: Any = (),
+    workers: Any = 1,
+    parameter_servers: Any = 0,
+    processes_per_worker: Any = 1,
+    seed: Any = 0,
+    time_limit: Any = 0,
+    budget: Any = 0.0,
+    image: Any = "",
+    job: Any = None,
+    evaluation: Any = None,
+    **more: Any,
+) -> Task:
+    """Adds the step that trains, on one or many replicas.
+
+    Args:
+        code: The task of ``checkout``, or the path of a repository in the workspace.
+        data: The task of ``dataset`` or of a step of one's own, or the path of the data.
+        framework: What connects the replicas, as TrainingJob says.
+        entrypoint: The training program, a .py file in the repository.
+        args: Its arguments, a list of texts.
+        workers: Replicas besides the master or chief.
+        parameter_servers: TensorFlow: with any, PS/Worker mode with a chief.
+        processes_per_worker: Processes in each replica.
+        seed: What the program finds in SEED.
+        time_limit: Seconds that training may take; 0 for no limit.
+        budget: The most that it may cost, in the price table's currency; 0 for no limit.
+        image: Of every replica. Empty: Trireme's own.
+        job: Further fields of the training job, an object; ``trireme job schema`` lists them.
+        evaluation: The program that evaluates the model later, as for ``evaluate``; it has to be
+            in the repository, too.
+        more: ``start``, where the program may start from.
+    """
+    return tracked(
+        trainings.train(
+            framework=framework,
+            entrypoint=entrypoint,
+            args=_list(args),
+            workers=workers,
+            parameter_servers=parameter_servers,
+            processes_per_worker=processes_per_worker,
+            seed=seed,
+            time_limit=time_limit,
+            image=image,
+            images=OF_REPLICAS,
+            budget=budget,
+            job=_object(job),
+            evaluation=_object(evaluation),
+            code=_path(code),
+            data=_path(data),
+            run=RUN,
+            workspace=WORKSPACE_PATH,
+            **more,
+        )
+    )
+
+
+def evaluate(
+    model: Any,
+    code: Any,
+    data: Any,
+    *,
+    image: Any = PYTORCH,
+    entrypoint: Any = ENTRYPOINT,
+    model_factory: Any = "",
+    model_name: Any = "classifier",
+    min_accuracy: Any = 0.9,
+    gate: Any = None,
+    evaluation: Any = None,
+) -> Task:
+    """Adds the step that measures a model, also against the champion, and decides about it.
+
+    Args:
+        model: The task of ``train``, or the path of a model in the workspace.
+        code: As for ``train``.
+        data: As for ``train``.
+        image: What it runs in; it has the framework.
+        entrypoint: As for ``train``.
+        model_factory: PyTorch: module:callable that builds the network, needed for bare weights.
+        model_name: The registered model whose champion it is compared with.
+        min_accuracy: The least held-out accuracy of a classifier, 0 to 1.
+        gate: What else it has to reach, an object.
+        evaluation: A program of the repository that evaluates it, an object.
+    """
+    task = evaluations.evaluate(
+        min_accuracy=min_accuracy,
+        gate=_object(gate),
+        evaluation=_object(evaluation),
+        **_of_a_model(model, code, data, entrypoint, model_factory, model_name),
+    )
+    return tracked(task.set_container_image(image))
+
+
+def good_enough(evaluated: Task) -> dsl.If:
+    """Returns what the steps are in that are for a model which ``evaluate`` has let pass."""
+    return dsl.If(evaluated.outputs["passed"] == True, name="good-enough")  # noqa: E712
+
+
+def export(
+    evaluated: Task,
+    model: Any,
+    code: Any,
+    data: Any,
+    *,
+    image: Any = PYTORCH,
+    entrypoint: Any = ENTRYPOINT,
+    model_factory: Any = "",
+    model_name: Any = "classifier",
+) -> Task:
+    """Adds the step that exports a model, compares what it wrote with it, and registers it.
+
+    Args:
+        evaluated: The task of ``evaluate``, which says whether it becomes the champion.
+        model: As for ``evaluate``, like all that follows.
+        code: The code.
+        data: The data.
+        image: What it runs in.
+        entrypoint: The training program.
+        model_factory: What builds the network.
+        model_name: The registered model that it becomes a version of.
+    """
+    task = exports.export(
+        promote=evaluated.outputs["promote"],
+        champion=evaluated.outputs["champion"],
+        **_of_a_model(model, code, data, entrypoint, model_factory, model_name),
+    )
+    return tracked(task.set_container_image(image))
+
+
+def deploy(kind: Any, model_name: Any = "classifier", image: Any = PYTORCH) -> Task:
+    """Adds the step that deploys the champion to the cluster, in the run's namespace.
+
+    Args:
+        kind: deployment (with a Service), or kserve.
+        model_name: The registered model.
+        image: For a Deployment: has MLflow and what the model needs.
+    """
+    return tracked(
+        deployments.deploy(kind=kind, model_name=model_name, image=image, workspace=WORKSPACE_PATH)
+    )
+
+
+def compare(**inputs: Any) -> Task:
+    """Adds the step that finds out whether there is something new to train on.
+
+    Args:
+        inputs: Those of ``components/retraining/component.py``, but for images and workspace.
+    """
+    return tracked(retrainings.compare(images=IMAGES, workspace=WORKSPACE_PATH, **inputs))
+
+
+def plan_trials(grid: Any, trials: Any, framework: Any, entrypoint: Any) -> Task:
+    """Adds the step that lists the trainings of a sweep, as ``trial`` takes them."""
+    return tracked(
+        sweeps.plan(
+            grid=grid,
+            trials=trials,
+            framework=framework,
+            entrypoint=entrypoint,
+            images=IMAGES,
+            workspace=WORKSPACE_PATH,
+        )
+    )
+
+
+def trial(one: Any, code: Any, data: Any, **inputs: Any) -> Task:
+    """Adds one training of a sweep, within the loop over what ``plan_trials`` has listed.
+
+    Args:
+        one: The loop's item.
+        code: As for ``train``.
+        data: As for ``train``.
+        inputs: Those of ``components/sweep/component.py`` besides.
+    """
+    return tracked(
+        sweeps.trial(
+            trial=one,
+            images=OF_REPLICAS,
+            code=_path(code),
+            data=_path(data),
+            run=RUN,
+            workspace=WORKSPACE_PATH,
+            **inputs,
+        )
+    )
+
+
+def choose(tried: Any) -> Task:
+    """Adds the step that chooses the best of all trials."""
+    return tracked(sweeps.choose(tried=dsl.Collected(tried.output), workspace=WORKSPACE_PATH))
+
+
+def tracked(step: Task) -> Task:
+    """Has a step run in every run, and see the price table and what leads to MLflow.
+
+    Args:
+        step: A step of Trireme's or of one's own.
+    """
+    # What it leaves is in the workspace of its run, where no other run would find it.
+    step.set_caching_options(enable_caching=False)
+    kubernetes.use_config_map_as_volume(
+        step, config_map_name=table.CONFIG_MAP, mount_path=str(table.MOUNT), optional=True
+    )
+    kubernetes.use_secret_as_volume(
+        step, secret_name=SECRET, mount_path=str(on_kubeflow.MOUNT), optional=True
+    )
+    return step
+
+
+def _of_a_model(
+    model: Any, code: Any, data: Any, entrypoint: Any, model_factory: Any, model_name: Any
+) -> dict[str, Any]:
+    return {
+        "model": model.outputs["model"] if isinstance(model, _TASK) else model,
+        "data": _path(data),
+        "code": _path(code),
+        "entrypoint": entrypoint,
+        "model_factory": model_factory,
+        "model_name": model_name,
+        "workspace": WORKSPACE_PATH,
+    }
+
+
+def _use_secret(step: Task, purpose: str, name: Any) -> None:
+    mount = str(secrets.MOUNTS / purpose)
+    kubernetes.use_secret_as_volume(step, secret_name=name, mount_path=mount, optional=True)
+
+
+def _path(where: Any) -> Any:
+    """Returns a path: that which a task has as its output ``path`` or, if it is alone, any."""
+    if not isinstance(where, _TASK):
+        return where
+    outputs = where.outputs
+    return outputs["path"] if "path" in outputs else where.output  # noqa: SIM401 - it may have none
+
+
+def _object(value: Any) -> Any:
+    return {} if value is None else value
+
+
+def _list(value: Any) -> Any:
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value

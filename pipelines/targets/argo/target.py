@@ -1,0 +1,142 @@
+"""Plain Argo Workflows as a place where pipelines run."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from trireme.components.kubernetes import access
+from trireme.components.kubernetes.connection import PATIENCE, PATIENCE_OF_A_PERSON, Cluster
+from trireme.components.kubernetes.errors import Forbidden, Refused
+from trireme.components.kubernetes.resources import WORKFLOWS, Resource
+from trireme.components.tracking.environment import SECRET
+from trireme.components.training.cluster import checks
+from trireme.components.training.cluster.checks import Finding, Verdict
+from trireme.components.training.manifests.references import Needed
+from trireme.pipelines.console import Console
+from trireme.pipelines.pipeline import Pipeline
+from trireme.pipelines.planning import Plan
+from trireme.pipelines.targets.argo import compiling, logs, server, tracking, workflows
+from trireme.pipelines.targets.argo.schedules import ArgoSchedules
+from trireme.pipelines.targets.argo.workflows import Node, Workflow
+from trireme.pipelines.targets.base import OnLine, Step, Version
+from trireme.pipelines.targets.pod_logs import last_words
+from trireme.pipelines.targets.remote import Remote
+
+TASK_RESULTS = Resource("argoproj.io", "v1alpha1", "workflowtaskresults")
+"""In which Argo's own container of a step says what it has left."""
+
+
+class Argo(Remote[Workflow]):
+    """Argo Workflows with no Kubeflow around it; see ``Target``."""
+
+    name = "argo"
+    title = "Argo"
+
+    def __init__(
+        self, namespace: str = "", kube_context: str = "", service_account: str = "trireme"
+    ) -> None:
+        """Takes in where it is, as ``registry.TARGETS`` describes it; nothing is asked yet."""
+        self._namespace, self._context = namespace, kube_context
+        self._service_account = service_account
+
+    @cached_property
+    def _cluster(self) -> Cluster:
+        return Cluster(
+            self._namespace,
+            context=self._context or None,
+            patience=PATIENCE if self.stays else PATIENCE_OF_A_PERSON,
+            patience_at_first=PATIENCE_OF_A_PERSON,
+        )
+
+    def reached_by(self) -> str:
+        """Returns the words that lead a further command there."""
+        return f"--target argo --namespace {self._cluster.namespace}"
+
+    def no_runs(self) -> str:
+        """Says that there are none, or no such namespace."""
+        access.check_namespace(self._cluster)
+        return f"no runs in namespace {self._cluster.namespace}"
+
+    def compile(self, pipeline: Pipeline, directory: Path) -> Path:
+        """Writes a WorkflowTemplate; see ``Target``."""
+        return compiling.write(pipeline, directory, self._service_account)
+
+    def upload(self, pipeline: Pipeline) -> Version:
+        """Applies a WorkflowTemplate; see ``Target``."""
+        template = compiling.compiled(pipeline, self._service_account)
+        is_new = workflows.upload(self._cluster, template)
+        return Version(is_new, {"Version": (template.labels or {})[workflows.VERSION]})
+
+    def start(
+        self, pipeline: Pipeline, arguments: dict[str, Any], name: str, console: Console
+    ) -> tuple[Workflow, str]:
+        """Makes a Workflow that holds all that it runs."""
+        template = compiling.compiled(pipeline, self._service_account)
+        checks.must_be_there(self._cluster, Needed("ServiceAccount", self._service_account))
+        run = workflows.start(self._cluster, pipeline, template, arguments, name)
+        return run, tracking.lacking(self._cluster)
+
+    def latest(self) -> list[Workflow]:
+        """Returns the latest runs; see ``Target``."""
+        return workflows.latest(self._cluster)
+
+    def find(self, name: str) -> Workflow:
+        """Returns a run by its name; see ``Target``."""
+        return workflows.find(self._cluster, name)
+
+    def steps(self, run: Workflow) -> list[Node]:
+        """Returns the steps that have begun; see ``Target``."""
+        return run.begun
+
+    def results(self, run: Workflow, steps: Sequence[Step]) -> dict[str, str]:
+        """Returns what steps have come to; who may not list pods sees what the workflow tells."""
+        results = super().results(run, steps)
+        with suppress(Forbidden):
+            results |= last_words(logs.pods(self._cluster, run))
+        return results
+
+    def logs(self, name: str, step: str, on_line: OnLine, *, follow: bool) -> None:
+        """Passes on what steps print; see ``Target``."""
+        self.stays = follow
+        logs.logs(self._cluster, self.find(name), step, on_line, follow=follow)
+
+    def cancel(self, name: str) -> str:
+        """Stops a run: its steps are ended, and its exit handlers run."""
+        workflows.cancel(self._cluster, self.find(name))
+        return f"{name} is being cancelled"
+
+    def retry(self, name: str) -> tuple[str, str]:
+        """Has Argo's server try a run again; see ``Target``."""
+        server.retry(self._cluster, name)
+        return f"{name} is tried again", ""
+
+    def schedules(self) -> ArgoSchedules:
+        """Returns what keeps CronWorkflows; see ``Target``."""
+        return ArgoSchedules(self._cluster, self._service_account)
+
+    def cluster(self) -> Cluster:
+        """Returns the cluster, with the namespace where runs are."""
+        return self._cluster
+
+    def plan(self, plan: Plan, pipeline: Pipeline) -> Plan:
+        """Returns a plan with what plain Argo needs besides."""
+        rights = [(TASK_RESULTS, "", "create"), (TASK_RESULTS, "", "patch"), (WORKFLOWS, "", "get")]
+        account = Needed("ServiceAccount", self._service_account)
+        return replace(
+            plan,
+            account=self._service_account,
+            needed=[account, Needed("Secret", SECRET, optional=True), *plan.needed],
+            rights=[*plan.rights, *rights],
+        )
+
+    def check(self, pipeline: Pipeline, cluster: Cluster) -> list[Finding]:
+        """Checks that the API server would take a pipeline; nothing is made."""
+        template = compiling.compiled(pipeline, self._service_account)
+        try:
+            workflows.apply(cluster, template, dryRun="All")
+        except Refused as error:
+            return [Finding(Verdict.FAILED, str(error))]
+        return [Finding(Verdict.OK, "the API server would take the WorkflowTemplate")]

@@ -1,0 +1,208 @@
+"""A place where pipelines run: all that the command line knows of one.
+
+A place is a class in a folder beside this file; ``registry.py`` says which there are, and loads one
+when it is first used. What a place cannot do it refuses itself, in one sentence.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from trireme.components.errors import InputError
+
+if TYPE_CHECKING:
+    from trireme.components.kubernetes.connection import Cluster
+    from trireme.components.training.cluster.checks import Finding
+    from trireme.pipelines.console import Console
+    from trireme.pipelines.pipeline import Pipeline
+    from trireme.pipelines.planning import Plan
+    from trireme.pipelines.schedules.plans import Schedules
+
+ENDED = ("FINISHED", "FAILED", "KILLED", "skipped")
+"""The states of what has ended; the first three are MLflow's words."""
+
+OnLine = Callable[[str, str], None]
+"""Called with a step's name, and its turn in a loop, and a line that it has printed."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of a run, as it was when it was asked for.
+
+    Attributes:
+        name: Its name, as in ``train``; in a loop with its turn, as in ``trial-003``.
+        state: One of ``ENDED``; or pending, running, stopping, paused; empty before it starts.
+        seconds: How long it has run.
+        result: What has come of it, in a few words, as far as that is known.
+        loop: The name that it shares with the other turns of a loop; empty outside of loops.
+    """
+
+    name: str
+    state: str = ""
+    seconds: float = 0.0
+    result: str = ""
+    loop: str = field(default="", kw_only=True)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of a pipeline, as it was when it was asked for.
+
+    Attributes:
+        name: Its name.
+        state: As of a step; also ``lost``, of what was killed with ``kill -9``.
+        created: When it was made, in seconds since the epoch.
+        seconds: How long it has taken.
+        message: What the place says of how it is; empty for nothing.
+    """
+
+    name: str
+    state: str
+    created: float
+    seconds: float
+    message: str = field(default="", kw_only=True)
+
+    @property
+    def id(self) -> str:
+        """What else it can be named by; empty for nothing."""
+        return ""
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Where its things are, in a person's words."""
+        return {}
+
+    def check_cancel(self) -> None:
+        """Refuses to end a run that has ended."""
+        if self.state in ENDED:
+            raise InputError(f"run {self.name} has ended already: {self.state}")
+
+    def check_retry(self) -> None:
+        """Refuses to try a run again that has not failed."""
+        if self.state not in ("FAILED", "KILLED"):
+            raise InputError(
+                f"run {self.name}: only one that has failed can be tried again; it is {self.state}"
+            )
+
+
+@dataclass(frozen=True)
+class Version:
+    """What a place has of a pipeline that was brought there.
+
+    Attributes:
+        is_new: Whether it was brought just now.
+        facts: How to find it.
+    """
+
+    is_new: bool
+    facts: dict[str, str]
+
+    def show(self, pipeline: str, console: "Console") -> None:
+        """Shows what has become of a pipeline that was to be there."""
+        what = "uploaded" if self.is_new else "is there already, unchanged"
+        console.print(f"{pipeline} {what}", "bold")
+        console.facts(self.facts)
+
+
+R = TypeVar("R", bound=Run)
+
+
+class Target(Generic[R]):
+    """A place where pipelines run.
+
+    A method that a place does not have says so; what else a method raises is a ``TriremeError``:
+    an ``InputError`` for what a person got wrong, ``Refused`` and ``Unavailable`` for servers.
+
+    Attributes:
+        name: What ``--target`` takes.
+        title: What a person calls it.
+        is_here: Whether runs end with this machine's processes; they have no pods then.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    is_here: ClassVar[bool] = True
+
+    def run(
+        self, pipeline: "Pipeline", arguments: dict[str, Any], console: "Console", *, wait: bool
+    ) -> int:
+        """Runs a pipeline and shows it; returns the command's exit status.
+
+        Args:
+            pipeline: The pipeline.
+            arguments: A value for every parameter.
+            console: Where it is shown.
+            wait: Stay until it ends; otherwise return when it has started.
+        """
+        raise self._cannot("run pipelines")
+
+    def reproduce(self, run: str, console: "Console") -> int:
+        """Trains again as a run in MLflow did; returns the command's exit status."""
+        raise self._cannot("reproduce runs; without --target it is done on this machine")
+
+    def compile(self, pipeline: "Pipeline", directory: Path) -> Path:
+        """Writes what the place takes of a pipeline; returns the file."""
+        raise self._cannot("compile pipelines")
+
+    def upload(self, pipeline: "Pipeline") -> Version:
+        """Brings a pipeline there, if it has changed."""
+        raise self._cannot("upload pipelines")
+
+    def latest(self) -> Sequence[R]:
+        """Returns the latest runs, the newest first."""
+        raise self._cannot("list runs")
+
+    def no_runs(self) -> str:
+        """Says that there are none."""
+        return "no runs yet; 'trireme pipelines' lists what can be run"
+
+    def find(self, name: str) -> R:
+        """Returns a run by its name or id."""
+        raise self._cannot("find runs")
+
+    def steps(self, run: R) -> Sequence[Step]:
+        """Returns the steps of a run that have begun, in order."""
+        raise self._cannot("show steps")
+
+    def results(self, run: R, steps: Sequence[Step]) -> dict[str, str]:
+        """Returns what steps have come to, in a few words, by their names."""
+        return {step.name: step.result for step in steps}
+
+    def logs(self, name: str, step: str, on_line: OnLine, *, follow: bool) -> None:
+        """Passes on what the steps of a run have printed.
+
+        Args:
+            name: The run's name or id.
+            step: The only one to read, or one turn of it; empty for all.
+            on_line: Called with every line; it may be from several threads.
+            follow: Go on until the run has ended.
+        """
+        raise self._cannot("show logs")
+
+    def cancel(self, name: str) -> str:
+        """Ends a run; returns what has happened, in a sentence."""
+        raise self._cannot("cancel runs")
+
+    def retry(self, name: str) -> tuple[str, str]:
+        """Has a run tried again; returns what has happened, and what a person should know."""
+        raise self._cannot("try a run again")
+
+    def schedules(self) -> "Schedules[Any, Any]":
+        """Returns what keeps the schedules there."""
+        raise self._cannot("keep schedules")
+
+    def cluster(self) -> "Cluster":
+        """Returns the Kubernetes cluster, with the namespace where runs are."""
+        raise self._cannot("have pods")
+
+    def plan(self, plan: "Plan", pipeline: "Pipeline") -> "Plan":
+        """Returns what a run would make there, given what it would make anywhere."""
+        return plan
+
+    def check(self, pipeline: "Pipeline", cluster: "Cluster") -> "list[Finding]":
+        """Returns what is found besides when a cluster is asked whether a run would work."""
+        return []
+
+    def _cannot(self, what: str) -> InputError:
+        return InputError(f"--target {self.name}: {self.title} does not {what}")

@@ -1,0 +1,194 @@
+"""Kubeflow Pipelines as a place where pipelines run."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from trireme.components.errors import TriremeError
+from trireme.components.kubernetes.connection import PATIENCE, PATIENCE_OF_A_PERSON, Cluster
+from trireme.components.say import say
+from trireme.components.tracking.environment import SECRET
+from trireme.components.training.manifests.references import Needed
+from trireme.pipelines.compiling import ir
+from trireme.pipelines.compiling.steps import PathTask
+from trireme.pipelines.console import Console
+from trireme.pipelines.pipeline import Pipeline
+from trireme.pipelines.planning import Plan
+from trireme.pipelines.targets import pod_logs
+from trireme.pipelines.targets.base import OnLine, Step, Version
+from trireme.pipelines.targets.kubeflow import (
+    KUBEFLOW,
+    experiments,
+    logs,
+    parameters,
+    reading,
+    retrying,
+    runs,
+    uploading,
+)
+from trireme.pipelines.targets.kubeflow.client import Server
+from trireme.pipelines.targets.kubeflow.connection import Connection
+from trireme.pipelines.targets.kubeflow.reading import Run
+from trireme.pipelines.targets.kubeflow.schedules import KubeflowSchedules
+from trireme.pipelines.targets.remote import Remote
+
+PATIENCE_FOR_RESULTS = 5.0  # seconds that an API server may be away; it is a help, and no more
+
+EDITOR, RUNNER = "default-editor", "pipeline-runner"
+"""What Kubeflow Pipelines runs steps as: in the namespace of one of several users, in its own."""
+
+RECORDED = (
+    f"by Kubeflow's MLflow plugin where it is on; else with MLFLOW_TRACKING_URI of the Secret "
+    f"{SECRET}; without both nothing is recorded"
+)
+
+
+class Kubeflow(Remote[Run]):
+    """Kubeflow Pipelines; see ``Target``."""
+
+    name = "kfp"
+    title = "Kubeflow"
+
+    def __init__(
+        self,
+        endpoint: str = "",
+        token_file: str = "",
+        ca_file: str = "",
+        namespace: str = "",
+        kube_context: str = "",
+        kubeflow_time_zone: str = "UTC",
+    ) -> None:
+        """Takes in where it is, as ``registry.TARGETS`` describes it; nothing is asked yet."""
+        self._server = Server(
+            endpoint=endpoint,
+            namespace=namespace,
+            token=os.environ.get("KFP_EXISTING_TOKEN", ""),
+            token_file=token_file,
+            ca_file=ca_file,
+            context=kube_context,
+        )
+        self._time_zone = kubeflow_time_zone
+        self._known: dict[str, dict[str, list[PathTask]]] = {}
+
+    @cached_property
+    def connection(self) -> Connection:
+        """The server, which has answered once; from then on it may be away for as long as fits."""
+        connection = Connection(self._server, on_wait=say)
+        if self.stays:
+            connection.patience = PATIENCE
+        return connection
+
+    @property
+    def namespace(self) -> str:
+        """Where runs are, as far as that is known without asking."""
+        return self._server.namespace or KUBEFLOW
+
+    def compile(self, pipeline: Pipeline, directory: Path) -> Path:
+        """Writes kfp's intermediate representation; see ``Target``."""
+        return ir.write(pipeline, directory)
+
+    def upload(self, pipeline: Pipeline) -> Version:
+        """Uploads a pipeline as a version of its content; see ``Target``."""
+        return uploading.upload(self.connection, pipeline)
+
+    def start(
+        self, pipeline: Pipeline, arguments: dict[str, Any], name: str, console: Console
+    ) -> tuple[Run, str]:
+        """Uploads a pipeline if it has changed, and starts a run of it."""
+        parameters.check(arguments)
+        experiment = experiments.experiment_name(pipeline.name, arguments)
+        version = uploading.upload(self.connection, pipeline)
+        version.show(pipeline.name, console)
+        run = runs.start(self.connection, version, name, experiment, arguments)
+        return run, runs.recording_note(run)
+
+    def latest(self) -> list[Run]:
+        """Returns the latest runs; see ``Target``."""
+        return runs.latest(self.connection)
+
+    def no_runs(self) -> str:
+        """Says that there are none."""
+        return f"no runs at {self.connection.host}"
+
+    def find(self, name: str) -> Run:
+        """Returns a run by its id or name; see ``Target``."""
+        return runs.find(self.connection, name)
+
+    def steps(self, run: Run) -> list[Step]:
+        """Returns the steps that have begun; what came of them their pods tell."""
+        return reading.begun_steps(run, self._step_paths(run))
+
+    def results(self, run: Run, steps: Sequence[Step]) -> dict[str, str]:
+        """Returns what steps have come to; nothing where the pods cannot be asked for.
+
+        Kubeflow's API tells states alone. A step leaves its result as its container's last words,
+        which its pod has as long as that is there.
+        """
+        try:
+            cluster = self._cluster_of_runs(PATIENCE_FOR_RESULTS)
+            return pod_logs.last_words(logs.pods(cluster, run, self._step_paths(run)))
+        except TriremeError:
+            return {}
+
+    def logs(self, name: str, step: str, on_line: OnLine, *, follow: bool) -> None:
+        """Passes on what steps print; see ``Target``."""
+        self.stays = follow
+        run = self.find(name)
+        cluster = self._cluster_of_runs(PATIENCE if follow else PATIENCE_OF_A_PERSON)
+        steps = self._step_paths(run)
+        pod_logs.check(step, list(steps))
+        pod_logs.logs(
+            cluster,
+            run,
+            step,
+            lambda now: logs.pods(cluster, now, steps),
+            lambda: runs.get(self.connection, run.id),
+            on_line,
+            follow=follow,
+            left=f"; what is left of them is at {run.page}",
+        )
+
+    def cancel(self, name: str) -> str:
+        """Has a run ended; it takes the server a while."""
+        run = self.find(name)
+        runs.cancel(self.connection, run)
+        return f"{run.name} is being cancelled"
+
+    def retry(self, name: str) -> tuple[str, str]:
+        """Has a run tried again from the steps on that failed; see ``Target``."""
+        run = self.find(name)
+        note = retrying.retry(self.connection, self._server.context, run)
+        return f"{run.name} is tried again", note
+
+    def schedules(self) -> KubeflowSchedules:
+        """Returns what keeps recurring runs; see ``Target``."""
+        return KubeflowSchedules(lambda: self.connection, self._time_zone)
+
+    def plan(self, plan: Plan, pipeline: Pipeline) -> Plan:
+        """Returns a plan with what Kubeflow Pipelines needs besides."""
+        account = RUNNER if self.namespace == KUBEFLOW else EDITOR
+        needed = [Needed("ServiceAccount", account), Needed("Secret", SECRET, optional=True)]
+        return replace(
+            plan,
+            account=account,
+            needed=[*needed, *plan.needed],
+            facts=plan.facts | {"MLflow": RECORDED},
+        )
+
+    def cluster(self) -> Cluster:
+        """Returns the cluster, with the namespace where runs are."""
+        context = self._server.context or None
+        return Cluster(self.namespace, context=context, patience=PATIENCE_OF_A_PERSON)
+
+    def _step_paths(self, run: Run) -> dict[str, list[PathTask]]:
+        """Returns the paths to all steps that a run may have; it is asked for once."""
+        if run.id not in self._known:
+            self._known[run.id] = runs.step_paths_of(self.connection, run)
+        return self._known[run.id]
+
+    def _cluster_of_runs(self, patience: float) -> Cluster:
+        context = self._server.context or None
+        return Cluster(self.connection.namespace_of_runs, context=context, patience=patience)

@@ -1,0 +1,1 @@
+"""This machine as the place where pipelines run."""

@@ -1,0 +1,87 @@
+"""kfp.local, made to run pipelines as Kubeflow does."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+from kfp.local import logging_utils, pipeline_orchestrator, status, subprocess_task_handler
+from kfp.local.orchestrator import task_spec_utils
+from kfp.local.orchestrator.enhanced_dag_orchestrator import ConditionEvaluator
+
+from trireme.pipelines.targets.local.steps import Steps
+
+
+@contextlib.contextmanager
+def tamed(steps: Steps) -> Iterator[None]:
+    """Makes kfp.local run steps our way.
+
+    kfp.local 2.17 offers no hook, so these of its ways are replaced while the pipeline runs:
+
+    - how a step's process is started: one that can be stopped as a whole, its output in a file,
+      with MLflow's variables;
+    - the removal of the workspace at the end: a person wants to read it;
+    - how a condition finds a task's output: it knows outputs called ``Output`` only, and takes a
+      branch on any other for false;
+    - what the steps in a loop get from steps before it: the loop's item, whatever it should be;
+    - what ``undisturbed`` is about.
+    """
+
+    class Step(subprocess_task_handler.SubprocessTaskHandler):
+        """Runs one step in place of kfp's own class."""
+
+        def run(self) -> status.Status:
+            return steps.run(self.full_command, self.env_vars)
+
+    keep = SimpleNamespace(rmtree=lambda path: None)
+    resolve = ConditionEvaluator._resolve_pipeline_channel
+    iteration = task_spec_utils.create_parameter_loop_iteration_task_spec
+    with (
+        undisturbed(),
+        patch.object(subprocess_task_handler, "SubprocessTaskHandler", Step),
+        patch.object(pipeline_orchestrator, "shutil", keep),
+        patch.object(
+            ConditionEvaluator,
+            "_resolve_pipeline_channel",
+            lambda reference, store: _task_output(reference, store, resolve),
+        ),
+        patch.object(
+            task_spec_utils,
+            "create_parameter_loop_iteration_task_spec",
+            lambda spec, item, name: _with_outputs(spec, iteration(spec, item, name)),
+        ),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Keeps each step from changing ``print`` and logging.
+
+    kfp.local replaces both and puts back what it has found. Steps of a loop, in threads, find what
+    another has put there, and ``print`` indents for the rest of the process.
+    """
+    with (
+        logging_utils.local_logger_context(),
+        patch.object(logging_utils, "local_logger_context", contextlib.nullcontext),
+        patch.object(logging_utils, "indented_print", contextlib.nullcontext),
+    ):
+        yield
+
+
+def _task_output(reference: str, store: Any, resolve: Callable[[str, Any], Any]) -> Any:
+    """Returns the value that ``pipelinechannel--TASK-OUTPUT`` in a condition stands for."""
+    words = reference.removeprefix("pipelinechannel--").split("-")
+    for length in range(1, len(words)):
+        with contextlib.suppress(ValueError):
+            return store.get_task_output("-".join(words[:length]), "-".join(words[length:]))
+    return resolve(reference, store)
+
+
+def _with_outputs(loop: Any, iteration: Any) -> Any:
+    """Gives a task of a loop what it gets from tasks before the loop."""
+    for name, given in loop.inputs.parameters.items():
+        if given.HasField("task_output_parameter"):
+            iteration.inputs.parameters[name].CopyFrom(given)
+    return iteration

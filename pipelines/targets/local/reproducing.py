@@ -1,0 +1,67 @@
+"""Train again as a run did, and compare the models bit by bit."""
+
+import os
+import sys
+
+from trireme.components.errors import StepFailed
+from trireme.components.say import say
+from trireme.components.tracking import lineage as lineages
+from trireme.components.tracking import store
+from trireme.components.tracking.lineage import Lineage
+from trireme.pipelines import reproduction
+from trireme.pipelines.console import Console
+from trireme.pipelines.targets.local import running
+from trireme.pipelines.targets.local.result import Result
+
+SHOWN = 10  # differences between then and now that are told
+ASYNCHRONOUS = (
+    "parameter servers take the workers' updates as they come, in another order every time, so "
+    "the models will differ"
+)
+
+
+def reproduce(run: str, console: Console) -> int:
+    """Trains again as a run in MLflow did; returns the exit status."""
+    store.use()
+    lineage = lineages.read(run)
+    arguments = reproduction.arguments(lineage)
+    reproduction.check_data(arguments, lineage)
+    _warn(lineages.changes(lineage))
+    if arguments["parameter_servers"]:
+        say(f"warning: {ASYNCHRONOUS}")
+    result = running.run(reproduction.pipeline(lineage), arguments, console)
+    facts = {"Run": str(result.directory), "MLflow": result.mlflow_page}
+    try:
+        if result.status == "FINISHED":
+            facts = {"Model": _compared(result, lineage)} | facts
+    finally:
+        console.print()
+        console.print(f"{result.name} {result.status}", "bold")
+        console.facts(facts)
+        sys.stdout.flush()
+    if result.error:
+        raise result.error
+    return result.exit_status
+
+
+def _warn(changes: list[str]) -> None:
+    """Names what may keep the last bits from being the same."""
+    for change in changes[:SHOWN]:
+        say(f"warning: {change}")
+    if len(changes) > SHOWN:
+        say(f"warning: and {len(changes) - SHOWN} more such differences")
+
+
+def _compared(result: Result, lineage: Lineage) -> str:
+    """Compares the models and records what is found."""
+    from trireme.components.training.result.same import compare
+
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # else it tells of this CPU's instructions
+    original = lineages.download_model(lineage, result.directory / "original")
+    comparison = compare(original, result.workspace / "model")
+    lineages.link(result.run_id, lineage, comparison.in_words)
+    if not comparison.identical:
+        raise StepFailed(
+            f"the model {comparison.in_words}; that of {lineage.name} is in {original}"
+        )
+    return f"{comparison.in_words}, as that of {lineage.name}"

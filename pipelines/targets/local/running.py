@@ -1,0 +1,126 @@
+"""Run a pipeline here: every step a process, run by kfp.local, recorded in MLflow."""
+
+import contextlib
+import json
+import shutil
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from kfp import local
+
+from trireme.components.errors import InputError, TriremeError
+from trireme.components.finish import outcome, webhook
+from trireme.components.home import home
+from trireme.components.secrets import given
+from trireme.components.signals import Interrupted, from_a_terminal, handled
+from trireme.components.tracking import client, journal
+from trireme.components.tracking.pipeline_run import PipelineRun
+from trireme.pipelines.compiling.steps import step_names
+from trireme.pipelines.console import Console
+from trireme.pipelines.pipeline import Pipeline
+from trireme.pipelines.targets.local import runs as local_runs
+from trireme.pipelines.targets.local.kfp import tamed
+from trireme.pipelines.targets.local.result import Result
+from trireme.pipelines.targets.local.steps import Steps
+
+
+def run(pipeline: Pipeline, arguments: dict[str, Any], console: Console) -> Result:
+    """Runs a pipeline to its end; afterwards no process of it is left."""
+    name = pipeline.name_of_a_run()
+    result = Result(name, home() / "runs" / name)
+    try:
+        result.workspace.mkdir(parents=True)
+        (result.directory / "parameters.json").write_text(json.dumps(arguments, indent=2) + "\n")
+    except OSError as error:
+        raise InputError(f"TRIREME_HOME {home()}: cannot be written: {error.strerror}") from None
+    try:
+        experiment = arguments.get("experiment", "")
+        record = PipelineRun(name, experiment, pipeline.name, arguments, home())
+    except InputError:
+        shutil.rmtree(result.directory)
+        raise
+    result.record = local_runs.Record(result.directory)
+    # Not in the run's directory: sockets are made there, whose paths are short.
+    result.temporary = tempfile.mkdtemp(prefix="trireme-")
+    steps = Steps(result, record, console)
+    names = step_names(pipeline.spec)
+    started = time.monotonic()
+    with _quiet(result):
+        try:
+            with handled(steps.interrupt, from_a_terminal()), console.showing(names):
+                _run_steps(pipeline, arguments, result, steps)
+        except Interrupted as interruption:
+            result.status, result.exit_status = "KILLED", 128 + interruption.number
+            client.hurry()
+        except BaseException:
+            result.status = "FAILED"
+            raise
+        finally:
+            with handled(lambda number, frame: client.hurry(), from_a_terminal()):
+                _close(record, result, {"duration_seconds": time.monotonic() - started})
+                if result.status == "KILLED":
+                    _tell(pipeline, arguments, result, record.page, console)
+            result.record.end(result.status)
+            shutil.rmtree(result.temporary, ignore_errors=True)
+    result.run_id, result.mlflow_page = record.run_id, record.page
+    result.needs_ui = not record.is_on_a_server
+    if registered := journal.registered(result.workspace):
+        result.model_version = "{model}, version {version}, {alias}".format(**registered)
+    return result
+
+
+def _run_steps(pipeline: Pipeline, arguments: dict[str, Any], result: Result, steps: Steps) -> None:
+    local.init(
+        local.SubprocessRunner(use_venv=False),
+        pipeline_root=str(result.directory / "artifacts"),
+        workspace_root=str(result.workspace),
+        raise_on_error=True,
+    )
+    try:
+        with tamed(steps):
+            pipeline.graph(**arguments)
+    except TriremeError as error:
+        result.fail(error)
+    except RuntimeError:
+        # kfp says that a step has failed; we know already, and why.
+        if result.error is None:
+            raise
+
+
+@contextlib.contextmanager
+def _quiet(result: Result) -> Iterator[None]:
+    """Sends what kfp and MLflow print to a file."""
+    with (
+        (result.directory / "libraries.log").open("a") as chatter,
+        contextlib.redirect_stdout(chatter),
+        contextlib.redirect_stderr(chatter),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _tell(
+    pipeline: Pipeline, arguments: dict[str, Any], result: Result, page: str, console: Console
+) -> None:
+    """Tells the webhook of a run that was cancelled, as the run's last step does of others."""
+    secret = given(arguments.get("webhook_secret", ""), "webhook")
+    if not secret:
+        return
+    told = outcome.read(result.workspace, pipeline.name, result.name, result.status, "")
+    try:
+        webhook.send(secret, replace(told, page=page), tries=1)
+    except TriremeError as error:
+        console.print(f"warning: {error}")
+
+
+def _close(record: PipelineRun, result: Result, resources: dict[str, float]) -> None:
+    try:
+        record.close(result.status, resources)
+    except TriremeError as error:
+        if result.status != "KILLED":
+            result.fail(error)

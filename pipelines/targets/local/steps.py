@@ -1,0 +1,213 @@
+"""Run the steps of a pipeline here: each as a process, shown, recorded, and stopped as a whole."""
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any, BinaryIO
+
+from kfp.local import status, subprocess_task_handler
+
+from trireme.components.errors import TriremeError
+from trireme.components.finish.failing import failure
+from trireme.components.retraining import history
+from trireme.components.signals import from_a_terminal, handled, interrupt
+from trireme.components.step_names import in_a_loop
+from trireme.components.tracking import journal, registry
+from trireme.components.tracking.pipeline_run import PipelineRun
+from trireme.components.training.local.supervised import supervised
+from trireme.pipelines.console import Console
+from trireme.pipelines.engine_lines import KfpLines
+from trireme.pipelines.targets.local.result import Result
+
+GRACE = 8.0  # seconds a step gets to end when the run is stopped, its replicas included
+TAIL = 40  # lines of a step's log that are shown when it ends without saying why
+
+_ITERATION = re.compile(r"-iteration-(\d+)/[^/]+/executor_output\.json")
+
+
+class Steps:
+    """The steps of a run, which kfp.local starts: one after another, but for those in a loop."""
+
+    def __init__(self, result: Result, record: PipelineRun, console: Console) -> None:
+        self._result, self._record, self._console = result, record, console
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._stopped = False
+        self._recorded, self._shown = threading.Lock(), threading.Lock()
+
+    def interrupt(self, number: int, frame: FrameType | None) -> None:
+        """Handles the first signal: ends all steps, lets no other start, raises ``Interrupted``."""
+        if self._stopped:
+            return
+        self._stopped = True
+        for process in list(self._running.values()):
+            process.terminate()
+        interrupt(number, frame)
+
+    def run(self, command: list[str], variables: dict[str, str]) -> status.Status:
+        """Runs one step to its end, shows it and records it."""
+        if self._stopped:
+            return status.Status.FAILURE
+        function = command[command.index("--function_to_execute") + 1]
+        iteration = _ITERATION.search(command[command.index("--executor_input") + 1])
+        name = in_a_loop(function, int(iteration[1])) if iteration else function
+        with self._shown:
+            self._console.started(name, function if iteration else "")
+        try:
+            return self._run(name, command, variables)
+        except OSError as error:
+            where = self._result.directory
+            self._result.fail(TriremeError(f"the run {where} cannot go on: {error}"))
+            return status.Status.FAILURE
+
+    def _run(self, name: str, command: list[str], variables: dict[str, str]) -> status.Status:
+        result = self._result
+        command = subprocess_task_handler.replace_python_executable(command, sys.executable)
+        wanted = self._wanted(name, _inputs(command))
+        environment = self._record.step_started(name, Path(result.temporary), wanted)
+        environment |= variables
+        environment["TMPDIR"] = result.temporary
+        log = result.workspace / "steps" / name / "output.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        started, state = time.monotonic(), "KILLED"
+        exit_status = 0
+        tail: list[str] = []
+        resources: dict[str, float] = {}
+        records: list[dict[str, Any]] = []
+        try:
+            with log.open("wb") as file:
+                exit_status, resources, tail = self._followed(name, command, environment, file)
+            records = journal.read(result.workspace, name)
+            if not self._stopped:
+                state = "FAILED" if exit_status or _last_record(records, "error") else "FINISHED"
+        finally:
+            records = records or journal.read(result.workspace, name)
+            resources["duration_seconds"] = time.monotonic() - started
+            error = _error(name, exit_status, records, tail) if state == "FAILED" else None
+            if not journal.journal_path(result.workspace, name).exists():
+                ended = time.time()
+                began = ended - resources["duration_seconds"]
+                journal.write_for(result.workspace, name, state, error, log, began, ended)
+            self._ended(name, state, records, resources, error)
+        if error and exit_status:
+            result.fail(error)
+        return status.Status.FAILURE if exit_status else status.Status.SUCCESS
+
+    def _wanted(self, step: str, given: dict[str, Any]) -> Callable[[str], None] | None:
+        """Returns what brings what a step of ours, told by its inputs, would load MLflow for."""
+        workspace = self._result.workspace
+        if step == "evaluate" and {"model_name", "evaluation"} <= given.keys():
+            place, own = registry.champion_folder(workspace), bool(given["evaluation"])
+            return lambda experiment_id: registry.download_champion(given["model_name"], place, own)
+        if step == "compare" and {"model_name", "warm_start"} <= given.keys():
+            place = history.folder(workspace)
+            return partial(history.download, given["model_name"], place, given["warm_start"])
+        return None
+
+    def _followed(
+        self, name: str, command: list[str], environment: dict[str, str], log: BinaryIO
+    ) -> tuple[int, dict[str, float], list[str]]:
+        """Runs a process to its end; returns its status, what it used, and its last lines."""
+        process = None
+        try:
+            process = self._running[name] = supervised(command, GRACE, environment)
+            if self._stopped:
+                process.terminate()
+            tail = _follow(process, log, partial(self._show, name))
+            return *_reap(process), tail
+        except BaseException:
+            with _signals_ignored():  # once is enough
+                if process:
+                    process.terminate()
+                    with contextlib.suppress(ChildProcessError):  # it had ended just before
+                        _reap(process)
+            raise
+        finally:
+            self._running.pop(name, None)
+
+    def _ended(
+        self,
+        name: str,
+        state: str,
+        records: list[dict[str, Any]],
+        resources: dict[str, float],
+        error: TriremeError | None,
+    ) -> None:
+        result = str(error or _last_record(records, "summary") or "")
+        with self._recorded:
+            self._result.steps[name] = records
+            self._record.step_ended(name, state, self._result.workspace, resources)
+            if self._result.record:
+                self._result.record.step(name, state, resources["duration_seconds"], result)
+        with self._shown:
+            self._console.ended(name, state, result)
+
+    def _show(self, name: str, line: str) -> None:
+        with self._shown:
+            self._console.line(name, line)
+
+
+def _inputs(command: list[str]) -> dict[str, Any]:
+    """Returns the values that a step is given, by the names of its inputs."""
+    given = json.loads(command[command.index("--executor_input") + 1])
+    values: dict[str, Any] = given["inputs"].get("parameterValues", {})
+    return values
+
+
+def _signals_ignored() -> contextlib.AbstractContextManager[None]:
+    """Ignores what tells this process to end, which only the main thread is ever told."""
+    if threading.current_thread() is not threading.main_thread():
+        return contextlib.nullcontext()
+    return handled(lambda number, frame: None, from_a_terminal())
+
+
+def _follow(
+    process: subprocess.Popen[bytes], log: BinaryIO, show: Callable[[str], None]
+) -> list[str]:
+    """Keeps and shows a process's lines until it ends; returns the last ones."""
+    assert process.stdout is not None
+    tail: deque[str] = deque(maxlen=TAIL)
+    while raw := process.stdout.readline(1 << 16):
+        with contextlib.suppress(OSError):  # a full disk does not stop the work
+            log.write(raw)
+            log.flush()
+        line = raw.decode(errors="replace").rstrip()
+        tail.append(line)
+        show(line)
+    return list(tail)
+
+
+def _reap(process: subprocess.Popen[bytes]) -> tuple[int, dict[str, float]]:
+    """Waits for a process; returns its exit status and what it and all below it used."""
+    _, wait_status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(wait_status)
+    return process.returncode, {
+        "cpu_seconds": usage.ru_utime + usage.ru_stime,
+        "peak_memory_bytes": usage.ru_maxrss * 1024,
+    }
+
+
+def _last_record(records: list[dict[str, Any]], kind: str) -> Any:
+    return next((record[kind] for record in reversed(records) if kind in record), None)
+
+
+def _error(
+    step: str, exit_status: int, records: list[dict[str, Any]], tail: list[str]
+) -> TriremeError:
+    reported = _last_record(records, "error")
+    if reported:
+        error = TriremeError(reported["message"], reported["detail"])
+        error.exit_status = reported["exit_status"]
+        return error
+    kfps = KfpLines()
+    lines = [line for line in tail if not kfps.are(step, line)]
+    return failure(step, exit_status, lines)

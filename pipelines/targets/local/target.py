@@ -1,0 +1,81 @@
+"""This machine as a place where pipelines run."""
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from trireme.components.errors import InputError
+from trireme.pipelines.targets.base import OnLine, Step, Target
+from trireme.pipelines.targets.local import runs
+from trireme.pipelines.targets.local.runs import LocalRun
+
+if TYPE_CHECKING:
+    from trireme.pipelines.console import Console
+    from trireme.pipelines.pipeline import Pipeline
+    from trireme.pipelines.planning import Plan
+
+AT_ONCE = 2
+"""Steps of a loop that kfp.local runs at the same time, however many the pipeline allows."""
+
+
+class Local(Target[LocalRun]):
+    """This machine: every step is a process; see ``Target``."""
+
+    name = "local"
+    title = "this machine"
+
+    def run(
+        self, pipeline: "Pipeline", arguments: dict[str, Any], console: "Console", *, wait: bool
+    ) -> int:
+        """Runs a pipeline to its end; see ``Target``."""
+        from trireme.pipelines.targets.local import running
+
+        result = running.run(pipeline, arguments, console)
+        console.print()
+        console.print(f"{result.name} {result.status}", "bold")
+        console.facts(result.facts)
+        if result.error:
+            sys.stdout.flush()
+            raise result.error
+        return result.exit_status
+
+    def reproduce(self, run: str, console: "Console") -> int:
+        """Trains again as a run in MLflow did; see ``Target``."""
+        from trireme.pipelines.targets.local import reproducing
+
+        return reproducing.reproduce(run, console)
+
+    def latest(self) -> list[LocalRun]:
+        """Returns the runs of this machine, the newest first."""
+        return runs.latest()
+
+    def find(self, name: str) -> LocalRun:
+        """Returns a run by its name; see ``Target``."""
+        return runs.find(name)
+
+    def steps(self, run: LocalRun) -> list[Step]:
+        """Returns the steps that have begun; see ``Target``."""
+        ended = [
+            Step(name, step["state"], step["seconds"], step.get("result", ""))
+            for name, step in run.ended.items()
+        ]
+        return ended + [Step(name, run.state) for name in run.logs if name not in run.ended]
+
+    def logs(self, name: str, step: str, on_line: OnLine, *, follow: bool) -> None:
+        """Passes on what steps print; see ``Target``."""
+        runs.logs(name, step, on_line, follow=follow)
+
+    def cancel(self, name: str) -> str:
+        """Ends a run; what it has left stays."""
+        runs.cancel(name)
+        return f"{name} cancelled"
+
+    def retry(self, name: str) -> tuple[str, str]:
+        """Says what there is instead."""
+        raise InputError(
+            "retry goes with --target kfp or argo; here 'trireme run' runs it from its start"
+        )
+
+    def plan(self, plan: "Plan", pipeline: "Pipeline") -> "Plan":
+        """Returns a plan with what this machine does at once."""
+        return replace(plan, at_once=min(plan.at_once, AT_ONCE))

@@ -1,0 +1,140 @@
+"""The places where pipelines run, and what the command line has to say to reach each."""
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from trireme.components.errors import InputError
+
+if TYPE_CHECKING:
+    from trireme.pipelines.targets.base import Target
+
+REACH, BUILD, SCHEDULE = "reach", "build", "schedule"
+"""What an option is about: where the place is, what is made for it, and when it runs that."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """Something that a person may have to say about a place.
+
+    Attributes:
+        name: The target's parameter; on the command line with dashes, unless ``flags`` say else.
+        about: REACH, BUILD or SCHEDULE: which commands have it.
+        variables: Environment variables that it is taken from.
+        flags: How it is written.
+    """
+
+    name: str
+    about: str
+    help: str
+    metavar: str
+    variables: tuple[str, ...] = ()
+    default: str = ""
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TargetEntry:
+    """A place where pipelines run.
+
+    Attributes:
+        target: The class, as ``module:class``.
+        is_cluster: Whether pipelines are compiled for it, and run in containers.
+    """
+
+    target: str
+    help: str
+    options: tuple[Option, ...] = ()
+    is_cluster: bool = True
+
+
+NAMESPACE = Option(
+    "namespace",
+    REACH,
+    "Yours, where it has several users.",
+    "TEXT",
+    variables=("KFP_NAMESPACE",),
+    flags=("--namespace", "-n"),
+)
+CONTEXT = Option(
+    "kube_context",
+    REACH,
+    "A context of the KUBECONFIG; default: its current.",
+    "TEXT",
+    flags=("--context",),
+)
+
+TARGETS = {
+    "local": TargetEntry(
+        "trireme.pipelines.targets.local.target:Local", "this machine", is_cluster=False
+    ),
+    "kfp": TargetEntry(
+        "trireme.pipelines.targets.kubeflow.target:Kubeflow",
+        "Kubeflow Pipelines",
+        (
+            Option(
+                "endpoint",
+                REACH,
+                "Of Kubeflow Pipelines; default: by way of the KUBECONFIG.",
+                "URL",
+                variables=("KF_PIPELINES_ENDPOINT", "KFP_ENDPOINT"),
+            ),
+            Option(
+                "token_file",
+                REACH,
+                "Holds a token for it; KFP_EXISTING_TOKEN may hold one itself.",
+                "FILE",
+                variables=("KF_PIPELINES_SA_TOKEN_PATH",),
+            ),
+            Option(
+                "ca_file",
+                REACH,
+                "Certificates to check its own against.",
+                "FILE",
+                variables=("REQUESTS_CA_BUNDLE",),
+            ),
+            NAMESPACE,
+            CONTEXT,
+            Option(
+                "kubeflow_time_zone",
+                SCHEDULE,
+                "CRON_SCHEDULE_TIMEZONE of Kubeflow's controller of schedules.",
+                "ZONE",
+                variables=("KFP_TIME_ZONE",),
+                default="UTC",
+            ),
+        ),
+    ),
+    "argo": TargetEntry(
+        "trireme.pipelines.targets.argo.target:Argo",
+        "plain Argo Workflows",
+        (
+            NAMESPACE,
+            CONTEXT,
+            Option(
+                "service_account",
+                BUILD,
+                "With --target argo: of the steps' pods.",
+                "NAME",
+                default="trireme",
+            ),
+        ),
+    ),
+}
+"""All places by the names that ``--target`` takes."""
+
+CLUSTERS = tuple(name for name, entry in TARGETS.items() if entry.is_cluster)
+
+
+def open(name: str, given_options: Mapping[str, Any]) -> "Target":
+    """Returns a place to run pipelines at; nothing is asked there yet."""
+    if name not in TARGETS:
+        raise InputError(f"--target {name!r}: must be one of {', '.join(TARGETS)}")
+    entry = TARGETS[name]
+    module, _, kind = entry.target.partition(":")
+    options = {
+        option.name: given_options.get(option.name, option.default) for option in entry.options
+    }
+    target: Target = getattr(importlib.import_module(module), kind)(**options)
+    return target

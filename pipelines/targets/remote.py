@@ -1,0 +1,149 @@
+"""What running on a cluster is alike in, whichever engine does it: start, stay, tell the end."""
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import typer
+
+from trireme.components.errors import StepFailed, TriremeError
+from trireme.components.signals import Interrupted, from_a_terminal, handled, interrupt
+from trireme.pipelines.compiling.steps import step_names
+from trireme.pipelines.console import Console
+from trireme.pipelines.pipeline import Pipeline
+from trireme.pipelines.targets.base import ENDED, R, Run, Step, Target
+
+PAUSE = 2.0  # seconds between two looks at a run
+
+NOT_EXPORTED = "not exported"
+"""What the result of a step begins with that keeps a model from being exported."""
+
+
+class Remote(Target[R]):
+    """A place that runs pipelines by itself; servers may be away for longer if a command stays."""
+
+    is_here = False
+    stays = False
+
+    def reached_by(self) -> str:
+        """Returns the words that lead a further command there."""
+        return f"--target {self.name}"
+
+    def start(
+        self, pipeline: Pipeline, arguments: dict[str, Any], name: str, console: Console
+    ) -> tuple[R, str]:
+        """Starts a run of a name; returns it, and what a person should know of it."""
+        raise NotImplementedError
+
+    def run(
+        self, pipeline: Pipeline, arguments: dict[str, Any], console: Console, *, wait: bool
+    ) -> int:
+        """Starts a run, and stays with it if that is wanted; returns the exit status."""
+        self.stays = wait
+        run, note = self.start(pipeline, arguments, pipeline.name_of_a_run(), console)
+        console.print(f"{run.name} started", "bold")
+        console.facts(run.facts | {"Status": f"trireme status {key(run)} {self.reached_by()}"})
+        if note:
+            console.print(f"note: {note}")
+        return _stay(self, run, step_names(pipeline.spec), console) if wait else 0
+
+
+def key(run: Run) -> str:
+    """Returns what a run is found by."""
+    return run.id or run.name
+
+
+def _stay(target: Remote[Any], run: Run, names: list[str], console: Console) -> int:
+    """Follows a run until it ends, or until a person has had enough; returns the exit status."""
+    stopped_by = 0
+    while True:
+        try:
+            with handled(interrupt, from_a_terminal()):
+                run, steps = _follow(target, run, names, console)
+            break
+        except TriremeError:  # nothing is known of the run any more
+            _say_it_goes_on(target, run, console)
+            raise
+        except Interrupted as interruption:
+            if stopped_by or not _wants_it_cancelled(run):
+                _say_it_goes_on(target, run, console)
+                return 128 + interruption.number
+            stopped_by = 128 + interruption.number
+            if target.find(key(run)).state not in ENDED:
+                console.print(target.cancel(key(run)))
+    if stopped_by and run.state == "FAILED":  # as a server may call what was terminated
+        run = replace(run, state="KILLED")
+    console.print()
+    console.print(f"{run.name} {run.state}", "bold")
+    console.facts(run.facts)
+    results = target.results(run, steps)
+    for name, words in results.items():
+        if words.startswith(NOT_EXPORTED):
+            console.print(f"{name}: {words}")
+    if stopped_by and run.state == "KILLED":
+        return stopped_by
+    if error := _error_of(run, steps, results):
+        sys.stdout.flush()
+        raise error
+    return 0
+
+
+def _follow(
+    target: Remote[Any], run: Run, names: list[str], console: Console
+) -> tuple[Run, Sequence[Step]]:
+    """Shows a run's steps as they start and end; returns it and them as they have ended."""
+    shown: dict[str, str] = {}
+    with console.showing(names):
+        while True:
+            run = target.find(key(run))
+            steps, has_ended = target.steps(run), run.state in ENDED
+            for step in steps:
+                shown[step.name] = _show(step, shown.get(step.name, ""), has_ended, console)
+            if has_ended:
+                return run, steps
+            time.sleep(PAUSE)
+
+
+def _show(step: Step, before: str, run_has_ended: bool, console: Console) -> str:
+    """Shows what is new about a step; returns what is known of it now."""
+    state = step.state
+    if run_has_ended and state and state not in ENDED:
+        state = "KILLED"  # with the run, before it could say so
+    if state in ("", "pending", "skipped") or state == before:
+        return before
+    if not before:
+        console.started(step.name, step.loop)
+    if state in ENDED:
+        console.ended(step.name, state, "", step.seconds)
+    return state
+
+
+def _error_of(run: Run, steps: Sequence[Step], results: dict[str, str]) -> TriremeError | None:
+    """Returns why a run that has ended has not done what it should; None if it has."""
+    if run.state == "FINISHED":
+        return None
+    if run.state == "KILLED":
+        return TriremeError(f"run {run.name} was cancelled")
+    failed = [step.name for step in steps if step.state == "FAILED"]
+    at = f" at {', '.join(failed)}" if failed else ""
+    # Kubeflow itself says no more than that it failed.
+    reason = next((results[name] for name in failed if results.get(name)), run.message)
+    return StepFailed(f"run {run.name} failed{at}" + (f": {reason}" if reason else ""))
+
+
+def _say_it_goes_on(target: Remote[Any], run: Run, console: Console) -> None:
+    end_it = f"trireme cancel {key(run)} {target.reached_by()}"
+    console.print(f"{run.name} goes on; end it with: {end_it}")
+
+
+def _wants_it_cancelled(run: Run) -> bool:
+    """Asks the person at the terminal, if there is one."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    with handled(interrupt, from_a_terminal()):
+        try:
+            return typer.confirm(f"\nCancel {run.name}?", default=False)
+        except (Interrupted, typer.Abort):
+            return False

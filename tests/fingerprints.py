@@ -1,0 +1,12 @@
+"""The fingerprint of a file or of the files in a directory, however they came there."""
+
+from pathlib import Path
+
+from trireme.components.dataset.fingerprint import of_content, of_times
+from trireme.components.dataset.listing import in_order
+from trireme.components.dataset.sources.local import files_of
+
+
+def fingerprint(path: Path, full: bool = False) -> str:
+    entries = in_order(files_of(path))
+    return of_content(path, entries) if full else of_times(entries)

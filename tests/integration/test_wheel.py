@@ -1,0 +1,113 @@
+"""The wheel, installed where somebody else's packages are called as ours are in the tree."""
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+OWN = """
+from kfp import dsl
+from trireme import WORKSPACE, checkout, finishing
+
+from components.rows import LIMIT
+from pipelines.names import NAME
+
+
+@dsl.component(base_image="example.org/own:1", install_kfp_package=False)
+def count(rows: int) -> int:
+    from components.rows import LIMIT
+
+    return rows * LIMIT
+
+
+@dsl.pipeline(name=NAME, pipeline_config=WORKSPACE)
+def own(rows: int = LIMIT):
+    with finishing(NAME):
+        checkout()
+        count(rows=rows)
+"""
+
+TYPED = """
+from trireme import checkout
+from trireme.components.training.description.job import TrainingJob
+
+reveal_type(TrainingJob.workers)
+reveal_type(checkout)
+TrainingJob(nothing_of_it=1)
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """An environment with the wheel in it, and what that needs in reach; returns its Python."""
+    place = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*build, "--wheel-dir", place, ROOT], check=True)
+    venv.create(place / "venv", symlinks=True)
+    target = sysconfig.get_path("purelib", vars={"base": str(place / "venv")})
+    (wheel,) = place.glob("*.whl")
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", target]
+    subprocess.run([*install, wheel], check=True)
+    # Further on the path than the wheel, and without what makes this tree importable.
+    (Path(target) / "needed.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return place / "venv" / "bin" / "python", Path(target)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A repository with packages called components and pipelines."""
+    for name, content in (("components/rows", "LIMIT = 7"), ("pipelines/names", "NAME = 'own'")):
+        file = tmp_path / f"{name}.py"
+        file.parent.mkdir()
+        (file.parent / "__init__.py").touch()
+        file.write_text(content)
+    (tmp_path / "own.py").write_text(OWN)
+    return tmp_path
+
+
+def test_it_installs_one_name(installed):
+    _, packages = installed
+    mine = [path.name for path in packages.iterdir() if re.match(r"(?!needed|bin)", path.name)]
+    assert sorted(mine) == ["trireme", "trireme-0.1.0.dist-info"]
+    assert (packages / "trireme" / "py.typed").exists()
+
+
+@pytest.mark.slow
+def test_a_pipeline_uses_both(installed, folder):
+    python, packages = installed
+    variables = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    done = subprocess.run(
+        [python, "-m", "trireme", "run", "own.py", "-p", "rows=2"],
+        cwd=folder,
+        env=variables | {"TRIREME_HOME": str(folder / "home")},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(r"checkout +finished .* the trainers of Trireme 0\.1\.0", done.stdout)
+    assert re.search(r"count +finished", done.stdout)
+    where = [python, "-c", "import trireme; print(trireme.__file__)"]
+    found = subprocess.run(where, cwd=folder, env=variables, capture_output=True, text=True)
+    assert found.stdout.strip() == str(packages / "trireme" / "__init__.py")
+
+
+@pytest.mark.slow
+def test_a_type_checker_sees_its_types(installed, folder):
+    python, _ = installed
+    (folder / "typed.py").write_text(TYPED)
+    check = [sys.executable, "-m", "mypy", "--python-executable", python, "--no-incremental"]
+    more = ["--config-file", os.devnull, "--cache-dir", os.devnull, "typed.py"]
+    variables = {name: value for name, value in os.environ.items() if "MYPY" not in name}
+    done = subprocess.run(
+        [*check, *more], cwd=folder, env=variables, capture_output=True, text=True
+    )
+    assert 'note: Revealed type is "int' in done.stdout or "builtins.int" in done.stdout
+    assert "def (url: Any =, revision: Any =" in done.stdout.replace("*", "")
+    assert 'Unexpected keyword argument "nothing_of_it"' in done.stdout

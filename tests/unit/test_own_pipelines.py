@@ -1,0 +1,232 @@
+"""Pipelines that are not Trireme's own: in files, of installed packages, compiled by kfp."""
+
+import json
+import sys
+from importlib.metadata import EntryPoint
+
+import pytest
+import yaml
+from mlflow import MlflowClient
+
+from trireme.components.errors import InputError
+from trireme.pipelines import catalog
+
+CHURN = '''
+"""Counts customers."""
+
+from kfp import dsl
+
+import features
+
+SIZE = dsl.PipelineConfig(workspace=dsl.WorkspaceConfig(size="1Gi"))
+
+
+@dsl.component(base_image="example.org/own:1", install_kfp_package=False)
+def count(rows: int, workspace: str) -> int:
+    import pathlib
+
+    print("counting", rows)
+    if rows > 100:
+        raise ValueError("too many rows")
+    pathlib.Path(workspace, "rows").write_text(str(rows))
+    return rows
+
+
+@dsl.component(base_image="example.org/own:1", install_kfp_package=False)
+def tell(rows: int):
+    print("there are", rows)
+
+
+@dsl.pipeline(name="churn", pipeline_config=SIZE)
+def churn(customers: str, rows: int = features.LIMIT):
+    """Counts who leaves.
+
+    Args:
+        customers: Where they are.
+        rows: How many there are.
+    """
+    counted = count(rows=rows, workspace=dsl.WORKSPACE_PATH_PLACEHOLDER)
+    tell(rows=counted.output)
+'''
+
+ANOTHER = """
+
+@dsl.pipeline(name="nightly", pipeline_config=SIZE)
+def nightly(rows: int = 1):
+    tell(rows=rows)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with a pipeline, and packages in it that are called as Trireme's once were."""
+    for name in ("components", "pipelines"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise RuntimeError('not to be imported')")
+    (tmp_path / "features.py").write_text("LIMIT = 3")
+    (tmp_path / "churn.py").write_text(CHURN)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_file_is_a_pipeline(folder):
+    before = sys.path[:]
+    pipeline = catalog.load("./churn.py")
+    assert (pipeline.name, pipeline.description) == ("churn", "Counts who leaves.")
+    assert pipeline.parameters["rows"].default == 3
+    assert pipeline.parameters["customers"].is_needed
+    assert pipeline.arguments(["customers=all"], None) == {"customers": "all", "rows": 3}
+    assert pipeline.source == folder
+    assert sys.path == before
+
+
+def test_one_of_several_is_named(folder):
+    file = folder / "churn.py"
+    file.write_text(CHURN + ANOTHER)
+    assert catalog.load("churn.py:nightly").name == "nightly"
+    with pytest.raises(InputError, match=r"say which: churn\.py:churn or churn\.py:nightly$"):
+        catalog.load("churn.py")
+    with pytest.raises(InputError, match=r"no pipeline 'weekly' with @dsl\.pipeline; it has churn"):
+        catalog.load("churn.py:weekly")
+
+
+def test_a_pipeline_that_a_file_imports_is_not_its_own(folder):
+    (folder / "other.py").write_text("from churn import churn\n")
+    with pytest.raises(InputError, match=r"other\.py: it has no function with @dsl\.pipeline"):
+        catalog.load("other.py")
+    del sys.modules["churn"], sys.modules["features"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("x = 1 +\n", r"broken\.py: .*broken\.py, line 1: invalid syntax$"),
+        ("import sys\n\nnothing\n", r"broken\.py, line 3: NameError: name 'nothing' is not"),
+        ("import nowhere\n", r"broken\.py, line 1: ModuleNotFoundError: No module named 'nowhere'"),
+        ("raise SystemExit(3)\n", r"broken\.py, line 1: SystemExit: 3$"),
+        (CHURN.replace("pipeline_config=SIZE", ""), r"broken\.py, line 27: ValueError: Workspace"),
+    ],
+)
+def test_a_broken_file_is_one_sentence_with_the_line(folder, content, said):
+    (folder / "broken.py").write_text(content)
+    before = sys.path[:]
+    with pytest.raises(InputError, match=said):
+        catalog.load("broken.py")
+    assert sys.path == before
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        ("none.py", "none.py: there is no file none.py"),
+        ("none.yaml", "none.yaml: is no pipeline that kfp has compiled: No such file"),
+        ("list.yaml", "list.yaml: is no pipeline that kfp has compiled"),
+        ("churn", "there is no pipeline 'churn'; there are pytorch-training"),
+        ("retrainin", "there is no pipeline 'retrainin'; did you mean retraining?"),
+    ],
+)
+def test_what_is_none_is_one_sentence(folder, trireme, untracked, reference, said):
+    (folder / "list.yaml").write_text("- 1\n")
+    status, output, errors = trireme("run", reference)
+    assert (status, output, errors.count("\n")) == (2, "", 1)
+    assert said in errors
+    assert not untracked.exists()
+
+
+def test_a_parameter_without_a_default_is_needed(folder, trireme):
+    status, _, errors = trireme("run", "churn.py")
+    assert (status, errors) == (2, "error: churn needs -p customers=\n")
+
+
+def test_a_package_offers_pipelines(folder, monkeypatch, trireme):
+    monkeypatch.syspath_prepend(folder)
+    entries = [
+        EntryPoint("churn", "churn:churn", catalog.GROUP),
+        EntryPoint("module", "churn", catalog.GROUP),
+        EntryPoint("gone", "churn:nothing", catalog.GROUP),
+        EntryPoint("text", "features:LIMIT", catalog.GROUP),
+    ]
+    monkeypatch.setattr(catalog, "entry_points", lambda group: entries)
+    assert catalog.load("churn").name == catalog.load("module").name == "churn"
+    for name, said in (("gone", "no attribute 'nothing'"), ("text", "no function with @dsl")):
+        with pytest.raises(InputError, match=said):
+            catalog.load(name)
+    assert "churn  Of churn" in trireme("pipelines")[1].splitlines()
+    for name in ("churn", "features"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("target", ["kfp", "argo"])
+def test_it_is_compiled(folder, trireme, target):
+    status, output, errors = trireme("compile", "churn.py", "--target", target, "-o", "made")
+    assert (status, errors, output) == (0, "", "made/churn.yaml\n")
+    assert "example.org/own:1" in (folder / "made/churn.yaml").read_text()
+
+
+def test_what_kfp_has_compiled_is_a_pipeline(folder, trireme):
+    assert trireme("compile", "churn.py", "-o", ".")[0] == 0
+    compiled, written = catalog.load("churn.yaml"), catalog.load("churn.py")
+    assert compiled.parameters == written.parameters
+    assert trireme("compile", "churn.yaml", "-o", "again")[0] == 0
+    there, again = ((folder / name).read_text() for name in ("churn.yaml", "again/churn.yaml"))
+    assert [*yaml.safe_load_all(there)] == [*yaml.safe_load_all(again)]
+
+
+def test_its_parameters_are_told(folder, trireme):
+    status, output, _ = trireme("run", "churn.py", "--help")
+    assert status == 0
+    assert "  rows  (whole number, default 3)\n      How many there are.\n" in output
+    assert "  customers  (text, needed)\n" in output
+
+
+@pytest.mark.parametrize("target", ["kfp", "argo"])
+def test_it_is_planned(folder, trireme, target):
+    words = ("plan", "churn.py", "--target", target, "--no-check", "-p", "customers=all")
+    status, output, errors = trireme(*words)
+    assert (status, errors) == (0, "")
+    assert "count  example.org/own:1\n" in output
+    assert "a ReadWriteMany claim of 1Gi for each run" in output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reference", ["churn.py", "churn.yaml"])
+def test_it_runs_here_and_is_recorded(folder, trireme, untracked, reference):
+    trireme("compile", "churn.py", "-o", ".")
+    status, output, errors = trireme("run", reference, "-p", "customers=all")
+    assert (status, errors) == (0, "")
+    assert "count     finished" in output
+    (run,) = (untracked / "runs").iterdir()
+    assert (run / "workspace" / "rows").read_text() == "3"
+    assert json.loads((run / "parameters.json").read_text()) == {"customers": "all", "rows": 3}
+    assert "[count] counting 3\n" in trireme("logs", run.name)[1]
+    steps = {each.info.run_name: each for each in recorded(untracked)}
+    assert {name: each.info.status for name, each in steps.items()} == {
+        run.name: "FINISHED",
+        "count": "FINISHED",
+        "tell": "FINISHED",
+    }
+    assert steps["count"].info.start_time < steps["count"].info.end_time
+
+
+@pytest.mark.slow
+def test_a_failure_of_its_own_step_is_named(folder, trireme, untracked):
+    words = ("run", "churn.py", "-p", "customers=all", "-p", "rows=200")
+    status, _, errors = trireme(*words)
+    *detail, last = errors.splitlines()
+    assert (status, last) == (1, "error: step count failed: ValueError: too many rows")
+    assert detail[-1] == "ValueError: too many rows"
+    assert not any("KFP Executor" in line for line in detail)
+    (run,) = (untracked / "runs").iterdir()
+    assert "step count failed: ValueError: too many rows" in trireme("status", run.name)[1]
+    steps = {each.info.run_name: each for each in recorded(untracked)}
+    assert steps["count"].info.status == steps[run.name].info.status == "FAILED"
+    assert steps["count"].data.tags["error"] == "step count failed: ValueError: too many rows"
+    client = MlflowClient(f"sqlite:///{untracked}/mlflow.db")
+    files = client.list_artifacts(steps["count"].info.run_id)
+    assert [file.path for file in files] == ["output.log"]
+
+
+def recorded(home):
+    client = MlflowClient(f"sqlite:///{home}/mlflow.db")
+    ids = [each.experiment_id for each in client.search_experiments()]
+    return client.search_runs(ids)
