@@ -14,6 +14,7 @@ from trireme.components.deployment import objects
 from trireme.components.deployment.kinds import KINDS
 from trireme.components.errors import InputError
 from trireme.components.kubernetes.access import Right
+from trireme.components.kubernetes.amounts import requests
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import NotFound
 from trireme.components.kubernetes.resources import CONFIG_MAPS, PODS
@@ -24,7 +25,7 @@ from trireme.components.training.cluster.operators import operator_of
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.manifests import render, without_a_cluster
 from trireme.components.training.manifests.references import Needed, references
-from trireme.components.training.manifests.roles import requests, roles
+from trireme.components.training.manifests.roles import roles
 from trireme.pipelines import steps
 from trireme.pipelines.compiling.steps import images
 from trireme.pipelines.pipeline import Pipeline

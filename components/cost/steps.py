@@ -78,8 +78,7 @@ def _seconds() -> float:
 
 def _requested() -> tuple[dict[str, Decimal], dict[str, str]]:
     """Returns what this container requests, and where its pod may run; nothing if not allowed."""
-    from kubernetes.utils import parse_quantity
-
+    from trireme.components.kubernetes.amounts import amounts
     from trireme.components.kubernetes.connection import Cluster
     from trireme.components.kubernetes.owner import this_pod
 
@@ -87,8 +86,5 @@ def _requested() -> tuple[dict[str, Decimal], dict[str, str]]:
         spec = this_pod(Cluster(patience=PATIENCE))["spec"]
         by_name = {container["name"]: container for container in spec["containers"]}
         container = by_name.get("main", spec["containers"][0])
-        resources = container.get("resources") or {}
-        texts = (resources.get("limits") or {}) | (resources.get("requests") or {})
-        amounts = {name: parse_quantity(str(text)) for name, text in texts.items()}
-        return amounts, spec.get("nodeSelector") or {}
+        return amounts(container, "requests"), spec.get("nodeSelector") or {}
     return {}, {}

@@ -1,6 +1,5 @@
 """A model's objects on a cluster: checked, applied, and put back as they were."""
 
-import time
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
@@ -13,6 +12,7 @@ from trireme.components.kubernetes.access import Right
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import AlreadyThere, NotFound
 from trireme.components.kubernetes.resources import PODS, Resource
+from trireme.components.patience import wait_for
 
 Manifest = dict[str, Any]
 
@@ -151,8 +151,10 @@ def _delete(cluster: Cluster, there: Manifest) -> None:
     metadata, resource = there["metadata"], _resource(there)
     with suppress(NotFound, AlreadyThere):  # gone, or another one of that name
         cluster.delete(resource, metadata["name"], cluster.namespace, metadata["uid"])
-    limit = time.monotonic() + GOING
-    while (now := find(cluster, there)) and now["metadata"]["uid"] == metadata["uid"]:
-        if time.monotonic() > limit:
-            raise TriremeError(f"{named(there)} is being deleted, but does not go away")
-        time.sleep(POLL)
+
+    def is_gone() -> bool:
+        now = find(cluster, there)
+        return now is None or now["metadata"]["uid"] != metadata["uid"]
+
+    if not wait_for(is_gone, GOING, POLL):
+        raise TriremeError(f"{named(there)} is being deleted, but does not go away")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from contextlib import suppress
+from typing import Any
 
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import Forbidden
@@ -16,14 +17,7 @@ Right = tuple[Resource, str, str]  # resource, subresource, verb
 
 
 def check_namespace(cluster: Cluster) -> None:
-    """Refuses a namespace that is not there, of which the API server lists nothing.
-
-    Args:
-        cluster: The cluster, with the namespace.
-
-    Raises:
-        InputError: The cluster has none of that name.
-    """
+    """Refuses a namespace that is not there, of which the API server lists nothing."""
     with suppress(Forbidden):  # who may not look is not told
         cluster.get(NAMESPACES, cluster.namespace, "")
 
@@ -38,11 +32,6 @@ def in_words(needed: Iterable[Right]) -> str:
 
 def check_rights(cluster: Cluster, namespace: str, needed: Iterable[Right]) -> None:
     """Checks that this user may do what has to be done.
-
-    Args:
-        cluster: The cluster.
-        namespace: Where.
-        needed: What, as resource, subresource and verb.
 
     Raises:
         Forbidden: This user lacks rights; the message names all of them.
@@ -60,31 +49,12 @@ def check_rights(cluster: Cluster, namespace: str, needed: Iterable[Right]) -> N
 
 
 def may(cluster: Cluster, namespace: str, resource: Resource, part: str, verb: str) -> bool:
-    """Asks the cluster whether this user may do something.
-
-    Args:
-        cluster: The cluster.
-        namespace: Where.
-        resource: With what.
-        part: A subresource of it, or nothing.
-        verb: What.
-    """
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": _asked(namespace, resource, part, verb)},
-    }
-    answer = cluster.create(ACCESS_REVIEWS, review)
-    return bool(answer["status"]["allowed"])
+    """Asks the cluster whether this user may do something with a resource or a part of it."""
+    return _is_allowed(cluster, namespace, (resource, part, verb))
 
 
 def lacking_to(cluster: Cluster, account: str, needed: Iterable[Right]) -> list[Right]:
     """Returns what a service account of the cluster's namespace may not do.
-
-    Args:
-        cluster: The cluster.
-        account: Its name.
-        needed: What it has to do.
 
     Raises:
         Forbidden: This user may not ask that.
@@ -95,22 +65,14 @@ def lacking_to(cluster: Cluster, account: str, needed: Iterable[Right]) -> list[
         "user": f"system:serviceaccount:{namespace}:{account}",
         "groups": [f"system:{group}" for group in groups],
     }
-    lacking = []
-    for resource, part, verb in needed:
-        review = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "LocalSubjectAccessReview",
-            "metadata": {"namespace": namespace},
-            "spec": who | {"resourceAttributes": _asked(namespace, resource, part, verb)},
-        }
-        answer = cluster.create(ACCOUNT_REVIEWS, review, namespace)
-        if not answer["status"]["allowed"]:
-            lacking.append((resource, part, verb))
-    return lacking
+    return [right for right in needed if not _is_allowed(cluster, namespace, right, who)]
 
 
-def _asked(namespace: str, resource: Resource, part: str, verb: str) -> dict[str, str]:
-    return {
+def _is_allowed(
+    cluster: Cluster, namespace: str, right: Right, who: dict[str, Any] | None = None
+) -> bool:
+    resource, part, verb = right
+    asked = {
         "namespace": namespace,
         "verb": verb,
         "group": resource.group,
@@ -118,3 +80,11 @@ def _asked(namespace: str, resource: Resource, part: str, verb: str) -> dict[str
         "resource": resource.plural,
         "subresource": part,
     }
+    reviews, place = (ACCOUNT_REVIEWS, namespace) if who else (ACCESS_REVIEWS, "")
+    review = {
+        "apiVersion": f"{reviews.group}/{reviews.version}",
+        "kind": "LocalSubjectAccessReview" if who else "SelfSubjectAccessReview",
+        "metadata": {"namespace": place},
+        "spec": (who or {}) | {"resourceAttributes": asked},
+    }
+    return bool(cluster.create(reviews, review, place)["status"]["allowed"])

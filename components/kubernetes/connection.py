@@ -3,8 +3,9 @@
 import re
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
 
 import urllib3
 from kubernetes import client
@@ -13,6 +14,8 @@ from urllib3.exceptions import HTTPError, LocationValueError
 from trireme.components.errors import InputError
 from trireme.components.kubernetes import credentials
 from trireme.components.kubernetes.errors import (
+    KindMissing,
+    NotFound,
     Refused,
     Unauthorized,
     Unavailable,
@@ -22,11 +25,11 @@ from trireme.components.kubernetes.errors import (
 )
 from trireme.components.kubernetes.resources import Resource
 from trireme.components.kubernetes.streams import Stop
+from trireme.components.patience import Pauses
 
 PATIENCE = 300.0  # seconds that an API server may be away
 PATIENCE_OF_A_PERSON = 15.0  # who waits for the answer
 UNSAID = 1.0  # seconds of waiting that are not worth a word
-FIRST_PAUSE, LONGEST_PAUSE = 0.25, 10.0  # seconds between two attempts; each doubles the last
 CONNECT_TIMEOUT, READ_TIMEOUT = 10.0, 30.0  # seconds
 MERGE, APPLY = "application/merge-patch+json", "application/apply-patch+yaml"  # ways to patch
 FIELD_MANAGER = "trireme"  # what we apply is known by
@@ -35,13 +38,13 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # of a namespace
 _NEVER = Stop()
 
 Query = list[tuple[str, str]]
+Answer = TypeVar("Answer")
 
 
 class Cluster:
     """A Kubernetes cluster, as this user sees it.
 
     Attributes:
-        namespace: Where jobs go that name no namespace.
         patience: Seconds that the API server may be away before a request is given up.
     """
 
@@ -58,14 +61,8 @@ class Cluster:
 
         Args:
             namespace: The namespace; empty for the one that the credentials come with.
-            context: A context of the kubeconfig other than its current one.
-            patience: As above.
-            patience_at_first: The same until it has answered once, where not as above.
+            patience_at_first: The patience until it has answered once, where that is another.
             on_wait: Called with a sentence when the API server has to be waited for.
-
-        Raises:
-            InputError: There are no credentials, or they cannot be read; or the namespace cannot
-                be the name of one.
         """
         self._context = context
         self._lock = threading.Lock()
@@ -88,34 +85,39 @@ class Cluster:
     def get(
         self, resource: Resource, name: str, namespace: str, patience: float | None = None
     ) -> dict[str, Any]:
-        """Returns one object.
+        """Returns one object."""
+        return self.request("GET", resource, resource.path(namespace, name), patience=patience)
 
-        Args:
-            resource: What it is.
-            name: Its name.
-            namespace: Its namespace.
-            patience: Seconds to try for, where not the cluster's own.
+    def find(
+        self, resource: Resource, name: str, namespace: str, patience: float | None = None
+    ) -> dict[str, Any] | None:
+        """Returns one object; ``None`` if there is none."""
+        try:
+            return self.get(resource, name, namespace, patience)
+        except NotFound:
+            return None
+
+    def first(self, resources: Sequence[Resource], ask: Callable[[Resource], Answer]) -> Answer:
+        """Returns what is asked of the first of some resources, or versions, that it knows.
 
         Raises:
-            Refused: As for every request; see ``trireme.components.kubernetes.errors``.
-            Unavailable: The API server does not answer; as for every request.
+            KindMissing: It knows none of them.
         """
-        answer: dict[str, Any] = self.request(
-            "GET", resource, resource.path(namespace, name), patience=patience
-        )
-        return answer
+        *others, last = resources
+        for resource in others:
+            with suppress(KindMissing):
+                return ask(resource)
+        return ask(last)
+
+    def items(self, resource: Resource, namespace: str, **query: str) -> "list[dict[str, Any]]":
+        """Returns a namespace's objects."""
+        path = resource.path(namespace)
+        return self.request("GET", resource, path, query=[*query.items()]).get("items") or []
 
     def list(
         self, resource: Resource, namespace: str, *, stop: Stop = _NEVER, **query: str
     ) -> dict[str, Any]:
-        """Returns the list of a namespace's objects.
-
-        Args:
-            resource: What to list.
-            namespace: Where.
-            stop: Ends the waiting for an API server that is away.
-            query: Such as ``labelSelector``.
-        """
+        """Returns the list of a namespace's objects."""
         return self.request(
             "GET", resource, resource.path(namespace), query=list(query.items()), stop=stop
         )
@@ -139,16 +141,6 @@ class Cluster:
         """Has an object be as given, whether it is there or not; returns it as the server has it.
 
         https://kubernetes.io/docs/reference/using-api/server-side-apply/
-
-        Args:
-            resource: What it is.
-            body: The object, with the fields that are ours to say.
-            namespace: Its namespace.
-            query: Such as ``dryRun``.
-
-        Raises:
-            AlreadyThere: Somebody else has set one of the fields to something else.
-            Invalid: The server does not know one of the fields, or does not accept it.
         """
         ours = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
         return self.request(
@@ -164,13 +156,7 @@ class Cluster:
         """Has an object be as given, in all its fields; returns it as the server has it.
 
         Args:
-            resource: What it is.
             body: All of the object, as it was read and then changed.
-            namespace: Its namespace.
-
-        Raises:
-            AlreadyThere: It has changed since it was read.
-            Invalid: The server does not know one of the fields, or does not accept it.
         """
         path = resource.path(namespace, body["metadata"]["name"])
         query = [("fieldManager", FIELD_MANAGER), ("fieldValidation", "Strict")]
@@ -191,11 +177,7 @@ class Cluster:
         seen, something of it may run, and no other can take its name.
 
         Args:
-            resource: What it is.
-            name: Its name.
-            namespace: Its namespace.
             uid: Its uid: another object that has taken the name meanwhile stays.
-            patience: Seconds to try for, where not the cluster's own.
             dependents: ``Background`` for it to go before what belongs to it, ``Orphan`` to leave
                 that alone.
         """
@@ -213,16 +195,9 @@ class Cluster:
         """Opens an answer that goes on, such as a watch or a log.
 
         Args:
-            resource: What it is about.
-            path: Its path.
-            query: Its parameters.
-            stop: Ends the waiting for an API server that is away.
             silence: Seconds without a byte after which the connection counts as lost.
         """
-        response: urllib3.BaseHTTPResponse = self.request(
-            "GET", resource, path, query=query, stop=stop, silence=silence
-        )
-        return response
+        return self.request("GET", resource, path, query=query, stop=stop, silence=silence)
 
     def request(
         self,
@@ -243,27 +218,14 @@ class Cluster:
         that it no longer accepts are read again, once.
 
         Args:
-            method: The HTTP method.
-            resource: What the request is about, for the error's sentence.
-            path: The path.
-            query: Its parameters.
-            body: The object to send.
-            patch: What a PATCH does with it.
-            stop: Ends the waiting.
             silence: Seconds without a byte that end the answer, where that is a stream.
-            patience: Seconds to try for, where not the cluster's own.
 
         Returns:
             The object in the answer; the open response where ``silence`` is given.
-
-        Raises:
-            InputError: The kubeconfig leads to what is no URL.
-            Refused: The answer is no; see ``trireme.components.kubernetes.errors``.
-            Unavailable: There was no answer.
         """
         began = time.monotonic()
         limit = began + (self._patience_now if patience is None else patience)
-        pause, renewed, has_said_so = FIRST_PAUSE, False, False
+        pauses, renewed, has_said_so = Pauses(), False, False
         while True:
             api = self._api
             try:
@@ -282,7 +244,7 @@ class Cluster:
                 if has_said_so:
                     self._has_said_so = False
                 return answer
-            wait = max(pause, wait)
+            wait = pauses.take(wait)
             if time.monotonic() + wait > limit:
                 raise Unavailable(problem)
             if time.monotonic() + wait > began + UNSAID and not self._has_said_so:
@@ -290,7 +252,6 @@ class Cluster:
                 self._on_wait(f"waiting: {problem}")
             if stop.wait(wait):
                 raise Unavailable(problem)
-            pause = min(2 * pause, LONGEST_PAUSE)
 
     def _renew(self, stale: client.ApiClient) -> None:
         with self._lock:
@@ -316,13 +277,7 @@ _Request = tuple[str, str, Query | None, dict[str, Any] | None, str]
 def _answer(
     api: client.ApiClient, resource: Resource, request: _Request, silence: float | None
 ) -> Any:
-    """Returns the answer to a request that is sent once.
-
-    Raises:
-        InputError: The kubeconfig leads to what is no URL.
-        Refused: The answer is no.
-        _NotNow: It may be another one later.
-    """
+    """Returns the answer to a request that is sent once."""
     host = api.configuration.host
     try:
         answer = _send(api, *request, silence)

@@ -28,14 +28,7 @@ def are_there() -> bool:
 
 
 def load(context: str | None) -> tuple[client.ApiClient, str]:
-    """Returns a client with the credentials as they are now, and the namespace that they name.
-
-    Args:
-        context: A context of the kubeconfig other than its current one.
-
-    Raises:
-        InputError: There are no credentials, or they cannot be read.
-    """
+    """Returns a client with the credentials as they are now, and the namespace that they name."""
     settings = client.Configuration()
     settings.retries = False  # every retry is ours
     settings.connection_pool_maxsize = CONNECTIONS

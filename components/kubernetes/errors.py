@@ -53,12 +53,7 @@ class Unavailable(TriremeError):
 
 
 def refusal(error: ApiException, resource: Resource) -> Refused:
-    """Says in one sentence why a request was refused.
-
-    Args:
-        error: What the client raised.
-        resource: What the request was about.
-    """
+    """Says in one sentence why a request was refused."""
     details, message = _status(error).get("details") or {}, message_of(error)
     match error.status:
         case 401:

@@ -20,13 +20,7 @@ _OF_THE_KUBELET = re.compile(
 
 
 class Stamp(NamedTuple):
-    """When a line was printed; later ones compare as greater.
-
-    Attributes:
-        second: The time up to the second.
-        fraction: The nanoseconds, nine digits.
-        zone: The time zone.
-    """
+    """When a line was printed; later ones compare as greater."""
 
     second: str
     fraction: str
@@ -42,7 +36,6 @@ def split(raw: bytes, before: Stamp | None) -> tuple[Stamp | None, bytes]:
     """Parts a line of a log from its time.
 
     Args:
-        raw: The line.
         before: The time of the line before, which is that of the rest of a line that was cut.
     """
     match = _STAMP.match(raw)
@@ -53,11 +46,7 @@ def split(raw: bytes, before: Stamp | None) -> tuple[Stamp | None, bytes]:
 
 
 def is_of_the_kubelet(raw: bytes) -> bool:
-    """Tells whether a line is the kubelet's, which has no time, and not the program's.
-
-    Args:
-        raw: The line, as it came.
-    """
+    """Tells whether a line is the kubelet's, which has no time, and not the program's."""
     return bool(_OF_THE_KUBELET.match(raw))
 
 
@@ -69,7 +58,6 @@ class Position:
 
     Attributes:
         first: The time of its first line; ``None`` if nothing has been read.
-        last: The latest time of a line.
     """
 
     def __init__(self) -> None:

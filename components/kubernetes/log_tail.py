@@ -16,15 +16,7 @@ def log_tail(
     """Returns the last lines that a container has printed.
 
     Args:
-        cluster: The cluster.
-        pod: The pod.
-        container: One of its containers.
-        count: How many lines at most.
         previous: Those of its start that ended last, not of one that runs.
-
-    Raises:
-        Refused: There is no such log, or it may not be read.
-        Unavailable: The API server does not answer.
     """
     # With times, which the program's lines have and the kubelet's own have not.
     query = [("container", container), ("tailLines", str(count)), ("timestamps", "true")]

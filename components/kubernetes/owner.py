@@ -26,12 +26,6 @@ def owners(cluster: Cluster) -> list[dict[str, Any]]:
 
     On Kubeflow Pipelines and Argo a step's pod belongs to the run's Workflow, so that a job
     survives a step that is started again and goes with the run.
-
-    Args:
-        cluster: The cluster that this is a pod of.
-
-    Raises:
-        Refused: This pod may not read itself.
     """
     metadata = this_pod(cluster)["metadata"]
     controllers = [
@@ -43,33 +37,18 @@ def owners(cluster: Cluster) -> list[dict[str, Any]]:
 
 
 def this_pod(cluster: Cluster, patience: float | None = None) -> dict[str, Any]:
-    """Returns the pod that this process runs in.
-
-    Args:
-        cluster: The cluster that it is a pod of.
-        patience: Seconds to try for, where not the cluster's own.
-
-    Raises:
-        Refused: This pod may not read itself.
-    """
+    """Returns the pod that this process runs in."""
     # A pod's host name is its own name, unless its spec says otherwise.
     name = os.environ.get("POD_NAME") or os.environ.get("KFP_POD_NAME") or socket.gethostname()
     return cluster.get(PODS, name, cluster.namespace, patience)
 
 
 def starts_again(cluster: Cluster, job: dict[str, Any]) -> bool:
-    """Tells whether the step of this pod will be started in another one, now that this one ends.
+    """Tells whether the step of this pod will, as far as is known, be started in another one.
 
     So it is where the node is drained or the pod deleted, and neither the run was stopped, nor it
     or the step have run out of time, and Argo tries the step again. Stopping sets ``shutdown``;
     Kubeflow Pipelines 2.17 gives the run a deadline of 0 seconds.
-
-    Args:
-        cluster: The cluster.
-        job: The step's training job, which belongs to the run's Workflow.
-
-    Returns:
-        That; False where it cannot be found out.
     """
     references = job["metadata"].get("ownerReferences") or []
     names = [owner["name"] for owner in references if owner["kind"] == "Workflow"]

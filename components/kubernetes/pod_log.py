@@ -11,21 +11,12 @@ from urllib3.exceptions import HTTPError
 
 from trireme.components.errors import TriremeError
 from trireme.components.kubernetes import pods
-from trireme.components.kubernetes.connection import (
-    FIRST_PAUSE,
-    LONGEST_PAUSE,
-    Cluster,
-    Query,
-)
+from trireme.components.kubernetes.connection import Cluster, Query
 from trireme.components.kubernetes.errors import Invalid, NotFound, Unavailable
-from trireme.components.kubernetes.log_position import (
-    Position,
-    Stamp,
-    is_of_the_kubelet,
-    split,
-)
+from trireme.components.kubernetes.log_position import Position, Stamp, is_of_the_kubelet, split
 from trireme.components.kubernetes.resources import PODS
 from trireme.components.kubernetes.streams import Stop, lines, shut
+from trireme.components.patience import Pauses
 
 LINE_LIMIT = 64 * 1024  # bytes after which a line is cut
 SILENCE = 300.0  # seconds without a line after which the connection is made anew
@@ -45,18 +36,12 @@ class PodLog(threading.Thread):
         on_line: Callable[[str], None],
         on_start: Callable[[], None],
         stop: Stop,
-        *,
         follow: bool = True,
     ) -> None:
         """Prepares the thread; ``start`` starts it.
 
         Args:
-            cluster: The cluster.
-            pod: The pod.
-            container: Its main container.
-            on_line: Called with every line.
             on_start: Called before the first line of each start of the container.
-            stop: Ends it early.
             follow: Wait for what is still to come; otherwise only what there is now is read.
         """
         super().__init__(daemon=True)
@@ -87,12 +72,7 @@ class PodLog(threading.Thread):
         return self._quiet_since
 
     def update(self, pod: dict[str, Any], gone: bool) -> None:
-        """Tells how the pod is now.
-
-        Args:
-            pod: The pod.
-            gone: It no longer exists.
-        """
+        """Tells how the pod is now."""
         self._pod, self._gone = pod, self._gone or gone
         self._changed.set()
         followed = self._followed
@@ -115,7 +95,7 @@ class PodLog(threading.Thread):
 
     def _read_all(self) -> None:
         """Reads until the pod is over and nothing is left to read."""
-        pause = FIRST_PAUSE
+        pauses = Pauses()
         while not self._stop_all.is_set():
             self._changed.clear()
             over = self.is_over or not self._follow
@@ -141,8 +121,9 @@ class PodLog(threading.Thread):
             except HTTPError:
                 pass
             # What ended was the connection or the container: its status will tell.
-            pause = FIRST_PAUSE if self._position.since != before else min(2 * pause, LONGEST_PAUSE)
-            self._changed.wait(pause)
+            if self._position.since != before:
+                pauses.start_anew()
+            self._changed.wait(pauses.take())
 
     def _restarts(self) -> int:
         return pods.restarts(self._pod, self._container)
@@ -214,7 +195,7 @@ class PodLog(threading.Thread):
             except Invalid:
                 return
             except HTTPError:
-                self._stop_all.wait(FIRST_PAUSE)
+                self._stop_all.wait(Pauses().take())
 
     def _may_be_ahead(self) -> bool:
         """Tells whether what was read last may be of the present start already."""
@@ -230,11 +211,7 @@ class PodLog(threading.Thread):
         previous: bool = False,
         follow: bool = False,
     ) -> None:
-        """Passes on the new lines of one answer.
-
-        Raises:
-            Invalid: There is no such log, or the kubelet cannot read it.
-        """
+        """Passes on the new lines of one answer."""
         query: Query = [("container", self._container), ("timestamps", "true")]
         if follow:
             query.append(("follow", "true"))
@@ -264,11 +241,7 @@ class PodLog(threading.Thread):
                 self._quiet_since = time.monotonic()
 
     def _check_identity(self) -> None:
-        """Checks that the log that was opened is not that of a later pod of the same name.
-
-        Raises:
-            NotFound: The pod is gone.
-        """
+        """Checks that the log that was opened is not that of a later pod of the same name."""
         metadata = self._pod["metadata"]
         listing = self._cluster.list(
             PODS,

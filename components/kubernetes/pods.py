@@ -23,8 +23,6 @@ class Failure:
     """How a container failed.
 
     Attributes:
-        at: When.
-        words: A verb phrase, as in ``exited with status 1``.
         stopped: Somebody was ending the pod when it did, and not because it had.
         taken: The pod was taken off its node, whatever its program did.
     """
@@ -37,12 +35,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Span:
-    """When a container ran: one start of it to its end.
-
-    Attributes:
-        started: When it was started.
-        finished: When it ended, ``None`` while it runs.
-    """
+    """When a container ran: one start of it to its end."""
 
     started: datetime
     finished: datetime | None
@@ -68,8 +61,7 @@ def is_running(pod: dict[str, Any], container: str) -> bool:
 
 def restarts(pod: dict[str, Any], container: str) -> int:
     """Returns how often the kubelet has restarted the container."""
-    count: int = container_status(pod, container).get("restartCount", 0)
-    return count
+    return container_status(pod, container).get("restartCount", 0)
 
 
 def is_over(pod: dict[str, Any]) -> bool:
@@ -162,13 +154,7 @@ def _failed_container(pod: dict[str, Any], container: str) -> dict[str, Any]:
 
 
 def exit_words(ended: dict[str, Any], pod: dict[str, Any], container: str) -> str:
-    """Says how a container ended.
-
-    Args:
-        ended: Its termination, as its status has it.
-        pod: The pod.
-        container: The container.
-    """
+    """Says how a container ended."""
     limit = _memory_limit(pod, container)
     if ended.get("reason") == "OOMKilled":
         return "ran out of memory (OOMKilled" + (f"; its limit is {limit})" if limit else ")")
@@ -202,8 +188,7 @@ def _taken_away(pod: dict[str, Any]) -> str:
 def _memory_limit(pod: dict[str, Any], container: str) -> str:
     for spec in pod["spec"]["containers"]:
         if spec["name"] == container:
-            limit: str = spec.get("resources", {}).get("limits", {}).get("memory", "")
-            return limit
+            return spec.get("resources", {}).get("limits", {}).get("memory", "")
     return ""
 
 

@@ -8,9 +8,6 @@ class Resource:
     """A namespaced or cluster-wide resource of the Kubernetes API.
 
     Attributes:
-        group: Its API group, empty for the core one.
-        version: Its API version.
-        plural: Its name in API paths.
         provider: What a cluster lacks that does not know it, for a person to install.
     """
 
@@ -30,13 +27,7 @@ class Resource:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """Returns the path of the resource, or of one object of it.
-
-        Args:
-            namespace: The namespace; empty for a cluster-wide resource.
-            name: The object; empty for all of them.
-            subresource: Such as ``log`` of a pod.
-        """
+        """Returns the path of the resource, or of one object of it."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         scope = f"namespaces/{namespace}" if namespace else ""
         return "/".join(filter(None, [root, scope, self.plural, name, subresource]))

@@ -59,12 +59,8 @@ def lines(response: BaseHTTPResponse, limit: int = sys.maxsize) -> Iterator[byte
     """Yields the lines of a stream as they come, without their ends.
 
     Args:
-        response: The stream.
         limit: Bytes after which a line is cut, wherever the network has cut it; what follows
             is a line of its own.
-
-    Raises:
-        urllib3.exceptions.HTTPError: The connection was lost.
     """
     rest = bytearray()
     for chunk in response.stream(_CHUNK, decode_content=False):

@@ -8,7 +8,8 @@ from typing import Any
 
 from urllib3.exceptions import HTTPError
 
-from trireme.components.kubernetes.connection import FIRST_PAUSE, LONGEST_PAUSE, Cluster
+from trireme.components import patience
+from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import Expired
 from trireme.components.kubernetes.resources import Resource
 from trireme.components.kubernetes.streams import Stop, lines
@@ -19,12 +20,7 @@ SLACK = 15  # seconds that the server may be late in ending it
 
 @dataclass(frozen=True)
 class Change:
-    """An object that is new, has changed or is gone.
-
-    Attributes:
-        object: The object as it is, or was last.
-        gone: It no longer exists.
-    """
+    """An object that is new, has changed or is gone."""
 
     object: dict[str, Any]
     gone: bool = False
@@ -39,20 +35,9 @@ def changes(
     knows that version (410 Gone) all objects are listed again, and what has changed or gone
     meanwhile is yielded as if it had been watched.
     https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
-
-    Args:
-        cluster: The cluster.
-        resource: What to follow.
-        namespace: Where.
-        stop: Ends it.
-        selectors: ``labelSelector`` and ``fieldSelector``.
-
-    Raises:
-        Refused: The server will not have it; see ``trireme.components.kubernetes.errors``.
-        Unavailable: The server has not answered for the cluster's ``patience``.
     """
     known: dict[str, dict[str, Any]] = {}
-    version, pause = "", FIRST_PAUSE
+    version, pauses = "", patience.Pauses()
     while not stop.is_set():
         began, heard = time.monotonic(), False
         try:
@@ -71,9 +56,9 @@ def changes(
             pass  # ValueError: the connection broke in the middle of an event
         # However a watch ends, even well: if that is at once, so may the next one.
         lasted = time.monotonic() - began
-        stop.wait(max(0.0, pause - lasted))
-        is_fine = heard or lasted > LONGEST_PAUSE
-        pause = FIRST_PAUSE if is_fine else min(2 * pause, LONGEST_PAUSE)
+        stop.wait(max(0.0, pauses.take() - lasted))
+        if heard or lasted > patience.LONGEST_PAUSE:
+            pauses.start_anew()
 
 
 def _events(
@@ -124,5 +109,4 @@ def _differences(known: dict[str, dict[str, Any]], items: list[dict[str, Any]]) 
 
 
 def _version(thing: dict[str, Any]) -> str:
-    version: str = thing["metadata"]["resourceVersion"]
-    return version
+    return thing["metadata"]["resourceVersion"]

@@ -7,9 +7,10 @@ from typing import Any
 from trireme.components.cost import prices, table
 from trireme.components.cost.prices import GIB, Prices, is_gpu
 from trireme.components.errors import InputError, JobFailed
+from trireme.components.kubernetes.amounts import requests
 from trireme.components.tracking import journal
 from trireme.components.training.blame import TimeLimitReached
-from trireme.components.training.manifests.roles import Role, requests, roles
+from trireme.components.training.manifests.roles import Role, roles
 from trireme.components.training.manifests.time_limit import set_time_limit
 
 HOUR = 3600  # seconds

@@ -25,11 +25,7 @@ class TimeLimitReached(JobFailed):
 
 
 def dragged_down(lines: Iterable[str]) -> bool:
-    """Tells whether a replica failed because another one was gone.
-
-    Args:
-        lines: The last lines it printed.
-    """
+    """Tells whether a replica failed because another one was gone."""
     return any(_PEER_LOST.search(line) for line in lines)
 
 
@@ -37,7 +33,6 @@ def last_lines(replica: str, lines: Iterable[str]) -> str:
     """Returns what a failed replica said last, without a launcher's report on its own processes.
 
     Args:
-        replica: Its name, which every line is prefixed with.
         lines: The last lines it printed, of which up to ``TAIL`` are returned.
     """
     kept = list(lines)

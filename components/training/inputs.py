@@ -26,11 +26,7 @@ OF_THE_RUN = {
 
 
 def inputs_of(job: TrainingJob) -> str:
-    """Returns the fields of a job that a model depends on, as JSON: the same for the same training.
-
-    Args:
-        job: The job.
-    """
+    """Returns the fields of a job that a model depends on, as JSON that can be compared."""
     fields = job.model_dump(mode="json", exclude=OF_THE_RUN, exclude_defaults=True)
     ours = (*VARIABLES, *CREDENTIALS, WARM_START)
     fields["env"] = {name: value for name, value in job.env.items() if name not in ours}
@@ -40,11 +36,7 @@ def inputs_of(job: TrainingJob) -> str:
 
 
 def short(text: str) -> str:
-    """Returns a text as a tag can hold it: where it is too long, as JSON with its hash.
-
-    Args:
-        text: The text.
-    """
+    """Returns a text as a tag can hold it: where it is too long, as JSON with its hash."""
     if len(text) <= LIMIT:
         return text
     return json.dumps({"sha256": hashlib.sha256(text.encode()).hexdigest()})

@@ -10,7 +10,6 @@ class Kind(Resource):
     """A kind of training job.
 
     Attributes:
-        name: As in ``kind:`` of a manifest.
         replicas: The field of ``spec`` that maps roles to replica specs; empty for a TrainJob,
             whose runtime defines them.
         container: The name of the container that the operator injects the rendezvous into.

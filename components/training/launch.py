@@ -47,7 +47,6 @@ class Trained(NamedTuple):
 
     Attributes:
         model: The directory that was its MODEL_DIR, complete.
-        checkpoints: The directory of its checkpoints.
     """
 
     model: str
@@ -82,17 +81,10 @@ def prepare(
         workspace: The run workspace, which checkpoints and model go to.
         run: Id of the run, which the job's name is made from, so that a step that is started
             again finds its job.
-        framework: What connects the replicas.
-        code: Directory of the repository.
-        data: Directory of the dataset.
         image: Image of every replica; empty for Trireme's own.
         entrypoint: The training program, relative to the repository; empty for the reference one of
             Trireme's own.
-        args: Its arguments.
-        workers: Replicas besides the master or chief.
         parameter_servers: TensorFlow: with any, workers train with these and a chief.
-        processes_per_worker: Processes in each replica.
-        seed: What the program finds in SEED.
         time_limit: Seconds the job may run; 0 for no limit.
         more: Further fields of the description; none of ``OWN``.
         images: What is pulled for Trireme's own images, by their names; none: themselves.
@@ -100,9 +92,6 @@ def prepare(
         credentials: Where its variables for MLflow are that are secret, as ``secret_env``.
         start: What it may start from: what an earlier training left in MODEL_DIR; empty for none.
         trial: Which of the run's trainings it is, from 0; None where there is one.
-
-    Raises:
-        InputError: A field is wrong.
     """
     if not 0 <= seed < 2**32:
         raise InputError(f"seed {seed}: must be between 0 and 4294967295")
@@ -168,8 +157,6 @@ def train(
     Its model appears whole or not at all.
 
     Args:
-        job: The job, as ``prepare`` describes it.
-        workspace: The run workspace.
         passthrough: On a cluster: what the pipeline's task hands on to the job's pods, as
             ``trireme.components.training.cluster.passthrough.hand_on`` takes it.
         evaluation: The program of the repository that evaluates the model later, if one does.
@@ -178,7 +165,6 @@ def train(
 
     Raises:
         InputError: One of the programs is not in the repository, or the budget is no limit.
-        JobFailed: The job did not succeed.
     """
     for name, program in (("entrypoint", job.entrypoint), ("evaluation.entrypoint", evaluation)):
         if program and not Path(job.code_dir, program).is_file():
@@ -316,10 +302,6 @@ def mend_links(model: Path, before: Path) -> None:
     """Points links that a program made inside its MODEL_DIR to where that is now.
 
     A link that leads nowhere is removed: nothing could be kept of it.
-
-    Args:
-        model: Where it is now.
-        before: Where it was.
     """
     for link in model.rglob("*"):
         if not link.is_symlink():
@@ -333,11 +315,7 @@ def mend_links(model: Path, before: Path) -> None:
 
 
 def params_of(job: TrainingJob) -> dict[str, Any]:
-    """Returns what a training's MLflow run says of its job.
-
-    Args:
-        job: The job.
-    """
+    """Returns what a training's MLflow run says of its job."""
     names = {"framework", "entrypoint", "args", "processes_per_worker"}
     counts = {f"{role}_replicas": replica.count for role, replica in job.roles.items()}
     about = {"world_size": job.world_size, "image": _image(job)}

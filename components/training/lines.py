@@ -16,12 +16,7 @@ class Lines:
     """
 
     def __init__(self, shown: Callable[[str], str] = str, *, needs_reader: bool = False) -> None:
-        """Starts with nothing printed.
-
-        Args:
-            shown: What is to be shown of a line.
-            needs_reader: Raise BrokenPipeError when nobody reads any more.
-        """
+        """Starts with nothing printed."""
         self._shown = shown
         self._needs_reader = needs_reader
         if isinstance(sys.stdout, io.TextIOWrapper):
@@ -29,15 +24,7 @@ class Lines:
         self._one_at_a_time = threading.Lock()
 
     def __call__(self, replica: str, line: str) -> None:
-        """Prints a line.
-
-        Args:
-            replica: The name of the replica.
-            line: What it printed.
-
-        Raises:
-            BrokenPipeError: Nobody reads it, and ``needs_reader`` says that this matters.
-        """
+        """Prints a line."""
         with self._one_at_a_time:
             try:
                 sys.stdout.write(f"[{replica}] {self._shown(line)}\n")
@@ -50,14 +37,7 @@ class Lines:
 
 
 def pass_on(file: Path, start: int, on_line: Callable[[str], None], *, to_the_end: bool) -> int:
-    """Passes on the lines of a file from a position; returns where they end.
-
-    Args:
-        file: A file that may still grow.
-        start: The position.
-        on_line: Called with each line.
-        to_the_end: Pass on a last line that has no end, too.
-    """
+    """Passes on the lines of a file from a position; returns where they end."""
     with file.open("rb") as stream:
         stream.seek(start)
         for line in stream:

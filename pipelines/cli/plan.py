@@ -142,7 +142,7 @@ def _cost(planned: "Plan") -> dict[str, str]:
 
 
 def _row(pods: "Pods", known: "Prices | None") -> list[Any]:
-    from trireme.components.training.manifests.roles import shown
+    from trireme.components.kubernetes.amounts import shown
 
     others = {name: n for name, n in pods.requests.items() if name not in ("cpu", "memory")}
     return [

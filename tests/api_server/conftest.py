@@ -21,10 +21,8 @@ from player import (
 )
 from typer.testing import CliRunner
 
+from trireme.components import patience
 from trireme.components.errors import TriremeError
-from trireme.components.kubernetes import connection
-from trireme.components.kubernetes import pod_log as logs
-from trireme.components.kubernetes import watch as watching
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import AlreadyThere, KindMissing, NotFound
 from trireme.components.kubernetes.resources import PODS, SERVICE_ACCOUNTS
@@ -39,9 +37,8 @@ from trireme.pipelines.targets.argo import workflows
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     """Shortens every wait."""
-    for module in (connection, watching, logs):
-        monkeypatch.setattr(module, "FIRST_PAUSE", 0.02)
-        monkeypatch.setattr(module, "LONGEST_PAUSE", 0.2)
+    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.02)
+    monkeypatch.setattr(patience, "LONGEST_PAUSE", 0.2)
     monkeypatch.setattr(following, "TICK", 0.05)
     monkeypatch.setattr(following, "REASON_EVERY", 0.1)
     monkeypatch.setattr(submission, "POLL", 0.05)

@@ -5,6 +5,7 @@ from threading import Thread
 import pytest
 from player import Player
 
+from trireme.components import patience
 from trireme.components.errors import InputError
 from trireme.components.kubernetes import connection
 from trireme.components.kubernetes import watch as watching
@@ -316,13 +317,13 @@ def test_whoever_waits_is_told_what_for(server, monkeypatch):
     cluster.list(PODS, "team")
     # It is known to be there: now it is worth waiting for.
     server.fail("GET", "pods", times=6, code=503)
-    monkeypatch.setattr(connection, "FIRST_PAUSE", 0.2)
+    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.2)
     assert cluster.list(PODS, "team")["items"] == []
 
 
 def test_a_watch_that_ends_at_once_is_opened_more_and_more_seldom(server, cluster, monkeypatch):
-    monkeypatch.setattr(watching, "FIRST_PAUSE", 100.0)
-    monkeypatch.setattr(watching, "LONGEST_PAUSE", 800.0)
+    monkeypatch.setattr(patience, "FIRST_PAUSE", 100.0)
+    monkeypatch.setattr(patience, "LONGEST_PAUSE", 800.0)
     server.fail("GET", "watch=true", times=-1, code=200, text="")
     waits = []
 

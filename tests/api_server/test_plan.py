@@ -8,13 +8,15 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+from trireme.components.kubernetes import quota
 from trireme.components.kubernetes.errors import AlreadyThere
+from trireme.components.kubernetes.nodes import NODES
 from trireme.components.kubernetes.resources import PODS, Resource
-from trireme.components.training.cluster import checks, quota
-from trireme.components.training.cluster.nodes import NODES
+from trireme.components.training.cluster import checks
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.frameworks import KINDS
 from trireme.components.training.manifests import render
+from trireme.components.training.manifests.roles import roles
 from trireme.pipelines.cli import app as cli
 from trireme.pipelines.targets.argo import workflows
 
@@ -50,6 +52,12 @@ def standing_in(standing_in):
     make(standing_in, "ServiceAccount", "default-editor")
     allow(standing_in)
     return standing_in
+
+
+def problems(cluster, job, **more):
+    """Returns why a job would not fit into the cluster's namespace."""
+    pods = [(role.name, role.count, role.pod) for role in roles(render(job))]
+    return quota.problems(cluster, job.plugin.kind, pods, **more)
 
 
 @pytest.fixture
@@ -276,7 +284,7 @@ def test_a_quota_counts_only_what_it_is_for(standing_in, spec, counts):
         spec=spec | {"hard": {"count/pytorchjobs.kubeflow.org": "0"}},
     )
     job = TrainingJob.create(entrypoint="train.py", scheduling={"priority": "high"})
-    assert bool(quota.problems(standing_in, render(job))) is counts
+    assert bool(problems(standing_in, job)) is counts
 
 
 @pytest.mark.parametrize(("scope", "counts"), [("Terminating", True), ("NotTerminating", False)])
@@ -284,7 +292,7 @@ def test_a_job_with_a_time_limit_counts_as_one_that_ends(standing_in, scope, cou
     spec = {"scopes": [scope], "hard": {"pods": "0"}}
     make(standing_in, "ResourceQuota", "none", spec=spec)
     job = TrainingJob.create(entrypoint="train.py", time_limit=60)
-    assert bool(quota.problems(standing_in, render(job))) is counts
+    assert bool(problems(standing_in, job)) is counts
 
 
 @pytest.mark.parametrize(("scope", "counts"), [("NotTerminating", True), ("NotBestEffort", False)])
@@ -292,7 +300,7 @@ def test_steps_count_as_pods_that_request_nothing(standing_in, scope, counts):
     spec = {"scopes": [scope], "hard": {"cpu": "90"}}
     make(standing_in, "ResourceQuota", "some", spec=spec)
     job = TrainingJob.create(entrypoint="train.py")
-    found = quota.problems(standing_in, render(job), workspace="1Gi")
+    found = problems(standing_in, job, workspace="1Gi")
     assert [problem for problem in found if "which those of the steps do not" in problem] == (
         found if counts else []
     )

@@ -1,8 +1,12 @@
 """Jobs of the frameworks' reference trainers, on this machine."""
 
+import os
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 import trireme
 from trireme.components.dataset.description import Dataset
@@ -14,6 +18,10 @@ from trireme.components.training.manifests import render
 
 ROOT = Path(trireme.__file__).parents[1]
 LIMIT = 240  # seconds of one job
+
+on_own_hosts = pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("ip"), reason="needs root, and iproute2"
+)
 
 
 @dataclass
@@ -42,7 +50,7 @@ class Ran:
         return tuple(map(float, found.groups()))
 
 
-def run(framework, folder, *args, workers):
+def run(framework, folder, *args, workers, isolated=False):
     """Runs the reference trainer on the built-in digits; what it leaves is in the folder."""
     if not (folder / "data").exists():
         stage(Dataset(uri="builtin://digits"), folder / "data", folder / "cache")
@@ -64,5 +72,7 @@ def run(framework, folder, *args, workers):
         **{name: str(place) for name, place in places.items()},
     )
     said: list[tuple[str, str]] = []
-    seconds = runner.run(render(job), folder / "logs", lambda *line: said.append(line))
+    seconds = runner.run(
+        render(job), folder / "logs", lambda *line: said.append(line), isolated=isolated
+    )
     return Ran(folder, seconds, said)

@@ -4,7 +4,7 @@ import importlib.util
 
 import numpy as np
 import pytest
-from jobs_of_frameworks import run
+from jobs_of_frameworks import on_own_hosts, run
 
 pytestmark = [
     pytest.mark.slow,
@@ -36,3 +36,9 @@ def test_training_goes_on_from_the_last_checkpoint_with_another_number_of_proces
 def test_two_processes_compute_what_one_does(digits, tmp_path):
     alone = run("jax", tmp_path, "--epochs", "3", "--batch-size", "64", workers=1)
     assert alone.figures(3) == pytest.approx(digits.figures(3), rel=1e-3)
+
+
+@on_own_hosts
+def test_processes_on_hosts_of_their_own_find_each_other(tmp_path):
+    job = run("jax", tmp_path, "--epochs", "2", workers=2, isolated=True)
+    assert job.figures(2)[0] < job.figures(1)[0]

@@ -4,7 +4,7 @@ import importlib.util
 
 import numpy as np
 import pytest
-from jobs_of_frameworks import run
+from jobs_of_frameworks import on_own_hosts, run
 
 pytestmark = [
     pytest.mark.slow,
@@ -34,3 +34,9 @@ def test_training_goes_on_from_the_last_checkpoint(digits):
     again = run("xgboost", digits.folder, "--rounds", "13", workers=0)
     assert "going on after round 10" in again.lines("master-0")
     assert again.figures(13)[0] < digits.figures(12)[0]
+
+
+@on_own_hosts
+def test_processes_on_hosts_of_their_own_find_each_other(tmp_path):
+    job = run("xgboost", tmp_path, "--rounds", "2", workers=1, isolated=True)
+    assert job.figures(2)[0] < job.figures(1)[0]

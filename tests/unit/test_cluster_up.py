@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from images import build
+from trireme.components.training.frameworks import KINDS
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 PROGRAMS = ("docker", "kind", "kubectl")
@@ -131,7 +132,8 @@ def test_the_training_operator_leaves_mpijobs_to_the_mpi_operator(tmp_path):
     assert found["CustomResourceDefinition"]["metadata"]["name"] == "pytorchjobs.kubeflow.org"
     (container,) = found["Deployment"]["spec"]["template"]["spec"]["containers"]
     schemes = [word for word in container["args"] if word.startswith("--enable-scheme=")]
-    assert schemes == ["--enable-scheme=tfjob", "--enable-scheme=pytorchjob"]
+    ours = [kind for kind in KINDS.values() if kind.provider == KINDS["TFJob"].provider]
+    assert set(schemes) == {f"--enable-scheme={kind.name.lower()}" for kind in ours}
     assert container["command"] == ["/manager"]
 
 

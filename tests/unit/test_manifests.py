@@ -15,8 +15,8 @@ from typed import through
 from trireme.components import images
 from trireme.components.dataset.description import Dataset
 from trireme.components.errors import InputError
+from trireme.components.kubernetes.amounts import quantity
 from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.description.values import quantity
 from trireme.components.training.local.environment import expand
 from trireme.components.training.manifests import render, to_yaml
 from trireme.components.training.manifests.roles import roles

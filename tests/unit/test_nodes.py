@@ -1,9 +1,10 @@
-"""components/training/cluster/nodes.py: whether the nodes have room for a job's pods."""
+"""components/kubernetes/nodes.py: whether the nodes have room for a job's pods."""
 
 import pytest
 
+from trireme.components.kubernetes import nodes
 from trireme.components.kubernetes.resources import PODS
-from trireme.components.training.cluster import nodes
+from trireme.components.training.cluster.checks import needed
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.manifests import render
 from trireme.components.training.manifests.roles import roles
@@ -17,11 +18,11 @@ class Cluster:
     def __init__(self, *there, pods=()):
         self.there, self.pods = there, pods
 
-    def list(self, resource, namespace, **query):
+    def items(self, resource, namespace, **query):
         assert namespace == ""
         if resource == PODS:
             assert query["fieldSelector"] == "status.phase!=Succeeded,status.phase!=Failed"
-        return {"items": list(self.pods if resource == PODS else self.there)}
+        return list(self.pods if resource == PODS else self.there)
 
 
 def node(name="one", labels=None, taints=(), unschedulable=False, **amounts):
@@ -40,7 +41,7 @@ def pod(place="one", **requests):
 
 def said(cluster, at_once=1, operator="training-operator", **fields):
     job = TrainingJob.create(**{"entrypoint": "train.py", "workers": 1} | fields)
-    return nodes.problem(nodes.free(cluster), render(job, operator), at_once)
+    return nodes.problem(nodes.free(cluster), needed(render(job, operator), at_once))
 
 
 def test_a_default_job_starts_on_a_small_node():

@@ -22,6 +22,9 @@ the same folders. Each trains on samples of its own: tree by tree they share wha
 import argparse
 import contextlib
 import os
+import socket
+import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,26 +49,40 @@ def refused(why: str) -> SystemExit:
     return SystemExit(2)
 
 
+def resolved(name: str) -> str:
+    """Returns the address of a pod, whose name may not be known yet when it has just started."""
+    limit = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return socket.gethostbyname(name)
+        except OSError:
+            if time.monotonic() > limit:
+                raise
+            time.sleep(0.5)
+
+
 @contextlib.contextmanager
 def connected(rank: int, world_size: int) -> Iterator[None]:
     """Connects the processes as long as it lasts; rank 0 has the tracker."""
     if world_size == 1:
         yield
         return
-    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    address, port = resolved(os.environ["MASTER_ADDR"]), int(os.environ["MASTER_PORT"])
     if rank == 0:
-        # On all addresses: the name that others know this pod by may not be known here yet.
-        tracker = RabitTracker(world_size, "0.0.0.0", port, sortby="task", timeout=PATIENCE)
+        tracker = RabitTracker(world_size, address, port, sortby="task", timeout=PATIENCE)
         tracker.start()
-    xgboost.set_config(verbosity=0)  # not what is tried until the tracker is there
-    with xgboost.collective.CommunicatorContext(
-        dmlc_tracker_uri="127.0.0.1" if rank == 0 else address,
-        dmlc_tracker_port=port,
-        dmlc_task_id=f"{rank:05}",
-        dmlc_timeout=PATIENCE,
-        dmlc_retry=PATIENCE,
-    ):
-        xgboost.set_config(verbosity=1)
+    with contextlib.ExitStack() as stack:
+        with warnings.catch_warnings():  # of each attempt until the tracker is there
+            warnings.simplefilter("ignore")
+            stack.enter_context(
+                xgboost.collective.CommunicatorContext(
+                    dmlc_tracker_uri=address,
+                    dmlc_tracker_port=port,
+                    dmlc_task_id=f"{rank:05}",
+                    dmlc_timeout=PATIENCE,
+                    dmlc_retry=PATIENCE,
+                )
+            )
         yield
     if rank == 0:
         tracker.wait_for(PATIENCE)

@@ -1,20 +1,22 @@
 """Checking on a cluster, before anything is created, that a training job would run there."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from itertools import chain
 from typing import Any
 
 from trireme.components.errors import InputError
-from trireme.components.kubernetes import access
+from trireme.components.kubernetes import access, nodes, quota
 from trireme.components.kubernetes.access import Right
 from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import Forbidden, KindMissing, NotFound, Refused
+from trireme.components.kubernetes.errors import Forbidden, KindMissing, Refused
 from trireme.components.kubernetes.resources import CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, Resource
-from trireme.components.training.cluster import nodes, preflight, quota, reasons
+from trireme.components.training.cluster import preflight, reasons
+from trireme.components.training.frameworks import kind_of, least_replicas
 from trireme.components.training.manifests.references import Needed
+from trireme.components.training.manifests.roles import roles
 
 RESOURCES = {
     "Secret": [SECRETS],
@@ -47,12 +49,14 @@ class Finding:
     """What a check has found.
 
     Attributes:
-        verdict: Whether all is well.
         sentence: What is so or, where it is not well, what to do.
     """
 
     verdict: Verdict
     sentence: str
+
+
+_ok, _failed, _unknown = (partial(Finding, verdict) for verdict in Verdict)
 
 
 def check_all(
@@ -66,15 +70,8 @@ def check_all(
     """Checks everything that can be checked beforehand; nothing is created.
 
     Args:
-        cluster: The cluster, in whose namespace the job is to run.
-        manifest: The job.
         allowed: What is found of the rights that it takes, as ``yours`` and ``account`` do.
-        objects: What has to be there.
-        at_once: How many jobs like it run at the same time.
         workspace: In a pipeline the size of the run's volume; its steps' pods request nothing.
-
-    Raises:
-        Unavailable: The API server does not answer.
     """
     findings = chain(
         allowed,
@@ -93,43 +90,25 @@ def check_all(
 
 
 def yours(cluster: Cluster, rights: Iterable[Right]) -> Finding:
-    """Checks what this user may do.
-
-    Args:
-        cluster: The cluster, with its namespace.
-        rights: What has to be allowed.
-    """
+    """Checks what this user may do."""
     needed = list(rights)
     try:
         access.check_rights(cluster, cluster.namespace, needed)
     except Forbidden as error:
-        return Finding(Verdict.FAILED, str(error))
-    return Finding(Verdict.OK, f"you may {access.in_words(needed)}")
+        return _failed(str(error))
+    return _ok(f"you may {access.in_words(needed)}")
 
 
 def account(cluster: Cluster, name: str, rights: Iterable[Right], remedy: str) -> Finding:
-    """Checks what a service account may do, whose rights are not those of this user.
-
-    Args:
-        cluster: The cluster, with its namespace.
-        name: The service account.
-        rights: What has to be allowed to it.
-        remedy: What allows that.
-    """
+    """Checks what a service account may do, whose rights are not those of this user."""
     needed = list(rights)
     try:
         lacking = access.lacking_to(cluster, name, needed)
     except Forbidden:
-        return Finding(
-            Verdict.UNKNOWN,
-            f"ServiceAccount {name}: you may not see what it may do; {remedy}",
-        )
+        return _unknown(f"ServiceAccount {name}: you may not see what it may do; {remedy}")
     if lacking:
-        return Finding(
-            Verdict.FAILED,
-            f"ServiceAccount {name} may not {access.in_words(lacking)}; {remedy}",
-        )
-    return Finding(Verdict.OK, f"ServiceAccount {name} may {access.in_words(needed)}")
+        return _failed(f"ServiceAccount {name} may not {access.in_words(lacking)}; {remedy}")
+    return _ok(f"ServiceAccount {name} may {access.in_words(needed)}")
 
 
 def _dry_run(cluster: Cluster, manifest: dict[str, Any]) -> Iterator[Finding]:
@@ -138,21 +117,21 @@ def _dry_run(cluster: Cluster, manifest: dict[str, Any]) -> Iterator[Finding]:
     except Refused as error:
         if isinstance(error, Forbidden) and not preflight.may_make(cluster, manifest):
             words = f"you may not try out whether it would take the {manifest['kind']}"
-            yield Finding(Verdict.UNKNOWN, words)
+            yield _unknown(words)
         else:
-            yield Finding(Verdict.FAILED, str(error))
+            yield _failed(str(error))
     else:
-        yield Finding(Verdict.OK, f"the API server would take the {manifest['kind']}")
+        yield _ok(f"the API server would take the {manifest['kind']}")
 
 
 def _pods(cluster: Cluster, manifest: dict[str, Any]) -> Iterator[Finding]:
     try:
         warnings = preflight.try_out_pods(cluster, manifest, cluster.namespace)
     except Refused as error:
-        yield Finding(Verdict.FAILED, str(error))
+        yield _failed(str(error))
         return
     for warning in warnings:
-        yield Finding(Verdict.UNKNOWN, f"the API server warns: {warning}")
+        yield _unknown(f"the API server warns: {warning}")
 
 
 def is_there(cluster: Cluster, needed: Needed) -> Finding:
@@ -161,33 +140,22 @@ def is_there(cluster: Cluster, needed: Needed) -> Finding:
     try:
         found = _find(cluster, needed)
     except KindMissing as error:
-        return Finding(Verdict.FAILED, f"{what}: {error}")
+        return _failed(f"{what}: {error}")
     except Forbidden:
-        return Finding(Verdict.UNKNOWN, f"{what}: you may not see whether it is there")
+        return _unknown(f"{what}: you may not see whether it is there")
     if found is None and needed.optional:
-        return Finding(Verdict.OK, f"{what} is not there, and need not be")
+        return _ok(f"{what} is not there, and need not be")
     if found is None:
         where = "on the cluster" if needed.kind in _OF_THE_CLUSTER else f"in {cluster.namespace}"
-        return Finding(Verdict.FAILED, f"{what} is not {where}: create it, or name another")
+        return _failed(f"{what} is not {where}: create it, or name another")
     modes = found.get("spec", {}).get("accessModes", []) if needed.modes else []
     if needed.modes and not set(modes) & set(needed.modes):
-        return Finding(
-            Verdict.FAILED,
-            f"{what} is {' and '.join(modes)}: it has to be {' or '.join(needed.modes)}",
-        )
-    return Finding(Verdict.OK, f"{what} is there")
+        return _failed(f"{what} is {' and '.join(modes)}: it has to be {' or '.join(needed.modes)}")
+    return _ok(f"{what} is there")
 
 
 def must_be_there(cluster: Cluster, *objects: Needed) -> None:
-    """Refuses what names objects that are not there; what cannot be seen may be.
-
-    Args:
-        cluster: The cluster, with the namespace.
-        objects: The objects.
-
-    Raises:
-        InputError: One sentence about the first that is lacking.
-    """
+    """Refuses what names objects that are not there; what cannot be seen may be."""
     for needed in objects:
         if (found := is_there(cluster, needed)).verdict is Verdict.FAILED:
             access.check_namespace(cluster)
@@ -196,55 +164,62 @@ def must_be_there(cluster: Cluster, *objects: Needed) -> None:
 
 def _find(cluster: Cluster, needed: Needed) -> dict[str, Any] | None:
     namespace = "" if needed.kind in _OF_THE_CLUSTER else cluster.namespace
-    *earlier, last = RESOURCES[needed.kind]
-    for resource in earlier:
-        with suppress(KindMissing):
-            return _get(cluster, resource, needed.name, namespace)
-    return _get(cluster, last, needed.name, namespace)
-
-
-def _get(cluster: Cluster, resource: Resource, name: str, namespace: str) -> dict[str, Any] | None:
-    try:
-        return cluster.get(resource, name, namespace)
-    except NotFound:
-        return None
+    return cluster.first(
+        RESOURCES[needed.kind], lambda each: cluster.find(each, needed.name, namespace)
+    )
 
 
 def _quota(
     cluster: Cluster, manifest: dict[str, Any], at_once: int, workspace: str
 ) -> Iterator[Finding]:
     try:
-        problems = quota.problems(cluster, manifest, at_once, workspace)
+        pods = [(role.name, role.count, role.pod) for role in roles(manifest)]
+        problems = quota.problems(cluster, kind_of(manifest), pods, at_once, workspace)
     except Forbidden:
-        yield Finding(
-            Verdict.UNKNOWN, "you may not list resourcequotas and limitranges to see if it fits"
-        )
+        yield _unknown("you may not list resourcequotas and limitranges to see if it fits")
         return
     for problem in problems:
-        yield Finding(Verdict.FAILED, problem)
+        yield _failed(problem)
     if not problems:
-        yield Finding(Verdict.OK, "no ResourceQuota or LimitRange is in the way")
+        yield _ok("no ResourceQuota or LimitRange is in the way")
 
 
 def _gang(cluster: Cluster, manifest: dict[str, Any]) -> Iterator[Finding]:
     if problem := reasons.without_gang(cluster, manifest):
-        yield Finding(Verdict.FAILED, problem)
+        yield _failed(problem)
 
 
 def _room(cluster: Cluster, manifest: dict[str, Any], at_once: int) -> Iterator[Finding]:
     try:
         free = nodes.free(cluster)
     except Forbidden:
-        yield Finding(
-            Verdict.UNKNOWN, "you may not list the nodes and their pods to see if there is room"
-        )
+        yield _unknown("you may not list the nodes and their pods to see if there is room")
         return
-    problem = nodes.problem(free, manifest, at_once) if free else ""
+    problem = nodes.problem(free, needed(manifest, at_once)) if free else ""
     if not free:
-        yield Finding(Verdict.UNKNOWN, "the cluster has no nodes yet to see if there is room")
+        yield _unknown("the cluster has no nodes yet to see if there is room")
     elif not problem:
-        yield Finding(Verdict.OK, "the nodes have room for all pods of the job")
-    elif nodes.is_queued(manifest):
-        yield Finding(Verdict.UNKNOWN, f"{problem}, or have it wait in its queue")
+        yield _ok("the nodes have room for all pods of the job")
+    elif _is_queued(manifest):
+        yield _unknown(f"{problem}, or have it wait in its queue")
     else:
-        yield Finding(Verdict.FAILED, problem)
+        yield _failed(problem)
+
+
+def needed(manifest: dict[str, Any], at_once: int = 1) -> list[tuple[str, int, dict[str, Any]]]:
+    """Returns each role's name, how many of its pods have to run, and their spec.
+
+    An elastic job's others may come later.
+    """
+    least = least_replicas(manifest)
+    return [
+        (role.name, at_once * (role.count if least is None else least), role.pod)
+        for role in roles(manifest)
+    ]
+
+
+def _is_queued(manifest: dict[str, Any]) -> bool:
+    """Tells whether a job waits for its room in a queue of Kueue or Volcano."""
+    labels = manifest["metadata"].get("labels") or {}
+    policy = manifest["spec"].get("runPolicy") or {}
+    return reasons.QUEUE in labels or "schedulingPolicy" in policy

@@ -34,7 +34,6 @@ class Limits:
 
     Attributes:
         queued: To be let in, by Kueue or a gang scheduler.
-        starting: For its pods to run.
     """
 
     queued: float | None = None
@@ -42,11 +41,7 @@ class Limits:
 
 
 class Following:
-    """A job that is followed.
-
-    Attributes:
-        job: The job as it was last seen.
-    """
+    """A job that is followed."""
 
     def __init__(
         self,
@@ -62,13 +57,8 @@ class Following:
         """Prepares it.
 
         Args:
-            cluster: The cluster.
-            job: The job, as the API server has it.
-            limits: The time it may take.
             on_line: Called with a replica's name and each line it prints, from several threads.
             on_state: Called with a short sentence whenever the job's state has changed.
-            replica: The only one whose log is read; empty for all.
-            stop: Ends the following early.
         """
         self.job = job
         self._cluster = cluster
@@ -91,12 +81,6 @@ class Following:
 
         Returns:
             Seconds that each replica ran, by name; nothing if it was stopped.
-
-        Raises:
-            JobFailed: It did not succeed, was deleted, or ran into one of the limits.
-            Cancelled: A person has cancelled it.
-            Refused: The cluster no longer lets us follow it.
-            Unavailable: The API server was away for too long.
         """
         self._watch(kind_of(self.job), fieldSelector=f"metadata.name={self._metadata['name']}")
         self._watch(PODS, labelSelector=pods_of(self.job))
@@ -118,8 +102,7 @@ class Following:
 
     @property
     def _metadata(self) -> dict[str, Any]:
-        metadata: dict[str, Any] = self.job["metadata"]
-        return metadata
+        return self.job["metadata"]
 
     def _watch(self, resource: Resource, **selectors: str) -> None:
         def follow() -> None:
@@ -151,12 +134,7 @@ class Following:
                 self._metadata.setdefault("deletionTimestamp", "")
 
     def _check(self, status: Status) -> None:
-        """Says what state the job is in, and ends the following where it is time to.
-
-        Raises:
-            JobFailed: The job was deleted, or ran into a limit.
-            Cancelled: It was cancelled.
-        """
+        """Says what state the job is in, and ends the following where it is time to."""
         if status.state is State.DELETING:
             raise JobFailed(f"{self.job['kind']} {self._metadata['name']} was deleted while it ran")
         if status.state is State.CANCELLED:
@@ -262,10 +240,8 @@ class Following:
         """Waits until the pods have ended and all that they printed has been passed on."""
         while not self._seen.empty():
             self._take_in(0)  # in its order, which a list does not tell
-        listing = self._cluster.list(
-            PODS, self._metadata["namespace"], labelSelector=pods_of(self.job)
-        )
-        for pod in listing.get("items") or []:
+        namespace, selector = self._metadata["namespace"], pods_of(self.job)
+        for pod in self._cluster.items(PODS, namespace, labelSelector=selector):
             if identity.is_of(pod, self.job):
                 self._replicas.update(pod, gone=False)
         ended = time.monotonic()

@@ -20,10 +20,6 @@ def is_of(pod: dict[str, Any], job: dict[str, Any]) -> bool:
     """Tells whether a pod with a job's labels is of this very job.
 
     It may be of one of another kind that has the same name, or had it before.
-
-    Args:
-        pod: The pod.
-        job: The job, as the API server has it.
     """
     for owner in pod["metadata"].get("ownerReferences") or []:
         if owner["kind"] in KINDS:
@@ -47,8 +43,7 @@ def replica_name(pod: dict[str, Any]) -> str:
             return f"{labels[label].lower()}-{labels.get(_INDEX, '0')}"
     if _JOBSET_TYPE in labels:
         return f"{labels[_JOBSET_TYPE]}-{labels.get(_JOBSET_INDEX, '0')}"
-    name: str = pod["metadata"]["name"]
-    return name
+    return pod["metadata"]["name"]
 
 
 def main_container(pod: dict[str, Any], name: str) -> str:

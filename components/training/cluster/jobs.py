@@ -35,12 +35,6 @@ class Row:
     """A job in a list.
 
     Attributes:
-        name: Its name.
-        kind: Its kind, as in a manifest.
-        state: Its state, one word.
-        running: How many of its replicas run.
-        replicas: How many it is to have.
-        age: Seconds since it was created.
         reason: Why it is in that state, if the cluster says so.
     """
 
@@ -58,11 +52,6 @@ class ReplicaRow:
     """A replica of a job.
 
     Attributes:
-        name: Type and index, as in ``worker-0``.
-        pod: Its pod.
-        node: Where that is; empty if nowhere yet.
-        state: running, succeeded, failed, pending or ending.
-        restarts: How often its container was started anew.
         reason: Why it is in that state, if the cluster says so.
     """
 
@@ -76,14 +65,7 @@ class ReplicaRow:
 
 @dataclass(frozen=True)
 class Details:
-    """All there is to see of a job.
-
-    Attributes:
-        row: What a list shows.
-        conditions: The job's conditions, as the API server has them.
-        replicas: Its replicas.
-        events: Its own and its pods' Events, the latest last.
-    """
+    """All there is to see of a job."""
 
     row: Row
     conditions: list[dict[str, str]]
@@ -92,36 +74,20 @@ class Details:
 
 
 def list_jobs(cluster: Cluster) -> list[Row]:
-    """Returns our jobs of every kind in the cluster's namespace, the latest first.
-
-    Args:
-        cluster: The cluster.
-
-    Raises:
-        KindMissing: No operator is installed.
-        Refused: The cluster does not allow it.
-    """
+    """Returns our jobs of every kind in the cluster's namespace, the latest first."""
     jobs, _ = _all_jobs(cluster, MANAGED)
     jobs.sort(key=lambda job: str(job["metadata"]["creationTimestamp"]), reverse=True)
     label_of = {job["kind"]: kind_of(job).job_label for job in jobs}
     all_pods = [
         pod
         for label in set(label_of.values())
-        for pod in cluster.list(PODS, cluster.namespace, labelSelector=label).get("items") or []
+        for pod in cluster.items(PODS, cluster.namespace, labelSelector=label)
     ]
     return [_row(job, _those_of(job, all_pods)) for job in jobs]
 
 
 def find(cluster: Cluster, name: str) -> dict[str, Any]:
-    """Returns a job by its name, whatever its kind.
-
-    Args:
-        cluster: The cluster.
-        name: The name.
-
-    Raises:
-        InputError: There is no such job, or there are several.
-    """
+    """Returns a job by its name, whatever its kind."""
     jobs, forbidden = _all_jobs(cluster)
     found = [job for job in jobs if job["metadata"]["name"] == name]
     if len(found) == 1:
@@ -138,15 +104,7 @@ def find(cluster: Cluster, name: str) -> dict[str, Any]:
 
 
 def status(cluster: Cluster, name: str) -> Details:
-    """Returns all there is to see of a job.
-
-    Args:
-        cluster: The cluster.
-        name: Its name.
-
-    Raises:
-        InputError: There is no such job.
-    """
+    """Returns all there is to see of a job."""
     job = find(cluster, name)
     own_pods = _pods(cluster, job)
     return Details(
@@ -158,25 +116,14 @@ def status(cluster: Cluster, name: str) -> Details:
 
 
 def logs(
-    cluster: Cluster,
-    name: str,
-    *,
-    follow: bool,
-    replica: str,
-    on_line: Callable[[str, str], None],
+    cluster: Cluster, name: str, *, follow: bool, replica: str, on_line: Callable[[str, str], None]
 ) -> None:
     """Passes on what the replicas of a job print or have printed.
 
     Args:
-        cluster: The cluster.
-        name: The job's name.
-        follow: Go on until the job has ended.
         replica: The only one to read, such as ``worker-0``; empty for all of them.
         on_line: Called with a replica's name and each line, from several threads; ends it all
             with a BrokenPipeError.
-
-    Raises:
-        InputError: There is no such job or replica.
     """
     job = find(cluster, name)
     own_pods = _pods(cluster, job)
@@ -212,13 +159,6 @@ def cancel(cluster: Cluster, name: str) -> None:
     """Stops a job's pods but keeps the job, with what it has to tell.
 
     Its manifest then says that it is suspended, and an annotation that a person did that.
-
-    Args:
-        cluster: The cluster.
-        name: Its name.
-
-    Raises:
-        InputError: There is no such job, or it has ended.
     """
     job = find(cluster, name)
     state = status_of(job).state
@@ -240,34 +180,14 @@ def cancel(cluster: Cluster, name: str) -> None:
 
 
 def delete(cluster: Cluster, name: str) -> None:
-    """Deletes a job and its pods; returns when they are gone.
-
-    Args:
-        cluster: The cluster.
-        name: Its name.
-
-    Raises:
-        InputError: There is no such job.
-        TriremeError: It does not go away.
-    """
+    """Deletes a job and its pods; returns when they are gone."""
     job = find(cluster, name)
     submission.delete(cluster, job)
     submission.wait_until_gone(cluster, job)
 
 
 def delete_running(cluster: Cluster, name: str) -> list[str]:
-    """Deletes a job of ours and those that are named after it, as far as they have not ended.
-
-    Args:
-        cluster: The cluster.
-        name: Its name; theirs have a dash and more after it.
-
-    Returns:
-        Their names.
-
-    Raises:
-        Refused: The cluster does not allow it.
-    """
+    """Deletes a job of ours and those that are named after it, as far as they have not ended."""
     found = [
         job
         for job in _all_jobs(cluster, MANAGED)[0]
@@ -279,33 +199,28 @@ def delete_running(cluster: Cluster, name: str) -> list[str]:
 
 
 def _all_jobs(cluster: Cluster, labels: str = "") -> tuple[list[dict[str, Any]], list[str]]:
-    """Returns the jobs of every kind that the cluster has, and the kinds that we may not see.
-
-    Raises:
-        Refused: That is every kind that it has, or it has none.
-    """
+    """Returns the jobs of every kind that the cluster has, and the kinds that we may not see."""
     jobs: list[dict[str, Any]] = []
     forbidden: dict[str, Refused] = {}
     missing: list[Refused] = []
     for kind in KINDS.values():
         try:
-            listing = cluster.list(kind, cluster.namespace, labelSelector=labels)
+            found = cluster.items(kind, cluster.namespace, labelSelector=labels)
         except KindMissing as error:
             missing.append(error)
             continue
         except Forbidden as error:
             forbidden[kind.name] = error
             continue
-        for item in listing.get("items") or []:
-            jobs.append({"apiVersion": kind.api_version, "kind": kind.name} | item)
+        jobs += [{"apiVersion": kind.api_version, "kind": kind.name} | item for item in found]
     if len(forbidden) + len(missing) == len(KINDS):
         raise [*forbidden.values(), *missing][0]
     return jobs, list(forbidden)
 
 
 def _pods(cluster: Cluster, job: dict[str, Any]) -> list[dict[str, Any]]:
-    listing = cluster.list(PODS, job["metadata"]["namespace"], labelSelector=pods_of(job))
-    return _those_of(job, listing.get("items") or [])
+    found = cluster.items(PODS, job["metadata"]["namespace"], labelSelector=pods_of(job))
+    return _those_of(job, found)
 
 
 def _those_of(job: dict[str, Any], all_pods: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -35,9 +35,6 @@ def launch(
     started again, and finds the job then. To be called from the main thread.
 
     Args:
-        manifest: The job, as ``render`` makes it.
-        cluster: The cluster.
-        limits: The time the job may take.
         on_line: Called with a replica's name and each line it prints, from several threads.
         on_state: Called with a short sentence whenever the job's state has changed.
 
@@ -51,7 +48,6 @@ def launch(
             the job.
         PodLost: It was told so because its pod goes, and its run does not.
         Refused: The cluster does not allow it, or does not know the kind of the job.
-        Unavailable: The API server was away for too long.
     """
     following: Following | None = None
     keeps_pods = False

@@ -11,13 +11,6 @@ def operator_of(cluster: Cluster, job: TrainingJob) -> str:
     """Returns the operator that a job's manifest is to be made for, as ``render`` takes it.
 
     Where the cluster has none for it that is the training operator, whose kind is then missing.
-
-    Args:
-        cluster: The cluster.
-        job: The job.
-
-    Raises:
-        Unavailable: The API server does not answer.
     """
     if job.operator != "auto" or job.runtime:
         return without_a_cluster(job)

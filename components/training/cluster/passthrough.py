@@ -21,12 +21,8 @@ def hand_on(manifest: dict[str, Any], task: dict[str, Any]) -> None:
     warning names it: the manifest is there for many to see.
 
     Args:
-        manifest: The job, which is changed.
         task: The fields of kfp's ``dsl.TaskConfig``: resources, volumes, volume_mounts, env,
             tolerations, node_selector, affinity.
-
-    Raises:
-        InputError: The job's pods would not see the run workspace.
     """
     if not task.get("volumes"):
         raise InputError(

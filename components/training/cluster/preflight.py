@@ -7,9 +7,7 @@ from typing import Any
 from trireme.components.kubernetes.access import Right, check_rights, may
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import AlreadyThere, Forbidden, Invalid
-from trireme.components.kubernetes.resources import (
-    PODS,
-)
+from trireme.components.kubernetes.resources import PODS
 from trireme.components.training.frameworks import kind_of
 from trireme.components.training.kinds import TRAINING_RUNTIMES
 from trireme.components.training.manifests import objects
@@ -23,20 +21,7 @@ _WITH_PODS = ("list", "watch")
 
 
 def check(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> None:
-    """Checks that a job can be run; nothing is created.
-
-    Args:
-        cluster: The cluster.
-        manifest: The job.
-        namespace: Where it is to run.
-
-    Raises:
-        Forbidden: This user lacks rights; the message names all of them.
-        KindMissing: The job's operator is not installed.
-        Invalid: The API server would refuse the manifest, or its pods for ever; the message is
-            its own.
-        Unavailable: The API server does not answer.
-    """
+    """Checks that a job can be run; nothing is created."""
     check_rights(cluster, namespace, rights(manifest))
     try_out(cluster, manifest, namespace)
     try:
@@ -47,11 +32,7 @@ def check(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> None:
 
 
 def rights(manifest: dict[str, Any]) -> list[Right]:
-    """Returns what has to be allowed to whoever runs a job and follows it.
-
-    Args:
-        manifest: The job.
-    """
+    """Returns what has to be allowed to whoever runs a job and follows it."""
     jobs = kind_of(manifest)
     return [
         *((jobs, "", verb) for verb in _WITH_JOBS),
@@ -66,14 +47,6 @@ def try_out(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> None:
 
     Of a TrainJob with a runtime of its own it is asked for that, which says all of it: Trainer
     refuses a TrainJob whose runtime is not there.
-
-    Args:
-        cluster: The cluster.
-        manifest: The job.
-        namespace: Where it is to run.
-
-    Raises:
-        Refused: It would not; see ``check``.
     """
     first, *_ = objects(manifest)
     resource = TRAINING_RUNTIMES if "runtime" in manifest else kind_of(manifest)
@@ -87,17 +60,6 @@ def try_out_pods(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> 
     The operator makes them, and meets Pod Security, LimitRanges, quotas and webhooks only then,
     with the job there already. Nothing is tried out for a user who may make no pods, nor of a
     TrainJob, whose pods are its runtime's.
-
-    Args:
-        cluster: The cluster.
-        manifest: The job.
-        namespace: Where it is to run.
-
-    Returns:
-        What it warns of.
-
-    Raises:
-        Invalid: It would not take one; the message is its own.
     """
     kind, warnings = kind_of(manifest), []
     if not kind.replicas or not may(cluster, namespace, PODS, "", "create"):

@@ -1,7 +1,6 @@
 """Why nothing of a job runs: what its pods, its queue and the Events say."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -44,10 +43,6 @@ _POD_GROUPS = (
 def why_queued(cluster: Cluster, job: dict[str, Any]) -> str:
     """Says what a job waits for that has no pods because it has not been let in.
 
-    Args:
-        cluster: The cluster.
-        job: The job.
-
     Returns:
         What its Kueue Workload or its PodGroup says; empty where it is not waiting in a queue.
     """
@@ -77,14 +72,7 @@ def why_not_running(
     *,
     lacking: bool,
 ) -> Reason:
-    """Says why pods of a job do not run.
-
-    Args:
-        cluster: The cluster.
-        job: The job.
-        pods_by_replica: Its pods that do not run, by their replicas' names.
-        lacking: Some of its pods have not been made.
-    """
+    """Says why pods of a job do not run."""
     for name, pod in pods_by_replica.items():
         reason = pods.waiting_reason(pod)
         if reason:
@@ -118,11 +106,6 @@ def events(cluster: Cluster, job: dict[str, Any], *its_pods: dict[str, Any]) -> 
     Of a TrainJob they are also those about the Jobs that are made for its roles: these make its
     pods, and say why they cannot. Here they count as the job's own.
 
-    Args:
-        cluster: The cluster.
-        job: The job.
-        its_pods: The pods.
-
     Returns:
         Of each its ``type``, ``reason``, ``message`` and ``time``, and the ``uid`` of what it is
         about; none if this user may not see them.
@@ -131,7 +114,7 @@ def events(cluster: Cluster, job: dict[str, Any], *its_pods: dict[str, Any]) -> 
     uids = {thing["metadata"]["uid"] for thing in (job, *its_pods)}
     is_of_its_jobs = partial(_is_of_its_jobs, job)
     try:
-        listing = cluster.list(EVENTS, job["metadata"]["namespace"])
+        listing = cluster.items(EVENTS, job["metadata"]["namespace"])
     except Forbidden:
         return []
     found = [
@@ -144,7 +127,7 @@ def events(cluster: Cluster, job: dict[str, Any], *its_pods: dict[str, Any]) -> 
             or event.get("eventTime")
             or event["metadata"].get("creationTimestamp", ""),
         }
-        for event in listing.get("items") or []
+        for event in listing
         if event["involvedObject"].get("uid") in uids or is_of_its_jobs(event)
     ]
     return sorted(found, key=lambda event: event["time"])
@@ -168,30 +151,19 @@ def _about(thing: dict[str, Any], said: list[Event]) -> list[Event]:
 def workload_of(cluster: Cluster, job: dict[str, Any]) -> tuple[Resource, dict[str, Any]] | None:
     """Returns the Workload that Kueue has made for a job, after what resource it is.
 
-    Args:
-        cluster: The cluster.
-        job: The job.
-
     Returns:
         ``None`` if there is none.
-
-    Raises:
-        Forbidden: This user may not see Workloads.
-        KindMissing: Kueue is not installed.
     """
-    resource, listing = _workloads(cluster, job["metadata"]["namespace"])
-    for workload in listing:
-        owners = workload["metadata"].get("ownerReferences", [])
-        if any(owner["uid"] == job["metadata"]["uid"] for owner in owners):
-            return resource, workload
-    return None
+    metadata = job["metadata"]
 
+    def find(resource: Resource) -> tuple[Resource, dict[str, Any]] | None:
+        for workload in cluster.items(resource, metadata["namespace"]):
+            owners = workload["metadata"].get("ownerReferences", [])
+            if any(owner["uid"] == metadata["uid"] for owner in owners):
+                return resource, workload
+        return None
 
-def _workloads(cluster: Cluster, namespace: str) -> tuple[Resource, list[dict[str, Any]]]:
-    for resource in _WORKLOADS[:-1]:
-        with suppress(KindMissing):
-            return resource, cluster.list(resource, namespace).get("items") or []
-    return _WORKLOADS[-1], cluster.list(_WORKLOADS[-1], namespace).get("items") or []
+    return cluster.first(_WORKLOADS, find)
 
 
 def _kueue(cluster: Cluster, job: dict[str, Any]) -> str:
@@ -218,27 +190,20 @@ def _wants_gang(job: dict[str, Any]) -> bool:
 
 
 def without_gang(cluster: Cluster, job: dict[str, Any]) -> str:
-    """Says that a job asks for gang scheduling which the cluster cannot have; else nothing.
-
-    Args:
-        cluster: The cluster.
-        job: The job, or its manifest.
-    """
+    """Says that a job asks for gang scheduling which the cluster cannot have; else nothing."""
     if not _wants_gang(job):
         return ""
-    for resource in _POD_GROUPS:
-        try:
-            cluster.list(resource, cluster.namespace, limit="1")
-        except KindMissing:
-            continue
-        except Forbidden:
-            pass
-        return ""  # whether the operator makes use of them is seen when the job is there
-    return (
-        "scheduling.gang: the cluster has no PodGroups, so the pods are scheduled one by one: "
-        "install Volcano or the scheduler plugins, and set the operator up with "
-        "--gang-scheduler-name"
-    )
+    try:
+        cluster.first(_POD_GROUPS, lambda each: cluster.list(each, cluster.namespace, limit="1"))
+    except KindMissing:
+        return (
+            "scheduling.gang: the cluster has no PodGroups, so the pods are scheduled one by one: "
+            "install Volcano or the scheduler plugins, and set the operator up with "
+            "--gang-scheduler-name"
+        )
+    except Forbidden:
+        pass
+    return ""  # whether the operator makes use of them is seen when the job is there
 
 
 def no_gang(cluster: Cluster, job: dict[str, Any]) -> str:

@@ -25,7 +25,6 @@ class Replica:
     """One replica, through all its pods.
 
     Attributes:
-        name: Type and index, as in ``worker-0``.
         failures: How it failed, by pod and number of restarts before.
         removals: When somebody had a pod of it deleted that ran, by pod; the moment, and when that
             was heard, by the monotonic clock, as moments are whole seconds.
@@ -139,11 +138,7 @@ class Replica:
         return min(self.removals.values(), default=None)
 
     def removed_before(self, other: "Replica") -> Heard | None:
-        """Returns when a pod of it was deleted that another replica failed for; ``None``: none was.
-
-        Args:
-            other: The replica that failed first.
-        """
+        """Returns when a pod of it was deleted that another one, the first to fail, failed for."""
         failure, began = other.last_failure, other.began
         if not (failure.stopped or other.lost_a_peer):
             began = max(began, failure.at - UNSAID)
@@ -203,12 +198,8 @@ class Replicas:
         """Starts with none; they come with their pods.
 
         Args:
-            cluster: The cluster.
-            container: The name of the main container.
             on_line: Called with a replica's name and each line it prints, from several threads.
-            stop: Ends the following of logs.
             follow: Wait for what is still to be printed; otherwise only what there is is read.
-            only: The replica whose log is read; empty for all.
         """
         self._cluster = cluster
         self._container = container
@@ -224,12 +215,7 @@ class Replicas:
         return iter([self._by_name[name] for name in sorted(self._by_name)])
 
     def update(self, pod: dict[str, Any], gone: bool) -> None:
-        """Takes in how a pod is now.
-
-        Args:
-            pod: The pod.
-            gone: It no longer exists.
-        """
+        """Takes in how a pod is now."""
         name, uid = identity.replica_name(pod), pod["metadata"]["uid"]
         replica = self._by_name.setdefault(name, Replica(name, self._container))
         replica.update(pod, gone)
@@ -246,7 +232,6 @@ class Replicas:
         Pods get time to end, and then as long as it takes to read what they printed.
 
         Args:
-            since: When the job ended, by the monotonic clock.
             patience: Seconds for pods to end, and for a log that brings nothing new.
         """
         now = time.monotonic()
@@ -280,9 +265,6 @@ class Replicas:
 
         The training operator 1.9 takes a pod that is being deleted for one that has failed
         (pkg/core/status.go), and then deletes the others: what tells is what came first.
-
-        Args:
-            end: When the job failed.
         """
         culprit, times = self.culprit, {}
         for name, replica in self._by_name.items():
@@ -311,14 +293,9 @@ class Replicas:
             replica.said(uid, line)
             self._pass_on(replica.name, line)
 
+        container = identity.main_container(pod, self._container)
         log = PodLog(
-            self._cluster,
-            pod,
-            identity.main_container(pod, self._container),
-            said,
-            replica.started_anew,
-            self._stop,
-            follow=self._follow,
+            self._cluster, pod, container, said, replica.started_anew, self._stop, self._follow
         )
         log.name = replica.name
         return log

@@ -32,13 +32,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Status:
-    """The state of a job, and what its operator says of it.
-
-    Attributes:
-        state: The state.
-        reason: The condition's reason, one word.
-        message: The condition's message.
-    """
+    """The state of a job, and what its operator says of it."""
 
     state: State
     reason: str = ""
@@ -59,11 +53,7 @@ _CONDITIONS = (
 
 
 def status_of(job: dict[str, Any]) -> Status:
-    """Returns a job's status from all its conditions that are True.
-
-    Args:
-        job: The job, as the API server has it.
-    """
+    """Returns a job's status from all its conditions that are True."""
     metadata = job["metadata"]
     status = _from_conditions(job)
     if status.state.ended:
@@ -97,11 +87,7 @@ def expected_replicas(job: dict[str, Any]) -> int:
 
 
 def replica_names(job: dict[str, Any]) -> set[str]:
-    """Returns the names of the replicas that a job is to have; those of a TrainJob are usual ones.
-
-    Args:
-        job: The job.
-    """
+    """Returns the names of the replicas that a job is to have; of a TrainJob usual ones."""
     if is_train_job(job):
         return {f"{role}-{index}" for role, n in _told(job).items() for index in range(n)}
     return {
@@ -120,8 +106,7 @@ def _told(job: dict[str, Any]) -> dict[str, int]:
     """Returns how many replicas a TrainJob's roles have, as far as it tells."""
     told = job["metadata"].get("annotations", {}).get(REPLICAS)
     if told:
-        counts: dict[str, int] = json.loads(told)
-        return counts
+        return json.loads(told)
     return {"node": int(job["spec"].get("trainer", {}).get("numNodes", 0))}
 
 

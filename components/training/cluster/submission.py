@@ -4,7 +4,6 @@ import copy
 import hashlib
 import json
 import secrets
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -19,6 +18,7 @@ from trireme.components.kubernetes.errors import (
     NotFound,
 )
 from trireme.components.kubernetes.resources import JOB_SETS, PODS
+from trireme.components.patience import wait_for
 from trireme.components.training.cluster import preflight
 from trireme.components.training.cluster.status import State, is_train_job, status_of
 from trireme.components.training.frameworks import KINDS, kind_of, pods_of
@@ -41,18 +41,8 @@ def submit(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, Any]:
     A job of that name that runs or has succeeded is taken for this one if its specification is
     the same. One that has failed or was cancelled is deleted and made anew.
 
-    Args:
-        cluster: The cluster.
-        manifest: The job.
-
     Returns:
         The job as the API server has it.
-
-    Raises:
-        InputError: A job of that name exists that is another one, or the manifest is invalid;
-            or there is no such namespace.
-        Refused: The cluster does not allow or know it.
-        Unavailable: The API server does not answer.
     """
     body = copy.deepcopy(manifest)
     metadata = body["metadata"]
@@ -79,14 +69,16 @@ def submit(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, Any]:
 def _create(cluster: Cluster, body: dict[str, Any]) -> dict[str, Any]:
     """Creates a job, as soon as Trainer has seen its runtime, which it watches for."""
     jobs, namespace = kind_of(body), body["metadata"]["namespace"]
-    limit = time.monotonic() + SEEING
-    while True:
+
+    def create() -> dict[str, Any] | None:
         try:
             return cluster.create(jobs, body, namespace)
         except Invalid as error:
-            if UNSEEN not in str(error) or time.monotonic() > limit:
+            if UNSEEN not in str(error):
                 raise
-        time.sleep(BETWEEN)
+            return None
+
+    return wait_for(create, SEEING, BETWEEN) or cluster.create(jobs, body, namespace)
 
 
 @contextmanager
@@ -97,10 +89,6 @@ def _runtime_of(
 
     It has a name that no other has, as one of a job before may be about to go. It stays only if
     it is given to its job, and goes with that.
-
-    Args:
-        cluster: The cluster.
-        body: The job, which the runtime is taken out of.
 
     Returns:
         What gives the runtime to a job.
@@ -140,33 +128,17 @@ def _runtime_of(
 def find(
     cluster: Cluster, manifest: dict[str, Any], patience: float | None = None
 ) -> dict[str, Any] | None:
-    """Returns the job of a manifest's kind and name; ``None`` if there is none.
-
-    Args:
-        cluster: The cluster.
-        manifest: The job.
-        patience: Seconds to try for, where not the cluster's own.
-    """
+    """Returns the job of a manifest's kind and name; ``None`` if there is none."""
     metadata = manifest["metadata"]
     namespace = metadata.get("namespace", cluster.namespace)
-    try:
-        return cluster.get(kind_of(manifest), metadata["name"], namespace, patience)
-    except NotFound:
-        return None
+    return cluster.find(kind_of(manifest), metadata["name"], namespace, patience)
 
 
 def make_way(cluster: Cluster, manifest: dict[str, Any]) -> bool:
     """Removes a job that ``submit`` would replace, so that nothing of it writes any more.
 
-    Args:
-        cluster: The cluster.
-        manifest: The job.
-
     Returns:
         Whether there is one instead that ``submit`` would take.
-
-    Raises:
-        InputError: As for ``submit``.
     """
     there = find(cluster, manifest)
     if there is not None and _is_usable(there, manifest):
@@ -188,28 +160,20 @@ def is_same(job: dict[str, Any], manifest: dict[str, Any]) -> bool:
 
 
 def wait_until_gone(cluster: Cluster, job: dict[str, Any]) -> None:
-    """Waits until a job that is being deleted no longer exists, nor any of its pods.
-
-    Args:
-        cluster: The cluster.
-        job: The job.
-
-    Raises:
-        TriremeError: It does not go away, or the API server does not answer.
-    """
+    """Waits until a job that is being deleted no longer exists, nor any of its pods."""
     metadata = job["metadata"]
-    limit = time.monotonic() + GOING
-    while time.monotonic() < limit:
-        there = find(cluster, job)
-        if there and there["metadata"]["uid"] != metadata.get("uid"):
-            return  # the name is another job's, which waited for this one's pods
-        if not there and not _is_left(cluster, job):
-            return
-        time.sleep(POLL)
-    raise TriremeError(
-        f"{job['kind']} {metadata['name']} is being deleted but does not go away; "
-        "one of its pods may be on a node that does not answer"
-    )
+
+    def is_gone() -> bool:
+        if there := find(cluster, job):
+            # The name may be another job's, which waited for this one's pods.
+            return bool(there["metadata"]["uid"] != metadata.get("uid"))
+        return not _is_left(cluster, job)
+
+    if not wait_for(is_gone, GOING, POLL):
+        raise TriremeError(
+            f"{job['kind']} {metadata['name']} is being deleted but does not go away; "
+            "one of its pods may be on a node that does not answer"
+        )
 
 
 def _is_left(cluster: Cluster, job: dict[str, Any]) -> bool:
@@ -224,7 +188,7 @@ def _is_left(cluster: Cluster, job: dict[str, Any]) -> bool:
     with suppress(NotFound, KindMissing, Forbidden):
         cluster.get(JOB_SETS, metadata["name"], namespace)
         return True
-    return bool(cluster.list(PODS, namespace, labelSelector=pods_of(job)).get("items"))
+    return bool(cluster.items(PODS, namespace, labelSelector=pods_of(job)))
 
 
 def _check_name(cluster: Cluster, body: dict[str, Any]) -> None:
@@ -241,11 +205,7 @@ def _check_name(cluster: Cluster, body: dict[str, Any]) -> None:
 
 
 def _is_usable(there: dict[str, Any], body: dict[str, Any]) -> bool:
-    """Tells whether to attach to a job rather than to replace it.
-
-    Raises:
-        InputError: Neither: it is another job, and it is not over.
-    """
+    """Tells whether to attach to a job rather than to replace it."""
     if status_of(there).state in (State.FAILED, State.CANCELLED, State.DELETING):
         return False
     _is_ours_or_refused(there, body)
@@ -291,11 +251,6 @@ def delete(cluster: Cluster, job: dict[str, Any], patience: float | None = None)
     that is being deleted anew, as its reconciler does not look whether it is
     (https://github.com/kubeflow/trainer/blob/v2.3.0/pkg/controller/trainjob_controller.go), so
     that one goes first, and what belongs to it afterwards.
-
-    Args:
-        cluster: The cluster.
-        job: The job.
-        patience: Seconds to try for, where not the cluster's own.
     """
     metadata = job["metadata"]
     # AlreadyThere: the name is another job's now.

@@ -8,14 +8,7 @@ _PLAIN = {"str": str, "int": int, "bool": bool}
 
 
 def checked(affinity: dict[str, Any]) -> dict[str, Any]:
-    """Returns an affinity, unless the API server would refuse it or take only part of it.
-
-    Args:
-        affinity: As in a pod's spec.
-
-    Raises:
-        ValueError: It has an unknown field, lacks one, or holds a value of another type.
-    """
+    """Returns an affinity, unless the API server would refuse it or take only part of it."""
     _check("V1Affinity", affinity, "")
     return affinity
 

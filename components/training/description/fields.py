@@ -4,11 +4,7 @@ import re
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    Field,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, model_validator
 
 from trireme.components.checkout import git
 from trireme.components.errors import InputError

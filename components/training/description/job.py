@@ -37,7 +37,7 @@ from trireme.components.training.description.values import (
     Text,
     VariableName,
 )
-from trireme.components.training.frameworks import FRAMEWORKS
+from trireme.components.training.frameworks import DEFAULT, FRAMEWORKS
 from trireme.components.training.frameworks.base import Framework, Role
 
 
@@ -51,9 +51,8 @@ class TrainingJob(Resources):
     """Name of the job: lower-case letters, digits and dashes."""
 
     framework: Annotated[
-        FrameworkName,
-        Field(description=f"What connects the replicas: {'; '.join(CONNECTIONS)}."),
-    ] = "pytorch"
+        FrameworkName, Field(description=f"What connects the replicas: {'; '.join(CONNECTIONS)}.")
+    ] = DEFAULT
 
     image: Image = ""
     """Container image of the replicas; empty: Trireme's own for the framework, or its GPUs."""
@@ -82,8 +81,8 @@ class TrainingJob(Resources):
     """Environment variables from Secrets, as in {"MLFLOW_TRACKING_PASSWORD": "mlflow/password"}."""
 
     workers: Annotated[int, Field(ge=0, le=999)] | None = None
-    """Replicas of the role worker. PyTorch and custom jobs have a master besides them (and
-    default to none), TensorFlow and MPI jobs default to 1."""
+    """Replicas of the role worker. PyTorch, XGBoost and custom jobs have a master besides them
+    (and default to none), the others default to 1."""
 
     replicas: dict[str, Replica] = {}
     """The replicas of each role, where the roles differ or there are more than workers."""
@@ -187,9 +186,9 @@ class TrainingJob(Resources):
     1000, in these; elsewhere the image's."""
 
     operator: Literal["auto", "training-operator", "trainer"] = "auto"
-    """What runs the job on a cluster: training-operator makes it a PyTorchJob, TFJob or (which is
-    the MPI operator's) MPIJob, trainer a TrainJob. auto: the first where the cluster has that
-    kind, else the second. Here it means nothing."""
+    """What runs the job on a cluster: training-operator makes it the kind of its framework, such
+    as a PyTorchJob (the MPI operator's, of an MPIJob), trainer a TrainJob. auto: the first where
+    the cluster has that kind, else the second. Here it means nothing."""
 
     runtime: ObjectName | None = None
     """Of a TrainJob only: a ClusterTrainingRuntime of the cluster's, which is patched; without one

@@ -22,12 +22,6 @@ def from_yaml(text: str) -> dict[str, Any]:
 
     Only true, false, null and plain whole numbers are anything but text: a version 1.10, a time
     12:30, a date or the word no stay as they are written (YAML 1.2 rather than 1.1).
-
-    Args:
-        text: The text.
-
-    Raises:
-        InputError: It is not YAML, or not a mapping of names.
     """
     fields = yaml_text.parse(text, "the job", _Loader)
     if fields is None:
@@ -46,10 +40,6 @@ def merged(fields: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     """Returns the fields of a job together with further ones, which win.
 
     Of two mappings each adds to the other, at any depth.
-
-    Args:
-        fields: The fields.
-        more: The further ones.
     """
     both = dict(fields)
     for name, value in more.items():
@@ -61,14 +51,7 @@ def merged(fields: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_json(fields: dict[str, Any]) -> str:
-    """Returns fields as JSON, whose types the description is strict about.
-
-    Args:
-        fields: The fields of a job.
-
-    Raises:
-        InputError: A value is none of JSON's.
-    """
+    """Returns fields as JSON, whose types the description is strict about."""
     try:
         return json.dumps(fields, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
@@ -76,12 +59,7 @@ def as_json(fields: dict[str, Any]) -> str:
 
 
 def in_words(error: ValidationError, model: type[BaseModel]) -> str:
-    """Says in one sentence what is wrong with the first wrong field.
-
-    Args:
-        error: What pydantic found.
-        model: The description that it was found in.
-    """
+    """Says in one sentence what is wrong with the first wrong field."""
     errors = error.errors(include_url=False)
     # A name that is mistyped is also one that is missing.
     first = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])

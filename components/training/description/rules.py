@@ -37,8 +37,6 @@ class Mount(NamedTuple):
     """A place in the container that something is mounted at.
 
     Attributes:
-        field: What asks for it.
-        path: The place.
         closed: Why nothing else can be mounted inside it; empty: it can.
     """
 
@@ -69,14 +67,7 @@ def mounts(job: "TrainingJob") -> list[Mount]:
 
 
 def check(job: "TrainingJob") -> None:
-    """Applies every rule to a job whose fields are right by themselves.
-
-    Args:
-        job: The job.
-
-    Raises:
-        ValueError: It breaks one of them.
-    """
+    """Applies every rule to a job whose fields are right by themselves."""
     for rule in _RULES:
         rule(job)
 

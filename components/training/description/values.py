@@ -10,14 +10,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from trireme.components.dataset.description import Dataset
 from trireme.components.errors import InputError
+from trireme.components.kubernetes.amounts import quantity
 from trireme.components.training.frameworks import FRAMEWORKS
 
-# https://github.com/kubernetes/apimachinery/blob/v0.31.0/pkg/api/resource/quantity.go
-_QUANTITY = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,3})?")
-_UNITS = {"n": "e-9", "u": "e-6", "m": "e-3", "k": "e3"} | {
-    unit: f"e{3 * power}" for power, unit in enumerate("MGTPE", start=2)
-}
-_BINARY = {f"{unit}i": 1024**power for power, unit in enumerate("KMGTPE", start=1)}
 LARGEST = 2**63 - 1  # what Kubernetes counts up to
 MEBIBYTE = 2**20
 LONGEST = 2**17 - 1024  # bytes of an argument or variable: MAX_ARG_STRLEN, its name included
@@ -77,33 +72,15 @@ def _matching(pattern: str, what: str) -> AfterValidator:
 
 def _of_at_least(least: Decimal, what: str) -> Callable[[str], str]:
     def check(text: str) -> str:
-        match = _QUANTITY.fullmatch(text)
-        if not match or not least <= _amount(*match.groups()) <= LARGEST:
+        try:
+            is_right = least <= quantity(text) <= LARGEST
+        except ValueError:
+            is_right = False
+        if not is_right:
             raise ValueError(f"must be a Kubernetes quantity {what}")
         return text
 
     return check
-
-
-def quantity(text: str) -> Decimal:
-    """Returns the number that a Kubernetes quantity stands for, as in ``16Gi``.
-
-    Args:
-        text: The quantity.
-
-    Raises:
-        ValueError: It is none.
-    """
-    match = _QUANTITY.fullmatch(text)
-    if not match:
-        raise ValueError(f"{text!r} is no Kubernetes quantity")
-    return _amount(*match.groups())
-
-
-def _amount(number: str, unit: str | None) -> Decimal:
-    if unit in _BINARY:
-        return Decimal(number) * _BINARY[unit]
-    return Decimal(number + _UNITS.get(unit or "", unit or ""))
 
 
 def _is_framework(name: str) -> str:
@@ -224,8 +201,7 @@ Image = Annotated[
 """A reference to a container image; empty for the default one."""
 
 ModuleName = Annotated[
-    str,
-    _matching(r"[^\W\d]\w*(\.[^\W\d]\w*)*", "the name of a Python module, as in package.train"),
+    str, _matching(r"[^\W\d]\w*(\.[^\W\d]\w*)*", "the name of a Python module, as in package.train")
 ]
 """The name of a Python module."""
 
@@ -245,9 +221,7 @@ NcclName = Annotated[str, _matching(r"NCCL_[A-Z0-9_]+", "a variable of NCCL, as 
 """The name of one of NCCL's variables."""
 
 FrameworkName = Annotated[
-    str,
-    AfterValidator(_is_framework),
-    WithJsonSchema({"enum": list(FRAMEWORKS), "type": "string"}),
+    str, AfterValidator(_is_framework), WithJsonSchema({"enum": list(FRAMEWORKS), "type": "string"})
 ]
 """The name of a framework."""
 

@@ -5,27 +5,12 @@ Variables: pkg/controller.v1/jax/envvar.go,
 https://github.com/kubeflow/training-operator/tree/v1.9.0/pkg/controller.v1/jax
 """
 
-from typing import TYPE_CHECKING
-
 from trireme.components.images import JAX
-from trireme.components.training.frameworks.base import (
-    RANK_LABEL,
-    Framework,
-    Role,
-    Variables,
-    entries,
-    from_label,
-    port_of,
-)
+from trireme.components.training.frameworks import base
 from trireme.components.training.kinds import of_training_operator
 
-if TYPE_CHECKING:
-    from trireme.components.training.description.job import TrainingJob
-    from trireme.components.training.local.manifest import Job, Pod
-    from trireme.components.training.local.network import Network
 
-
-class Jax(Framework):
+class Jax(base.Framework):
     """JAX: workers alike, the first of which runs the coordinator of jax.distributed."""
 
     name = "jax"
@@ -33,7 +18,7 @@ class Jax(Framework):
     kind = of_training_operator("JAXJob", "jaxReplicaSpecs", "jax", longest_end="-worker-999")
     image = JAX
     has_image_for_gpus = False
-    roles = (Role("worker", default=1),)
+    roles = (base.Role("worker", default=1),)
     port = ("jaxjob-port", 6666)
     injected = "COORDINATOR_(ADDRESS|PORT)|NUM_PROCESSES|PROCESS_ID"
     inherited = "JAX_(COORDINATOR_ADDRESS|NUM_PROCESSES|PROCESS_ID)"
@@ -42,20 +27,20 @@ class Jax(Framework):
     trainer = "components/trainers/jax/classifier.py"
     peer_lost = "JAX distributed service detected fatal errors|coordination service"
 
-    def rendezvous(self, job: "TrainingJob", role: str) -> Variables:
-        """Returns what a TrainJob's replicas find each other by."""
+    def rendezvous(self, job: "base.TrainingJob", role: str) -> base.Variables:
         values = {
             "COORDINATOR_PORT": str(self.port[1]),
             "COORDINATOR_ADDRESS": self.address(job, "worker"),
             "NUM_PROCESSES": str(job.world_size),
         }
-        return [*entries(values), from_label("PROCESS_ID", RANK_LABEL)]
+        return [*base.entries(values), base.from_label("PROCESS_ID", base.RANK_LABEL)]
 
-    def environment(self, job: "Job", pod: "Pod", network: "Network") -> dict[str, str]:
-        """Returns what the operator adds to a pod."""
+    def environment(
+        self, job: "base.Job", pod: "base.Pod", network: "base.Network"
+    ) -> dict[str, str]:
         return {
             "PYTHONUNBUFFERED": "1",
-            "COORDINATOR_PORT": port_of(self, job.pods[0], network),
+            "COORDINATOR_PORT": base.port_of(self, job.pods[0], network),
             "COORDINATOR_ADDRESS": network.at(job.pods[0].host),
             "NUM_PROCESSES": str(len(job.pods)),
             "PROCESS_ID": str(pod.index),

@@ -17,23 +17,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from trireme.components.errors import InputError, exit_in_words
 from trireme.components.images import MPI, MPI_KEYS
-from trireme.components.training.frameworks.base import (
-    Command,
-    Framework,
-    Role,
-    Start,
-    Variables,
-    entries,
-    program,
-)
+from trireme.components.training.frameworks import base
 from trireme.components.training.kinds import Kind
 from trireme.components.training.openmpi import host, rsh
 
 if TYPE_CHECKING:
-    from trireme.components.training.description.job import TrainingJob
     from trireme.components.training.local.isolation import Isolated
-    from trireme.components.training.local.manifest import Job, Pod
-    from trireme.components.training.local.network import Network
 
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 """Without these OpenMPI refuses to run as the user that most images have."""
@@ -81,7 +70,7 @@ _SESSION = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "OMP_NUM_THREADS
 _ISOLATED = {"OMPI_MCA_orte_tmpdir_base": "/run"}
 
 
-class Mpi(Framework):
+class Mpi(base.Framework):
     """MPI: the launcher runs mpirun, which starts the ranks on the workers over SSH."""
 
     name = "mpi"
@@ -95,7 +84,7 @@ class Mpi(Framework):
     )
     image = MPI
     roles = (
-        Role(
+        base.Role(
             "launcher",
             default=1,
             leads=True,
@@ -105,7 +94,7 @@ class Mpi(Framework):
             is_batch_job=True,
             waits_for="worker",
         ),
-        Role("worker", default=1, has_program=False, in_jobset="node"),
+        base.Role("worker", default=1, has_program=False, in_jobset="node"),
     )
     injected = (
         r"K_MPI_JOB_ROLE|OMPI_MCA_(plm_rsh_args|orte_(keep_fqdn_hostnames|default_hostfile|"
@@ -121,7 +110,7 @@ class Mpi(Framework):
     runtime_jobs = ("node", "launcher")
     peer_lost = "ORTE has lost communication|lost connection to (a )?(remote|daemon)"
 
-    def check(self, job: "TrainingJob") -> None:
+    def check(self, job: "base.TrainingJob") -> None:
         """Refuses what mpirun and ssh leave no room for."""
         own = job.replicas.get("worker")
         if own and own.args and not own.command:
@@ -137,14 +126,14 @@ class Mpi(Framework):
                 "user that the image was made for"
             )
 
-    def command(self, job: "TrainingJob", role: str, variables: list[str]) -> Command:
+    def command(self, job: "base.TrainingJob", role: str, variables: list[str]) -> base.Command:
         """Returns what a replica runs; a worker without a command runs an SSH server."""
         replica = job.roles[role]
         if role == "worker":
             return list(replica.command or []), list(replica.args or [])
         return self.node_command(job, variables)
 
-    def node_command(self, job: "TrainingJob", variables: list[str]) -> Command:
+    def node_command(self, job: "base.TrainingJob", variables: list[str]) -> base.Command:
         """Returns what the launcher runs.
 
         A rank is started over ssh and sees none of its container's variables, so mpirun hands them
@@ -152,18 +141,18 @@ class Mpi(Framework):
         """
         handed_on = [part for name in dict.fromkeys(["PATH", *variables]) for part in ("-x", name)]
         mpirun = ["mpirun", "-np", str(job.world_size), "--bind-to", "none"]
-        return program(job, "launcher", [*mpirun, *handed_on, "python3"])
+        return base.program(job, "launcher", [*mpirun, *handed_on, "python3"])
 
-    def variables(self, job: "TrainingJob", role: str) -> Variables:
+    def variables(self, job: "base.TrainingJob", role: str) -> base.Variables:
         """Returns what mpirun needs."""
-        return entries(AS_ROOT) if role == "launcher" else []
+        return base.entries(AS_ROOT) if role == "launcher" else []
 
     def lifecycle(self, role: str) -> dict[str, Any]:
         """Returns what a worker does before it is stopped."""
         return BEFORE_STOP if role == "worker" else {}
 
     def spec(
-        self, job: "TrainingJob", policy: dict[str, Any], replicas: dict[str, Any]
+        self, job: "base.TrainingJob", policy: dict[str, Any], replicas: dict[str, Any]
     ) -> dict[str, Any]:
         """Returns the specification; the operator makes the SSH keys of each job."""
         spec = {
@@ -177,17 +166,19 @@ class Mpi(Framework):
             spec["sshAuthMountPath"] = MPI_KEYS  # by default /root/.ssh, for root alone
         return spec
 
-    def rendezvous(self, job: "TrainingJob", role: str) -> Variables:
+    def rendezvous(self, job: "base.TrainingJob", role: str) -> base.Variables:
         """Returns nothing: Trainer makes hostfile and keys, for workers that it calls nodes."""
         return []
 
-    def trainjob_command(self, job: "TrainingJob", role: str, variables: list[str]) -> Command:
+    def trainjob_command(
+        self, job: "base.TrainingJob", role: str, variables: list[str]
+    ) -> base.Command:
         """Returns what a replica runs, which Trainer says of no worker."""
         start, arguments = self.command(job, role, variables)
         taking = [] if job.runs_in_ours else ["sh", "-c", _TAKE_KEYS]
         return [*taking, *(start or SSHD)], arguments
 
-    def ml_policy(self, job: "TrainingJob") -> dict[str, Any]:
+    def ml_policy(self, job: "base.TrainingJob") -> dict[str, Any]:
         """Returns what has Trainer make keys and hostfile."""
         policy = {
             "numProcPerNode": job.processes_per_worker,
@@ -197,7 +188,9 @@ class Mpi(Framework):
         }
         return {"mpi": policy}
 
-    def environment(self, job: "Job", pod: "Pod", network: "Network") -> dict[str, str]:
+    def environment(
+        self, job: "base.Job", pod: "base.Pod", network: "base.Network"
+    ) -> dict[str, str]:
         """Returns what the operator adds to a pod, but for the place of the hostfile."""
         variables = {"K_MPI_JOB_ROLE": pod.role.lower()}
         if pod.role == "Launcher":
@@ -210,13 +203,17 @@ class Mpi(Framework):
                 variables |= {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""}
         return variables
 
-    def processes(self, job: "Job") -> int:
-        """Returns how many ranks there are."""
+    def processes(self, job: "base.Job") -> int:
         return _slots(job) * max(1, len(_hosts(job)))
 
     def starts(
-        self, job: "Job", network: "Network", logs: Path, temporary: Path, image: dict[str, str]
-    ) -> "Callable[[Pod], Start]":
+        self,
+        job: "base.Job",
+        network: "base.Network",
+        logs: Path,
+        temporary: Path,
+        image: dict[str, str],
+    ) -> "Callable[[base.Pod], base.Start]":
         """Returns how the pods are started; writes the hostfile.
 
         Where all share one host a worker is what stands for its SSH server, and knows no more than
@@ -239,13 +236,13 @@ class Mpi(Framework):
             ssh.set_up(job, cast("Isolated", network), session, SSHD[0])
             launcher |= _ISOLATED
 
-        def start(pod: "Pod") -> Start:
+        def start(pod: "base.Pod") -> base.Start:
             if pod.role == "Launcher":
-                return Start(launcher)
+                return base.Start(launcher)
             if network.shared:
                 name = f"{run}{job.dns_name(pod)}"
-                return Start(session, [sys.executable, "-S", "-I", host.__file__, name], True)
-            return Start(image, SSHD)
+                return base.Start(session, [sys.executable, "-S", "-I", host.__file__, name], True)
+            return base.Start(image, SSHD)
 
         return start
 
@@ -261,12 +258,11 @@ class Mpi(Framework):
         what = f"replica {replica}" if rank is None else f"rank {rank} of {replica}"
         return f"{what} exited with status {status}", lines
 
-    def is_fatal(self, job: "Job", pod: "Pod") -> bool:
+    def is_fatal(self, job: "base.Job", pod: "base.Pod") -> bool:
         """Only the launcher's failure is: mpirun notices what its workers do."""
         return pod.role == "Launcher"
 
-    def serves(self, job: "Job", pod: "Pod") -> bool:
-        """The workers do."""
+    def serves(self, job: "base.Job", pod: "base.Pod") -> bool:
         return pod.role == "Worker"
 
 
@@ -281,7 +277,7 @@ def failed_rank(lines: Iterable[str]) -> tuple[int | None, list[str]]:
     return rank, [_TAG.sub("", line) for line in said or kept]
 
 
-def _check(job: "Job") -> None:
+def _check(job: "base.Job") -> None:
     implementation = job.spec.get("mpiImplementation") or "OpenMPI"
     if implementation != "OpenMPI":
         raise InputError(f"mpiImplementation {implementation!r} cannot run here; OpenMPI can")
@@ -296,11 +292,11 @@ def _check(job: "Job") -> None:
             )
 
 
-def _slots(job: "Job") -> int:
+def _slots(job: "base.Job") -> int:
     return int(job.spec.get("slotsPerWorker") or 1)
 
 
-def _hosts(job: "Job") -> "list[Pod]":
+def _hosts(job: "base.Job") -> "list[base.Pod]":
     """Returns the pods that ranks run on."""
     return job.of("Launcher", "Worker") if job.spec.get("runLauncherAsWorker") else job.of("Worker")
 

@@ -6,49 +6,30 @@ https://github.com/kubeflow/training-operator/tree/v1.9.0/pkg/controller.v1/pyto
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trireme.components.errors import InputError
 from trireme.components.images import PYTORCH
-from trireme.components.training.frameworks.base import (
-    INDEX,
-    INDEX_LABEL,
-    RANK_LABEL,
-    Command,
-    Framework,
-    Role,
-    Variables,
-    entries,
-    from_label,
-    literal,
-    port_of,
-    program,
-    python,
-)
+from trireme.components.training.frameworks import base
 from trireme.components.training.kinds import of_training_operator
 
-if TYPE_CHECKING:
-    from trireme.components.training.description.job import TrainingJob
-    from trireme.components.training.local.manifest import Job, Pod
-    from trireme.components.training.local.network import Network
-
-_LOCAL = entries({"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"})
+_LOCAL = base.entries({"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"})
 """What torchrun would set and the operator does not."""
 
-_ELASTIC = entries({"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"})
+_ELASTIC = base.entries({"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"})
 """Without it the processes use the store of the rendezvous in worker-0, and the others wait for
 ever for one that is gone when worker-0 is started again
 (https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/elastic/rendezvous/dynamic_rendezvous.py)."""
 
 _HOLD_STORE = (
-    f'[ "${INDEX}" != 0 ] || '
+    f'[ "${base.INDEX}" != 0 ] || '
     'export PET_RDZV_CONF="${PET_RDZV_CONF:+$PET_RDZV_CONF,}is_host=true"; exec "$0" "$@"'
 )
 """Without it torchrun tells by its address whether it is the one that all others connect to, and
 the first pod's name may not be known yet when it asks for it."""
 
 
-class PyTorch(Framework):
+class PyTorch(base.Framework):
     """PyTorch: torch.distributed, started by torchrun where a replica is several processes."""
 
     name = "pytorch"
@@ -57,7 +38,7 @@ class PyTorch(Framework):
         "PyTorchJob", "pytorchReplicaSpecs", "pytorch", longest_end="-worker-999"
     )
     image = PYTORCH
-    roles = (Role("master", default=1, leads=True, is_single=True), Role("worker"))
+    roles = (base.Role("master", default=1, leads=True, is_single=True), base.Role("worker"))
     port = ("pytorchjob-port", 23456)
     injected = (
         r"MASTER_(ADDR|PORT)|(LOCAL_)?WORLD_SIZE|(LOCAL_)?RANK|PET_(NNODES|NODE_RANK|"
@@ -73,32 +54,31 @@ class PyTorch(Framework):
     peer_lost = "DistBackendError|DistNetworkError|DistStoreError|RendezvousConnectionError"
     report = r"E\d{4} .* torch/distributed/elastic/"
 
-    def command(self, job: "TrainingJob", role: str, variables: list[str]) -> Command:
+    def command(self, job: "base.TrainingJob", role: str, variables: list[str]) -> base.Command:
         """Returns what a replica runs.
 
         The operator sets all that one process needs, and torchrun would import PyTorch once more
         only to wait.
         """
-        return python(job, role) if _is_alone(job) else self.node_command(job, variables, role)
+        return base.python(job, role) if _is_alone(job) else self.node_command(job, variables, role)
 
     def node_command(
-        self, job: "TrainingJob", variables: list[str], role: str = "master"
-    ) -> Command:
+        self, job: "base.TrainingJob", variables: list[str], role: str = "master"
+    ) -> base.Command:
         """Returns what torchrun runs, which passes it through ``string.Template`` once more."""
-        return program(job, role, ["torchrun"], lambda text: literal(literal(text)))
+        return base.program(job, role, ["torchrun"], lambda text: base.literal(base.literal(text)))
 
-    def variables(self, job: "TrainingJob", role: str) -> Variables:
+    def variables(self, job: "base.TrainingJob", role: str) -> base.Variables:
         """Returns what torchrun or the operator leaves out."""
         return (_LOCAL if _is_alone(job) else []) + (_ELASTIC if job.elastic else [])
 
-    def default_counts(self, job: "TrainingJob") -> dict[str, int]:
+    def default_counts(self, job: "base.TrainingJob") -> dict[str, int]:
         """Returns the counts; an elastic job has no master."""
         return {"worker": job.elastic.max} if job.elastic else super().default_counts(job)
 
     def spec(
-        self, job: "TrainingJob", policy: dict[str, Any], replicas: dict[str, Any]
+        self, job: "base.TrainingJob", policy: dict[str, Any], replicas: dict[str, Any]
     ) -> dict[str, Any]:
-        """Returns the specification."""
         processes = {"nprocPerNode": str(job.processes_per_worker)}
         spec: dict[str, Any] = processes | super().spec(job, policy, replicas)
         if job.elastic:
@@ -116,8 +96,7 @@ class PyTorch(Framework):
         elastic = spec.get("elasticPolicy") or {}
         return int(elastic["minReplicas"]) if "minReplicas" in elastic else None
 
-    def rendezvous(self, job: "TrainingJob", role: str) -> Variables:
-        """Returns the variables of a TrainJob's replica."""
+    def rendezvous(self, job: "base.TrainingJob", role: str) -> base.Variables:
         address, port = self.address(job, job.first_role), str(self.port[1])
         values = {"PET_NPROC_PER_NODE": str(job.processes_per_worker)}
         if job.elastic:
@@ -128,7 +107,7 @@ class PyTorch(Framework):
                 "PET_RDZV_ENDPOINT": f"{address}:{port}",
                 "PET_RDZV_ID": job.name,
             }
-            return [*entries(values), from_label(INDEX, INDEX_LABEL)]
+            return [*base.entries(values), base.from_label(base.INDEX, base.INDEX_LABEL)]
         values |= {
             "PET_NNODES": str(job.world_size // job.processes_per_worker),
             "MASTER_ADDR": address,
@@ -137,20 +116,23 @@ class PyTorch(Framework):
             "PET_MASTER_PORT": port,
             "WORLD_SIZE": str(job.world_size),
         }
-        ranks = [from_label(name, RANK_LABEL) for name in ("RANK", "PET_NODE_RANK")]
-        return [*entries(values), *ranks]
+        ranks = [base.from_label(name, base.RANK_LABEL) for name in ("RANK", "PET_NODE_RANK")]
+        return [*base.entries(values), *ranks]
 
-    def trainjob_command(self, job: "TrainingJob", role: str, variables: list[str]) -> Command:
+    def trainjob_command(
+        self, job: "base.TrainingJob", role: str, variables: list[str]
+    ) -> base.Command:
         """Returns what a replica runs; of an elastic job the first holds the store."""
         start, arguments = self.command(job, role, variables)
         return ["sh", "-c", _HOLD_STORE, *start] if job.elastic else start, arguments
 
-    def environment(self, job: "Job", pod: "Pod", network: "Network") -> dict[str, str]:
-        """Returns what the operator adds to a pod."""
+    def environment(
+        self, job: "base.Job", pod: "base.Pod", network: "base.Network"
+    ) -> dict[str, str]:
         variables = {"PYTHONUNBUFFERED": "1"}
         if masters := job.of("Master"):
             rank = str(pod.index + (pod.role == "Worker"))
-            address, port = network.at(masters[0].host), port_of(self, masters[0], network)
+            address, port = network.at(masters[0].host), base.port_of(self, masters[0], network)
             variables |= {
                 "MASTER_PORT": port,
                 "PET_MASTER_PORT": port,
@@ -166,16 +148,16 @@ class PyTorch(Framework):
             return variables | {"PET_NNODES": str(len(job.pods))}
         return variables | self._elastic(job, pod, elastic, network)
 
-    def processes(self, job: "Job") -> int:
+    def processes(self, job: "base.Job") -> int:
         """Returns how many there are; a replica that leaves it to torchrun counts as one."""
         return len(job.pods) * _number(_processes(job))
 
-    def has_succeeded(self, job: "Job", succeeded: list["Pod"]) -> bool:
+    def has_succeeded(self, job: "base.Job", succeeded: "list[base.Pod]") -> bool:
         """An elastic job succeeds with any worker."""
         return job.spec.get("elasticPolicy") is not None and bool(succeeded)
 
     def _elastic(
-        self, job: "Job", pod: "Pod", policy: dict[str, Any], network: "Network"
+        self, job: "base.Job", pod: "base.Pod", policy: dict[str, Any], network: "base.Network"
     ) -> dict[str, str]:
         workers = job.of("Worker")
         if not workers:
@@ -218,12 +200,12 @@ class Custom(PyTorch):
     runtime_jobs = ()
 
 
-def _is_alone(job: "TrainingJob") -> bool:
+def _is_alone(job: "base.TrainingJob") -> bool:
     """Tells whether a replica is one process, which needs no torchrun."""
     return job.processes_per_worker == 1 and not job.elastic
 
 
-def _processes(job: "Job") -> str:
+def _processes(job: "base.Job") -> str:
     elastic = job.spec.get("elasticPolicy") or {}
     return str(job.spec.get("nprocPerNode") or elastic.get("nProcPerNode") or "auto")
 

@@ -6,28 +6,14 @@ https://github.com/kubeflow/training-operator/tree/v1.9.0/pkg/controller.v1/tens
 """
 
 import json
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from trireme.components.images import TENSORFLOW
-from trireme.components.training.frameworks.base import (
-    INDEX,
-    INDEX_LABEL,
-    Framework,
-    Role,
-    Variables,
-    entries,
-    from_label,
-    port_of,
-)
+from trireme.components.training.frameworks import base
 from trireme.components.training.kinds import of_training_operator
 
-if TYPE_CHECKING:
-    from trireme.components.training.description.job import TrainingJob
-    from trireme.components.training.local.manifest import Job, Pod
-    from trireme.components.training.local.network import Network
 
-
-class TensorFlow(Framework):
+class TensorFlow(base.Framework):
     """TensorFlow: workers alike, or with a chief and parameter servers."""
 
     name = "tensorflow"
@@ -35,10 +21,10 @@ class TensorFlow(Framework):
     kind = of_training_operator("TFJob", "tfReplicaSpecs", "tensorflow", longest_end="-evaluator-0")
     image = TENSORFLOW
     roles = (
-        Role("chief", leads=True, is_single=True),
-        Role("ps", "PS", is_aside=True, is_idle=True),
-        Role("worker", default=1),
-        Role("evaluator", is_single=True, is_aside=True),
+        base.Role("chief", leads=True, is_single=True),
+        base.Role("ps", "PS", is_aside=True, is_idle=True),
+        base.Role("worker", default=1),
+        base.Role("evaluator", is_single=True, is_aside=True),
     )
     port = ("tfjob-port", 2222)
     injected = "TF_CONFIG"
@@ -50,29 +36,28 @@ class TensorFlow(Framework):
     peer_lost = "UnavailableError|failed to connect to (all addresses|remote host)"
 
     @property
-    def manifest_roles(self) -> tuple[Role, ...]:
+    def manifest_roles(self) -> tuple[base.Role, ...]:
         """The roles that the operator takes: a chief was once called master."""
         chief, *others = self.roles
-        return (chief, Role("master", leads=True), *others)
+        return (chief, base.Role("master", leads=True), *others)
 
-    def default_counts(self, job: "TrainingJob") -> dict[str, int]:
+    def default_counts(self, job: "base.TrainingJob") -> dict[str, int]:
         """Returns the counts: a chief may train alone."""
         return super().default_counts(job) | ({"worker": 0} if "chief" in job.replicas else {})
 
-    def check(self, job: "TrainingJob") -> None:
+    def check(self, job: "base.TrainingJob") -> None:
         """Refuses parameter servers that serve nobody."""
         if "ps" in job.roles and "worker" not in job.roles:
             raise ValueError("replicas.ps: parameter servers need at least one worker")
 
     def spec(
-        self, job: "TrainingJob", policy: dict[str, Any], replicas: dict[str, Any]
+        self, job: "base.TrainingJob", policy: dict[str, Any], replicas: dict[str, Any]
     ) -> dict[str, Any]:
-        """Returns the specification."""
         all_workers = job.success_policy == "AllWorkers"
         more = {"successPolicy": "AllWorkers"} if all_workers else {}
         return super().spec(job, policy, replicas) | more
 
-    def rendezvous(self, job: "TrainingJob", role: str) -> Variables:
+    def rendezvous(self, job: "base.TrainingJob", role: str) -> base.Variables:
         """Returns ``TF_CONFIG``; none where there is one replica, as of a TFJob."""
         if sum(replica.count for replica in job.roles.values()) == 1:
             return []
@@ -85,10 +70,12 @@ class TensorFlow(Framework):
         }
         config = {"cluster": cluster, "task": {"type": role, "index": 0}, "environment": "cloud"}
         # Kubernetes puts the place in, in any image.
-        text = _compact(config).replace('"index":0', f'"index":$({INDEX})')
-        return [from_label(INDEX, INDEX_LABEL), *entries({"TF_CONFIG": text})]
+        text = _compact(config).replace('"index":0', f'"index":$({base.INDEX})')
+        return [base.from_label(base.INDEX, base.INDEX_LABEL), *base.entries({"TF_CONFIG": text})]
 
-    def environment(self, job: "Job", pod: "Pod", network: "Network") -> dict[str, str]:
+    def environment(
+        self, job: "base.Job", pod: "base.Pod", network: "base.Network"
+    ) -> dict[str, str]:
         """Returns what the operator adds to a pod: nothing where it is the only one."""
         if len(job.pods) == 1:
             return {}
@@ -109,34 +96,34 @@ class TensorFlow(Framework):
         """
         return super().threads(count) | {"TF_NUM_INTRAOP_THREADS": count}
 
-    def has_succeeded(self, job: "Job", succeeded: list["Pod"]) -> bool:
+    def has_succeeded(self, job: "base.Job", succeeded: "list[base.Pod]") -> bool:
         """By default a job succeeds with its first worker."""
         all_workers = job.spec.get("successPolicy") == "AllWorkers"
         return not all_workers and any(pod.index == 0 for pod in succeeded)
 
-    def is_fatal(self, job: "Job", pod: "Pod") -> bool:
+    def is_fatal(self, job: "base.Job", pod: "base.Pod") -> bool:
         """Dynamic workers may go."""
         may_go = job.spec.get("enableDynamicWorker") and pod.restart_policy == "Never"
         return not (may_go and pod.role == "Worker")
 
-    def serves(self, job: "Job", pod: "Pod") -> bool:
+    def serves(self, job: "base.Job", pod: "base.Pod") -> bool:
         """Parameter servers do, and workers that a chief gives their work."""
         if job.of("PS") and job.of("Chief", "Master"):
             return pod.role in ("PS", "Worker")
         return pod.role == "PS"
 
-    def _cluster(self, job: "Job", network: "Network") -> dict[str, list[str]]:
+    def _cluster(self, job: "base.Job", network: "base.Network") -> dict[str, list[str]]:
         """Returns the addresses by role, the evaluator's too; Go writes the roles in order."""
         cluster: dict[str, list[str]] = {}
         for pod in sorted(job.pods, key=lambda pod: (pod.role.lower(), pod.index)):
             address = network.at(f"{pod.host}.{job.namespace}.svc")
             cluster.setdefault(pod.role.lower(), []).append(
-                f"{address}:{port_of(self, pod, network)}"
+                f"{address}:{base.port_of(self, pod, network)}"
             )
         return cluster
 
 
-def _sparse(cluster: dict[str, list[str]], pod: "Pod") -> dict[str, Any]:
+def _sparse(cluster: dict[str, list[str]], pod: "base.Pod") -> dict[str, Any]:
     """Returns what a replica has to know when workers come and go: itself and the servers."""
     if pod.role == "PS":
         return {"worker": {}, "ps": [cluster["ps"][pod.index]]}

@@ -5,27 +5,12 @@ Variables: pkg/controller.v1/xgboost/xgboost.go,
 https://github.com/kubeflow/training-operator/tree/v1.9.0/pkg/controller.v1/xgboost
 """
 
-from typing import TYPE_CHECKING
-
 from trireme.components.images import XGBOOST
-from trireme.components.training.frameworks.base import (
-    RANK_LABEL,
-    Framework,
-    Role,
-    Variables,
-    entries,
-    from_label,
-    port_of,
-)
+from trireme.components.training.frameworks import base
 from trireme.components.training.kinds import of_training_operator
 
-if TYPE_CHECKING:
-    from trireme.components.training.description.job import TrainingJob
-    from trireme.components.training.local.manifest import Job, Pod
-    from trireme.components.training.local.network import Network
 
-
-class XgBoost(Framework):
+class XgBoost(base.Framework):
     """XGBoost: a master, whose program starts the tracker and trains, and workers."""
 
     name = "xgboost"
@@ -36,8 +21,8 @@ class XgBoost(Framework):
     image = XGBOOST
     has_image_for_gpus = False
     roles = (
-        Role("master", default=1, leads=True, is_single=True, is_required=True),
-        Role("worker"),
+        base.Role("master", default=1, leads=True, is_single=True, is_required=True),
+        base.Role("worker"),
     )
     port = ("xgboostjob-port", 9999)
     injected = r"MASTER_(ADDR|PORT)|WORKER_(ADDRS|PORT)|WORLD_SIZE|RANK"
@@ -46,8 +31,7 @@ class XgBoost(Framework):
     trainer = "components/trainers/xgboost/classifier.py"
     peer_lost = r"all(reduce|gather) failed|poll error condition"
 
-    def rendezvous(self, job: "TrainingJob", role: str) -> Variables:
-        """Returns what a TrainJob's replicas find each other by."""
+    def rendezvous(self, job: "base.TrainingJob", role: str) -> base.Variables:
         port, workers = str(self.port[1]), job.world_size - 1
         values = {
             "MASTER_PORT": port,
@@ -57,16 +41,18 @@ class XgBoost(Framework):
         if workers:
             addresses = [self.address(job, "worker", index) for index in range(workers)]
             values |= {"WORKER_PORT": port, "WORKER_ADDRS": ",".join(addresses)}
-        return [*entries(values), from_label("RANK", RANK_LABEL)]
+        return [*base.entries(values), base.from_label("RANK", base.RANK_LABEL)]
 
-    def environment(self, job: "Job", pod: "Pod", network: "Network") -> dict[str, str]:
+    def environment(
+        self, job: "base.Job", pod: "base.Pod", network: "base.Network"
+    ) -> dict[str, str]:
         """Returns what the operator adds to a pod.
 
         Where all pods share an address each has a port of its own, and WORKER_PORT is the first's.
         """
         (master,), workers = job.of("Master"), job.of("Worker")
         variables = {
-            "MASTER_PORT": port_of(self, master, network),
+            "MASTER_PORT": base.port_of(self, master, network),
             "MASTER_ADDR": network.at(master.host),
             "WORLD_SIZE": str(len(job.pods)),
             "RANK": str(pod.index + (pod.role == "Worker")),
@@ -75,7 +61,7 @@ class XgBoost(Framework):
         if workers:
             addresses = [network.at(worker.host) for worker in workers]
             variables |= {
-                "WORKER_PORT": port_of(self, workers[0], network),
+                "WORKER_PORT": base.port_of(self, workers[0], network),
                 "WORKER_ADDRS": ",".join(addresses),
             }
         return variables

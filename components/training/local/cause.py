@@ -11,13 +11,7 @@ EPISODE = 30.0  # seconds before the last failure in which others belong to the 
 
 
 def failed(framework: Framework, replicas: Iterable[Replica], why: str = "") -> JobFailed:
-    """Returns what has become of a job.
-
-    Args:
-        framework: What connects them.
-        replicas: All its replicas, of which at least one has failed.
-        why: What is to be added to the sentence.
-    """
+    """Returns what has become of a job."""
     failures = [replica.failure for replica in replicas if replica.failure]
     last = max(failure.ended for failure in failures)
 

@@ -36,16 +36,7 @@ def image(job: Job) -> dict[str, str]:
 
 
 def declared(job: Job, pod: Pod, address: str) -> dict[str, str]:
-    """Returns the variables that the manifest declares for a pod.
-
-    Args:
-        job: The job.
-        pod: The pod.
-        address: Its IP address.
-
-    Raises:
-        InputError: A value comes from somewhere that there is not on this machine.
-    """
+    """Returns the variables that the manifest declares for a pod."""
     fields = {
         "metadata.name": pod.host,
         "metadata.namespace": job.namespace,
@@ -64,23 +55,13 @@ def declared(job: Job, pod: Pod, address: str) -> dict[str, str]:
 
 
 def command(pod: Pod, variables: Mapping[str, str]) -> list[str]:
-    """Returns a pod's command and arguments.
-
-    Args:
-        pod: The pod.
-        variables: What its container declares and the operator adds.
-    """
+    """Returns a pod's command and arguments."""
     parts = [*(pod.container.get("command") or []), *(pod.container.get("args") or [])]
     return [expand(str(part), variables) for part in parts]
 
 
 def inside(image: Mapping[str, str], visible: Mapping[str, str]) -> dict[str, str]:
-    """Returns the whole environment of a replica's process.
-
-    Args:
-        image: What stands for the variables of its image.
-        visible: What its container declares and the operator adds.
-    """
+    """Returns the whole environment of a replica's process."""
     variables = {**image, **visible}
     if "PYTHONPATH" in visible and "PYTHONPATH" in image:
         variables["PYTHONPATH"] += os.pathsep + image["PYTHONPATH"]
@@ -91,10 +72,6 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
     """Replaces ``$(NAME)`` and ``$$`` as Kubernetes does; an unknown name stays as it is.
 
     https://github.com/kubernetes/kubernetes/blob/v1.31.0/third_party/forked/golang/expansion/expand.go
-
-    Args:
-        text: The text.
-        variables: Values by name.
     """
 
     def replacement(match: re.Match[str]) -> str:

@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from trireme.components.errors import InputError, TriremeError
+from trireme.components.patience import wait_for
 from trireme.components.processes import born
 from trireme.components.signals import from_a_terminal, handled
 from trireme.components.training.description.job import TrainingJob
@@ -30,13 +31,7 @@ class LocalJob:
     """A training job that was run on this machine, or still is.
 
     Attributes:
-        name: Its name.
-        kind: The kind of its manifest.
         state: running, succeeded, failed, cancelled; or lost, when its runner was killed.
-        started: When it was submitted, in seconds since 1970.
-        seconds: How long it ran, or has run so far.
-        reason: Why it failed.
-        directory: Where its code, data, checkpoints, model and logs are.
     """
 
     name: str
@@ -54,15 +49,7 @@ class LocalJob:
 
 
 def make_directory(home: Path, name: str) -> Path:
-    """Makes the directory of a job.
-
-    Args:
-        home: The directory that holds the jobs'.
-        name: The job's name.
-
-    Raises:
-        InputError: There is one already, or it cannot be made.
-    """
+    """Makes the directory of a job."""
     directory = home / name
     try:
         directory.mkdir(parents=True)
@@ -83,37 +70,20 @@ def _taken(directory: Path) -> InputError:
 
 
 def check(home: Path, job: TrainingJob) -> dict[str, Any]:
-    """Returns the manifest of a job if nothing that can be known now keeps it from running here.
-
-    Args:
-        home: The directory that holds the jobs'.
-        job: The job.
-
-    Raises:
-        InputError: Something does, for instance a job of that name.
-    """
+    """Returns the manifest of a job if nothing that can be known now keeps it from running here."""
     if (home / job.name).exists():
         raise _taken(home / job.name)
     return provision.check(job, home / job.name)
 
 
 def run(
-    job: TrainingJob,
-    directory: Path,
-    on_line: Callable[[str, str], None],
-    isolated: bool = False,
+    job: TrainingJob, directory: Path, on_line: Callable[[str, str], None], isolated: bool = False
 ) -> None:
     """Runs a job to its end and keeps a record of it.
 
     Args:
-        job: The job.
         directory: The job's own directory, which is removed unless the job has started.
-        on_line: Called with a replica's name and each line it prints.
         isolated: Give each replica a network namespace of its own; needs root.
-
-    Raises:
-        InputError: The job asks for what cannot be done here.
-        JobFailed: The job did not succeed.
     """
     started = False
     try:
@@ -132,25 +102,13 @@ def run(
 
 
 def all_jobs(home: Path) -> list[LocalJob]:
-    """Returns the jobs of this machine, the latest first.
-
-    Args:
-        home: The directory that holds theirs.
-    """
+    """Returns the jobs of this machine, the latest first."""
     found = filter(None, (_read(file.parent) for file in home.glob("*/state.json")))
     return sorted(found, key=lambda job: job.started, reverse=True)
 
 
 def find(home: Path, name: str) -> LocalJob:
-    """Returns a job by its name.
-
-    Args:
-        home: The directory that holds the jobs'.
-        name: The job's name.
-
-    Raises:
-        InputError: There is no such job.
-    """
+    """Returns a job by its name."""
     job = None if "/" in name else _read(home / name)
     if job is None:
         raise InputError(f"job {name!r}: there is none of that name in {home}")
@@ -163,14 +121,7 @@ def logs(
     """Passes on what a job's replicas have printed.
 
     Args:
-        home: The directory that holds the jobs'.
-        name: The job's name.
-        follow: Go on until the job has ended.
         replica: The only one to read, such as ``worker-0``; empty for all.
-        on_line: Called with a replica's name and each line.
-
-    Raises:
-        InputError: There is no such job or replica.
     """
     job = find(home, name)
     may_come = follow and job.state == "running" and "/" not in replica
@@ -192,37 +143,22 @@ def logs(
 
 
 def cancel(home: Path, name: str) -> None:
-    """Ends a job that runs; its directory stays.
-
-    Args:
-        home: The directory that holds the jobs'.
-        name: The job's name.
-
-    Raises:
-        InputError: There is no such job, or it does not run.
-        TriremeError: It does not end.
-    """
+    """Ends a job that runs; its directory stays."""
     job = find(home, name)
     if job.state != "running":
         raise InputError(f"job {name!r} has {job.state} already")
     os.kill(_state(job.directory)["pid"], signal.SIGTERM)
-    limit = time.monotonic() + ENDING
-    while (now := _read(job.directory)) and now.state == "running":
-        if time.monotonic() > limit:
-            raise TriremeError(f"job {name!r} did not end within {ENDING:.0f} s")
-        time.sleep(POLL)
+
+    def has_ended() -> bool:
+        now = _read(job.directory)
+        return now is None or now.state != "running"
+
+    if not wait_for(has_ended, ENDING, POLL):
+        raise TriremeError(f"job {name!r} did not end within {ENDING:.0f} s")
 
 
 def delete(home: Path, name: str) -> None:
-    """Removes a job with its code, data, checkpoints, model and logs; ends it if it runs.
-
-    Args:
-        home: The directory that holds the jobs'.
-        name: The job's name.
-
-    Raises:
-        InputError: There is no such job.
-    """
+    """Removes a job with its code, data, checkpoints, model and logs; ends it if it runs."""
     job = find(home, name)
     if job.state == "running":
         cancel(home, name)
@@ -264,8 +200,7 @@ def _write(directory: Path, record: dict[str, Any]) -> None:
 
 
 def _state(directory: Path) -> dict[str, Any]:
-    record: dict[str, Any] = json.loads((directory / "state.json").read_text())
-    return record
+    return json.loads((directory / "state.json").read_text())
 
 
 def _read(directory: Path) -> LocalJob | None:

@@ -15,15 +15,7 @@ _LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
 @dataclass(frozen=True)
 class Pod:
-    """One pod that the operator would create.
-
-    Attributes:
-        role: Its replica type, as in ``Worker``.
-        index: Its index among those of its role.
-        host: Its name and host name, as in ``job-worker-0``.
-        restart_policy: Never, OnFailure, Always or ExitCode.
-        container: Its only container, as in the manifest.
-    """
+    """One pod that the operator would create."""
 
     role: str
     index: int
@@ -47,11 +39,6 @@ class Job:
     """A training job as this runner sees it.
 
     Attributes:
-        framework: What its kind is for.
-        name: Its name.
-        namespace: Its namespace.
-        spec: Its ``spec``.
-        policy: The ``runPolicy`` in it.
         pods: Its pods, in the order that they are started in.
     """
 
@@ -76,9 +63,6 @@ def read(manifest: Mapping[str, Any]) -> Job:
 
     Args:
         manifest: A job of a framework's kind, as its operator takes it.
-
-    Raises:
-        InputError: It is none, or asks for something that cannot be done on one machine.
     """
     framework = _framework(manifest)
     metadata, spec = manifest.get("metadata") or {}, manifest.get("spec") or {}

@@ -7,11 +7,7 @@ from trireme.components.training.local.ports import Ports
 
 
 class Network(Protocol):
-    """Where pods find each other: a ``Loopback``, or hosts of their own that are ``Isolated``.
-
-    Attributes:
-        shared: Whether all pods have the same address.
-    """
+    """Where pods find each other: a ``Loopback``, or hosts of their own that are ``Isolated``."""
 
     shared: bool
 

@@ -20,13 +20,7 @@ def starts(job: Job, network: Network, logs: Path, temporary: Path) -> list[tupl
     """Returns each pod of a job, with what starts its process as often as it is called.
 
     Args:
-        job: The job.
-        network: Where its pods find each other.
-        logs: Directory for files of the run.
         temporary: Directory for temporary files of the pods, which go with them.
-
-    Raises:
-        InputError: The job needs something that this machine does not have.
     """
     return [
         (pod, partial(_start, network, pod, command, _own_tmp(pod, variables, temporary)))

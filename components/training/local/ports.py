@@ -22,11 +22,7 @@ class Ports:
         self._claims: list[socket.socket] = []
 
     def take(self) -> int:
-        """Returns a port that nothing listens on and that no other run has been given.
-
-        Raises:
-            InputError: There is none.
-        """
+        """Returns a port that nothing listens on and that no other run has been given."""
         for port in random.sample(_RANGE, len(_RANGE)):
             if self._claim(port):
                 return port

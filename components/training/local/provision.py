@@ -13,15 +13,7 @@ from trireme.components.training.manifests import render
 
 
 def check(job: TrainingJob, directory: Path) -> dict[str, Any]:
-    """Returns the manifest of a job if nothing that can be known now keeps it from running here.
-
-    Args:
-        job: The job.
-        directory: What is to be the job's own directory.
-
-    Raises:
-        InputError: Something does.
-    """
+    """Returns the manifest of a job if nothing that can be known now keeps it from running here."""
     installed.check(job)
     places = _places(job, directory)
     if job.code:
@@ -40,13 +32,6 @@ def bring_here(job: TrainingJob, directory: Path) -> TrainingJob:
 
     Its repository is checked out and its dataset staged. Without a repository the code is where
     the job says or, if it does not, in the current directory.
-
-    Args:
-        job: The job.
-        directory: The job's own directory.
-
-    Raises:
-        InputError: Code or data cannot be had.
     """
     installed.check(job)
     places = _places(job, directory)

@@ -29,13 +29,7 @@ LONG = 600.0  # seconds after which an attempt counts as the first again, as in 
 
 
 class Ended(NamedTuple):
-    """An attempt of a replica has ended.
-
-    Attributes:
-        replica: The replica.
-        status: Its exit status.
-        at: When, by the monotonic clock.
-    """
+    """An attempt of a replica has ended."""
 
     replica: "Replica"
     status: int
@@ -44,14 +38,7 @@ class Ended(NamedTuple):
 
 @dataclass(frozen=True)
 class Failure:
-    """An attempt of a replica that failed.
-
-    Attributes:
-        replica: The replica's name.
-        status: The exit status.
-        ended: When, by the monotonic clock.
-        lines: The last lines it had printed.
-    """
+    """An attempt of a replica that failed."""
 
     replica: str
     status: int
@@ -63,16 +50,8 @@ class Replica:
     """A replica, which runs, waits to be started again, or has ended.
 
     Attributes:
-        pod: The pod that it stands for.
-        name: Type and index, as in ``worker-0``.
-        tail: The last lines that the present attempt printed.
-        spoke: When it last printed something, by the monotonic clock.
         status: The exit status of the last attempt; ``None`` while one runs.
-        ended: When that was, by the monotonic clock.
-        restarts: How often it was started again.
         due: When it is to be started again; ``None``: it is not.
-        failure: The last attempt that failed.
-        seconds: How long its attempts ran, together.
     """
 
     def __init__(
@@ -87,12 +66,8 @@ class Replica:
         """Describes a replica that has not been started.
 
         Args:
-            pod: The pod that it stands for.
-            start: Starts its process, under a supervisor.
-            log: The file that what it prints goes to.
             on_line: Called with its name and each line it prints, from a thread of its own.
             events: Where it is reported that an attempt has ended, for ``has_ended``.
-            shown: What is to be shown of a line, and logged.
         """
         self.pod, self.name = pod, pod.name
         self._launch, self._log, self._on_line, self._events = start, log, on_line, events
@@ -125,11 +100,7 @@ class Replica:
         return self.finished and self.status == 0
 
     def start(self) -> None:
-        """Starts an attempt.
-
-        Raises:
-            JobFailed: It cannot be started.
-        """
+        """Starts an attempt."""
         try:
             process = self._launch()
         except OSError as error:
@@ -149,7 +120,6 @@ class Replica:
 
         Args:
             since: When the time starts at the earliest, by the monotonic clock.
-            silence: Seconds of it.
         """
         if not self.running or time.monotonic() - max(self.spoke, since) <= silence:
             return False
@@ -163,12 +133,7 @@ class Replica:
         return idle
 
     def has_ended(self, status: int, at: float) -> None:
-        """Takes note that the running attempt has ended.
-
-        Args:
-            status: Its exit status.
-            at: When, by the monotonic clock.
-        """
+        """Takes note that the running attempt has ended."""
         self.status, self.ended = status, at
         self.seconds += at - self._started
         if status:

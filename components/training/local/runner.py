@@ -41,7 +41,6 @@ def run(
 
     Args:
         manifest: A job of a framework's kind, as its operator takes it.
-        logs: Directory for one log file per replica.
         on_line: Called with a replica's name and each line it prints, from several threads.
         isolated: Whether every replica gets a network namespace with an address and host name
             of its own, as a pod has; needs root.
@@ -53,7 +52,6 @@ def run(
         InputError: The manifest asks for something that this runner does not do.
         JobFailed: The job did not succeed; the message names the replica that caused it, and it
             knows how long each ran.
-        Cancelled: This process was told to end (SIGTERM or SIGINT).
     """
     job = read(manifest)
     with Isolated(job) if isolated else Loopback() as network:
@@ -62,9 +60,6 @@ def run(
 
 def check(manifest: Mapping[str, Any]) -> None:
     """Refuses a job that could not run here, as far as that can be known beforehand.
-
-    Args:
-        manifest: As for ``run``.
 
     Raises:
         InputError: The manifest asks for something that this runner does not do.
@@ -78,14 +73,7 @@ def check(manifest: Mapping[str, Any]) -> None:
 def run_in(
     network: Network, job: Job, logs: Path, on_line: Callable[[str, str], None]
 ) -> dict[str, float]:
-    """Runs a job in a network that is there already, as ``run`` does.
-
-    Args:
-        network: Where its pods find each other.
-        job: The job.
-        logs: As in ``run``.
-        on_line: As in ``run``.
-    """
+    """Runs a job in a network that is there already, as ``run`` does."""
     events: queue.SimpleQueue[Ended | None] = queue.SimpleQueue()
     logs.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="trireme-", ignore_cleanup_errors=True) as temporary:
@@ -121,11 +109,7 @@ class _Life:
         self.deadline = time.monotonic() + self.limit
 
     def live(self) -> None:
-        """Returns when the job has succeeded and the others have had their time to end.
-
-        Raises:
-            JobFailed: It has not.
-        """
+        """Returns when the job has succeeded and the others have had their time to end."""
         for replica in self.replicas:
             replica.start()
         while not policy.succeeded(self.job, self.replicas):
@@ -152,11 +136,7 @@ class _Life:
                 event.replica.has_ended(event.status, event.at)
 
     def _next(self, limit: float) -> Replica | None:
-        """Waits for a replica to end, until a point of time; returns it.
-
-        Raises:
-            Cancelled: This process was told to end.
-        """
+        """Waits for a replica to end, until a point of time; returns it."""
         try:
             event = self.events.get(timeout=max(0.0, limit - time.monotonic()))
         except queue.Empty:
@@ -173,11 +153,7 @@ class _Life:
         )
 
     def _after(self, replica: Replica) -> None:
-        """Does what a replica's end calls for.
-
-        Raises:
-            JobFailed: It ends the job.
-        """
+        """Does what a replica's end calls for."""
         if policy.restarts(self.job, replica):
             if policy.past_backoff_limit(self.job, self.replicas, replica):
                 restarted = any(other.restarts for other in self.replicas)
@@ -191,11 +167,7 @@ class _Life:
             self._fail(": no replica is left that the job could succeed by")
 
     def _fail(self, why: str = "") -> NoReturn:
-        """Waits a moment for others to end, then blames the one that dragged them down.
-
-        Raises:
-            JobFailed: Always.
-        """
+        """Waits a moment for others to end, then blames the one that dragged them down."""
         limit = time.monotonic() + SETTLE
         while time.monotonic() < limit and any(
             replica.running and not policy.serves(self.job, replica) for replica in self.replicas

@@ -15,12 +15,6 @@ def supervised(
 ) -> subprocess.Popen[bytes]:
     """Starts a command under ``trireme.components.training.local.supervisor``.
 
-    Args:
-        command: Program and arguments.
-        grace: Seconds between asking the command to end and killing it.
-        environment: Its whole environment.
-        directory: Its working directory.
-
     Returns:
         The supervisor's process: it ends with the command's exit status, its output is the
         command's, standard error included, and ending it ends all that the command started.
@@ -48,11 +42,7 @@ def kill_left(supervisor_pid: int) -> None:
 
 
 def cpu_seconds(supervisor_pid: int) -> float:
-    """Returns the processor time that what runs under a supervisor has used.
-
-    Args:
-        supervisor_pid: Its process id.
-    """
+    """Returns the processor time that what runs under a supervisor has used."""
     return sum(_seconds(supervisor_pid).values())
 
 

@@ -25,7 +25,6 @@ def render(job: TrainingJob, operator: str = "training-operator") -> dict[str, A
     """Returns the manifest of a training job.
 
     Args:
-        job: The job.
         operator: One of ``OPERATORS``: ``training-operator`` for the kind of its framework
             (training operator v1.9, or MPI operator v2beta1), ``trainer`` for a TrainJob
             (Kubeflow Trainer v2). The job's own ``operator`` is for those who ask a cluster first.

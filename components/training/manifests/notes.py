@@ -10,8 +10,6 @@ def notes(job: TrainingJob, manifest: dict[str, Any], *, followed: bool) -> list
     """Returns what a job's operator does otherwise than one might think, and the job's own notes.
 
     Args:
-        job: The job.
-        manifest: Its manifest.
         followed: Whether somebody follows it to its end: a pipeline's step, or submit --wait.
     """
     if "runtime" in manifest:  # which is made for the job, and says all of it

@@ -71,10 +71,6 @@ def template(
     """Returns the template of a role's pods.
 
     Args:
-        job: The job.
-        role: The role.
-        container: The name that the operator looks for.
-        command: Command and arguments.
         rendezvous: What the replicas find each other by, where no operator adds it.
     """
     return {

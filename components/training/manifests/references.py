@@ -12,9 +12,6 @@ class Needed:
     """An object that something refers to by its name.
 
     Attributes:
-        kind: Such as ``Secret``.
-        name: Its name.
-        optional: Whether all goes well without it.
         modes: Of a claim: access modes of which it has to have one; empty for any.
     """
 
@@ -25,11 +22,7 @@ class Needed:
 
 
 def references(manifest: Mapping[str, Any]) -> list[Needed]:
-    """Returns the objects that a job refers to, each once.
-
-    Args:
-        manifest: The job, as ``render`` makes it.
-    """
+    """Returns the objects that a job refers to, each once."""
     found = [needed for role in roles(manifest) for needed in _of_pod(role.pod)]
     return list(dict.fromkeys([*found, *_queue(manifest)]))
 

@@ -23,12 +23,6 @@ def training_runtime(job: TrainingJob) -> dict[str, Any]:
 
     Fields: https://github.com/kubeflow/trainer/blob/v2.3.0/pkg/apis/trainer/v1alpha1/trainingruntime_types.go
     and https://github.com/kubernetes-sigs/jobset/blob/v0.12.0/api/jobset/v1alpha2/jobset_types.go
-
-    Args:
-        job: The job.
-
-    Raises:
-        InputError: The job asks for something that Trainer has nothing for.
     """
     _check(job)
     plugin = job.plugin

@@ -30,12 +30,6 @@ def trainjob(job: TrainingJob) -> dict[str, Any]:
     ClusterTrainingRuntime patches that instead.
 
     Fields: https://github.com/kubeflow/trainer/blob/v2.3.0/pkg/apis/trainer/v1alpha1/trainjob_types.go
-
-    Args:
-        job: The job.
-
-    Raises:
-        InputError: The job asks for something that nobody can say there.
     """
     if job.runtime:
         spec, more = _patched(job, job.runtime), {}

@@ -34,17 +34,7 @@ ForceCommand env {variables} sh -c "$SSH_ORIGINAL_COMMAND"
 
 
 def set_up(job: "Job", hosts: "Isolated", variables: Mapping[str, str], sshd: str) -> None:
-    """Lets the pods of a job log in to each other.
-
-    Args:
-        job: The MPIJob.
-        hosts: The hosts of its pods.
-        variables: What a session sees besides what sshd sets: its image's.
-        sshd: The server's program.
-
-    Raises:
-        InputError: There is no SSH on this machine.
-    """
+    """Lets the pods of a job log in to each other."""
     for program in (sshd, "ssh"):
         if not shutil.which(program):
             raise InputError(f"an isolated MPIJob needs {program}: install OpenSSH")

@@ -17,13 +17,7 @@ def build(factory: Any, arguments: Any, code: Path, entrypoint: str) -> "torch.n
     """Imports a factory from the training code and calls it.
 
     Args:
-        factory: ``module:callable``, as a file or a person says.
-        arguments: The keyword arguments it is called with.
-        code: The training code's repository.
-        entrypoint: The training program in it; modules beside it can be imported.
-
-    Raises:
-        NotLoadable: It is not there, or fails.
+        entrypoint: The training program; modules beside it can be imported.
     """
     with _importable(code, entrypoint):
         try:

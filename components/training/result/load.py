@@ -27,14 +27,9 @@ def load_model(directory: Path, code: Path, entrypoint: str, factory: str = "") 
     their framework's operations; they run when the model answers.
 
     Args:
-        directory: What was MODEL_DIR.
-        code: The training code's repository.
-        entrypoint: The training program in it; modules beside it can be imported.
+        entrypoint: The training program; modules beside it can be imported.
         factory: ``module:callable`` that builds the network for a bare state dictionary
             or a sharded checkpoint.
-
-    Raises:
-        NotLoadable: One sentence on what is there and what would be accepted.
     """
     path = _find(directory)
     if (path / SAVED_MODEL).exists():

@@ -6,13 +6,6 @@ from trireme.components.errors import InputError
 
 
 def check(factory: str) -> None:
-    """Refuses what cannot name a factory.
-
-    Args:
-        factory: What builds the network, as for ``load.load_model``.
-
-    Raises:
-        InputError: It is neither empty nor of the form ``module:callable``.
-    """
+    """Refuses what cannot name a factory."""
     if factory and not re.fullmatch(r"[\w.]+:\w+", factory):
         raise InputError(f"model_factory {factory!r}: must be module:callable, as in train:Net")

@@ -19,14 +19,7 @@ WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 
 
 def load_program(file: Path) -> TrainedModel:
-    """Loads a program that ``torch.export.save`` wrote.
-
-    Args:
-        file: The ``.pt2`` file.
-
-    Raises:
-        NotLoadable: It is something else.
-    """
+    """Loads a program that ``torch.export.save`` wrote."""
     return as_trained(read(file, "an exported program", load_exported).module())
 
 
@@ -34,12 +27,6 @@ def load_exported(file: Path) -> "torch.export.ExportedProgram":
     """Loads a program of tensors and operations only.
 
     ``torch.export.load`` would unpickle anything else, and load the libraries of compiled code.
-
-    Args:
-        file: The ``.pt2`` file.
-
-    Raises:
-        Exception: Whatever torch says of a file that is something else.
     """
     import torch
     from torch.export.pt2_archive import PT2ArchiveReader, constants
@@ -65,13 +52,8 @@ def load_weights(file: Path, code: Path, entrypoint: str, factory: str) -> Train
     """Builds a network and gives it the weights in a file that ``torch.save`` wrote.
 
     Args:
-        file: The file of weights.
-        code: The training code's repository.
-        entrypoint: The training program in it; modules beside it can be imported.
+        entrypoint: The training program; modules beside it can be imported.
         factory: ``module:callable`` that builds the network, where the file does not name one.
-
-    Raises:
-        NotLoadable: The file holds something else, or does not fit the network.
     """
     saved = read(file, "a file of weights", _load_tensors)
     arguments: Any = {}
@@ -96,11 +78,7 @@ def load_weights(file: Path, code: Path, entrypoint: str, factory: str) -> Train
 
 
 def as_trained(network: "torch.nn.Module") -> TrainedModel:
-    """Returns a network as the later steps see it.
-
-    Args:
-        network: The network, in evaluation mode.
-    """
+    """Returns a network as the later steps see it."""
     import torch
 
     def answer(inputs: np.ndarray) -> np.ndarray:
@@ -121,9 +99,6 @@ def with_ordinary_numbers(network: "torch.nn.Module") -> "torch.nn.Module":
     """Returns a network that takes and answers float32 where it computes with something else.
 
     A dataset is float32 whatever the network is, and NumPy, ONNX Runtime and JSON lack bfloat16.
-
-    Args:
-        network: The network.
     """
     import torch
 

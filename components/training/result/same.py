@@ -24,7 +24,6 @@ class Difference(NamedTuple):
     """A tensor, or a file, that is not the same in both results.
 
     Attributes:
-        name: The file, and the tensor in it.
         amount: The largest absolute difference; infinite where they cannot be subtracted.
         how: What is different, as the rest of a sentence that begins with the name.
     """
@@ -40,8 +39,6 @@ class Comparison:
 
     Attributes:
         tensors: How many tensors they have; files, where no tensor was found.
-        parameters: How many numbers are in them.
-        differences: Those that are not the same, bit by bit.
     """
 
     tensors: int
@@ -76,10 +73,6 @@ def compare(original: Path, again: Path) -> Comparison:
     ``.h5`` files, of TensorFlow's checkpoints, which SavedModels hold, and of PyTorch's sharded
     ones; where these cannot be read, the bytes of the file. Other files count only where there is
     none of these: the frameworks write names and times into them that are new every time.
-
-    Args:
-        original: The one directory.
-        again: The other.
     """
     before, after = _arrays(original), _arrays(again)
     if not before and not after:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from torch.distributed.checkpoint.metadata import Metadata
 
 METADATA = ".metadata"
-SHARDS = "*.distcp"
 
 _PLACE = "torch.distributed.checkpoint"
 _ALLOWED = {
@@ -51,13 +50,7 @@ def load_sharded(directory: Path, code: Path, entrypoint: str, factory: str) -> 
     the part of it whose names are the network's.
 
     Args:
-        directory: The folder that holds ``.metadata``.
-        code: The training code's repository.
-        entrypoint: The training program in it; modules beside it can be imported.
-        factory: ``module:callable`` that builds the whole network.
-
-    Raises:
-        NotLoadable: It is something else, incomplete, or does not fit the network.
+        entrypoint: The training program; modules beside it can be imported.
     """
     if not factory:
         raise NotLoadable(
@@ -78,14 +71,7 @@ def load_sharded(directory: Path, code: Path, entrypoint: str, factory: str) -> 
 
 
 def tensors_in(directory: Path) -> dict[str, "torch.Tensor"]:
-    """Returns all tensors of a sharded checkpoint by name.
-
-    Args:
-        directory: The folder that holds ``.metadata``.
-
-    Raises:
-        NotLoadable: It is something else, or incomplete.
-    """
+    """Returns all tensors of a sharded checkpoint by name."""
     import torch
 
     metadata = read(directory / METADATA, "the metadata of a sharded checkpoint", _unpickled)
@@ -144,11 +130,7 @@ def _sizes(metadata: "Metadata") -> dict[str, "torch.Size"]:
 
 
 def _part(wanted: set[str], saved: set[str]) -> str:
-    """Returns what is before the network's names in the checkpoint; empty for the whole of it.
-
-    Raises:
-        ValueError: The network's names are nowhere in it, or in several places.
-    """
+    """Returns what is before the network's names in the checkpoint; empty for the whole of it."""
     one = min(wanted, default="")
     before = [name.removesuffix(one) for name in saved if f".{name}".endswith(f".{one}")]
     parts = [part for part in before if all(part + name in saved for name in wanted)]
@@ -167,11 +149,7 @@ def _missing(wanted: set[str], saved: set[str], before: list[str]) -> str:
 
 
 def _fits(state: Mapping[str, Any], part: str, sizes: Mapping[str, "torch.Size"]) -> None:
-    """Refuses a checkpoint with other shapes, or with weights that the network lacks.
-
-    Raises:
-        ValueError: It is one.
-    """
+    """Refuses a checkpoint with other shapes, or with weights that the network lacks."""
     for name, tensor in state.items():
         if sizes[part + name] != tensor.shape:
             raise ValueError(

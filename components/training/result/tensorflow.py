@@ -14,14 +14,7 @@ COARSEST_FIRST = ("bfloat16", "float16", "float32", "float64")
 
 
 def load_saved_model(directory: Path) -> TrainedModel:
-    """Loads a SavedModel, https://www.tensorflow.org/guide/saved_model.
-
-    Args:
-        directory: The folder that holds ``saved_model.pb``.
-
-    Raises:
-        NotLoadable: It cannot be read, or no signature of it maps one tensor to one tensor.
-    """
+    """Loads a SavedModel, https://www.tensorflow.org/guide/saved_model."""
     import tensorflow as tf
 
     loaded = read(directory, "a SavedModel", lambda path: tf.saved_model.load(str(path)))
@@ -49,14 +42,7 @@ def load_saved_model(directory: Path) -> TrainedModel:
 
 
 def load_keras(file: Path) -> TrainedModel:
-    """Loads a Keras model, without the code that it may hold.
-
-    Args:
-        file: The ``.keras`` file.
-
-    Raises:
-        NotLoadable: It is something else, or cannot be read without executing code from it.
-    """
+    """Loads a Keras model, without the code that it may hold."""
     import tensorflow as tf
 
     def load(path: Path) -> Any:

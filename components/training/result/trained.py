@@ -21,10 +21,6 @@ class TrainedModel:
     """A trained model on the CPU, in evaluation mode.
 
     Attributes:
-        framework: ``pytorch`` or ``tensorflow``.
-        network: A ``torch.nn.Module``, or a ``tf.Module`` with the function ``call``.
-        answer: Calls the network with arrays.
-        weights: How many numbers it has learned.
         precision: The type of number it computes with: float64, float32, float16 or bfloat16.
     """
 
@@ -36,16 +32,7 @@ class TrainedModel:
 
 
 def read(path: Path, expected: str, load: Callable[[Path], Any]) -> Any:
-    """Reads what a training program left.
-
-    Args:
-        path: The file or folder.
-        expected: What it should be, for the message.
-        load: The framework's function that reads it.
-
-    Raises:
-        NotLoadable: It is something else; one sentence with the first line of the reason.
-    """
+    """Reads what a training program left."""
     try:
         return load(path)
     except Exception as error:

@@ -12,13 +12,9 @@ from urllib3.exceptions import HTTPError
 
 from trireme.components.errors import InputError
 from trireme.components.kubernetes import credentials
-from trireme.components.kubernetes.connection import (
-    FIRST_PAUSE,
-    LONGEST_PAUSE,
-    PATIENCE_OF_A_PERSON,
-    UNSAID,
-)
+from trireme.components.kubernetes.connection import PATIENCE_OF_A_PERSON, UNSAID
 from trireme.components.kubernetes.errors import Refused, Unauthorized, Unavailable
+from trireme.components.patience import Pauses
 from trireme.pipelines.targets.kubeflow import KUBEFLOW, refusals
 from trireme.pipelines.targets.kubeflow.client import Client, Server
 
@@ -82,7 +78,7 @@ class Connection:
             The answer, as one of kfp's models.
         """
         began = time.monotonic()
-        pause, renewed = FIRST_PAUSE, False
+        pauses, renewed = Pauses(), False
         while True:
             try:
                 return self._send(method, arguments)
@@ -93,13 +89,12 @@ class Connection:
                 self._client = Client.connect(self._server)
                 continue
             except Unavailable as error:
-                waited = time.monotonic() - began
+                waited, pause = time.monotonic() - began, pauses.take()
                 if waited + pause > self.patience:
                     raise
                 if waited <= UNSAID < waited + pause:
                     self._on_wait(f"waiting: {error}")
             time.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
             if answer := happened():
                 return answer
 

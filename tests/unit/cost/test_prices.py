@@ -5,8 +5,9 @@ import pytest
 from trireme.components.cost import prices, table
 from trireme.components.cost.table import in_words
 from trireme.components.errors import InputError
+from trireme.components.kubernetes.amounts import limits, requests
 from trireme.components.training.bill import job_hour
-from trireme.components.training.manifests.roles import limits, requests, roles
+from trireme.components.training.manifests.roles import roles
 
 A100 = {"cloud.google.com/gke-accelerator": "nvidia-tesla-a100"}
 

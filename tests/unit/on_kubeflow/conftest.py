@@ -7,8 +7,8 @@ import kfp
 import pytest
 from kfp_server import KubeflowServer
 
+from trireme.components import patience
 from trireme.pipelines.targets import pod_logs, remote
-from trireme.pipelines.targets.kubeflow import connection
 
 MINE = (
     "KF_PIPELINES_ENDPOINT",
@@ -31,8 +31,8 @@ def kubeflow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Kubefl
     monkeypatch.setattr(kfp.Client, "_LOCAL_KFP_CONTEXT", str(tmp_path / "context.json"))
     monkeypatch.setattr(remote, "PAUSE", 0.01)
     monkeypatch.setattr(pod_logs, "PAUSE", 0.01)
-    monkeypatch.setattr(connection, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(connection, "LONGEST_PAUSE", 0.02)
+    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(patience, "LONGEST_PAUSE", 0.02)
     with KubeflowServer() as server:
         monkeypatch.setenv("KF_PIPELINES_ENDPOINT", server.url)
         yield server

@@ -1,24 +1,21 @@
-"""Whether the nodes of a cluster have room for a training job's pods now.
+"""Whether the nodes of a cluster have room for some pods now.
 
 Node selectors, taints and what is requested are looked at, as the scheduler does; affinity is not.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from trireme.components.kubernetes.amounts import Amounts, added, quantities, requests, shown
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.resources import PODS, Resource
-from trireme.components.training.description.values import quantity
-from trireme.components.training.frameworks import least_replicas
-from trireme.components.training.manifests.roles import Role, requests, roles, shown
 
 NODES = Resource("", "v1", "nodes")
 
 _OVER = "status.phase!=Succeeded,status.phase!=Failed"  # pods that are not
 _KEEPS_AWAY = ("NoSchedule", "NoExecute")
-_QUEUE = "kueue.x-k8s.io/queue-name"
 
 
 @dataclass
@@ -26,10 +23,7 @@ class Node:
     """A node, and what of it nobody has requested.
 
     Attributes:
-        name: Its name.
-        labels: Its labels.
         taints: Its taints that keep pods away which do not tolerate them.
-        free: By resource; a pod takes one of ``pods``.
     """
 
     name: str
@@ -37,12 +31,11 @@ class Node:
     taints: list[Mapping[str, str]]
     free: dict[str, Decimal]
 
-    def take(self, wanted: Mapping[str, Decimal]) -> None:
+    def take(self, wanted: Amounts) -> None:
         """Sets aside what a pod requests."""
-        for name, amount in wanted.items():
-            self.free[name] = self.free.get(name, Decimal(0)) - amount
+        self.free = added(self.free, wanted, -1)
 
-    def lacks(self, wanted: Mapping[str, Decimal]) -> list[str]:
+    def lacks(self, wanted: Amounts) -> list[str]:
         """Returns the resources of which there is not enough for a pod."""
         return [name for name, amount in wanted.items() if amount > self.free.get(name, 0)]
 
@@ -57,73 +50,52 @@ class Node:
 
 
 def free(cluster: Cluster) -> list[Node]:
-    """Returns the nodes of a cluster that take pods.
-
-    Raises:
-        Forbidden: This user may not list nodes, or the pods of all namespaces.
-    """
+    """Returns the nodes of a cluster that take pods."""
     found = {
         node["metadata"]["name"]: Node(
             node["metadata"]["name"],
             node["metadata"].get("labels") or {},
             list(_taints(node)),
-            _amounts(node["status"]["allocatable"]),
+            quantities(node["status"]["allocatable"]),
         )
-        for node in cluster.list(NODES, "").get("items") or []
+        for node in cluster.items(NODES, "")
         if node.get("status", {}).get("allocatable")  # else its kubelet has not told yet
     }
-    for pod in cluster.list(PODS, "", fieldSelector=_OVER).get("items") or []:
+    for pod in cluster.items(PODS, "", fieldSelector=_OVER):
         if node := found.get(pod["spec"].get("nodeName", "")):
             node.take(_wanted(pod["spec"]))
     return list(found.values())
 
 
-def problem(nodes: list[Node], manifest: dict[str, Any], at_once: int = 1) -> str:
-    """Says which pod of a job finds no room, and what lacks; empty where all do.
+def problem(nodes: list[Node], pods: Iterable[tuple[str, int, Mapping[str, Any]]]) -> str:
+    """Says which pod finds no room, and what lacks; empty where all do.
 
     Args:
         nodes: The nodes; what the pods would take is taken from them.
-        manifest: The job.
-        at_once: How many jobs like it run at the same time.
+        pods: Of each role its name, how many of its pods have to run, and their spec.
     """
     # Those with devices first: the others find room on more nodes.
-    for role in sorted(roles(manifest), key=lambda role: len(_wanted(role.pod)), reverse=True):
-        wanted, count = _wanted(role.pod), at_once * _needed(manifest, role)
-        fitting = [node for node in nodes if node.may_run(role.pod)]
+    for role, count, pod in sorted(pods, key=lambda each: len(_wanted(each[2])), reverse=True):
+        wanted = _wanted(pod)
+        fitting = [node for node in nodes if node.may_run(pod)]
         if not fitting:
-            return f"no node takes a pod of role {role.name}: {_why(nodes, role.pod)}"
+            return f"no node takes a pod of role {role}: {_why(nodes, pod)}"
         for number in range(1, count + 1):
             best = min(fitting, key=lambda node: len(node.lacks(wanted)))
             if lacking := best.lacks(wanted):
                 return (
-                    f"no node has room for pod {number} of {count} of role {role.name}: "
+                    f"no node has room for pod {number} of {count} of role {role}: "
                     f"{_compared(best, wanted, lacking)}; ask for less, or make room"
                 )
             best.take(wanted)
     return ""
 
 
-def is_queued(manifest: dict[str, Any]) -> bool:
-    """Tells whether a job waits for its room in a queue of Kueue or Volcano."""
-    labels = manifest["metadata"].get("labels") or {}
-    policy = manifest["spec"].get("runPolicy") or {}
-    return _QUEUE in labels or "schedulingPolicy" in policy
-
-
-def _needed(manifest: dict[str, Any], role: Role) -> int:
-    """Returns how many pods of a role have to run; an elastic job's others may come later."""
-    least = least_replicas(manifest)
-    return role.count if least is None else least
-
-
 def _wanted(pod: Mapping[str, Any]) -> dict[str, Decimal]:
-    wanted = requests(pod)
-    for name, amount in _amounts(pod.get("overhead") or {}).items():
-        wanted[name] = wanted.get(name, Decimal(0)) + amount
-    return wanted | {"pods": Decimal(1)}
+    return added(requests(pod), quantities(pod.get("overhead") or {})) | {"pods": Decimal(1)}
 
 
-def _compared(node: Node, wanted: Mapping[str, Decimal], lacking: list[str]) -> str:
+def _compared(node: Node, wanted: Amounts, lacking: list[str]) -> str:
     return ", ".join(
         f"it requests {shown(name, wanted[name])} of {name}, and node {node.name} has "
         f"{shown(name, max(node.free.get(name, Decimal(0)), Decimal(0)))} left"
@@ -160,7 +132,3 @@ def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, str]) -> bool:
     return toleration.get("operator") == "Exists" or toleration.get("value", "") == taint.get(
         "value", ""
     )
-
-
-def _amounts(texts: Mapping[str, Any]) -> dict[str, Decimal]:
-    return {name: quantity(str(text)) for name, text in texts.items()}

@@ -1,14 +1,21 @@
-"""What a namespace's ResourceQuotas and LimitRanges leave for a training job."""
+"""What a namespace's ResourceQuotas and LimitRanges leave for a job's pods."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
+from trireme.components.kubernetes.amounts import (
+    Amounts,
+    added,
+    amounts,
+    limits,
+    quantities,
+    quantity,
+    requests,
+    shown,
+)
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.resources import Resource
-from trireme.components.training.description.values import quantity
-from trireme.components.training.frameworks import kind_of
-from trireme.components.training.manifests.roles import amounts, limits, requests, roles, shown
 
 QUOTAS = Resource("", "v1", "resourcequotas")
 LIMIT_RANGES = Resource("", "v1", "limitranges")
@@ -18,30 +25,24 @@ _PLAIN = ("cpu", "memory", "ephemeral-storage")  # whose requests need no prefix
 # Of the pods of a pipeline's steps, which request nothing and have no priority.
 _STEPS = ({"NotTerminating", "BestEffort"}, {""})
 
-Amounts = Mapping[str, Decimal]
+Pods = Sequence[tuple[str, int, dict[str, Any]]]  # of each role its name, how many, and their spec
 
 
 def problems(
-    cluster: Cluster, manifest: dict[str, Any], at_once: int = 1, workspace: str = ""
+    cluster: Cluster, jobs: Resource, pods: Pods, at_once: int = 1, workspace: str = ""
 ) -> list[str]:
     """Returns why a job would not fit into the cluster's namespace, a sentence each.
 
     Args:
-        cluster: The cluster.
-        manifest: The job.
-        at_once: How many jobs like it run at the same time.
         workspace: In a pipeline the size of the run's volume; its steps' pods request nothing.
-
-    Raises:
-        Forbidden: This user may not see the namespace's quotas.
     """
-    quotas = cluster.list(QUOTAS, cluster.namespace).get("items") or []
-    ranges = cluster.list(LIMIT_RANGES, cluster.namespace).get("items") or []
+    quotas = cluster.items(QUOTAS, cluster.namespace)
+    ranges = cluster.items(LIMIT_RANGES, cluster.namespace)
     found = [
         problem
         for quota in quotas
-        if _applies(quota, *_counted_as(manifest))
-        for problem in _over(quota, _wanted(manifest, at_once, workspace))
+        if _applies(quota, *_counted_as(pods))
+        for problem in _over(quota, _wanted(jobs, pods, at_once, workspace))
     ]
     if workspace:
         found += [
@@ -54,16 +55,15 @@ def problems(
         problem
         for each in ranges
         for limit in each["spec"]["limits"]
-        for problem in _out_of(each["metadata"]["name"], limit, manifest, workspace)
+        for problem in _out_of(each["metadata"]["name"], limit, pods, workspace)
     ]
 
 
-def _counted_as(manifest: dict[str, Any]) -> tuple[set[str], set[str]]:
+def _counted_as(pods: Pods) -> tuple[set[str], set[str]]:
     """Returns the scopes that a job's pods are in, and their priorities."""
-    pods = [role.pod for role in roles(manifest)]
-    has_end = any("activeDeadlineSeconds" in pod for pod in pods)
+    has_end = any("activeDeadlineSeconds" in pod for _, _, pod in pods)
     scopes = {"Terminating" if has_end else "NotTerminating", "NotBestEffort"}
-    return scopes, {pod.get("priorityClassName", "") for pod in pods}
+    return scopes, {pod.get("priorityClassName", "") for _, _, pod in pods}
 
 
 def _applies(quota: dict[str, Any], scopes: set[str], priorities: set[str]) -> bool:
@@ -89,12 +89,14 @@ def _matches(expression: dict[str, Any], scopes: set[str], priorities: set[str])
     return priorities == {""}
 
 
-def _wanted(manifest: dict[str, Any], at_once: int, workspace: str) -> Amounts:
+def _wanted(jobs: Resource, pods: Pods, at_once: int, workspace: str) -> Amounts:
     """Returns what jobs take of a quota, by the names that quotas have for it."""
-    pods = Decimal(sum(role.count for role in roles(manifest)))
-    jobs = kind_of(manifest).full_name
-    wanted = {"pods": pods, "count/pods": pods, f"count/{jobs}": Decimal(1)}
-    asked, capped = _total(manifest, requests), _total(manifest, limits)
+    number = Decimal(sum(count for _, count, _ in pods))
+    wanted = {"pods": number, "count/pods": number, f"count/{jobs.full_name}": Decimal(1)}
+    asked: Amounts = {}
+    capped: Amounts = {}
+    for _, count, pod in pods:
+        asked, capped = added(asked, requests(pod), count), added(capped, limits(pod), count)
     wanted |= {f"requests.{name}": amount for name, amount in asked.items()}
     wanted |= {name: amount for name, amount in asked.items() if name in _PLAIN}
     wanted |= {f"limits.{name}": amount for name, amount in capped.items()}
@@ -102,14 +104,6 @@ def _wanted(manifest: dict[str, Any], at_once: int, workspace: str) -> Amounts:
     if workspace:
         wanted |= {"persistentvolumeclaims": Decimal(1), "requests.storage": quantity(workspace)}
     return wanted
-
-
-def _total(manifest: dict[str, Any], of: Callable[[Mapping[str, Any]], Amounts]) -> Amounts:
-    total: dict[str, Decimal] = {}
-    for role in roles(manifest):
-        for name, amount in of(role.pod).items():
-            total[name] = total.get(name, Decimal(0)) + role.count * amount
-    return total
 
 
 def _over(quota: dict[str, Any], wanted: Amounts) -> Iterator[str]:
@@ -145,30 +139,29 @@ def _silent(quota: dict[str, Any], ranges: list[dict[str, Any]]) -> Iterator[str
             )
 
 
-def _out_of(
-    name: str, limit: dict[str, Any], manifest: dict[str, Any], workspace: str
-) -> Iterator[str]:
+def _out_of(name: str, limit: dict[str, Any], pods: Pods, workspace: str) -> Iterator[str]:
     """https://kubernetes.io/docs/concepts/policy/limit-range/."""
-    for what, asked, capped in _things(limit["type"], manifest, workspace):
-        for resource, most in (limit.get("max") or {}).items():
-            if capped.get(resource, asked.get(resource, 0)) > quantity(str(most)):
-                yield f"LimitRange {name}: {what} has more than {most} of {resource}"
-        for resource, least in (limit.get("min") or {}).items():
-            if asked.get(resource, 0) < quantity(str(least)):
-                yield f"LimitRange {name}: {what} has less than {least} of {resource}"
+    most, least = (quantities(limit.get(which) or {}) for which in ("max", "min"))
+    for what, asked, capped in _things(limit["type"], pods, workspace):
+        for resource in most:
+            if capped.get(resource, asked.get(resource, 0)) > most[resource]:
+                said = limit["max"][resource]
+                yield f"LimitRange {name}: {what} has more than {said} of {resource}"
+        for resource in least:
+            if asked.get(resource, 0) < least[resource]:
+                said = limit["min"][resource]
+                yield f"LimitRange {name}: {what} has less than {said} of {resource}"
 
 
-def _things(
-    kind: str, manifest: dict[str, Any], workspace: str
-) -> Iterator[tuple[str, Amounts, Amounts]]:
+def _things(kind: str, pods: Pods, workspace: str) -> Iterator[tuple[str, Amounts, Amounts]]:
     """Returns what a LimitRange of a type is about, with its requests and its limits."""
     if kind == "PersistentVolumeClaim" and workspace:
         size = {"storage": quantity(workspace)}
         yield "the run's workspace", size, size
-    for role in roles(manifest):
+    for role, _, pod in pods:
         if kind == "Pod":
-            yield f"a pod of role {role.name}", requests(role.pod), limits(role.pod)
+            yield f"a pod of role {role}", requests(pod), limits(pod)
         if kind == "Container":
-            for container in [*role.pod["containers"], *role.pod.get("initContainers", [])]:
-                what = f"container {container['name']} of role {role.name}"
+            for container in [*pod["containers"], *pod.get("initContainers", [])]:
+                what = f"container {container['name']} of role {role}"
                 yield what, amounts(container, "requests"), amounts(container, "limits")

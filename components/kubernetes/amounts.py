@@ -1,0 +1,85 @@
+"""What pods and their containers ask for: Kubernetes' quantities, and their sums.
+
+Parsed by hand: Kubernetes' own client has a parser that takes more than the API server does, and
+half a second to be imported, which the description of a job would cost every step.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+# https://github.com/kubernetes/apimachinery/blob/v0.31.0/pkg/api/resource/quantity.go
+_QUANTITY = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,3})?")
+_POWERS = dict(zip("numkMGTPE", (-9, -6, -3, 3, 6, 9, 12, 15, 18), strict=True))
+
+Amounts = Mapping[str, Decimal]
+
+
+def quantity(text: str) -> Decimal:
+    """Returns the number that a Kubernetes quantity stands for, as in ``16Gi``."""
+    match = _QUANTITY.fullmatch(text)
+    if not match:
+        raise ValueError(f"{text!r} is no Kubernetes quantity")
+    number, unit = match[1], match[2] or ""
+    if unit.endswith("i"):
+        return Decimal(number) * 1024 ** ("KMGTPE".index(unit[0]) + 1)
+    return Decimal(f"{number}e{_POWERS[unit]}" if unit in _POWERS else number + unit)
+
+
+def quantities(texts: Mapping[str, Any]) -> dict[str, Decimal]:
+    """Returns the numbers that quantities stand for, by resource."""
+    return {name: quantity(str(text)) for name, text in texts.items()}
+
+
+def added(first: Amounts, more: Amounts, times: int = 1) -> dict[str, Decimal]:
+    """Returns amounts together with others, so many times."""
+    names = [*first, *(name for name in more if name not in first)]
+    return {name: first.get(name, Decimal(0)) + times * more.get(name, 0) for name in names}
+
+
+def amounts(container: Mapping[str, Any], which: str) -> dict[str, Decimal]:
+    """Returns the ``requests`` of a container, by default its limits, or its ``limits``."""
+    resources = container.get("resources") or {}
+    both = resources.get("limits") or {}
+    if which == "requests":
+        both = both | (resources.get("requests") or {})
+    return quantities(both)
+
+
+def requests(pod: Mapping[str, Any]) -> dict[str, Decimal]:
+    """Returns what the scheduler sets aside for a pod, by its spec.
+
+    That is what its containers ask for together, those that run beside them included, or, where
+    that is more, what a container asks for that runs before them
+    (https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers).
+    """
+    return _together(pod, "requests")
+
+
+def limits(pod: Mapping[str, Any]) -> dict[str, Decimal]:
+    """Returns what a pod may use at most, counted as its requests are."""
+    return _together(pod, "limits")
+
+
+def shown(resource: str, amount: Decimal) -> str:
+    """Returns an amount of a resource, also by its name in a quota, as a person writes it."""
+    is_bytes = resource.rpartition(".")[2] in ("memory", "storage", "ephemeral-storage")
+    return f"{float(amount) / 2**30:.4g}Gi" if is_bytes else f"{amount.normalize():f}"
+
+
+def _together(pod: Mapping[str, Any], which: str) -> dict[str, Decimal]:
+    before = pod.get("initContainers") or []
+    beside = [each for each in before if each.get("restartPolicy") == "Always"]
+    total: dict[str, Decimal] = {}
+    for container in [*beside, *pod["containers"]]:
+        total = added(total, amounts(container, which))
+    return _most([total, *(amounts(each, which) for each in before)])
+
+
+def _most(several: Iterable[Amounts]) -> dict[str, Decimal]:
+    most: dict[str, Decimal] = {}
+    for each in several:
+        for name, amount in each.items():
+            most[name] = max(most.get(name, Decimal(0)), amount)
+    return most
