@@ -118,7 +118,11 @@ class Pipeline:
     def images(self) -> set[str]:
         """The images that its steps name; not those that a parameter names."""
         executors = self.spec.deployment_spec["executors"]
-        named = {executors[label]["container"]["image"] for label in executors}
+        named = {
+            executor["container"]["image"]
+            for executor in executors.values()
+            if "container" in executor  # an importer has none
+        }
         return {image for image in named if "{{" not in image}
 
     @cached_property

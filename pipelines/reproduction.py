@@ -14,7 +14,8 @@ from trireme.components.dataset.description import described
 from trireme.components.errors import InputError, StepFailed
 from trireme.components.tracking.lineage import Lineage
 from trireme.components.tracking.sync import PARAMETER_LIMIT
-from trireme.pipelines import steps, training
+from trireme.pipelines import catalog, steps, training
+from trireme.pipelines.compiling.cutting import up_to_training
 from trireme.pipelines.pipeline import Parameter, Pipeline
 
 
@@ -45,27 +46,42 @@ def reproduction(
     steps.train(code, data, framework=framework, **training.job_inputs(given))
 
 
-def pipeline(lineage: Lineage) -> Pipeline:
-    """Returns the pipeline that trains as a run did."""
+def pipeline(lineage: Lineage, given: Pipeline | None) -> Pipeline:
+    """Returns the pipeline that trains as a run did.
+
+    Args:
+        given: What it was a run of; None for one of Trireme's own pipelines.
+    """
+    if given is not None:
+        if given.name != lineage.pipeline:
+            raise InputError(
+                f"{lineage.name} is a run of the pipeline {lineage.pipeline}, not of {given.name}"
+            )
+        return up_to_training(given, _code(lineage)["code_revision"])
+    if lineage.pipeline not in (*catalog.PIPELINES, "reproduction"):
+        raise InputError(
+            f"{lineage.name} is a run of {lineage.pipeline}, which is not one of Trireme's own "
+            f"pipelines; say where that is, as in: trireme reproduce {lineage.name} FILE.py"
+        )
     check = partial(training.check_training, lineage.framework)
     trainings = partial(training.trainings, lineage.framework)
     return Pipeline("reproduction", reproduction, check, trainings)
 
 
-def arguments(lineage: Lineage) -> dict[str, Any]:
+def arguments(pipeline: Pipeline, lineage: Lineage) -> dict[str, Any]:
     """Returns a value for every parameter of the pipeline that trains as a run did."""
-    again = pipeline(lineage)
-    params = lineage.params | {
-        "framework": lineage.framework,
-        "experiment": lineage.experiment,
-        **_code(lineage),
-    }
+    params = lineage.params
+    if pipeline.graph is reproduction:
+        params = params | {
+            "framework": lineage.framework,
+            "experiment": lineage.experiment,
+            **_code(lineage),
+        }
     values = {
         name: _value(parameter, params.get(name), lineage.name)
-        for name, parameter in again.parameters.items()
+        for name, parameter in pipeline.parameters.items()
     }
-    again.check(values, None)
-    return values
+    return pipeline.complete({name: value for name, value in values.items() if value is not None})
 
 
 def _code(lineage: Lineage) -> dict[str, str]:
@@ -87,10 +103,15 @@ def check_data(values: dict[str, Any], lineage: Lineage) -> None:
     with tempfile.TemporaryDirectory() as directory:
         workspace = Path(directory)
         staged = staging.stage(dataset, workspace / "data", staging.cache_of(workspace))
-    if staged.fingerprint != lineage.fingerprint:
+    what = f"dataset {dataset.uri}"
+    check_same(what, lineage.fingerprint, staged.fingerprint, lineage.name)
+
+
+def check_same(what: str, then: str, now: str, run: str) -> None:
+    """Refuses other code or data than a run was trained with."""
+    if then != now:
         raise StepFailed(
-            f"the dataset {dataset.uri} has changed: {lineage.name} was trained on "
-            f"{lineage.fingerprint}, and it is {staged.fingerprint} now"
+            f"the {what} has changed: {run} was trained on {then}, and it is {now} now"
         )
 
 

@@ -32,6 +32,7 @@ class Lineage:
     """What a pipeline run was made from.
 
     Attributes:
+        pipeline: The pipeline's name.
         framework: What connected the replicas.
         trainers: The release of Trireme whose reference trainers it is; empty for a repository.
         machine: What it computed with, by name: ``Python``, ``CPU`` and all packages.
@@ -40,6 +41,7 @@ class Lineage:
     run_id: str
     name: str
     experiment: str
+    pipeline: str
     params: dict[str, str]
     framework: str
     code: str
@@ -89,6 +91,7 @@ def read(wanted: str) -> Lineage:
         run_id=run.info.run_id,
         name=run.info.run_name,
         experiment=client.get_experiment(run.info.experiment_id).name,
+        pipeline=tags["pipeline"],
         params=run.data.params | varied,
         framework=training.data.params["framework"],
         code=tags["git.url"],

@@ -24,12 +24,17 @@ def step_paths(spec: Any) -> dict[str, list[PathTask]]:
 
 
 def images(spec: Any) -> list[tuple[str, str]]:
-    """Returns the names of all steps, as ``step_names`` does, with their images."""
+    """Returns the names of all steps that are containers, with their images."""
+    return [(path[-1].name, container["image"]) for path, container in containers(spec)]
+
+
+def containers(spec: Any) -> Iterator[tuple[list[PathTask], Any]]:
+    """Yields the path to each step that is a container, and that; an importer is none."""
     executors = spec.deployment_spec["executors"]
-    return [
-        (path[-1].name, executors[component.executor_label]["container"]["image"])
-        for path, component in _steps(spec, spec.root, [])
-    ]
+    for path, component in _steps(spec, spec.root, []):
+        executor = executors[component.executor_label]
+        if "container" in executor:
+            yield path, executor["container"]
 
 
 def _steps(spec: Any, component: Any, path: list[PathTask]) -> Iterator[tuple[list[PathTask], Any]]:

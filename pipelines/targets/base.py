@@ -137,8 +137,12 @@ class Target(Generic[R]):
         """
         raise self._cannot("run pipelines")
 
-    def reproduce(self, run: str, console: "Console") -> int:
-        """Trains again as a run in MLflow did; returns the command's exit status."""
+    def reproduce(self, run: str, pipeline: "Pipeline | None", console: "Console") -> int:
+        """Trains again as a run in MLflow did; returns the command's exit status.
+
+        Args:
+            pipeline: What it was a run of; None for one of Trireme's own pipelines.
+        """
         raise self._cannot("reproduce runs; without --target it is done on this machine")
 
     def compile(self, pipeline: "Pipeline", directory: Path) -> Path:

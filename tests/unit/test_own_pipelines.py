@@ -188,6 +188,43 @@ def test_it_is_planned(folder, trireme, target):
     assert "a ReadWriteMany claim of 1Gi for each run" in output
 
 
+IMPORTED = """
+from kfp import dsl
+
+
+@dsl.component(base_image="example.org/own:1", install_kfp_package=False)
+def look(table: dsl.Input[dsl.Dataset]):
+    print(table.uri)
+
+
+@dsl.container_component
+def hello():
+    return dsl.ContainerSpec(image="example.org/hello:1", command=["echo"], args=["hello"])
+
+
+@dsl.pipeline(name="looking")
+def looking():
+    look(table=dsl.importer(artifact_uri="file:///etc/hosts", artifact_class=dsl.Dataset).output)
+    {rest}
+"""
+
+
+def test_what_is_imported_has_no_image(folder, trireme):
+    (folder / "looking.py").write_text(IMPORTED.format(rest="pass"))
+    status, output, errors = trireme("plan", "looking.py")
+    assert (status, errors) == (0, "")
+    assert "look  example.org/own:1\n" in output and "importer" not in output
+
+
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_a_step_that_only_its_image_can_run_is_refused_here(folder, trireme, untracked, command):
+    (folder / "looking.py").write_text(IMPORTED.format(rest="hello()"))
+    status, _, errors = trireme(command, "looking.py")
+    assert (status, errors.count("\n")) == (2, 1)
+    assert "step hello runs a command of the image example.org/hello:1" in errors
+    assert not (untracked / "runs").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("reference", ["churn.py", "churn.yaml"])
 def test_it_runs_here_and_is_recorded(folder, trireme, untracked, reference):

@@ -93,3 +93,12 @@ def test_its_pipeline_runs(tmp_path, monkeypatch, trireme, untracked):
     splits = [numpy.load(run / "workspace" / name / "train.npz") for name in ("data", "cleaned")]
     all_of_them, cleaned = (len(split["x"]) for split in splits)
     assert 0 < cleaned < all_of_them
+
+    assert "run of digits, which is not one of Trireme's own" in trireme("reproduce", run.name)[2]
+    status, output, errors = trireme("reproduce", run.name, "digits.py")
+    assert (status, errors) == (0, "")
+    assert f"is bit-identical, 6 tensors with 29,066 parameters, as that of {run.name}" in output
+    (again,) = {*(untracked / "runs").iterdir()} - {run}
+    done = {step.name for step in (again / "workspace" / "steps").iterdir() if step.is_dir()}
+    assert {"cleaned", "data"} <= {each.name for each in (again / "workspace").iterdir()}
+    assert "train" in done and not done & {"evaluate", "export", "finish"}

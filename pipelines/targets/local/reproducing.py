@@ -10,6 +10,7 @@ from trireme.components.tracking import store
 from trireme.components.tracking.lineage import Lineage
 from trireme.pipelines import reproduction
 from trireme.pipelines.console import Console
+from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.targets.local import running
 from trireme.pipelines.targets.local.result import Result
 
@@ -20,16 +21,18 @@ ASYNCHRONOUS = (
 )
 
 
-def reproduce(run: str, console: Console) -> int:
+def reproduce(run: str, given: Pipeline | None, console: Console) -> int:
     """Trains again as a run in MLflow did; returns the exit status."""
     store.use()
     lineage = lineages.read(run)
-    arguments = reproduction.arguments(lineage)
-    reproduction.check_data(arguments, lineage)
+    pipeline = reproduction.pipeline(lineage, given)
+    arguments = reproduction.arguments(pipeline, lineage)
+    if given is None:
+        reproduction.check_data(arguments, lineage)
     _warn(lineages.changes(lineage))
-    if arguments["parameter_servers"]:
+    if arguments.get("parameter_servers"):
         say(f"warning: {ASYNCHRONOUS}")
-    result = running.run(reproduction.pipeline(lineage), arguments, console)
+    result = running.run(pipeline, arguments, console)
     facts = {"Run": str(result.directory), "MLflow": result.mlflow_page}
     try:
         if result.status == "FINISHED":
@@ -57,6 +60,9 @@ def _compared(result: Result, lineage: Lineage) -> str:
     from trireme.components.training.result.same import compare
 
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # else it tells of this CPU's instructions
+    again = lineages.read(result.run_id)
+    reproduction.check_same("code", lineage.commit, again.commit, lineage.name)
+    reproduction.check_same("dataset", lineage.fingerprint, again.fingerprint, lineage.name)
     original = lineages.download_model(lineage, result.directory / "original")
     comparison = compare(original, result.workspace / "model")
     lineages.link(result.run_id, lineage, comparison.in_words)

@@ -30,6 +30,7 @@ class Local(Target[LocalRun]):
         """Runs a pipeline to its end; see ``Target``."""
         from trireme.pipelines.targets.local import running
 
+        _check_steps(pipeline)
         result = running.run(pipeline, arguments, console)
         console.print()
         console.print(f"{result.name} {result.status}", "bold")
@@ -39,11 +40,11 @@ class Local(Target[LocalRun]):
             raise result.error
         return result.exit_status
 
-    def reproduce(self, run: str, console: "Console") -> int:
+    def reproduce(self, run: str, pipeline: "Pipeline | None", console: "Console") -> int:
         """Trains again as a run in MLflow did; see ``Target``."""
         from trireme.pipelines.targets.local import reproducing
 
-        return reproducing.reproduce(run, console)
+        return reproducing.reproduce(run, pipeline, console)
 
     def latest(self) -> list[LocalRun]:
         """Returns the runs of this machine, the newest first."""
@@ -78,4 +79,18 @@ class Local(Target[LocalRun]):
 
     def plan(self, plan: "Plan", pipeline: "Pipeline") -> "Plan":
         """Returns a plan with what this machine does at once."""
+        _check_steps(pipeline)
         return replace(plan, at_once=min(plan.at_once, AT_ONCE))
+
+
+def _check_steps(pipeline: "Pipeline") -> None:
+    """Refuses steps that only their image could run."""
+    from trireme.pipelines.compiling.steps import containers
+
+    for path, container in containers(pipeline.spec):
+        if "--function_to_execute" not in [*container.fields["args"].list_value]:
+            raise InputError(
+                f"{pipeline.name}: step {path[-1].name} runs a command of the image "
+                f"{container['image']}; on this machine steps run without images, so it needs "
+                "--target kfp or --target argo"
+            )

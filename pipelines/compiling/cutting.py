@@ -1,0 +1,67 @@
+"""A part of a compiled pipeline: one of its steps, and what that step needs."""
+
+from typing import Any
+
+from trireme.components.errors import InputError
+from trireme.pipelines.compiling.steps import PathTask, containers
+from trireme.pipelines.pipeline import Pipeline
+
+
+def up_to_training(pipeline: Pipeline, commit: str) -> Pipeline:
+    """Returns a pipeline that trains as another does, and does nothing with the model.
+
+    Args:
+        commit: What its checkout step checks out; empty for what the pipeline says itself.
+
+    Raises:
+        InputError: It does not train, or not exactly once.
+    """
+    paths = _paths(pipeline.spec, "train")
+    if len(paths) != 1 or any(task.is_loop for task in paths[0]):
+        raise InputError(
+            f"{pipeline.name}: it can be reproduced if it has the step train once, outside of loops"
+        )
+
+    def cut(graph: Any) -> None:
+        spec = graph.pipeline_spec
+        if commit:
+            for *outer, checkout in _paths(spec, "checkout"):
+                task = _component(spec, outer).dag.tasks[checkout.name]
+                task.inputs.parameters["revision"].runtime_value.constant.string_value = commit
+        component = spec.root
+        for step in paths[0]:
+            _keep(component.dag, step.name)
+            component = spec.components[component.dag.tasks[step.name].component_ref.name]
+
+    return pipeline.changed(cut)
+
+
+def _paths(spec: Any, component: str) -> list[list[PathTask]]:
+    """Returns the paths to the steps that one of Trireme's components has become."""
+    line = f'with step("{component}", workspace)'
+    return [
+        path
+        for path, container in containers(spec)
+        if any(line in word for word in container.fields["command"].list_value)
+    ]
+
+
+def _component(spec: Any, path: list[PathTask]) -> Any:
+    component = spec.root
+    for task in path:
+        component = spec.components[component.dag.tasks[task.name].component_ref.name]
+    return component
+
+
+def _keep(dag: Any, wanted: str) -> None:
+    """Removes all tasks but one and those that it depends on."""
+    needed, left = set(), [wanted]
+    while left:
+        name = left.pop()
+        if name not in needed:
+            needed.add(name)
+            left.extend(dag.tasks[name].dependent_tasks)
+    for name in [*dag.tasks]:
+        if name not in needed:
+            del dag.tasks[name]
+    dag.ClearField("outputs")
