@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trireme.components.tracking import environment, journal, store
+from trireme.components.tracking import environment, journal, store, sync
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def _page() -> str:
         if "MLFLOW_RUN_ID" not in found:
             return ""
         uri = os.environ.get("MLFLOW_TRACKING_URI") or found.get("MLFLOW_TRACKING_URI", "")
-        run = environment.pipeline_run()
+        run = sync.pipeline_run()
     except Exception:  # whatever MLflow says is no reason to tell nobody
         return ""
     return store.page_of(uri, found.get("MLFLOW_EXPERIMENT_ID", ""), run)

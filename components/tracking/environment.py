@@ -75,13 +75,9 @@ def credentials() -> dict[str, str]:
     return {name: f"{SECRET}/{name}" for name in wanted if name in os.environ}
 
 
-def pipeline_run() -> str:
-    """Returns the id of the whole pipeline's run, of which that of this step is a part."""
-    if TRACKER in os.environ:
-        return _announced()[_WHOLE]
-    from trireme.components.tracking.sync import Run
-
-    return Run.from_environment().pipeline_id
+def announced_pipeline_run() -> str:
+    """Returns the id of the whole pipeline's run; empty where ``trireme run`` announces none."""
+    return _announced()[_WHOLE] if TRACKER in os.environ else ""
 
 
 def _announced() -> dict[str, str]:

@@ -33,6 +33,9 @@ from trireme.components.errors import TriremeError
 MODEL = "model"
 """The folder of artifacts in which a step's run keeps what training left in MODEL_DIR."""
 
+TRAINING = "training.run"
+"""The tag of a pipeline's run that names the run of the step that holds the model."""
+
 BEGUN = "begun"
 
 _journal: TextIO | None = None

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.tracking import machine
 from trireme.components.tracking.client import client
-from trireme.components.tracking.journal import MODEL
+from trireme.components.tracking.journal import MODEL, TRAINING
 from trireme.components.tracking.store import public, reason_of
-from trireme.components.tracking.sync import TRAINING
 
 if TYPE_CHECKING:
     from mlflow.entities import Run

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from trireme.components.errors import StepFailed
-from trireme.components.tracking import journal
+from trireme.components.tracking import environment, journal
 from trireme.components.tracking.client import client, patiently
 
 if TYPE_CHECKING:
@@ -20,9 +20,6 @@ BATCH = 100  # parameters or tags that MLflow takes at once
 
 DIGEST_LIMIT = 36  # characters of a dataset's digest that MLflow keeps
 NAME_LIMIT = 250  # characters of a name that MLflow takes
-TRAINING = "training.run"
-"""The tag of a pipeline's run that names the run of the step that holds the model."""
-
 LINEAGE = (
     "git.commit",
     "git.url",
@@ -56,6 +53,11 @@ class Run:
         return cls(step_id, whole)
 
 
+def pipeline_run() -> str:
+    """Returns the id of the whole pipeline's run, of which that of this step is a part."""
+    return environment.announced_pipeline_run() or Run.from_environment().pipeline_id
+
+
 def sync(workspace: Path, step: str, run: Run) -> None:
     """Brings what a step has recorded and MLflow does not have yet into MLflow."""
     mark = journal.synced_path(workspace, step)
@@ -87,7 +89,7 @@ def _apply(record: dict[str, Any], run: Run, workspace: Path) -> None:
     elif "artifact" in record:
         _log_artifact(Path(record["artifact"]), record["folder"], run)
         if record["folder"] == journal.MODEL:
-            log(run.pipeline_id, tags={TRAINING: run.step_id})
+            log(run.pipeline_id, tags={journal.TRAINING: run.step_id})
     elif "dataset" in record:
         for run_id in both:
             _log_dataset(run_id, **record["dataset"])
