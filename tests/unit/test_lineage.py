@@ -61,6 +61,10 @@ def _steps(record, workspace):
         record.step_ended(step, "FINISHED", workspace, {})
 
 
+def arguments(of):
+    return reproduction.arguments(reproduction.pipeline(of, None), of)
+
+
 @pytest.fixture(scope="module")
 def whole(home):
     return lineage.read("whole-run")
@@ -117,7 +121,7 @@ def test_its_parameters_have_their_types_again_and_its_commit(whole, make_reposi
     repository = make_repository("code")
     repository.commit("The program")
     code = repository.directory.as_uri()
-    values = reproduction.arguments(dataclasses.replace(whole, params=_given(whole), code=code))
+    values = arguments(dataclasses.replace(whole, params=_given(whole), code=code))
     assert values["args"] == PARAMS["args"]
     assert values["job"] == PARAMS["job"]
     assert values["seed"] == 7
@@ -130,10 +134,10 @@ def test_its_parameters_have_their_types_again_and_its_commit(whole, make_reposi
 def test_the_trainers_that_trireme_carries_have_to_be_the_same(whole):
     given = _given(whole) | {"code_url": "", "entrypoint": FRAMEWORKS["pytorch"].trainer}
     run = dataclasses.replace(whole, params=given, code=builtin.URL, trainers="0.0.9")
-    values = reproduction.arguments(dataclasses.replace(run, commit=builtin.commit()))
+    values = arguments(dataclasses.replace(run, commit=builtin.commit()))
     assert (values["code_url"], values["code_revision"]) == ("", "")
     with pytest.raises(InputError, match=r"was trained with the trainers of Trireme 0\.0\.9, "):
-        reproduction.arguments(run)
+        arguments(run)
 
 
 @pytest.mark.parametrize("name", ["args", "entrypoint"])
@@ -141,7 +145,7 @@ def test_a_parameter_that_mlflow_has_cut_is_refused(whole, name):
     cut = ("['" + "x" * PARAMETER_LIMIT)[:PARAMETER_LIMIT]
     given = _given(whole) | {name: cut}
     with pytest.raises(InputError, match=f"does not have its parameter {name} whole"):
-        reproduction.arguments(dataclasses.replace(whole, params=given))
+        arguments(dataclasses.replace(whole, params=given))
 
 
 def _given(whole):
