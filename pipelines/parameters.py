@@ -49,7 +49,11 @@ PARAMETERS = {
         "The training program, a .py file in the repository. Empty: the reference classifier of "
         "Trireme's own.",
     ),
-    "args": Described(list, [], "Its arguments, a JSON list of strings, passed through untouched."),
+    "args": Described(
+        list,
+        [],
+        "Its arguments, a JSON list. $(NAME) in them stands for a variable, such as $(MODEL_DIR).",
+    ),
     "grid": Described(
         dict,
         {},
@@ -76,7 +80,12 @@ PARAMETERS = {
         "How it is reached and which part is meant, a JSON object, such as "
         '{"endpoint": "https://storage.example.org", "include": ["train/**"]}.',
     ),
-    "workers": Described(int, 1, "Replicas besides the master or chief, at most 999."),
+    "workers": Described(
+        int,
+        -1,
+        "Replicas besides the master or chief, at most 999. -1: the program trains as one process, "
+        "unless it is a reference trainer, which is shown on several.",
+    ),
     "processes_per_worker": Described(
         int, 1, "PyTorch: processes in each replica, the master included."
     ),

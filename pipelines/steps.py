@@ -106,7 +106,7 @@ def train(
     framework: Any = "pytorch",
     entrypoint: Any = ENTRYPOINT,
     args: Any = (),
-    workers: Any = 1,
+    workers: Any = -1,
     parameter_servers: Any = 0,
     processes_per_worker: Any = 1,
     seed: Any = 0,
@@ -124,8 +124,9 @@ def train(
         data: The task of ``dataset`` or of a step of one's own, or the path of the data.
         framework: What connects the replicas, as TrainingJob says.
         entrypoint: The training program, a .py file in the repository.
-        args: Its arguments, a list of texts.
-        workers: Replicas besides the master or chief.
+        args: Its arguments, a list.
+        workers: Replicas besides the master or chief. -1: one process trains, but a reference
+            trainer is shown on several.
         parameter_servers: TensorFlow: with any, PS/Worker mode with a chief.
         processes_per_worker: Processes in each replica.
         seed: What the program finds in SEED.

@@ -44,8 +44,8 @@ def train(
     Args:
         framework: What connects the replicas: pytorch, tensorflow, mpi or custom.
         entrypoint: The training program, relative to the repository.
-        args: Its arguments, passed on untouched.
-        workers: Replicas besides the master or chief.
+        args: Its arguments; $(NAME) in them stands for a variable.
+        workers: Replicas besides the master or chief; -1: as many as the program is known for.
         parameter_servers: TensorFlow: with any, workers train with these and a chief.
         processes_per_worker: Processes in each replica.
         seed: What the program finds in SEED.
@@ -94,5 +94,6 @@ def train(
             credentials=environment.credentials(),
             start=start,
         )
+        launch.say_size(described, workers)
         later = evaluation.get("entrypoint", "")
         return launch.train(described, Path(workspace), asdict(task_config), later, budget)
