@@ -35,7 +35,7 @@ class StrictModel(BaseModel):
             first = min(error.errors(include_url=False), key=lambda e: e["type"] == "missing")
             place = ".".join(map(str, (parameter, *first["loc"])))
             if first["type"] in ("extra_forbidden", "missing"):
-                what = "is needed" if first["type"] == "missing" else "is no field of it"
+                what = "is needed" if first["type"] == "missing" else "is not a field"
                 raise InputError(f"{place} {what}; {parameter} has {_listed(cls)}") from None
             message = first["msg"].removeprefix("Value error, ")
             message = message[0].lower() + message[1:]

@@ -18,9 +18,9 @@ def check(workspace: Path) -> None:
     except PermissionError:
         owner = workspace.stat()
         raise InputError(
-            f"run workspace {workspace}: user {os.getuid()} may not write to what belongs to user "
-            f"{owner.st_uid} and group {owner.st_gid}; have the pods of steps get the fsGroup "
-            f"{os.getuid()}, or the volume be made so that all may write to it (docs/cluster.md)"
+            f"run workspace {workspace}: user {os.getuid()} may not write to a directory of user "
+            f"{owner.st_uid} and group {owner.st_gid}; give the steps' pods the fsGroup "
+            f"{os.getuid()}, or make the volume writable for all (docs/cluster.md)"
         ) from None
     except OSError as error:
         raise InputError(f"run workspace {workspace}: {error.strerror}") from None

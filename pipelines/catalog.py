@@ -90,7 +90,7 @@ def _of_entry_point(entry: EntryPoint) -> Pipeline:
         module = sys.modules[entry.module]
     graph = _chosen(found, "", what) if isinstance(found, ModuleType) else found
     if not _is_pipeline(graph):
-        raise InputError(f"{what}: {entry.value} is no function with @dsl.pipeline")
+        raise InputError(f"{what}: {entry.value} is not a function with @dsl.pipeline")
     return _pipeline(graph, module, Path(module.__file__ or ".").resolve().parent)
 
 
@@ -100,10 +100,10 @@ def _of_yaml(file: Path) -> Pipeline:
     try:
         graph = components.load_component_from_file(str(file))
         if not graph.pipeline_spec.root.HasField("dag"):
-            raise ValueError("it is a component, no pipeline")
+            raise ValueError("it is a component, not a pipeline")
     except Exception as error:  # kfp raises whatever its readers do
         why = getattr(error, "strerror", None) or first_line(error)
-        raise InputError(f"{file}: is no pipeline that kfp has compiled: {why}") from None
+        raise InputError(f"{file} is not a pipeline that kfp compiled: {why}") from None
     return Pipeline(graph.pipeline_spec.pipeline_info.name, graph, source=file.resolve().parent)
 
 
@@ -128,7 +128,8 @@ def _chosen(module: ModuleType, function: str, reference: str) -> Any:
         if function not in graphs:
             names = ", ".join(graphs) or "none"
             raise InputError(
-                f"{reference}: it has no pipeline {function!r} with @dsl.pipeline; it has {names}"
+                f"{reference}: it has no pipeline {function!r} with @dsl.pipeline; there are "
+                f"{names}"
             )
         return graphs[function]
     if not graphs:

@@ -20,7 +20,7 @@ class Described(NamedTuple):
 
 PARAMETERS = {
     "framework": Described(
-        str, "pytorch", "What the training program is written in, pytorch or tensorflow."
+        str, "pytorch", "The framework of the training program, pytorch or tensorflow."
     ),
     "code_url": Described(
         str,
@@ -41,13 +41,13 @@ PARAMETERS = {
         "password or token, or ssh-privatekey and known_hosts.",
     ),
     "code_directory": Described(
-        str, "", "A directory in the repository, which becomes CODE_DIR. Empty: all of it."
+        str, "", "A directory in the repository that becomes CODE_DIR. Empty: all of it."
     ),
     "entrypoint": Described(
         str,
         "",
-        "The training program, a .py file in the repository. Empty: the reference classifier of "
-        "Trireme's own.",
+        "The training program, a .py file in the repository. Empty: Trireme's reference "
+        "classifier.",
     ),
     "args": Described(
         list,
@@ -57,9 +57,9 @@ PARAMETERS = {
     "grid": Described(
         dict,
         {},
-        'Lists of values by name, a JSON object such as {"--width": [16, 32], "seed": [0, 1]}: '
-        "every combination is tried. A name is an option of the program, which comes after args, "
-        "or one of entrypoint, workers, processes_per_worker and seed. With neither grid nor "
+        'Lists of values by name, a JSON object such as {"--width": [16, 32], "seed": [0, '
+        "1]}: every combination is tried. A name is an option of the program, which comes after "
+        "args, or one of entrypoint, workers, processes_per_worker and seed. Without grid and "
         "trials three learning rates of the reference classifier are tried.",
     ),
     "trials": Described(
@@ -72,39 +72,41 @@ PARAMETERS = {
         "gs://bucket/path, https:// or http://.",
     ),
     "dataset_secret": Described(
-        str, DEFAULTS["dataset"], "The Secret that opens it, if there is one of that name."
+        str, DEFAULTS["dataset"], "The Secret with the credentials, if there is one of that name."
     ),
     "dataset_options": Described(
         dict,
         {},
-        "How it is reached and which part is meant, a JSON object, such as "
-        '{"endpoint": "https://storage.example.org", "include": ["train/**"]}.',
+        'How to reach it and which files to use, a JSON object, such as {"endpoint": '
+        '"https://storage.example.org", "include": ["train/**"]}.',
     ),
     "workers": Described(
         int,
         -1,
-        "Replicas besides the master or chief, at most 999. -1: the program trains as one process, "
-        "unless it is a reference trainer, which is shown on several.",
+        "Replicas besides the master or chief, at most 999. -1: the program runs as one process, "
+        "but a reference trainer runs on several.",
     ),
     "processes_per_worker": Described(
         int, 1, "PyTorch: processes in each replica, the master included."
     ),
-    "parameter_servers": Described(int, 0, "TensorFlow: with any, PS/Worker mode with a chief."),
+    "parameter_servers": Described(
+        int, 0, "TensorFlow: parameter servers; with any, PS/Worker mode with a chief."
+    ),
     "warm_start": Described(
         bool,
         False,
-        "Whether the program finds what the champion's training left, in WARM_START_DIR.",
+        "Whether the program finds the champion's MODEL_DIR as WARM_START_DIR.",
     ),
     "force": Described(bool, False, "Train even if nothing has changed."),
     "min_accuracy": Described(
-        float, 0.9, "The least held-out accuracy, 0 to 1, with which a classifier is exported."
+        float, 0.9, "The lowest held-out accuracy, 0 to 1, at which a classifier is exported."
     ),
     "gate": Described(
         dict,
         {},
-        'What else it has to reach, such as {"most": {"rmse": 2.5}}, and with what it becomes the '
-        'champion among the versions of model_name, such as {"better_by": 0.01, "class_loss": '
-        "0.02}, a JSON object; by default, if it is surely better.",
+        'Further thresholds, such as {"most": {"rmse": 2.5}}, and conditions for becoming the '
+        'champion of model_name, such as {"better_by": 0.01, "class_loss": 0.02}, a JSON object; '
+        "by default the model has to be better with a confidence of 95 %.",
     ),
     "evaluation": Described(
         dict,
@@ -115,8 +117,7 @@ PARAMETERS = {
     "model_factory": Described(
         str,
         "",
-        "PyTorch: module:callable that builds the network, needed where the program saves bare "
-        "weights.",
+        "PyTorch: module:callable that builds the network, needed if only weights are saved.",
     ),
     "model_name": Described(
         str,
@@ -124,20 +125,20 @@ PARAMETERS = {
         "The registered model in MLflow that an exported model becomes a version of.",
     ),
     "deploy": Described(
-        str, "", "deployment or kserve: a new champion is deployed so. Empty: it is not."
+        str, "", "How to deploy a new champion, deployment or kserve. Empty: it is not deployed."
     ),
     "experiment": Described(
         str,
         "",
-        "The MLflow experiment. Empty: the one that MLFLOW_EXPERIMENT_ID names, or else one called "
-        "like the pipeline.",
+        "The MLflow experiment. Empty: the one that MLFLOW_EXPERIMENT_ID names, otherwise one "
+        "named after the pipeline.",
     ),
     "webhook_secret": Described(
         str,
         DEFAULTS["webhook"],
-        "The Secret with the url that is told what came of the run, if there is one of that name.",
+        "The Secret with the url that gets the result of the run, if there is one of that name.",
     ),
-    "seed": Described(int, 0, "What the training program finds in SEED."),
+    "seed": Described(int, 0, "The seed, which the training program finds in SEED."),
     "time_limit": Described(int, 0, "Seconds that training may take; 0 for no limit."),
     "budget": Described(
         float,
@@ -147,8 +148,8 @@ PARAMETERS = {
     "image": Described(
         str,
         "",
-        "Container image of the training replicas, used where the job runs in containers. Empty: "
-        "Trireme's own, that for GPUs where the job has any.",
+        "Container image of the training replicas on a cluster. Empty: Trireme's, for GPUs if "
+        "the job has any.",
     ),
     "job": Described(
         dict,

@@ -204,8 +204,8 @@ class Pipeline:
         for name, spec in (self.graph.component_spec.inputs or {}).items():
             if name not in declared:
                 raise InputError(
-                    f"{self.name}: its input {name} is an artifact, which no command can give; "
-                    "have a step of it import it"
+                    f"{self.name}: the input {name} is an artifact, which a command cannot give; "
+                    "import it in a step"
                 )
             kind = ParameterType.ParameterTypeEnum.Name(declared[name].parameter_type)
             # Of YAML all numbers are doubles.
@@ -234,7 +234,7 @@ def _check_size(values: dict[str, Any]) -> None:
     text = json.dumps(values, ensure_ascii=False)
     size = len(text.encode(errors="replace"))
     if size > SIZE_LIMIT:
-        raise InputError(f"the parameters hold {size:,} bytes; at most {SIZE_LIMIT:,} are possible")
+        raise InputError(f"the parameters have {size:,} bytes; the limit is {SIZE_LIMIT:,}")
     if "{{$" in text:
         raise InputError("parameters cannot hold '{{$', which kfp would take for a placeholder")
 

@@ -22,8 +22,7 @@ trainings = partial(training.trainings, "pytorch")
     workers="Replicas besides the master, at most 999. -1: none, but one for the reference "
     "trainers.",
     processes_per_worker="Processes in each replica, the master included.",
-    model_factory="module:callable that builds the network, needed where the program saves bare "
-    "weights.",
+    model_factory="module:callable that builds the network, needed if only weights are saved.",
 )
 def pytorch_training(given: dict[str, Any]) -> None:
     """Trains a PyTorch model on one or many processes and keeps it if it is good enough."""

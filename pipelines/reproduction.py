@@ -61,7 +61,7 @@ def pipeline(lineage: Lineage, given: Pipeline | None) -> Pipeline:
     if lineage.pipeline not in (*catalog.PIPELINES, "reproduction"):
         raise InputError(
             f"{lineage.name} is a run of {lineage.pipeline}, which is not one of Trireme's own "
-            f"pipelines; say where that is, as in: trireme reproduce {lineage.name} FILE.py"
+            f"pipelines; give its file, as in: trireme reproduce {lineage.name} FILE.py"
         )
     check = partial(training.check_training, lineage.framework)
     trainings = partial(training.trainings, lineage.framework)

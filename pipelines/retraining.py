@@ -22,7 +22,7 @@ COMPARED = (
     "retraining",
     "Retraining",
     without=("grid", "trials"),
-    model_name="The registered model whose champion is to be beaten.",
+    model_name="The registered model whose champion the new model has to beat.",
 )
 def retraining(given: dict[str, Any]) -> None:
     """Trains again if code, data or parameters have changed, and keeps the better model."""

@@ -53,8 +53,8 @@ def finishing(pipeline: str, webhook_secret: Any = DEFAULTS["webhook"]) -> dsl.E
 
     Args:
         pipeline: The pipeline's name.
-        webhook_secret: The Secret with the url that is told what came of the run, if there is one
-            of that name.
+        webhook_secret: The Secret with the url that gets the result of the run, if there is one of
+            that name.
     """
     last = finishes.finish(
         pipeline=pipeline, run=RUN, webhook_secret=webhook_secret, workspace=WORKSPACE_PATH
@@ -72,8 +72,8 @@ def checkout(
         url: Git repository: an https, ssh, git or file URL, or a directory. Empty: the reference
             trainers that Trireme carries.
         revision: Branch, tag or commit. Empty: the default branch.
-        secret: The Secret that opens it, if there is one of that name.
-        directory: A directory in the repository, which becomes CODE_DIR. Empty: all of it.
+        secret: The Secret with the credentials, if there is one of that name.
+        directory: A directory in the repository that becomes CODE_DIR. Empty: all of it.
     """
     code = checkouts.checkout(
         url=url, revision=revision, secret=secret, directory=directory, workspace=WORKSPACE_PATH
@@ -89,8 +89,8 @@ def dataset(
 
     Args:
         uri: builtin://digits, a path, or a file, oss, s3, gs, pvc, http or https URI.
-        secret: The Secret that opens it, if there is one of that name.
-        options: How it is reached and which part is meant, an object.
+        secret: The Secret with the credentials, if there is one of that name.
+        options: How to reach it and which files to use, an object.
     """
     data = datasets.dataset(
         uri=uri, secret=secret, options=_object(options), workspace=WORKSPACE_PATH
@@ -121,21 +121,20 @@ def train(
 
     Args:
         code: The task of ``checkout``, or the path of a repository in the workspace.
-        data: The task of ``dataset`` or of a step of one's own, or the path of the data.
-        framework: What connects the replicas, as TrainingJob says.
+        data: The task of ``dataset`` or of your own step, or the path of the data.
+        framework: pytorch, tensorflow, mpi, jax, xgboost or custom, as in TrainingJob.
         entrypoint: The training program, a .py file in the repository.
         args: Its arguments, a list.
-        workers: Replicas besides the master or chief. -1: one process trains, but a reference
-            trainer is shown on several.
-        parameter_servers: TensorFlow: with any, PS/Worker mode with a chief.
+        workers: Replicas besides the master or chief. -1: the program runs as one process, but
+            a reference trainer runs on several.
+        parameter_servers: TensorFlow: parameter servers; with any, PS/Worker mode with a chief.
         processes_per_worker: Processes in each replica.
-        seed: What the program finds in SEED.
+        seed: The seed, which the program finds in SEED.
         time_limit: Seconds that training may take; 0 for no limit.
         budget: The most that it may cost, in the price table's currency; 0 for no limit.
-        image: Of every replica. Empty: Trireme's own.
+        image: Image of every replica. Empty: Trireme's.
         job: Further fields of the training job, an object; ``trireme job schema`` lists them.
-        evaluation: The program that evaluates the model later, as for ``evaluate``; it has to be
-            in the repository, too.
+        evaluation: The program of ``evaluate``; the repository is checked for it before training.
         more: ``start``, where the program may start from.
     """
     return tracked(
@@ -181,13 +180,13 @@ def evaluate(
         model: The task of ``train``, or the path of a model in the workspace.
         code: As for ``train``.
         data: As for ``train``.
-        image: What it runs in; it has the framework.
+        image: Image of the step, with the framework.
         entrypoint: As for ``train``.
         model_factory: PyTorch: module:callable that builds the network, needed for bare weights.
         model_name: The registered model whose champion it is compared with.
-        min_accuracy: The least held-out accuracy of a classifier, 0 to 1.
-        gate: What else it has to reach, an object.
-        evaluation: A program of the repository that evaluates it, an object.
+        min_accuracy: The lowest held-out accuracy at which a classifier passes, 0 to 1.
+        gate: Further thresholds and the conditions for becoming the champion, an object.
+        evaluation: Your own evaluation program in the repository, an object.
     """
     task = evaluations.evaluate(
         min_accuracy=min_accuracy,
@@ -217,14 +216,14 @@ def export(
     """Adds the step that exports a model, compares what it wrote with it, and registers it.
 
     Args:
-        evaluated: The task of ``evaluate``, which says whether it becomes the champion.
-        model: As for ``evaluate``, like all that follows.
+        evaluated: The task of ``evaluate``, which decides whether the model becomes the champion.
+        model: As for ``evaluate``, like the inputs below.
         code: The code.
         data: The data.
-        image: What it runs in.
+        image: Image of the step.
         entrypoint: The training program.
-        model_factory: What builds the network.
-        model_name: The registered model that it becomes a version of.
+        model_factory: module:callable that builds the network.
+        model_name: The registered model that gets the new version.
     """
     task = exports.export(
         promote=evaluated.outputs["promote"],
@@ -240,7 +239,7 @@ def deploy(kind: Any, model_name: Any = "classifier", image: Any = PYTORCH) -> T
     Args:
         kind: deployment (with a Service), or kserve.
         model_name: The registered model.
-        image: For a Deployment: has MLflow and what the model needs.
+        image: For a Deployment: image with MLflow and the model's packages.
     """
     return tracked(
         deployments.deploy(kind=kind, model_name=model_name, image=image, workspace=WORKSPACE_PATH)

@@ -27,7 +27,7 @@ def check(revision: str, directory: str, secret: str) -> None:
     for name, value in of_a_repository.items():
         if value:
             raise InputError(
-                f"{name} {value!r} is given without code_url; say which repository it is of"
+                f"{name} {value!r} is given without code_url; give its repository as code_url"
             )
 
 
@@ -35,8 +35,8 @@ def check_program(field: str, program: str) -> None:
     """Refuses a program that is none of them, before a run starts."""
     if program and program not in _files(TRAINERS):
         raise InputError(
-            f"{field} {program!r} is not among the trainers that Trireme carries, which are in "
-            f"{PLACE}; give the repository that it is in as code_url"
+            f"{field} {program!r} is not one of Trireme's trainers, which are in {PLACE}; give "
+            "its repository as code_url"
         )
 
 

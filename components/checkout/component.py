@@ -19,13 +19,13 @@ def checkout(
         revision: A branch, a tag, or a full or short commit id. Empty: the default branch.
         workspace: The run workspace.
         secret: The name of the Secret that opens a private repository, with the keys username and
-            password (or a token), or ssh-privatekey and known_hosts. Empty: none; there need not
-            be one of the default name.
-        directory: A directory in the repository, which becomes CODE_DIR. Empty: all of it.
+            password (or a token), or ssh-privatekey and known_hosts. Empty:
+            none; one of the default name is optional.
+        directory: A directory in the repository that becomes CODE_DIR. Empty: all of it.
 
     Returns:
         path: Where that directory is.
-        commit: The full id of the commit that was checked out; of the reference trainers, that
+        commit: The full id of the commit that was checked out; for the reference trainers, a hash
             of their contents.
     """
     from pathlib import Path

@@ -124,5 +124,5 @@ def _check_key(key: str, name: str) -> None:
     if checked.returncode != 0 and not nobody:
         raise InputError(
             f"code_secret {name!r}: its ssh-privatekey is not a private key, or needs a "
-            "passphrase, which nobody is there to type"
+            "passphrase, which nobody can type here"
         )

@@ -68,8 +68,8 @@ def unreadable(source: str, said: str, secret: str) -> TriremeError:
     if _HOST_KEY.search(said):
         where = f"as known_hosts to the Secret {secret!r}" if secret else "to ~/.ssh/known_hosts"
         return InputError(
-            f"code_url {source!r} cannot be read: the server's key is not known, or is another "
-            f"one than before; compare it with what its owner publishes and add it {where}"
+            f"code_url {source!r} cannot be read: the server's key is unknown or has changed; "
+            f"compare it with the key that its owner publishes and add it {where}"
         )
     sentence = f"code_url {source!r} cannot be read: {reason(said)}"
     if is_fault(said):
@@ -81,15 +81,15 @@ def unreadable(source: str, said: str, secret: str) -> TriremeError:
 def _advice(source: str, said: str, secret: str) -> str:
     if "dubious ownership" in said:
         return (
-            "it belongs to somebody else; git reads it once you have run "
-            f"git config --global --add safe.directory '{path(source)}'"
+            "it belongs to another user; to let git read it, run git config --global --add "
+            f"safe.directory '{path(source)}'"
         )
     of_ssh = (to := server(source)) is not None and to.scheme == "ssh"
     needed = "ssh-privatekey" if of_ssh else "username and password or token"
     if secret and _REFUSED.search(said):
         return f"check the {needed} of the Secret {secret!r}"
     if secret and _NO_REPOSITORY.search(said):
-        return f"check the URL, and that the Secret {secret!r} is of somebody who may read it"
+        return f"check the URL, and that the Secret {secret!r} may read it"
     if to and (_REFUSED.search(said) or _NO_REPOSITORY.search(said)):
-        return f"a private one needs code_secret, the name of a Secret with {needed}"
+        return f"a private repository needs code_secret, the name of a Secret with {needed}"
     return ""

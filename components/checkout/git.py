@@ -161,7 +161,7 @@ def _record(source: str, found: Found, missing: list[str], destination: Path) ->
             tags["git.dirty"] = str(dirty).lower()
         if dirty:
             journal.log_artifact(changes)
-            notes.append("without what is not committed there")
+            notes.append("without its uncommitted changes")
     journal.log_tags(tags)
     journal.summarize(", ".join([f"{source} at {found.commit[:12]}", *notes]))
 

@@ -131,8 +131,8 @@ def _commit(name: str, revision: str, origin: Origin, repository: Path) -> str:
     found = git("rev-parse", "--verify", f"{name}^{{commit}}", at=repository)
     if "ambiguous" in found.stderr:
         raise InputError(
-            f"code_revision {revision!r}: several commits in {origin.source} begin so; give more "
-            "of the id"
+            f"code_revision {revision!r}: several commits in {origin.source} begin with it; give "
+            "more of the id"
         )
     if found.returncode != 0:
         raise _missing(revision, origin)

@@ -72,9 +72,9 @@ def check_links(links: list[Path], tree: Path) -> None:
         end = Path(os.path.realpath(link))  # which unlike Path.resolve takes a loop as it is
         if link.readlink().is_absolute() or not end.is_relative_to(top):
             raise InputError(
-                f"code_url: {link.relative_to(tree)} there is a link that leads out of the "
-                f"repository, to {link.readlink()}; remove it from the commit (data belongs in "
-                "dataset_uri, and is found in DATA_DIR)"
+                f"code_url: {link.relative_to(tree)} is a link that leads out of the repository, "
+                f"to {link.readlink()}; remove it from the commit (data belongs in dataset_uri, "
+                "and is found in DATA_DIR)"
             )
 
 
@@ -111,7 +111,7 @@ def _check_lfs_urls(commit: str, tree: Path) -> None:
         source = line.partition(" ")[2]
         if not url.server(source):
             raise InputError(
-                f"code_url: .lfsconfig there has the URL {source!r}, which is no server"
+                f"code_url: its .lfsconfig has the URL {source!r}, which is not a server"
             )
 
 
@@ -134,7 +134,7 @@ def _fill_submodule(origin: Origin, source: str, entry: _Entry, tree: Path) -> C
     directory = tree / entry.path  # the empty one that git left for it
     place = Path(os.path.realpath(directory))
     if place != tree.resolve() / entry.path or not directory.is_dir():
-        raise InputError(f"the submodule {entry.path} is not at a place of its own")
+        raise InputError(f"the submodule {entry.path} overlaps with another path")
     try:
         below = origin._replace(source=url.of_submodule(source, origin.source))
         fetch(below, entry.id, directory)

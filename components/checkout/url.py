@@ -42,8 +42,8 @@ def check(url: str) -> None:
         )
     if url and not server(url) and not _LOCAL.fullmatch(url) and not _is_directory(url):
         raise InputError(
-            f"code_url {shown(url)!r} is neither a directory here nor an https, ssh, git or file "
-            "URL"
+            f"code_url {shown(url)!r} is neither a directory on this machine nor an https, ssh, "
+            "git or file URL"
         )
 
 
@@ -51,8 +51,8 @@ def check_there(url: str) -> None:
     """Refuses a repository that the pods of a cluster cannot have."""
     if url and not server(url) and not is_local(url):
         raise InputError(
-            f"code_url {shown(url)!r}: a directory is for runs here; on a cluster give a server's "
-            "URL, or a file:// URL of a volume that the pods have mounted"
+            f"code_url {shown(url)!r}: a directory works only on this machine; on a cluster give "
+            "a server's URL, or a file:// URL of a volume that the pods mount"
         )
 
 

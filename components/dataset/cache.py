@@ -60,7 +60,7 @@ def _listed(dataset: Dataset, source: Source) -> list[Entry]:
     wanted = selector(dataset.include, dataset.exclude)
     entries = in_order(entry for entry in source.list() if wanted(entry.name))
     if not entries:
-        among = " that include and exclude leave" if dataset.include or dataset.exclude else ""
+        among = " that include and exclude select" if dataset.include or dataset.exclude else ""
         raise InputError(f"dataset_uri {dataset.uri!r} holds no files{among}")
     return entries
 

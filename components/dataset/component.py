@@ -15,9 +15,9 @@ def dataset(uri: str, secret: str, options: dict, workspace: str) -> NamedTuple(
 
     Args:
         uri: A path, file://, builtin://digits, oss://, s3://, gs://, https:// or http://.
-        secret: The name of the Secret that opens it. Empty: none; there need not be one of the
-            default name.
-        options: How it is reached and which part of it is meant, as in
+        secret: The name of the Secret with the credentials. Empty: none; one of the default name is
+            optional.
+        options: How to reach it and which files to use, as in
             trireme.components.dataset.description.
         workspace: The run workspace.
 

@@ -152,7 +152,7 @@ def described(uri: str, secret: str, options: dict[str, Any]) -> Dataset:
         )
     for name in ("uri", "secret"):
         if name in options:
-            raise InputError(f"dataset_options.{name}: is dataset_{name}, a parameter of its own")
+            raise InputError(f"dataset_options.{name}: give it as the parameter dataset_{name}")
     if secret == secrets.DEFAULTS["dataset"] and not takes_secret(uris.place(uri).kind):
         secret = ""
     return of_fields(uri, {"secret": secrets.given(secret, "dataset")} | options)
@@ -186,6 +186,6 @@ def refuse_mounted(dataset: Dataset) -> None:
     """Refuses a dataset that only a cluster can bring to a program."""
     if dataset.way == "mount":
         raise InputError(
-            f"dataset_uri {dataset.uri!r}: is mounted, which needs a cluster; here give a path, "
-            "or a kind that can be staged"
+            f"dataset_uri {dataset.uri!r}: is mounted, which needs a cluster; on this machine "
+            "give a path, or a kind that can be staged"
         )

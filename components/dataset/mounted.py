@@ -17,8 +17,8 @@ def check_claim(dataset: Dataset, claims: Collection[str]) -> None:
     place = dataset.place
     if place.kind != "pvc":
         raise InputError(
-            f"dataset_uri {dataset.uri!r}: the pods of a pipeline mount claims only; make one with "
-            "'trireme dataset volume', compile with --dataset-claim, and give pvc://claim"
+            f"dataset_uri {dataset.uri!r}: the pods of a pipeline mount only claims; create one "
+            "with 'trireme dataset volume', compile with --dataset-claim, and give pvc://claim"
         )
     if place.host not in claims:
         raise InputError(

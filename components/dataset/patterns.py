@@ -63,7 +63,7 @@ def _is_pattern(pattern: str) -> str:
     try:
         re.compile(_expression(pattern))
     except re.error:
-        raise ValueError(f"{pattern!r} is not a pattern, which are as in *.jpg") from None
+        raise ValueError(f"{pattern!r} is not a pattern such as *.jpg") from None
     return pattern
 
 

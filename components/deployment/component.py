@@ -12,11 +12,11 @@ def deploy(kind: str, model_name: str, image: str, workspace: str) -> str:
     Args:
         kind: deployment (with a Service), or kserve.
         model_name: The registered model.
-        image: For a Deployment: has MLflow and what the model needs.
+        image: For a Deployment: image with MLflow and the model's packages.
         workspace: The run workspace.
 
     Returns:
-        Where it answers, a URL in the cluster.
+        Its URL in the cluster.
     """
     from trireme.components.deployment import deploy
     from trireme.components.kubernetes.connection import Cluster

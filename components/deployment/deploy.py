@@ -50,7 +50,7 @@ def deploy(
 
     Args:
         model: ``MODEL``, ``MODEL@ALIAS`` or ``MODEL/VERSION``.
-        image: For a Deployment: has MLflow and what the model needs.
+        image: For a Deployment: image with MLflow and the model's packages.
         timeout: Seconds in which it has to come up.
         on_state: Called with a short sentence whenever it has come on.
 

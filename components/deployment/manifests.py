@@ -42,8 +42,8 @@ def inference_service(model: ModelVersion, storage_uri: str) -> dict[str, Any]:
     """
     if not storage_uri.startswith(_STORES):
         raise InputError(
-            f"kserve: the files of {model} are at {public(storage_uri)}, and KServe gets "
-            f"them from {', '.join(_STORES)}; use deployment"
+            f"kserve: the files of {model} are at {public(storage_uri)}, but KServe reads only "
+            f"from {', '.join(_STORES)}; use deployment"
         )
     metadata = _metadata(model)
     served = {
@@ -68,13 +68,13 @@ def deployment(
     server = urlsplit(tracking_uri)
     if server.scheme not in ("http", "https") or server.hostname in _ONLY_HERE:
         raise InputError(
-            f"deployment: pods cannot read {public(tracking_uri)}; set "
-            "MLFLOW_TRACKING_URI to a server that they reach"
+            f"deployment: pods cannot reach {public(tracking_uri)}; set MLFLOW_TRACKING_URI to a "
+            "server that they reach"
         )
     if not example:
         raise InputError(
-            f"deployment: {model} was logged without an input_example, and only an "
-            "answer to one shows that a server predicts"
+            f"deployment: {model} was logged without an input_example, which is needed to check "
+            "that a server predicts"
         )
     metadata = _metadata(model)
     selector = {"app.kubernetes.io/name": metadata["name"]}

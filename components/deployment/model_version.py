@@ -76,11 +76,13 @@ def download(model: ModelVersion, directory: Path) -> DownloadedModel:
         mlflow.artifacts.download_artifacts(model.uri, dst_path=str(directory))
         described = mlflow.models.Model.load(str(directory))
     except Exception as error:
-        raise TriremeError(f"the files of {model} are not to be had: {reason_of(error)}") from None
+        raise TriremeError(
+            f"the files of {model} cannot be downloaded: {reason_of(error)}"
+        ) from None
     if "python_function" not in described.flavors:
         raise InputError(
             f"model {model.name!r}: version {model.version} has the flavors "
-            f"{_few(described.flavors)}, and the scoring server serves those with python_function"
+            f"{_few(described.flavors)}, but the scoring server needs python_function"
         )
     return DownloadedModel(model, directory, described)
 

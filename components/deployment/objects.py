@@ -80,8 +80,8 @@ def apply(cluster: Cluster, manifest: Manifest, **query: str) -> Manifest:
         return cluster.apply(_resource(manifest), manifest, cluster.namespace, **query)
     except AlreadyThere as conflict:
         raise InputError(
-            f"{named(manifest)}: somebody else has set fields that this would change, and is not "
-            f"overruled: {conflict}"
+            f"{named(manifest)}: another field manager has set fields that this would change: "
+            f"{conflict}"
         ) from None
 
 
@@ -92,9 +92,9 @@ def refuse_others(manifest: Manifest, there: Manifest | None, model: ModelVersio
     uri = served_by(there)
     if uri.rpartition("/")[0] != model.uri.rpartition("/")[0]:
         raise InputError(
-            f"{named(manifest)}: one of that name is there already and "
-            f"{f'serves {uri}' if uri else 'is not of trireme'}; delete it first, or deploy into "
-            "another namespace"
+            f"{named(manifest)}: one of that name exists already and "
+            f"{f'serves {uri}' if uri else 'was not created by Trireme'}; delete it first, or "
+            "deploy into another namespace"
         )
 
 
@@ -157,4 +157,4 @@ def _delete(cluster: Cluster, there: Manifest) -> None:
         return now is None or now["metadata"]["uid"] != metadata["uid"]
 
     if not wait_for(is_gone, GOING, POLL):
-        raise TriremeError(f"{named(there)} is being deleted, but does not go away")
+        raise TriremeError(f"{named(there)} is being deleted, but still exists")

@@ -72,7 +72,7 @@ def _of(pod: Pod) -> PodProblem | None:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             said = joined(condition.get("reason", ""), condition.get("message", ""))
             return PodProblem(
-                "unschedulable", f"pod {name} gets no node: {said}", UNSCHEDULABLE, pod
+                "unschedulable", f"pod {name} is not scheduled: {said}", UNSCHEDULABLE, pod
             )
     containers = [
         *(status.get("initContainerStatuses") or []),
@@ -89,9 +89,9 @@ def _of_container(pod: Pod, status: dict[str, Any]) -> PodProblem | None:
     reason = waiting.get("reason", "")
     said = joined(reason, waiting.get("message", ""))
     if reason in _NO_IMAGE:
-        return PodProblem("image", f"{who} gets no image: {said}", pod=pod)
+        return PodProblem("image", f"{who} cannot get its image: {said}", pod=pod)
     if reason in _NO_CONTAINER:
-        return PodProblem("container", f"{who} cannot be made: {said}", UNCREATED, pod)
+        return PodProblem("container", f"{who} cannot be created: {said}", UNCREATED, pod)
     ended = status.get("lastState", {}).get("terminated", {})
     # The count is of restarts: it lacks the last end.
     if reason == "CrashLoopBackOff" and ended and status["restartCount"] + 1 >= CRASHES:

@@ -79,7 +79,9 @@ def deploy(
         try:
             return _roll_out(cluster, plan, timeout, on_state)
         except Superseded as error:
-            raise NotDeployed(f"{plan.model} was not deployed: {error}; it is left so") from None
+            raise NotDeployed(
+                f"{plan.model} was not deployed: {error}; it is left as it is"
+            ) from None
         except BaseException as error:
             _ignore_signals()
             _fail(error, plan.model, _put_back(cluster, plan, before, on_state))
@@ -102,7 +104,7 @@ def _put_back(
 ) -> str:
     """Undoes it, and says so if anybody still reads; on Kubeflow the reader is ended, too."""
     with suppress(OSError):
-        on_state("putting back what was there before")
+        on_state("rolling back")
     done = _undo(cluster, plan, before)
     with suppress(OSError):
         on_state(done)
@@ -116,17 +118,17 @@ def _undo(cluster: Cluster, plan: Plan, before: list[Manifest | None]) -> str:
         try:
             now.append(objects.restore(cluster, manifest, there))
         except TriremeError as error:
-            problems.append(f"{named(manifest)} could not be put back as it was: {error}")
+            problems.append(f"{named(manifest)} could not be rolled back: {error}")
     if problems:
         return "; ".join(problems)
     if now[0] is None:
-        return "nothing was there before, and what was made is deleted"
+        return "there was no previous version; the new one is deleted"
     uri = objects.served_by(now[0])
     try:
         look = partial(plan.look, cluster, now[0])
         Rollout(cluster, look, RESTORING, lambda sentence: None).wait_until_done()
     except TriremeError as error:
-        return f"rolled back to {uri}, which is not up again: {error}"
+        return f"rolled back to {uri}, which is not ready again: {error}"
     return f"rolled back to {uri}"
 
 
@@ -141,8 +143,8 @@ def _fail(error: BaseException, model: ModelVersion, done: str) -> NoReturn:
 def _refuse_stopped(there: Manifest | None) -> None:
     if there and there["spec"].get("replicas") == 0:
         raise InputError(
-            f"{named(there)} is scaled to 0 replicas, so that no new version could show that it "
-            f"answers; first: kubectl scale --replicas=1 deployment/{there['metadata']['name']}"
+            f"{named(there)} is scaled to 0 replicas, so a new version could not be tested; "
+            f"first run: kubectl scale --replicas=1 deployment/{there['metadata']['name']}"
         )
 
 

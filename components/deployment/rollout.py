@@ -77,7 +77,7 @@ class Rollout:
                 raise NotReady(*describe(self._cluster, problem))
             if time.monotonic() > self._limit:
                 what, lines = describe(self._cluster, problem) if problem else (status.progress, "")
-                raise NotReady(f"it did not come up within {self._timeout:.0f} s: {what}", lines)
+                raise NotReady(f"it was not ready within {self._timeout:.0f} s: {what}", lines)
             time.sleep(POLL)
 
     def _has_lasted(self, problem: PodProblem) -> bool:
@@ -100,7 +100,7 @@ def deployment_status(cluster: Cluster, applied: Manifest) -> RolloutStatus:
     there = _present(cluster, applied, "template")
     status, wanted = there.get("status", {}), there["spec"]["replicas"]
     if status.get("observedGeneration", 0) < there["metadata"]["generation"]:
-        return RolloutStatus([], "waiting for the cluster to take it up")
+        return RolloutStatus([], "waiting for the cluster to start it")
     pods = _pods_of(cluster, there)
     updated, available = status.get("updatedReplicas", 0), status.get("availableReplicas", 0)
     old = status.get("replicas", 0) - updated
@@ -136,9 +136,9 @@ def inference_service_status(cluster: Cluster, applied: Manifest) -> RolloutStat
 def _present(cluster: Cluster, applied: Manifest, part: str) -> Manifest:
     there = find(cluster, applied)
     if there is None:
-        raise Superseded(f"{named(applied)} was deleted meanwhile")
+        raise Superseded(f"{named(applied)} was deleted in the meantime")
     if there["spec"][part] != applied["spec"][part]:
-        raise Superseded(f"{named(applied)} was changed by somebody else meanwhile")
+        raise Superseded(f"{named(applied)} was changed by somebody else in the meantime")
     return there
 
 
@@ -180,7 +180,9 @@ def _uncreated(status: dict[str, Any]) -> PodProblem | None:
     failure = _condition(status, "ReplicaFailure")
     if failure.get("status") != "True":
         return None
-    return PodProblem("uncreated", f"no pod can be made: {failure.get('message', '')}", UNCREATED)
+    return PodProblem(
+        "uncreated", f"no pod can be created: {failure.get('message', '')}", UNCREATED
+    )
 
 
 def _failed_load(state: str, failure: dict[str, Any]) -> PodProblem | None:

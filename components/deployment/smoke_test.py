@@ -93,8 +93,7 @@ def _difference(server: Predicting, pair: Expected) -> float:
     outputs = _first_output(server.answer(body(pair.inputs)))
     if outputs.shape != pair.outputs.shape:
         raise ServingFailed(
-            f"the server answers in the shape {outputs.shape}, the exported file in "
-            f"{pair.outputs.shape}"
+            f"the server returns the shape {outputs.shape}, the exported file {pair.outputs.shape}"
         )
     return float(np.abs(outputs - pair.outputs).max())
 
@@ -105,7 +104,7 @@ def _first_output(answer: str) -> np.ndarray:
         predictions = json.loads(answer)["predictions"]
         return np.asarray(next(iter(predictions.values())), dtype=np.float64)
     except (KeyError, TypeError, ValueError, AttributeError, StopIteration):
-        raise ServingFailed(f"the server answers no predictions: {answer[:SHOWN]}") from None
+        raise ServingFailed(f"the server returns no predictions: {answer[:SHOWN]}") from None
 
 
 def request(downloaded: DownloadedModel) -> str:
@@ -118,7 +117,7 @@ def request(downloaded: DownloadedModel) -> str:
     if example is None:
         raise InputError(
             f"model {model.name!r}: version {model.version} was logged without an input_example, "
-            "and only an answer to one shows that a server predicts"
+            "which is needed to check that a server predicts"
         )
     return json.dumps(json.loads(example))
 

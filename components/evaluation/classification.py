@@ -39,7 +39,7 @@ class Classification:
         """
         if outputs.ndim != 2:
             raise NotLoadable(
-                f"the model answers in the shape {outputs.shape}, not (samples, classes)"
+                f"the model's outputs have the shape {outputs.shape}, not (samples, classes)"
             )
         if labels.min() < 0:
             raise NotLoadable("the labels y are not class numbers, counted from 0")
@@ -47,7 +47,7 @@ class Classification:
             raise NotLoadable(NO_NUMBERS)
         if labels.max() >= max(outputs.shape[1], len(self._names)):
             raise NotLoadable(
-                f"the labels y hold the class {labels.max()}, and the model knows "
+                f"the labels y hold the class {labels.max()}, but the model has "
                 f"{outputs.shape[1]} classes"
             )
         self._outputs.append(outputs)

@@ -25,7 +25,7 @@ def evaluate(
 ) -> NamedTuple(
     "Outputs", passed=bool, score=float, reason=str, promote=bool, champion=str, against=str
 ):
-    """Measures the trained model on data it never saw, and against the model in use.
+    """Evaluates the trained model on held-out data, and compares it with the champion.
 
     Args:
         model: Where the training program left its model.
@@ -33,10 +33,10 @@ def evaluate(
         code: Where the training code is.
         entrypoint: The training program in it.
         model_factory: module:callable that builds the network, for a file of bare weights.
-        min_accuracy: The least held-out accuracy that passes, 0 to 1.
-        gate: What else it takes, and with what it takes the champion's place, as in
+        min_accuracy: The lowest held-out accuracy that passes, 0 to 1.
+        gate: Further thresholds and the conditions for becoming the champion, as in
             trireme.components.evaluation.gate.
-        evaluation: A program of the repository that evaluates it, as in
+        evaluation: Your own evaluation program in the repository, as in
             trireme.components.evaluation.custom.
         model_name: The registered model whose champion it is compared with.
         workspace: The run workspace.
@@ -49,8 +49,8 @@ def evaluate(
         score: Its headline figure on the held-out split; 0 when it could not be evaluated.
         reason: One sentence that says why it passed or not.
         promote: Whether it becomes the champion.
-        champion: The version that it was compared with; empty where there is none.
-        against: One sentence on how it does against that.
+        champion: The version that it was compared with; empty if there is none.
+        against: One sentence that compares it with that version.
     """
     from trireme.components.evaluation.evaluate import evaluate_and_report
     from trireme.components.step import step

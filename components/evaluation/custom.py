@@ -114,9 +114,7 @@ def _figures(file: Path) -> dict[str, float]:
     try:
         found = json.loads(file.read_text())
     except (OSError, ValueError) as error:
-        raise NotLoadable(
-            f"the evaluation left no metrics.json that can be read: {error}"
-        ) from None
+        raise NotLoadable(f"the evaluation wrote no readable metrics.json: {error}") from None
     if not isinstance(found, dict) or not found:
         raise NotLoadable("metrics.json is not an object of numbers by name")
     return {name: _finite(name, value) for name, value in found.items()}
@@ -137,7 +135,7 @@ def _array(file: Path) -> np.ndarray | None:
     try:
         array = np.lib.format.open_memmap(file, mode="c")
     except (ValueError, OSError, EOFError) as error:
-        raise NotLoadable(f"{file.name} is no array that can be read: {error}") from None
+        raise NotLoadable(f"{file.name} is not a readable array: {error}") from None
     if not array.size or not array.shape or array.dtype.kind not in "iufb":
-        raise NotLoadable(f"{file.name} does not hold numbers for each of some samples")
+        raise NotLoadable(f"{file.name} does not hold numbers for each sample")
     return array

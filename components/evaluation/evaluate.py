@@ -102,9 +102,9 @@ def evaluate_with(
 
         def scores_of(champion: Champion) -> np.ndarray:
             if not found.score.name:
-                raise NotLoadable("the evaluation left no scores.npy")
+                raise NotLoadable("the evaluation wrote no scores.npy")
             if champion.trained is None:
-                raise NotLoadable("what its training left is not in MLflow any more")
+                raise NotLoadable("its model is no longer in MLflow")
             theirs = source._replace(model=champion.trained)
             custom.run(program, theirs, data, directory / CHAMPION, tracked=False)
             scores = custom.read(directory / CHAMPION).scores

@@ -9,7 +9,7 @@ import numpy as np
 WORST = 12  # samples that a person may want to look at
 FEW = 50  # classes that are told one by one
 
-NO_NUMBERS = "the model answers with numbers that are infinite or none at all (NaN)"
+NO_NUMBERS = "the model's outputs are infinite or NaN"
 
 
 class Score(NamedTuple):

@@ -47,8 +47,8 @@ class Verdict(NamedTuple):
     Attributes:
         score: Its headline figure on the held-out split, such as the accuracy, 0 to 1; 0 when
             it could not be evaluated.
-        champion: The version that it was compared with; empty where there is none.
-        against: One sentence on how it does against that.
+        champion: The version that it was compared with; empty if there is none.
+        against: One sentence that compares it with that version.
     """
 
     passed: bool
@@ -137,7 +137,7 @@ def judge(comparison: Comparison | None, gate: Gate) -> tuple[bool, str]:
         Whether it does, and why in one sentence.
     """
     if comparison is None:
-        return True, "it is the first, as there is no champion to be compared with"
+        return True, "there is no champion to compare it with"
     against = _against(comparison)
     losses = comparison.recall_gain
     worst = min(losses, key=lambda name: losses[name], default="")

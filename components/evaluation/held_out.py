@@ -39,7 +39,7 @@ def held_out(data: Path, split: str = TEST) -> HeldOut:
     if labels.dtype.kind not in "iuf":
         raise NotLoadable("the held-out labels y are neither class numbers nor other numbers")
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise NotLoadable("the held-out labels y hold numbers that are infinite or none (NaN)")
+        raise NotLoadable("the held-out labels y hold infinite numbers or NaN")
     return HeldOut(inputs, labels)
 
 
@@ -55,8 +55,8 @@ def answers_to(answer: Answer, inputs: np.ndarray) -> np.ndarray:
         raise NotLoadable(f"the model does not take these samples: {reason}") from None
     if outputs.dtype.kind not in "iuf" or not outputs.shape or len(outputs) != len(inputs):
         raise NotLoadable(
-            f"the model answers {len(inputs)} samples in the shape {outputs.shape}, not with "
-            "numbers for each of them"
+            f"for {len(inputs)} samples the model's outputs have the shape {outputs.shape}, not "
+            "with numbers for each of them"
         )
     return outputs
 

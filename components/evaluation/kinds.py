@@ -37,11 +37,13 @@ def _kind(outputs: np.ndarray, labels: np.ndarray, names: list[str]) -> tuple[Me
     if labels.ndim == 2:
         return Language(), labels
     if labels.ndim > 2:
-        raise NotLoadable(f"the labels y have the shape {labels.shape}, which is of no known kind")
+        raise NotLoadable(
+            f"the labels y have the shape {labels.shape}, which fits no known kind of model"
+        )
     if outputs.ndim == 1 or (outputs.shape[1:] == (1,) and labels.max() > 0):
         raise NotLoadable(
-            "the model answers with one number for each sample; a classifier has to give one for "
-            "each class, and for a regression the labels y have to be floats"
+            "the model returns one number for each sample; a classifier has to return one for "
+            "each class, and a regression needs floats as labels y"
         )
     return Classification(names), labels
 
@@ -52,13 +54,13 @@ def _refuse_classes(outputs: np.ndarray, labels: np.ndarray) -> None:
         return
     why = ""
     if outputs.ndim == 2 and outputs.shape[1] > 1:
-        why = f"the model answers with {outputs.shape[1]} numbers for each sample"
+        why = f"the model returns {outputs.shape[1]} numbers for each sample"
     elif ((labels == 0) | (labels == 1)).all():
         why = "they are all 0 or 1"
     if why:
         raise NotLoadable(
-            f"the labels y are floats, as those of a regression, and {why}; a classifier's labels "
-            "are integers, and it answers with a number for each class"
+            f"the labels y are floats, as those of a regression, and {why}; a classifier's "
+            "labels are integers, and it returns a number for each class"
         )
 
 

@@ -47,12 +47,12 @@ class Language:
         """
         if outputs.shape[:-1] != labels.shape or labels.ndim != 2:
             raise NotLoadable(
-                f"the model answers in the shape {outputs.shape}, not (samples, length, tokens) "
-                f"for labels y of shape {labels.shape}"
+                f"the model's outputs have the shape {outputs.shape}, not (samples, length, "
+                f"tokens) for labels y of shape {labels.shape}"
             )
         if labels.max() >= outputs.shape[-1]:
             raise NotLoadable(
-                f"the labels y hold the token {labels.max()}, and the model knows "
+                f"the labels y hold the token {labels.max()}, but the model has "
                 f"{outputs.shape[-1]} tokens"
             )
         asked = labels >= 0
@@ -87,7 +87,7 @@ class Language:
         losses, tokens = np.concatenate(self._losses), np.concatenate(self._tokens)
         count = int(tokens.sum())
         if not count:
-            raise NotLoadable("the labels y ask for no token at all")
+            raise NotLoadable("the labels y hold no token to predict")
         loss = float(losses.sum()) / count
         # How much more or less than usual each sample loses for its length: that samples differ in
         # length says nothing of the model.

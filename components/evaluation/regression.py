@@ -31,7 +31,7 @@ class Regression:
         said, true = (array.reshape(len(array), -1) for array in (outputs, labels))
         if said.shape != true.shape or labels.ndim > 2:
             raise NotLoadable(
-                f"the model answers in the shape {outputs.shape}, and the labels y have "
+                f"the model's outputs have the shape {outputs.shape}, and the labels y have "
                 f"{labels.shape}"
             )
         if not np.isfinite(said).all():
@@ -67,7 +67,7 @@ class Regression:
             between=(-high, -low),
             score=SCORE,
             scores=scores,
-            chart=Chart("What it says", "true", "said", {"samples": dots}, dots=True),
+            chart=Chart("Prediction", "true", "said", {"samples": dots}, dots=True),
             worst=[
                 Worst(int(n), _listed(true[n]), _listed(said[n]), f"{-scores[n]:.4g} apart")
                 for n in np.argsort(scores, kind="stable")[:WORST]

@@ -115,7 +115,7 @@ def _spent(workspace: Path, currency: str) -> dict[str, str]:
             in_words(sum(metrics.get("cost", 0) for metrics in several), currency)
             for several in (recorded, trainings)
         )
-        found["Cost"] = f"{total} up to the evaluation, of which {training} for training"
+        found["Cost"] = f"{total} until the evaluation, {training} of it for training"
     return found
 
 
@@ -132,7 +132,7 @@ def _run() -> dict[str, str]:
     )
     return {
         "MLflow": Markup('<a href="{0}">{0}</a>').format(page),
-        "Made again with": Markup("<code>trireme reproduce {}</code>").format(run),
+        "Reproduce with": Markup("<code>trireme reproduce {}</code>").format(run),
     }
 
 

@@ -30,7 +30,7 @@ def largest_difference(
     """
     if outputs.shape != expected.shape:
         raise StepFailed(
-            f"{name} answers in the shape {outputs.shape}, the trained model in {expected.shape}"
+            f"{name} returns the shape {outputs.shape}, the trained model {expected.shape}"
         )
     expected = expected.astype(np.float64)
     difference = float(np.abs(outputs.astype(np.float64) - expected).max())

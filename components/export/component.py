@@ -21,7 +21,7 @@ def export(
     exported: dsl.Output[dsl.Model],
     report: dsl.Output[dsl.HTML],
 ) -> NamedTuple("Outputs", path=str, difference=float):
-    """Writes the trained model in forms that need no training code, compares and registers them.
+    """Exports the trained model to files that need no training code, checks and registers them.
 
     Args:
         model: Where the training program left its model.
@@ -30,8 +30,8 @@ def export(
         entrypoint: The training program in it.
         model_factory: module:callable that builds the network, for a file of bare weights.
         model_name: The registered model that this becomes a version of.
-        promote: Whether it becomes the champion of them.
-        champion: The version that it was found better than; empty where there was none.
+        promote: Whether it becomes the champion.
+        champion: The champion that it was better than; empty if there was none.
         workspace: The run workspace.
         exported: The exported files.
         report: The page on how good the model is, with the files.

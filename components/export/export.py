@@ -59,7 +59,7 @@ def export(
     code, and has to answer there as the trained model does on real held-out samples.
 
     Args:
-        champion: The version that it was found better than; empty where there was none.
+        champion: The champion that it was better than; empty if there was none.
         inputs: Real inputs, where the dataset has none in a form that is known.
     """
     trained = source.load()
@@ -166,8 +166,8 @@ def export_and_report(
     inputs = inputs_of(place / FOUND)
     if inputs is None and (place / FOUND).is_dir() and not splits.is_there(Path(data), TEST):
         raise StepFailed(
-            "there is nothing to compare exported files on: the dataset has no held-out samples in "
-            "a form that is known, and the program that evaluates left no inputs.npy"
+            "there are no samples to check the exported files with: the dataset has no held-out "
+            "samples in a known form, and the evaluation program wrote no inputs.npy"
         )
     source = Source(Path(model), Path(code), entrypoint, model_factory)
     destination = place / "exported"

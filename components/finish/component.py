@@ -13,14 +13,14 @@ def finish(
     webhook_secret: str,
     workspace: str,
 ) -> None:
-    """Ends a run however it went: closes its record, stops what it left running, and says so.
+    """Ends a run, failed or not: closes its record, stops its jobs, and calls the webhook.
 
     Args:
-        status: How the other steps have ended, as kfp tells it.
+        status: How the other steps have ended, as kfp reports it.
         pipeline: The pipeline's name.
         run: Id of the run, which its training jobs are named after.
-        webhook_secret: The name of the Secret whose url is told. Empty: nobody is; there need not
-            be one of the default name.
+        webhook_secret: The name of the Secret whose url gets the result. Empty: none; one of the
+            default name is optional.
         workspace: The run workspace.
     """
     from pathlib import Path

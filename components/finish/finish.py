@@ -90,7 +90,7 @@ def _tell(secret: str, workspace: Path, pipeline: str, run: str, status: str, me
         run = workspace.parent.name  # as "trireme list" has it
     told = outcome.read(workspace, pipeline, run, status, message)
     webhook.send(secret, told)
-    journal.summarize(f"told the webhook: {told.sentence}")
+    journal.summarize(f"sent to the webhook: {told.sentence}")
 
 
 def _stop_jobs(run: str) -> None:
@@ -100,7 +100,7 @@ def _stop_jobs(run: str) -> None:
     from trireme.components.training.description import names
 
     for name in jobs.delete_running(Cluster(), names.of_run(run)):
-        print(f"deleted the training job {name}, which was still there", flush=True)
+        print(f"deleted the training job {name}, which still existed", flush=True)
 
 
 def _keep_own_steps(workspace: Path) -> None:
@@ -138,8 +138,8 @@ def _complete(step: str, workspace: Path, pipeline_id: str) -> None:
         sync(workspace, step, Run(run_id, pipeline_id))
     except ModuleNotFoundError as error:  # this step's image is not made for models
         raise StepFailed(
-            f"the model of step {step} is not registered: MLflow was away, and here is no "
-            f"{error.name} to do it later; have the run tried again"
+            f"the model of step {step} is not registered: MLflow was unavailable, and this step "
+            f"lacks {error.name} to do it now; retry the run"
         ) from None
     if (status := journal.status_of(workspace, step)) == "FINISHED":
         runs.clear_error(run_id)

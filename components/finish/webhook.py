@@ -37,4 +37,4 @@ def send(secret: str, outcome: Outcome, tries: int = TRIES) -> None:
         reason = f"it answers {answer.status_code} {answer.reason}"
         if answer.status_code < 500 and answer.status_code != 429:
             break
-    raise TriremeError(f"the webhook of {secret} was not told what came of the run: {reason}")
+    raise TriremeError(f"the webhook of {secret} did not get the result of the run: {reason}")

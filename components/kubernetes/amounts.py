@@ -20,7 +20,7 @@ def quantity(text: str) -> Decimal:
     """Returns the number that a Kubernetes quantity stands for, as in ``16Gi``."""
     match = _QUANTITY.fullmatch(text)
     if not match:
-        raise ValueError(f"{text!r} is no Kubernetes quantity")
+        raise ValueError(f"{text!r} is not a Kubernetes quantity")
     number, unit = match[1], match[2] or ""
     if unit.endswith("i"):
         return Decimal(number) * 1024 ** ("KMGTPE".index(unit[0]) + 1)

@@ -298,8 +298,8 @@ def _answer(
         raise _NotNow(f"is away: {str(error).partition(': ')[2] or error}") from None
     if silence is None and not isinstance(answer, dict):
         raise Refused(
-            f"{host} does not answer as a Kubernetes API server does; is that its address, and "
-            "is there a page to log in at before it?"
+            f"{host} does not answer as a Kubernetes API server does; is its address right, and "
+            "is there a login page in front of it?"
         )
     return answer
 

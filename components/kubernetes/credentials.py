@@ -44,7 +44,7 @@ def load(context: str | None) -> tuple[client.ApiClient, str]:
             by_name = {each["name"]: each for each in contexts}
             if context not in by_name:
                 raise InputError(
-                    f"context {context!r}: the kubeconfig has none of that name; it has "
+                    f"context {context!r}: it is not in the kubeconfig, which has "
                     + ", ".join(sorted(by_name))
                 )
             chosen = by_name[context]

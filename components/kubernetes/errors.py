@@ -72,7 +72,7 @@ def refusal(error: ApiException, resource: Resource) -> Refused:
         case 404 if not details.get("name"):
             return KindMissing(_missing(resource))
         case 404 if details.get("kind") == "namespaces":
-            return Invalid(f"namespace {details['name']!r}: the cluster has none of that name")
+            return Invalid(f"namespace {details['name']!r}: it does not exist on the cluster")
         case 404:
             return NotFound(message)
         case 409:

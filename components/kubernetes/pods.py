@@ -24,7 +24,7 @@ class Failure:
 
     Attributes:
         stopped: Somebody was ending the pod when it did, and not because it had.
-        taken: The pod was taken off its node, whatever its program did.
+        taken: The pod was removed from its node, whatever its program did.
     """
 
     at: datetime
@@ -97,7 +97,7 @@ def failure(pod: dict[str, Any], container: str) -> Failure | None:
         at = moment(ended["finishedAt"]) if ended.get("finishedAt") else _changed(pod)
         return Failure(at, ended["words"], stopped=asked is not None and asked <= at)
     if status.get("phase") == "Failed":
-        words = "failed for a reason that its pod does not tell"
+        words = "failed for an unknown reason"
         return Failure(_changed(pod), words, stopped=asked is not None)
     return None
 
@@ -163,12 +163,12 @@ def exit_words(ended: dict[str, Any], pod: dict[str, Any], container: str) -> st
     words = exit_in_words(ended["exitCode"])
     if limit and ended["exitCode"] == _KILLED:
         # Whether that was for want of memory is told apart from the exit, and not always in time.
-        return f"{words}, as is what needs more memory than its limit of {limit}"
+        return f"{words}, perhaps because it needs more memory than its limit of {limit}"
     return words
 
 
 def _taken_away(pod: dict[str, Any]) -> str:
-    """Says by whom the pod was taken off its node; empty where it was not."""
+    """Says by whom the pod was removed from its node; empty where it was not."""
     status = pod.get("status", {})
     reason, message = status.get("reason", ""), status.get("message", "")
     if reason == "Evicted":
@@ -179,7 +179,7 @@ def _taken_away(pod: dict[str, Any]) -> str:
         # https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
         if condition["type"] == "DisruptionTarget" and condition["status"] == "True":
             cause = condition.get("reason", "disruption")
-            return joined(f"was taken off its node ({cause})", condition.get("message", ""))
+            return joined(f"was removed from its node ({cause})", condition.get("message", ""))
     if reason:
         return joined(f"failed ({reason})", message)
     return ""

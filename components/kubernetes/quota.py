@@ -114,8 +114,8 @@ def _over(quota: dict[str, Any], wanted: Amounts) -> Iterator[str]:
         if wanted.get(name, 0) > left:
             yield (
                 f"ResourceQuota {quota['metadata']['name']}: {name} {shown(name, wanted[name])} "
-                f"is wanted, {shown(name, max(left, Decimal(0)))} of {limit} is left: ask for "
-                "less, or have it raised"
+                f"is needed, but {shown(name, max(left, Decimal(0)))} of {limit} is left: ask "
+                "for less, or have the quota raised"
             )
 
 
@@ -134,8 +134,8 @@ def _silent(quota: dict[str, Any], ranges: list[dict[str, Any]]) -> Iterator[str
             if limit["type"] == "Container"
         ):
             yield (
-                f"ResourceQuota {quota['metadata']['name']}: it wants every pod to say {name}, "
-                f"which those of the steps do not: a LimitRange with a {field} for it is needed"
+                f"ResourceQuota {quota['metadata']['name']}: it requires {name} of every pod, "
+                f"which the steps' pods do not set: add a LimitRange with a {field} for it"
             )
 
 

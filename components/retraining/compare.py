@@ -65,7 +65,7 @@ def _verdict(
     now: dict[str, str], tried: dict[str, str], found: history.History, force: bool
 ) -> tuple[bool, str]:
     if force:
-        return True, "to be trained again, whatever has changed"
+        return True, "force is set"
     champion = found.champion
     differences = list(_differences(champion.tags, now)) if champion else []
     if champion and not differences:
@@ -77,8 +77,8 @@ def _verdict(
     attempt = next((one for one in found.attempts if same.items() <= one.tags.items()), None)
     if attempt:
         return False, (
-            f"nothing to train: run {attempt.name} has tried this commit, data and parameters, and "
-            f"its model is not the champion: {attempt.why}"
+            f"nothing to train: run {attempt.name} has tried this commit, data and parameters, "
+            f"but its model is not the champion: {attempt.why}"
         )
     if champion is None:
         return True, "there is no champion yet"

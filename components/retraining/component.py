@@ -47,11 +47,11 @@ def compare(
         image: As for the training step.
         job: As for the training step.
         commit: The commit that was checked out.
-        fingerprint: Of the dataset.
+        fingerprint: Fingerprint of the dataset.
         code: Where the checkout step put the repository.
         data: Where the dataset step put the data.
         model_name: The registered model whose champion it is compared with.
-        warm_start: Whether training starts from what the champion's training left.
+        warm_start: Whether training starts from the champion's model.
         force: Whether to train even if nothing has changed.
         min_accuracy: As for the evaluation step.
         gate: As for the evaluation step.
@@ -63,7 +63,7 @@ def compare(
     Returns:
         changed: Whether to train.
         reason: One sentence that says why.
-        start: Where that is that training starts from; empty for nothing.
+        start: Folder that training starts from; empty if there is none.
         entrypoint: The training program.
         image: The image that evaluates and exports models of this framework.
     """

@@ -22,7 +22,7 @@ def plan(
     Args:
         grid: Lists of values by name, all combinations of which are tried.
         trials: Values by name, a JSON object for each further training.
-        framework: What the training program is written in.
+        framework: The framework of the training program.
         entrypoint: The training program; empty for the reference one.
         images: By framework, the image that evaluates and exports its models.
         workspace: The run workspace.
@@ -66,10 +66,10 @@ def trial(
     workspace: str,
     task_config: dsl.TaskConfig,
 ) -> str:
-    """Trains and measures one model of a sweep; that it fails is told, and fails no run.
+    """Trains and evaluates one model of a sweep; its failure is reported and does not fail the run.
 
     Args:
-        trial: Its number and what is different about it, as JSON.
+        trial: Its number and its parameters, as JSON.
         framework: As for the training step.
         entrypoint: As for the training step.
         args: As for the training step.
@@ -88,10 +88,10 @@ def trial(
         data: Where the dataset step put the data.
         run: Id of the run, which the job's name is made from.
         workspace: The run workspace.
-        task_config: What is set on this task, which the job's pods get.
+        task_config: Settings of this task that the job's pods get.
 
     Returns:
-        Its name; what came of it is in the run workspace.
+        Its name; the result is in the run workspace.
     """
     from dataclasses import asdict
     from pathlib import Path
@@ -142,11 +142,11 @@ def trial(
 
 @dsl.component(base_image=BASE, install_kfp_package=False)
 def choose(tried: list, workspace: str) -> NamedTuple("Outputs", model=str, entrypoint=str):
-    """Takes the best model of a sweep for the model of the run.
+    """Chooses the best model of a sweep as the model of the run.
 
     Args:
-        tried: The names of the trainings; what came of them is in the run workspace, because all
-            of it may be more than an argument holds.
+        tried: The names of the trainings; their results are in the run workspace, because they may
+            be too long for an argument.
         workspace: The run workspace.
 
     Returns:

@@ -87,7 +87,7 @@ def _train_and_evaluate(
     custom.run(program, source, settings.data, found)
     evaluation = custom.read(found)
     if not evaluation.scores.size:
-        raise StepFailed("the evaluation left no scores.npy, which trials are compared by")
+        raise StepFailed("the evaluation wrote no scores.npy, which is needed to compare trials")
     return evaluation
 
 

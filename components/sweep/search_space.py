@@ -80,7 +80,7 @@ def trials(grid: dict[str, Any], listed: list[Any], entrypoint: str = "") -> lis
             combinations *= len(values)
         count += combinations
     if not 0 < count <= MOST:
-        raise InputError(f"grid and trials: they make {count:,} trials; 1 to {MOST:,} are possible")
+        raise InputError(f"grid and trials: they give {count:,} trials; 1 to {MOST:,} are allowed")
     for name in grid:
         _check(name, grid[name][0])
     grid = dict(sorted(grid.items()))  # kfp hands on the names of an object in any order
@@ -96,7 +96,7 @@ def trials(grid: dict[str, Any], listed: list[Any], entrypoint: str = "") -> lis
 
 def _check(name: str, value: Any) -> None:
     if not isinstance(name, str):
-        raise InputError(f"grid and trials: the name {name!r} is not a text")
+        raise InputError(f"grid and trials: the name {name!r} is not a string")
     varied = [one for one in VARIED if one != "args"]
     if not name.startswith("-") and name not in varied:
         raise InputError(

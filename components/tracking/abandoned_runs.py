@@ -44,9 +44,9 @@ def end(states: Mapping[str, str]) -> None:
         for name, whole in closed.items():
             if whole.info.status != ended[name]:  # Kubeflow's plugin calls a cancelled run FAILED
                 runs.end(whole.info.run_id, ended[name])
-            say(f"{name} was still open in MLflow, and is {ended[name]} there now")
+            say(f"{name} was still open in MLflow, and is now {ended[name]}")
     except (TrackingUnavailable, client.refusal) as error:
-        say(f"warning: MLflow is not told which runs have ended: {reason_of(error)}")
+        say(f"warning: MLflow did not get the status of ended runs: {reason_of(error)}")
 
 
 def _whole(client: Any, run: Any) -> Any:

@@ -78,7 +78,7 @@ def read(wanted: str) -> Lineage:
         run = _find(whole)  # of which this is one part
     tags, named = run.data.tags, f"run {run.info.run_name} ({run.info.run_id})"
     if "pipeline" not in tags:
-        raise InputError(f"{named} is not of a pipeline of Trireme")
+        raise InputError(f"{named} is not a run of a Trireme pipeline")
     for tag, what in _NEEDED.items():
         if tag not in tags:
             raise InputError(f"{named} has no record of the {what}, the tag {tag}")

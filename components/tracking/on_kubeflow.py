@@ -55,7 +55,7 @@ def describe_run(pipeline: str) -> RunDescription:
         (owner,) = owners(cluster)
         workflow = cluster.get(WORKFLOWS, owner["name"], cluster.namespace)
     except TriremeError as error:
-        say(f"warning: MLflow is not told the run's parameters: {first_line(error)}")
+        say(f"warning: MLflow did not get the run's parameters: {first_line(error)}")
         return RunDescription(pipeline, "", {})
     return parse_workflow(workflow, pipeline)
 

@@ -122,7 +122,9 @@ class PipelineRun:
                 raise
             except Exception as error:
                 traceback.print_exc()
-                refusal = TriremeError(f"MLflow does not take the run's record: {reason_of(error)}")
+                refusal = TriremeError(
+                    f"MLflow does not accept the run's record: {reason_of(error)}"
+                )
                 if work in (self._open, self._open_step):
                     self._problem = refusal
                 raise refusal from error

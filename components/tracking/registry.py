@@ -154,7 +154,8 @@ def rollback(name: str) -> tuple[str, str]:
         before = found.tags.get(BEFORE, "")
         if not before:
             raise InputError(
-                f"{name} version {found.version} is the first champion, with none to go back to"
+                f"{name} version {found.version} is the first champion; there is none to roll "
+                "back to"
             )
         _must_exist(name, before)
         client.set_registered_model_alias(name, CHAMPION, before)

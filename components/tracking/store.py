@@ -21,8 +21,8 @@ def use() -> str:
     check_reachable(uri)
     if uri == default_uri(home()) and not (home() / "mlflow.db").exists():
         raise InputError(
-            f"nothing has run here yet: there is no {home() / 'mlflow.db'}; run a pipeline, or set "
-            "MLFLOW_TRACKING_URI to a server"
+            f"nothing has run on this machine yet: there is no {home() / 'mlflow.db'}; run a "
+            "pipeline, or set MLFLOW_TRACKING_URI to a server"
         )
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
     import mlflow

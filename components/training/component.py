@@ -42,25 +42,26 @@ def train(
     """Trains on one or several replicas with a program from the checked-out repository.
 
     Args:
-        framework: What connects the replicas: pytorch, tensorflow, mpi or custom.
+        framework: pytorch, tensorflow, mpi, jax, xgboost or custom, as in TrainingJob.
         entrypoint: The training program, relative to the repository.
         args: Its arguments; $(NAME) in them stands for a variable.
-        workers: Replicas besides the master or chief; -1: as many as the program is known for.
-        parameter_servers: TensorFlow: with any, workers train with these and a chief.
+        workers: Replicas besides the master or chief; -1: one process, but reference trainers run
+            on several.
+        parameter_servers: TensorFlow: parameter servers; with any, PS/Worker mode with a chief.
         processes_per_worker: Processes in each replica.
-        seed: What the program finds in SEED.
+        seed: The seed, which the program finds in SEED.
         time_limit: Seconds the job may run; 0 for no limit.
         budget: The most that the job may cost, in the price table's currency; 0 for no limit.
         image: Image of every replica; empty for Trireme's own.
-        images: What is pulled for those, by their names.
+        images: Images to pull in place of them, by name.
         job: Further fields of the training job, as in 'trireme job schema'.
-        evaluation: The program that evaluates the model later; it has to be there, too.
+        evaluation: The evaluation program; the repository is checked for it before training.
         code: Where the checkout step put the repository.
         data: Where the dataset step put the data.
         run: Id of the run, which the job's name is made from.
         workspace: The run workspace.
-        task_config: What is set on this task, which the job's pods get.
-        start: What the program may start from, as WARM_START_DIR; empty for nothing.
+        task_config: Settings of this task that the job's pods get.
+        start: Folder that the program finds as WARM_START_DIR; empty if there is none.
 
     Returns:
         model: Where the program left its model.

@@ -92,7 +92,7 @@ def prepare(
         entrypoint: The training program, relative to the repository; empty for the reference one of
             Trireme's own.
         workers: Replicas besides the master or chief; or ``AS_THE_PROGRAM``.
-        parameter_servers: TensorFlow: with any, workers train with these and a chief.
+        parameter_servers: TensorFlow: parameter servers; with any, PS/Worker mode with a chief.
         time_limit: Seconds the job may run; 0 for no limit.
         more: Further fields of the description; none of ``OWN``.
         images: What is pulled for Trireme's own images, by their names; none: themselves.
@@ -120,7 +120,7 @@ def prepare(
         raise InputError(f"parameter_servers {parameter_servers}: must not be negative")
     for name in OWN:
         if name in more:
-            raise InputError(f"job.{name}: the pipeline sees to this itself")
+            raise InputError(f"job.{name}: the pipeline sets this itself")
     fields: dict[str, Any] = {
         "name": names.of_run(run, trial),
         "framework": framework,

@@ -62,7 +62,10 @@ def _version(is_asked: bool) -> None:
 @app.callback()
 def trireme(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it and exit.")
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Distributed deep-learning training as pipelines."""
@@ -70,13 +73,13 @@ def trireme(
 
 @app.command(name="pipelines")
 def list_pipelines() -> None:
-    """List the pipelines there are."""
+    """List the pipelines."""
     from trireme.pipelines.catalog import PIPELINES, installed
 
     for name, description in PIPELINES.items():
         typer.echo(f"{name}  {description}")
     for name, entry in installed().items():
-        typer.echo(f"{name}  Of {entry.dist.name if entry.dist else entry.module}")
+        typer.echo(f"{name}  From {entry.dist.name if entry.dist else entry.module}")
 
 
 @app.command()
@@ -85,7 +88,7 @@ def ui(
         int | None, typer.Option(min=1, max=65535, help="Port on 127.0.0.1, default 5000.")
     ] = None,
 ) -> None:
-    """Open MLflow's UI on the runs recorded here."""
+    """Open MLflow's UI with the runs of this machine."""
     from trireme.components.deployment.serving import check_port
     from trireme.components.home import home
     from trireme.components.tracking.store import (
@@ -105,7 +108,7 @@ def ui(
     check_reachable(uri)
     home().mkdir(parents=True, exist_ok=True)
     page = f"http://127.0.0.1:{port}/#/experiments{TRAINING}"
-    typer.echo(f"{page} shows {public(uri)}; Ctrl-C ends it")
+    typer.echo(f"{page} shows {public(uri)}; Ctrl-C stops it")
     sys.stdout.flush()
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1"]
     command += ["--port", str(port), "--workers", "1", "--uvicorn-opts", "--log-level=warning"]

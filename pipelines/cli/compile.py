@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Pipelines = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[PIPELINE]...", help="As for run; Trireme's own, if none is named."),
+    typer.Argument(metavar="[PIPELINE]...", help="As for run; default: all of Trireme's."),
 ]
 
 
@@ -30,7 +30,7 @@ def compile(
     target: "Target",
     pipelines: Pipelines = None,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Where the files go.")
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the files.")
     ] = Path("compiled"),
     dataset_claim: DatasetClaim = None,
     cache_claim: CacheClaim = "",
@@ -52,7 +52,7 @@ def upload(
     images: Images = None,
     parallelism: Parallelism = None,
 ) -> None:
-    """Upload pipelines to Kubeflow or Argo, each if it has changed."""
+    """Upload the pipelines that have changed to Kubeflow or Argo."""
     from trireme.pipelines.console import Console
 
     console = Console(sys.stdout)

@@ -17,12 +17,14 @@ def _group() -> None:
 
 @app.command()
 def volume(
-    uri: Annotated[str, typer.Argument(metavar="URI", help="nfs://, oss:// or s3://.")],
+    uri: Annotated[
+        str, typer.Argument(metavar="URI", help="URI of the dataset: nfs://, oss:// or s3://.")
+    ],
     name: Annotated[str, typer.Option(help="Of the claim.")],
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Of the claim.")] = "default",
     secret: Annotated[str, typer.Option(help="oss://: the Secret with akId and akSecret.")] = "",
     options: Annotated[
-        str, typer.Option(metavar="JSON", help="""As in '{"region": "cn-hangzhou"}'.""")
+        str, typer.Option(metavar="JSON", help="""Such as '{"region": "cn-hangzhou"}'.""")
     ] = "{}",
 ) -> None:
     """Print the PersistentVolume and the claim that make it pvc://NAME, for kubectl apply."""

@@ -25,20 +25,23 @@ def deploy(
         str, typer.Option("--as", metavar="KIND", help="deployment (with a Service), or kserve.")
     ] = "deployment",
     image: Annotated[
-        str, typer.Option(help="With --as deployment: has MLflow and what the model needs.")
+        str, typer.Option(help="With --as deployment: image with MLflow and the model's packages.")
     ] = PYTORCH,
     timeout: Annotated[
-        int, typer.Option(min=1, metavar="SECONDS", help="In which it has to come up.")
+        int,
+        typer.Option(
+            min=1, metavar="SECONDS", help="Time limit for the new version to become ready."
+        ),
     ] = TIMEOUT,
     namespace: Namespace = "",
     context: Context = "",
 ) -> None:
-    """Deploy a registered model to a cluster, and put back what was there if it does not work."""
+    """Deploy a registered model to a cluster, and roll back if it does not work."""
     from trireme.components.deployment import deploy as deployed
 
     check_kind("--as", kind)
     if kind == "kserve" and image != PYTORCH:
-        raise InputError("--image: goes with --as deployment; KServe has images of its own")
+        raise InputError("--image needs --as deployment; KServe has its own images")
     cluster = connect(namespace, context, stays=True)
     done, place = deployed.deploy(model, kind, image, timeout, cluster, say)
     typer.echo(f"{done}\nin the cluster: {place.url}\nfrom here: {place.command}")

@@ -24,24 +24,28 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="One training job, with no pipeline around it: here or on a cluster.",
+    help="One training job without a pipeline, on this machine or on a cluster.",
 )
 
 File = Annotated[
-    Path | None, typer.Argument(metavar="[FILE]", help="YAML, as 'trireme job schema' says.")
+    Path | None,
+    typer.Argument(
+        metavar="[FILE]", help="YAML file of the job; 'trireme job schema' prints its fields."
+    ),
 ]
 JobName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the job.")]
-Local = Annotated[bool, typer.Option("--local", help="On this machine, not on a cluster.")]
+Local = Annotated[bool, typer.Option("--local", help="Use this machine, not a cluster.")]
 Namespace = Annotated[
-    str, typer.Option("--namespace", "-n", help="Default: the one that KUBECONFIG names.")
+    str, typer.Option("--namespace", "-n", help="Namespace; default: that of the KUBECONFIG.")
 ]
-Context = Annotated[str, typer.Option(help="A context of the KUBECONFIG; default: its current.")]
+Context = Annotated[str, typer.Option(help="Context of the KUBECONFIG; default: the current one.")]
 Operator = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help="training-operator: PyTorchJob, TFJob, MPIJob. trainer: TrainJob (Kubeflow Trainer). "
-        "auto: the first that the cluster has. Default: the job's own, or auto.",
+        help="training-operator: PyTorchJob, TFJob, MPIJob. trainer: TrainJob (Kubeflow "
+        "Trainer). auto: the first that the cluster has. Default: the job's field operator, "
+        "or auto.",
     ),
 ]
 
@@ -50,12 +54,14 @@ Operator = Annotated[
 def submit(
     file: File = None,
     name: Annotated[str, typer.Option(help="Name of the job.")] = "",
-    framework: Annotated[str, typer.Option(help="pytorch, tensorflow, mpi or custom.")] = "",
+    framework: Annotated[
+        str, typer.Option(help="pytorch, tensorflow, mpi, jax, xgboost or custom.")
+    ] = "",
     image: Annotated[str, typer.Option(help="Container image.")] = "",
     entrypoint: Annotated[str, typer.Option(help="Training program, a .py file.")] = "",
     command: Annotated[str, typer.Option(help="Command, instead of an entrypoint.")] = "",
     args: Annotated[
-        str, typer.Option(metavar="WORDS", help="Arguments, as in --args '--epochs 3'.")
+        str, typer.Option(metavar="WORDS", help="Its arguments, such as --args '--epochs 3'.")
     ] = "",
     workers: Annotated[int | None, typer.Option(help="Replicas of the role worker.")] = None,
     gpus: Annotated[int | None, typer.Option(help="GPUs of each replica.")] = None,
@@ -63,19 +69,22 @@ def submit(
     secret_env: SecretEnv = None,
     local: Local = False,
     isolated: Annotated[
-        bool, typer.Option("--isolated", help="With --local: a network for each replica (root).")
+        bool,
+        typer.Option(
+            "--isolated", help="With --local: give each replica its own network (as root)."
+        ),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check it, show the manifest, create nothing.")
+        bool, typer.Option("--dry-run", help="Check the job and show its manifest; create nothing.")
     ] = False,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Follow it to its end; Ctrl-C then deletes it.")
+        bool, typer.Option("--wait", help="Follow the job until it ends; Ctrl-C deletes it.")
     ] = False,
     queued_limit: Annotated[
-        int | None, typer.Option(help="With --wait: seconds it may be queued.")
+        int | None, typer.Option(help="With --wait: seconds that the job may be queued.")
     ] = None,
     starting_limit: Annotated[
-        int | None, typer.Option(help="With --wait: seconds its pods may take to start.")
+        int | None, typer.Option(help="With --wait: seconds that its pods may take to start.")
     ] = None,
     operator: Operator = "",
     namespace: Namespace = "",
@@ -87,9 +96,9 @@ def submit(
         "--starting-limit": starting_limit is not None,
     }
     if local:
-        _refuse(limits_given, "goes with --wait on a cluster, not with --local")
+        _refuse(limits_given, "needs --wait on a cluster, not --local")
         _refuse_a_place(namespace, context)
-        _refuse({"--operator": operator}, "is for a cluster, not for --local")
+        _refuse({"--operator": operator}, "is for clusters, not for --local")
     else:
         _refuse({"--isolated": isolated}, "goes with --local")
         if not wait:
@@ -192,7 +201,7 @@ def list_jobs(local: Local = False, namespace: Namespace = "", context: Context 
 def status(
     name: JobName, local: Local = False, namespace: Namespace = "", context: Context = ""
 ) -> None:
-    """Show a job, its replicas, and why they are as they are."""
+    """Show a job, its replicas, and the reasons for their states."""
     jobs, place = _jobs(local, namespace, context)
     if local:
         job = jobs.find(place, name)
@@ -230,13 +239,15 @@ def status(
 @app.command()
 def logs(
     name: JobName,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Until the job ends.")] = False,
-    replica: Annotated[str, typer.Option(help="Only this one, as in worker-0.")] = "",
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Follow until the job ends.")
+    ] = False,
+    replica: Annotated[str, typer.Option(help="Only this replica, such as worker-0.")] = "",
     local: Local = False,
     namespace: Namespace = "",
     context: Context = "",
 ) -> None:
-    """Show what the replicas print, each line with its replica."""
+    """Show the output of a job's replicas, each line with its replica."""
     lines = _lines(needs_reader=True)
     jobs, place = _jobs(local, namespace, context, stays=follow)
     with suppress(BrokenPipeError):
@@ -247,7 +258,7 @@ def logs(
 def cancel(
     name: JobName, local: Local = False, namespace: Namespace = "", context: Context = ""
 ) -> None:
-    """End a job; its record stays."""
+    """Stop a job and keep its record."""
     jobs, place = _jobs(local, namespace, context)
     jobs.cancel(place, name)
     typer.echo(f"{name} cancelled")
@@ -257,7 +268,7 @@ def cancel(
 def delete(
     name: JobName, local: Local = False, namespace: Namespace = "", context: Context = ""
 ) -> None:
-    """Remove a job and all that is left of it; end it if it runs."""
+    """Delete a job and its records; stop it first if it runs."""
     jobs, place = _jobs(local, namespace, context)
     jobs.delete(place, name)
     typer.echo(f"{name} deleted")
@@ -280,7 +291,7 @@ def _read(file: Path) -> str:
     from trireme.components import yaml_text
 
     if file.suffix == ".py":
-        raise InputError(f"{file}: is no description of a job; give it with --entrypoint")
+        raise InputError(f"{file} is a program, not a job; give it with --entrypoint")
     return yaml_text.text_of(file, str(file))
 
 
@@ -300,7 +311,7 @@ def _refuse(options: Mapping[str, object], why: str) -> None:
 
 def _refuse_a_place(namespace: str, context: str) -> None:
     options = {"--namespace": namespace, "--context": context}
-    _refuse(options, "is for a cluster, not for --local")
+    _refuse(options, "is for clusters, not for --local")
 
 
 def _at_one_commit(job: "TrainingJob") -> "TrainingJob":
@@ -316,7 +327,7 @@ def _at_one_commit(job: "TrainingJob") -> "TrainingJob":
     try:
         commit = git.resolve(code.url, code.revision, code.secret if known else "")
     except TriremeError as error:
-        typer.echo(f"note: each replica looks up code.revision for itself: {error}", err=True)
+        typer.echo(f"note: each replica resolves code.revision itself: {error}", err=True)
         return job
     return job.model_copy(update={"code": code.model_copy(update={"revision": commit})})
 
@@ -330,13 +341,13 @@ def _run_here(job: "TrainingJob", isolated: bool, dry_run: bool) -> None:
         typer.echo(to_yaml(manifest), nl=False)
         return
     directory = jobs.make_directory(_home(), job.name)
-    typer.echo(f"job {job.name} starts; all of it is in {directory}", err=True)
+    typer.echo(f"job {job.name} starts; its files are in {directory}", err=True)
     try:
         jobs.run(job, directory, _lines(), isolated)
     except JobFailed:
         typer.echo(f"logs: {directory / 'logs'}", err=True)
         raise
-    typer.echo(f"{job.name} succeeded; all of it is in {directory}")
+    typer.echo(f"{job.name} succeeded; its files are in {directory}")
 
 
 def _home() -> Path:

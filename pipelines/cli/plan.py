@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from trireme.pipelines.planning import Plan, Pods
     from trireme.pipelines.targets.base import Target
 
-NoCheck = Annotated[bool, typer.Option("--no-check", help="Ask no cluster.")]
+NoCheck = Annotated[bool, typer.Option("--no-check", help="Do not ask the cluster.")]
 
 
 @on_target(BUILD)
@@ -48,7 +48,7 @@ def plan(
     dataset_claim: DatasetClaim = None,
     cache_claim: CacheClaim = "",
 ) -> None:
-    """Show what a run would make, request and cost, and check that it can; make nothing."""
+    """Show what a run would create, request and cost, and check that it can; create nothing."""
     from trireme.components.kubernetes import access, credentials
     from trireme.pipelines import planning
 
@@ -76,7 +76,7 @@ def plan(
     size = planned.workspace
     volume = {"Workspace": f"a ReadWriteMany claim of {size} for each run"} if size else {}
     facts = _cost(planned) | volume | _needs(planned) | planned.facts
-    _facts(facts | {"Rights": f"of the run's service account: {rights}"})
+    _facts(facts | {"Rights": f"the run's service account needs: {rights}"})
     _check(planned, cluster, target.check(chosen, cluster) if cluster else ())
 
 
@@ -87,7 +87,7 @@ def plan_job(
     namespace: job_cli.Namespace = "",
     context: job_cli.Context = "",
 ) -> None:
-    """Show what a job would make, request and cost, and check that it can; make nothing."""
+    """Show what a job would create, request and cost, and check that it can; create nothing."""
     from trireme.components.kubernetes import access, credentials
     from trireme.components.training.manifests import render
     from trireme.components.training.manifests.notes import notes
@@ -164,7 +164,7 @@ def _needs(planned: "Plan") -> dict[str, str]:
     """Returns what has to be there, by kind."""
     names: dict[str, list[str]] = {}
     for needed in planned.needed:
-        optional = " (if it is there)" if needed.optional else ""
+        optional = " (optional)" if needed.optional else ""
         names.setdefault(needed.kind, []).append(f"{needed.name}{optional}")
     return {kind: ", ".join(those) for kind, those in names.items()}
 

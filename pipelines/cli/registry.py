@@ -8,7 +8,10 @@ Model = Annotated[str, typer.Argument(metavar="MODEL", help="The registered mode
 
 
 def promote(
-    model: Model, version: Annotated[str, typer.Argument(metavar="VERSION", help="As in 3.")]
+    model: Model,
+    version: Annotated[
+        str, typer.Argument(metavar="VERSION", help="Number of the version, such as 3.")
+    ],
 ) -> None:
     """Make a version of a registered model its champion."""
     from trireme.components.tracking import registry, store
@@ -20,7 +23,7 @@ def promote(
 
 
 def rollback(model: Model) -> None:
-    """Make the version champion again whose place the champion took."""
+    """Make the previous champion the champion again."""
     from trireme.components.tracking import registry, store
 
     store.use()

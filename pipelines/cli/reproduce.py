@@ -19,7 +19,7 @@ def reproduce(
         str,
         typer.Argument(
             metavar="[PIPELINE]",
-            help="The pipeline that it was a run of, if that is not one of Trireme's own.",
+            help="The run's pipeline, if it is not one of Trireme's.",
             show_default=False,
         ),
     ] = "",
@@ -27,7 +27,7 @@ def reproduce(
         bool, typer.Option("--verbose", "-v", help="Show every line of every step and replica.")
     ] = False,
 ) -> None:
-    """Train again as a run did, and compare the models bit by bit."""
+    """Train again from a run's commit, data and seed, and compare the models bit by bit."""
     from trireme.pipelines import catalog
     from trireme.pipelines.console import Console
 

@@ -39,14 +39,14 @@ def run(
         bool, typer.Option("--verbose", "-v", help="Show every line of every step and replica.")
     ] = False,
     no_wait: Annotated[
-        bool, typer.Option("--no-wait", help="On a cluster: start it and return at once.")
+        bool, typer.Option("--no-wait", help="On a cluster: start the run and return at once.")
     ] = False,
     dataset_claim: DatasetClaim = None,
     cache_claim: CacheClaim = "",
     images: Images = None,
     parallelism: Parallelism = None,
     wants_help: Annotated[
-        bool, typer.Option("--help", help="Show this, or a pipeline's parameters, and exit.")
+        bool, typer.Option("--help", help="Show this help, or a pipeline's parameters, and exit.")
     ] = False,
 ) -> None:
     """Run a pipeline on this machine or, with --target kfp or argo, on a cluster."""
@@ -56,7 +56,7 @@ def run(
     if not pipeline:
         from trireme.pipelines.catalog import PIPELINES
 
-        raise InputError(f"PIPELINE: name one of {', '.join(PIPELINES)}, or a file")
+        raise InputError(f"PIPELINE is missing: give one of {', '.join(PIPELINES)}, or a file")
 
     from trireme.pipelines.console import Console
 

@@ -12,7 +12,9 @@ from trireme.pipelines.tables import age, table
 if TYPE_CHECKING:
     from trireme.pipelines.targets.base import Target
 
-RunName = Annotated[str, typer.Argument(metavar="RUN", help="Its name; or with kfp its id.")]
+RunName = Annotated[
+    str, typer.Argument(metavar="RUN", help="Name of the run; with kfp, or its id.")
+]
 
 
 @on_target()
@@ -56,10 +58,12 @@ def status(target: "Target", run: RunName) -> None:
 def logs(
     target: "Target",
     run: RunName,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Until the run ends.")] = False,
-    step: Annotated[str, typer.Option(help="Only this one, as in train, or trial-000.")] = "",
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Follow until the run ends.")
+    ] = False,
+    step: Annotated[str, typer.Option(help="Only this step, such as train or trial-000.")] = "",
 ) -> None:
-    """Show what the steps of a run have printed, each line with its step."""
+    """Show the output of a run's steps, each line with its step."""
     from trireme.components.signals import Interrupted, from_a_terminal, handled, interrupt
     from trireme.pipelines.console import plain
     from trireme.pipelines.engine_lines import StepLines
@@ -74,13 +78,13 @@ def logs(
 
 @on_target()
 def cancel(target: "Target", run: RunName) -> None:
-    """End a run; what it has left stays."""
+    """Stop a run and keep its files."""
     typer.echo(target.cancel(run))
 
 
 @on_target()
 def retry(target: "Target", run: RunName) -> None:
-    """Have a run that failed on a cluster tried again, from the steps on that failed."""
+    """Retry a failed run on a cluster from the steps that failed."""
     done, note = target.retry(run)
     typer.echo(done)
     if note:

@@ -42,7 +42,7 @@ class _Group(TyperGroup):
             args = ["set", *args]
         if args[0] not in self.commands:
             raise InputError(
-                f"schedule {args[0]}: there is no such command or pipeline; there are "
+                f"schedule {args[0]}: no such command or pipeline; there are "
                 f"{', '.join([*self.commands, *catalog.PIPELINES])}"
             )
         return super().resolve_command(ctx, args)
@@ -52,11 +52,11 @@ app = typer.Typer(
     cls=_Group,
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="When pipelines are run; 'schedule PIPELINE' is short for 'schedule set PIPELINE'.",
+    help="Schedules of pipelines; 'schedule PIPELINE' is short for 'schedule set PIPELINE'.",
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change, change nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the changes, but do not make them.")]
 
 on_cluster = on_target(default="kfp", known=CLUSTERS)
 on_cluster_to_change = on_target(BUILD, SCHEDULE, default="kfp", known=CLUSTERS)
@@ -66,11 +66,13 @@ on_cluster_to_change = on_target(BUILD, SCHEDULE, default="kfp", known=CLUSTERS)
 @on_cluster_to_change
 def apply(
     target: "Target",
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="YAML: a schedule, or a list.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="YAML file with a schedule, or a list of them.")
+    ],
     images: Images = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Make, change or leave alone the schedules that a file describes."""
+    """Create or change the schedules of a file; leave those that do not differ."""
     from trireme.pipelines.schedules.schedule import Schedule
 
     _apply(target, Schedule.read_file(file), images, dry_run=dry_run)
@@ -81,33 +83,39 @@ def apply(
 def set_schedule(
     target: "Target",
     pipeline: PipelineName,
-    cron: Annotated[str, typer.Option(metavar="CRON", help="When, as in '0 3 * * 1-5'.")],
+    cron: Annotated[str, typer.Option(metavar="CRON", help="When to run, such as '0 3 * * 1-5'.")],
     name: Annotated[str, typer.Option(help="Default: the pipeline's name.")] = "",
     time_zone: Annotated[
-        str, typer.Option(metavar="ZONE", help="Where these hours are, as in Asia/Shanghai.")
+        str, typer.Option(metavar="ZONE", help="Time zone of CRON, such as Asia/Shanghai.")
     ] = "UTC",
     param: Param = None,
     params: Params = None,
     env: Env = None,
     secret_env: SecretEnv = None,
     version: Annotated[
-        str, typer.Option(help="pinned: as compiled now; latest: at each run; or a version's name.")
+        str,
+        typer.Option(
+            help="pinned: compiled now; latest: the newest at each run; or a version's name."
+        ),
     ] = "pinned",
     catch_up: Annotated[
-        bool, typer.Option("--catch-up", help="Run what was missed, one after the other.")
+        bool, typer.Option("--catch-up", help="Run all missed times, one after the other.")
     ] = False,
-    concurrency: Annotated[int, typer.Option(help="Runs at once, at most 10.")] = 1,
+    concurrency: Annotated[int, typer.Option(help="The most runs at once, up to 10.")] = 1,
     paused: Annotated[
-        bool | None, typer.Option("--paused/--running", help="Default: as it is; a new one runs.")
+        bool | None,
+        typer.Option("--paused/--running", help="Default: unchanged; a new schedule runs."),
     ] = None,
-    starts: Annotated[str, typer.Option(metavar="TIME", help="As in 2027-01-01T00:00.")] = "",
-    ends: Annotated[str, typer.Option(metavar="TIME", help="Likewise.")] = "",
+    starts: Annotated[
+        str, typer.Option(metavar="TIME", help="Not before this time, such as 2027-01-01T00:00.")
+    ] = "",
+    ends: Annotated[str, typer.Option(metavar="TIME", help="Not after this time.")] = "",
     dataset_claim: DatasetClaim = None,
     cache_claim: CacheClaim = "",
     images: Images = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Make, change or leave alone one schedule."""
+    """Create or change one schedule, unless it does not differ."""
     from trireme.pipelines import catalog
     from trireme.pipelines.schedules.schedule import Schedule
 
@@ -134,7 +142,7 @@ def set_schedule(
 @app.command(name="list")
 @on_cluster
 def list_schedules(target: "Target") -> None:
-    """List the schedules that Trireme has made."""
+    """List the schedules that Trireme has created."""
     rows = []
     for found in target.schedules().listing():
         schedule = found.schedule
@@ -148,7 +156,7 @@ def list_schedules(target: "Target") -> None:
 @app.command()
 @on_cluster
 def show(target: "Target", name: Name) -> None:
-    """Show a schedule, with the next times it runs."""
+    """Show a schedule and its next times."""
     from trireme.pipelines.console import Console
     from trireme.pipelines.schedules.plans import shown
 
@@ -163,7 +171,7 @@ def show(target: "Target", name: Name) -> None:
 @app.command()
 @on_cluster
 def pause(target: "Target", name: Name) -> None:
-    """Have a schedule rest; runs that are under way go on."""
+    """Pause a schedule; runs under way continue."""
     target.schedules().pause(name)
     typer.echo(f"{name} is paused")
 
@@ -171,7 +179,7 @@ def pause(target: "Target", name: Name) -> None:
 @app.command()
 @on_cluster
 def resume(target: "Target", name: Name) -> None:
-    """Have a schedule run again; if it has missed a time, it runs at once."""
+    """Resume a schedule; if it has missed a time, it runs at once."""
     target.schedules().resume(name)
     typer.echo(f"{name} is running")
 
@@ -179,7 +187,7 @@ def resume(target: "Target", name: Name) -> None:
 @app.command()
 @on_cluster
 def delete(target: "Target", name: Name) -> None:
-    """Remove a schedule; runs that it has started go on."""
+    """Delete a schedule; runs that it has started continue."""
     target.schedules().delete(name)
     typer.echo(f"{name} deleted")
 
@@ -207,7 +215,7 @@ def _apply(
 
 def _show_plan(plan: "Plan", console: "Console") -> None:
     is_there = plan.verb == "unchanged"
-    what = "is there already, unchanged" if is_there else f"is to be {plan.verb}"
+    what = "is there already, unchanged" if is_there else f"will be {plan.verb}"
     rests = "" if plan.runs else ", paused"
     console.print(f"{plan.schedule.name} {what}{rests}", "bold")
     for line in plan.differences:

@@ -35,13 +35,15 @@ def serve(
         int | None, typer.Option(min=1, max=65535, help="Port on 127.0.0.1; default: a free one.")
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Compare its answers with the exported file's, and end.")
+        bool,
+        typer.Option("--check", help="Compare its answers with the exported file's, and exit."),
     ] = False,
     render: Annotated[
         str, typer.Option(metavar="KIND", help="Print manifests instead: kserve, or deployment.")
     ] = "",
     image: Annotated[
-        str, typer.Option(help="With --render deployment: has MLflow and what the model needs.")
+        str,
+        typer.Option(help="With --render deployment: image with MLflow and the model's packages."),
     ] = PYTORCH,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show every line of the server.")
@@ -50,7 +52,7 @@ def serve(
     """Serve a registered model on this machine with MLflow's scoring server."""
     if render:
         if check or port:
-            raise InputError("--render: starts no server, so --check and --port mean nothing")
+            raise InputError("--render starts no server: leave out --check and --port")
         _render(model, render, image)
         return
     with handled(_end, from_a_terminal()):
@@ -94,7 +96,7 @@ def _serve(downloaded: "DownloadedModel", port: int, verbose: bool) -> None:
         answer = server.first_answer(request)
         typer.echo(f"{downloaded.model} answers at {server.url}\n")
         typer.echo(f"{_curl(server, request, downloaded.files)}\n\n{_shortened(answer)}\n")
-        typer.echo(f"What it prints is in {serving.log_file(port)}; Ctrl-C ends it")
+        typer.echo(f"Its log is {serving.log_file(port)}; Ctrl-C stops it")
         sys.stdout.flush()
         server.wait()
 

@@ -18,7 +18,8 @@ PipelineName = Annotated[
     str,
     typer.Argument(
         metavar="PIPELINE",
-        help="A name, see 'trireme pipelines'; FILE.py or FILE.py:FUNCTION; or YAML of kfp's.",
+        help="A name, see 'trireme pipelines'; FILE.py or FILE.py:FUNCTION; or YAML that kfp "
+        "compiled.",
     ),
 ]
 Param = Annotated[
@@ -26,7 +27,7 @@ Param = Annotated[
     typer.Option("--param", "-p", metavar="NAME=VALUE", help="A parameter; repeatable."),
 ]
 Params = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="YAML file of parameters; -p wins.")
+    Path | None, typer.Option(metavar="FILE", help="YAML file of parameters; -p overrides it.")
 ]
 Env = Annotated[
     list[str] | None,
@@ -48,11 +49,11 @@ CacheClaim = Annotated[
 ]
 Images = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="YAML: for names of images, those with digests to use."),
+    typer.Option(metavar="FILE", help="YAML file that maps image names to images with digests."),
 ]
 Parallelism = Annotated[
     int | None,
-    typer.Option(min=1, metavar="N", help="Trainings of a sweep at once; default: its own, 4."),
+    typer.Option(min=1, metavar="N", help="Trainings of a sweep at once; default: 4."),
 ]
 
 ON_CLUSTERS = ("no_wait", "no_check", "dataset_claim", "cache_claim", "images", "parallelism")
@@ -169,7 +170,7 @@ def _check(context: typer.Context, target: str, known: tuple[str, ...]) -> None:
         source = context.get_parameter_source(name)
         targets = _takes(name)
         if source and source.name == "COMMANDLINE" and targets and target not in targets:
-            raise InputError(f"{option.opts[0]} goes with --target {' or '.join(targets)}")
+            raise InputError(f"{option.opts[0]} needs --target {' or '.join(targets)}")
 
 
 def _takes(option: str) -> tuple[str, ...]:

@@ -19,7 +19,8 @@ def up_to_training(pipeline: Pipeline, commit: str) -> Pipeline:
     paths = _paths(pipeline.spec, "train")
     if len(paths) != 1 or any(task.is_loop for task in paths[0]):
         raise InputError(
-            f"{pipeline.name}: it can be reproduced if it has the step train once, outside of loops"
+            f"{pipeline.name}: cannot be reproduced; that needs exactly one step train, outside "
+            "of loops"
         )
 
     def cut(graph: Any) -> None:

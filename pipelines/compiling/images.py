@@ -27,7 +27,7 @@ def read(file: Path | None, pipelines: Sequence[Pipeline]) -> dict[str, str]:
     for name, image in content.items():
         if name not in known:
             raise InputError(
-                f"--images {file}: {name!r} is used nowhere; there are {', '.join(sorted(known))}"
+                f"--images {file}: no pipeline uses {name!r}; they use {', '.join(sorted(known))}"
             )
         if not isinstance(image, str) or not _PINNED.fullmatch(image):
             raise InputError(

@@ -70,7 +70,7 @@ def zone(name: str) -> ZoneInfo:
     except (ZoneInfoNotFoundError, ValueError, OSError):
         close = difflib.get_close_matches(name, available_timezones(), n=1)
         hint = f"did you mean {close[0]}?" if close else "it must be a name such as Europe/Berlin"
-        raise InputError(f"time zone {name!r}: there is none of that name; {hint}") from None
+        raise InputError(f"time zone {name!r}: does not exist; {hint}") from None
 
 
 def upcoming(
@@ -113,7 +113,5 @@ def _refuse_rare(cron: Cron) -> None:
     for _ in range(DAYS_LOOKED_AT):
         day = next(days, None)
         if day is None or day - before > LONGEST_WAIT:
-            raise InputError(
-                f"cron {cron.text!r}: more than five years can pass before it comes again"
-            )
+            raise InputError(f"cron {cron.text!r}: it may not run for more than five years")
         before = day

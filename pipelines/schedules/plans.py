@@ -122,8 +122,8 @@ class Schedules(ABC, Generic[P, K]):
         """Returns what is there of a schedule: more than one in a change that was broken off."""
         if not (found := self.named(name)):
             raise InputError(
-                f"there is no schedule {name!r} {self.place}; '{self.listed_by}' shows those "
-                "there are"
+                f"there is no schedule {name!r} {self.place}; '{self.listed_by}' lists the "
+                "schedules"
             )
         return found
 
@@ -136,7 +136,7 @@ class Schedules(ABC, Generic[P, K]):
         """Has a schedule run again."""
         found = self.find(name)
         if len(found) > 1:
-            raise InputError(f"schedule {name!r}: a change of it was broken off; apply it again")
+            raise InputError(f"schedule {name!r}: a change of it was interrupted; apply it again")
         self.enable(found[0], True)
 
     def delete(self, name: str) -> None:
@@ -150,14 +150,14 @@ def check(schedule: Schedule, pins: dict[str, str]) -> CheckedSchedule:
     if pins and schedule.version != PINNED:
         raise InputError(
             f"schedule {schedule.name}: --images goes with version {PINNED}; "
-            f"{schedule.version!r} has the images that it was uploaded with"
+            f"{schedule.version!r} keeps the images that it was uploaded with"
         )
     claims = ir.mounts(schedule.dataset_claims, schedule.cache_claim)
     pipeline = ir.mounted(images.pinned(catalog.load(schedule.pipeline), pins), claims)
     given = pipeline.accept(schedule.params)
     arguments = pipeline.complete(given, set(claims))
     if not schedule.next_times(1):
-        raise InputError(f"schedule {schedule.name}: it would be over before its first run")
+        raise InputError(f"schedule {schedule.name}: it ends before its first run")
     checked = schedule.model_copy(update={"params": given, "pipeline": pipeline.name})
     return CheckedSchedule(checked, pipeline, arguments)
 

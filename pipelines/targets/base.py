@@ -79,11 +79,9 @@ class Run:
             raise InputError(f"run {self.name} has ended already: {self.state}")
 
     def check_retry(self) -> None:
-        """Refuses to try a run again that has not failed."""
+        """Refuses to retry runs that has not failed."""
         if self.state not in ("FAILED", "KILLED"):
-            raise InputError(
-                f"run {self.name}: only one that has failed can be tried again; it is {self.state}"
-            )
+            raise InputError(f"run {self.name} is {self.state}; only a failed run can be retried")
 
 
 @dataclass(frozen=True)
@@ -143,7 +141,7 @@ class Target(Generic[R]):
         Args:
             pipeline: What it was a run of; None for one of Trireme's own pipelines.
         """
-        raise self._cannot("reproduce runs; without --target it is done on this machine")
+        raise self._cannot("reproduce runs; without --target this machine does")
 
     def compile(self, pipeline: "Pipeline", directory: Path) -> Path:
         """Writes what the place takes of a pipeline; returns the file."""
@@ -190,7 +188,7 @@ class Target(Generic[R]):
 
     def retry(self, name: str) -> tuple[str, str]:
         """Has a run tried again; returns what has happened, and what a person should know."""
-        raise self._cannot("try a run again")
+        raise self._cannot("retry runs")
 
     def schedules(self) -> "Schedules[Any, Any]":
         """Returns what keeps the schedules there."""

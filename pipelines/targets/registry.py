@@ -52,7 +52,7 @@ class TargetEntry:
 NAMESPACE = Option(
     "namespace",
     REACH,
-    "Yours, where it has several users.",
+    "Your namespace, in a multi-user Kubeflow.",
     "TEXT",
     variables=("KFP_NAMESPACE",),
     flags=("--namespace", "-n"),
@@ -60,7 +60,7 @@ NAMESPACE = Option(
 CONTEXT = Option(
     "kube_context",
     REACH,
-    "A context of the KUBECONFIG; default: its current.",
+    "Context of the KUBECONFIG; default: the current one.",
     "TEXT",
     flags=("--context",),
 )
@@ -76,21 +76,21 @@ TARGETS = {
             Option(
                 "endpoint",
                 REACH,
-                "Of Kubeflow Pipelines; default: by way of the KUBECONFIG.",
+                "URL of Kubeflow Pipelines; default: through the KUBECONFIG.",
                 "URL",
                 variables=("KF_PIPELINES_ENDPOINT", "KFP_ENDPOINT"),
             ),
             Option(
                 "token_file",
                 REACH,
-                "Holds a token for it; KFP_EXISTING_TOKEN may hold one itself.",
+                "File with a token for it; or give the token in KFP_EXISTING_TOKEN.",
                 "FILE",
                 variables=("KF_PIPELINES_SA_TOKEN_PATH",),
             ),
             Option(
                 "ca_file",
                 REACH,
-                "Certificates to check its own against.",
+                "File with CA certificates for it.",
                 "FILE",
                 variables=("REQUESTS_CA_BUNDLE",),
             ),
@@ -99,7 +99,7 @@ TARGETS = {
             Option(
                 "kubeflow_time_zone",
                 SCHEDULE,
-                "CRON_SCHEDULE_TIMEZONE of Kubeflow's controller of schedules.",
+                "CRON_SCHEDULE_TIMEZONE of Kubeflow's schedule controller.",
                 "ZONE",
                 variables=("KFP_TIME_ZONE",),
                 default="UTC",
@@ -115,7 +115,7 @@ TARGETS = {
             Option(
                 "service_account",
                 BUILD,
-                "With --target argo: of the steps' pods.",
+                "With --target argo: service account of the steps' pods.",
                 "NAME",
                 default="trireme",
             ),

@@ -135,7 +135,7 @@ def _error_of(run: Run, steps: Sequence[Step], results: dict[str, str]) -> Trire
 
 def _say_it_goes_on(target: Remote[Any], run: Run, console: Console) -> None:
     end_it = f"trireme cancel {key(run)} {target.reached_by()}"
-    console.print(f"{run.name} goes on; end it with: {end_it}")
+    console.print(f"{run.name} goes on; cancel it with: {end_it}")
 
 
 def _wants_it_cancelled(run: Run) -> bool:

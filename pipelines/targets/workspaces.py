@@ -20,8 +20,8 @@ def check(cluster: Cluster, workflow: dict[str, Any], run: str) -> None:
             cluster.get(CLAIMS, name, cluster.namespace)
         except NotFound:
             raise InputError(
-                f"run {run}: cannot be tried again, for its workspace, the claim {name}, is gone; "
-                "run the pipeline anew"
+                f"run {run}: cannot be retried: its workspace, the claim {name}, is gone; start "
+                "a new run"
             ) from None
         except Forbidden:  # who may not look finds out from the steps
             return

@@ -51,7 +51,7 @@ def apply(argo, **fields):
 def test_a_schedule_is_made_shown_listed_paused_and_deleted(argo, command):
     asked = (*SET, "--time-zone", "Europe/Berlin", "-p", "workers=2", "-p", 'args=["{{x}}"]')
     said = command(*asked, "--dry-run").splitlines()
-    assert said[:2] == [f"{NAME} is to be created", "  next in Europe/Berlin:"]
+    assert said[:2] == [f"{NAME} will be created", "  next in Europe/Berlin:"]
     assert len([line for line in said if ":00:00+0" in line]) == 5
     with pytest.raises(NotFound):
         there(argo)
@@ -165,7 +165,7 @@ def test_what_trireme_did_not_make_is_left_alone(argo, command):
     argo.create(CRON_WORKFLOWS, body, argo.namespace)
     before = there(argo)
     for words in (SET, *(("schedule", verb, NAME) for verb in ("show", "pause", "delete"))):
-        with pytest.raises(InputError, match="that Trireme did not make, and it is left alone"):
+        with pytest.raises(InputError, match="that Trireme did not create; choose another name"):
             command(*words)
     assert there(argo) == before
     assert command("schedule", "list") == ""
@@ -221,11 +221,11 @@ def test_a_file_holds_several_and_nothing_is_made_if_one_is_wrong(argo, command,
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--cron", "0 3 */2 * 1"], "on Argo a day that fits either field of days is enough"),
-        (["--ends", "2020-01-01"], "it would be over before its first run"),
+        (["--cron", "0 3 */2 * 1"], "the day has to match both"),
+        (["--ends", "2020-01-01"], "it ends before its first run"),
         (["-p", "workers=two"], "parameter workers: 'two' is not a whole number"),
-        (["--kubeflow-time-zone", "UTC"], "--kubeflow-time-zone goes with --target kfp"),
-        (["--endpoint", "http://x"], "--endpoint goes with --target kfp"),
+        (["--kubeflow-time-zone", "UTC"], "--kubeflow-time-zone needs --target kfp"),
+        (["--endpoint", "http://x"], "--endpoint needs --target kfp"),
     ],
 )
 def test_mistakes_of_a_schedule_are_one_sentence(command, options, said):

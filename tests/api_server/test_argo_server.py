@@ -78,7 +78,7 @@ def failed(argo):
 
 
 def test_a_run_is_tried_again(argo, command, argo_server, failed):
-    assert command("retry", failed) == f"{failed} is tried again\n"
+    assert command("retry", failed) == f"{failed} is being retried\n"
     [(path, body)] = argo_server.asked
     assert path == f"/argo/api/v1/workflows/{argo.namespace}/{failed}/retry"
     assert body == {
@@ -88,13 +88,13 @@ def test_a_run_is_tried_again(argo, command, argo_server, failed):
         "nodeFieldSelector": "templateName=finish",
     }
     assert workflows.find(argo, failed).state == "running"
-    with pytest.raises(InputError, match=r"only one that has failed .* it is running"):
+    with pytest.raises(InputError, match=r"is running; only a failed run"):
         command("retry", failed)
 
 
 def test_an_answer_that_cannot_be_read_is_no_failure(command, argo_server, failed):
     argo_server.answers = [(200, '{"metadata": 3}')]
-    assert "is tried again" in command("retry", failed)
+    assert "is being retried" in command("retry", failed)
 
 
 @pytest.mark.parametrize(
@@ -103,8 +103,8 @@ def test_an_answer_that_cannot_be_read_is_no_failure(command, argo_server, faile
         (401, '{"message": "token not valid"}', InputError, "token not valid.*set ARGO_TOKEN"),
         (403, '{"message": "may not"}', InputError, "may not.*set ARGO_TOKEN"),
         (400, '{"message": "workflow must be Failed"}', TriremeError, "must be Failed"),
-        (404, "not here", TriremeError, "does not do it: .*not here"),
-        (502, "<html>", TriremeError, "does not do it: .*502"),
+        (404, "not here", TriremeError, "failed: .*not here"),
+        (502, "<html>", TriremeError, "failed: .*502"),
     ],
 )
 def test_what_the_server_refuses_is_told(command, argo_server, failed, status, text, kind, said):

@@ -98,7 +98,7 @@ def test_a_run_whose_pods_could_not_start_is_not_made(argo, command):
     words = ("run", "pytorch-training", "--no-wait")
     with pytest.raises(InputError, match="ServiceAccount nobody is not in "):
         command(*words, "--service-account", "nobody")
-    with pytest.raises(InputError, match="a directory is for runs here"):
+    with pytest.raises(InputError, match="a directory works only on this machine"):
         command(*words, "-p", "code_url=/tmp")
     assert command("list") == f"no runs in namespace {argo.namespace}\n"
 
@@ -265,7 +265,7 @@ def test_logs_of_turns_are_followed_until_the_run_has_ended(
         (["status", "nobody"], "there is no run 'nobody'"),
         (["logs", "-f", "nobody"], "there is no run 'nobody'"),
         (["retry", "nobody"], "there is no run 'nobody'"),
-        (["list", "--endpoint", "http://x"], "--endpoint goes with --target kfp"),
+        (["list", "--endpoint", "http://x"], "--endpoint needs --target kfp"),
     ],
 )
 def test_mistakes_are_one_sentence(command, words, said):

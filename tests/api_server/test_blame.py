@@ -156,7 +156,7 @@ def test_what_may_have_lacked_memory_is_told_its_limit():
     limited = {"name": "pytorch", "resources": {"limits": {"memory": "1Gi"}}}
     pod = {"spec": {"containers": [limited]}}
     ended = {"exitCode": 137, "reason": "Error"}
-    words = "was ended by SIGKILL, as is what needs more memory than its limit of 1Gi"
+    words = "was ended by SIGKILL, perhaps because it needs more memory than its limit of 1Gi"
     assert pods.exit_words(ended, pod, "pytorch") == words
     assert pods.exit_words(ended | {"exitCode": 143}, pod, "pytorch") == "was ended by SIGTERM"
 

@@ -90,7 +90,7 @@ def test_a_job_is_submitted_listed_shown_cancelled_and_deleted(cluster, there, t
     gone = there("status", "digits")
     assert (gone.status, gone.errors) == (
         2,
-        f"error: job 'digits': there is none of that name in namespace {cluster.namespace}\n",
+        f"error: job 'digits': there is no such job in namespace {cluster.namespace}\n",
     )
     nothing = there("list")
     assert (nothing.output, nothing.errors) == ("", f"no jobs in namespace {cluster.namespace}\n")
@@ -208,7 +208,7 @@ def test_a_gang_that_nobody_schedules_is_said_at_once(server, trireme):
 
 
 def test_what_an_operator_does_otherwise_is_said(server, trireme):
-    again = "note: a program that fails is started again as often as runtime torch-distributed"
+    again = "note: runtime torch-distributed sets how often a failed program is restarted"
     assert again not in trireme("submit", "job.yaml", "--operator", "trainer").errors
     Path("job.yaml").write_text(JOB + "runtime: torch-distributed\n")
     assert again in trireme("submit", "job.yaml", "--operator", "trainer").errors
@@ -217,7 +217,7 @@ def test_what_an_operator_does_otherwise_is_said(server, trireme):
         trireme("submit", "job.yaml").errors
     )
     Path("job.yaml").write_text(JOB + "suspend: true\nretries: 3\nscheduling: {spot: gke}\n")
-    assert "note: retries 3: with restart_policy ExitCode the training operator counts no" in (
+    assert "note: retries 3: the training operator does not count restarts" in (
         trireme("submit", "job.yaml").errors
     )
 
@@ -250,13 +250,13 @@ def test_one_kind_that_a_user_may_see_is_enough(server, container_logs, trireme)
         (["submit", "--isolated"], "--isolated goes with --local"),
         (["submit", "--queued-limit", "5"], "--queued-limit goes with --wait"),
         (["submit", "--starting-limit", "0"], "--starting-limit goes with --wait"),
-        (["submit", "--local", "--wait", "--queued-limit", "5"], "not with --local"),
+        (["submit", "--local", "--wait", "--queued-limit", "5"], "not --local"),
         (["submit", "--local", "--operator", "trainer"], "--operator is for a cluster"),
-        (["submit", "--local", "-n", "team"], "--namespace is for a cluster, not for --local"),
+        (["submit", "--local", "-n", "team"], "--namespace is for clusters, not for --local"),
         (["list", "--local", "-n", "team"], "--namespace is for a cluster"),
         (["logs", "x", "--local", "--context", "here"], "--context is for a cluster"),
         (["list", "-n", "../../x"], "namespace '../../x': must be"),
-        (["list", "--context", "other"], "context 'other': the kubeconfig has none of that name"),
+        (["list", "--context", "other"], "context 'other': it is not in the kubeconfig"),
     ],
 )
 def test_what_cannot_work_is_one_sentence(server, trireme, arguments, said):
@@ -371,4 +371,4 @@ def test_a_repository_that_only_the_cluster_reaches_is_left_to_the_replicas(
     Path("job.yaml").write_text(JOB + f"code: {{url: {url}, revision: main}}\n")
     done = trireme("submit", "job.yaml", "--name", "digits")
     assert done.status == 0
-    assert "note: each replica looks up code.revision for itself: " in done.errors
+    assert "note: each replica resolves code.revision itself: " in done.errors

@@ -53,7 +53,7 @@ def test_a_name_that_is_not_there_brings_close_ones(cluster, submitted, pytorch)
     with pytest.raises(InputError) as caught:
         jobs.find(cluster, "digit")
     assert str(caught.value) == (
-        f"job 'digit': there is none of that name in namespace {cluster.namespace}; is it digits?"
+        f"job 'digit': there is no such job in namespace {cluster.namespace}; is it digits?"
     )
 
 
@@ -108,7 +108,7 @@ def test_deleting_takes_the_pods_too(cluster, player, submitted, manifest):
     player.run(player.pod(job, ROLES[job["kind"]][0]))
     jobs.delete(cluster, "digits")
     assert not cluster.list(PODS, cluster.namespace)["items"]
-    with pytest.raises(InputError, match="there is none of that name"):
+    with pytest.raises(InputError, match="there is no such job"):
         jobs.find(cluster, "digits")
 
 

@@ -90,7 +90,7 @@ def test_whoever_else_was_faster_is_not_taken_for_ours(launched, server, pytorch
     server.faults[-1].details = {"name": "digits"}
     other = pytorch | {"spec": pytorch["spec"] | {"nprocPerNode": "2"}}
     error = launched(other).end().error
-    assert "is there already (created) and is not the same job" in str(error)
+    assert "exists already (created) and is a different job" in str(error)
     player.condition(player.wait_for(pytorch), "Succeeded")
     assert run.end().error is None
 
@@ -256,7 +256,7 @@ def test_a_kubeconfig_that_cannot_be_used_is_named(tmp_path, monkeypatch, conten
 def test_a_context_that_is_not_there_is_named(server):
     with pytest.raises(InputError) as caught:
         Cluster(context="other")
-    assert str(caught.value) == "context 'other': the kubeconfig has none of that name; it has here"
+    assert str(caught.value) == "context 'other': it is not in the kubeconfig, which has here"
 
 
 @pytest.mark.parametrize("namespace", ["../../x", "a b", "A", "-a", "a" * 64, "a\n"])
@@ -290,7 +290,7 @@ def test_an_answer_that_is_not_kubernetes_is_named(server, cluster):
             404,
             'namespaces "team" not found',
             {"name": "team", "kind": "namespaces"},
-            "namespace 'team': the cluster has none of that name",
+            "namespace 'team': it does not exist on the cluster",
         ),
     ],
 )
@@ -355,7 +355,7 @@ def test_events_that_may_not_be_seen_are_no_obstacle(launched, server, player, p
     server.denied = {"list events"}
     server.fail("GET", "/events", times=-1, code=403)
     run = launched(pytorch)
-    run.says("starting: 0 of 2 replicas run; its operator has not taken it up yet")
+    run.says("starting: 0 of 2 replicas run; its operator has not started to handle it")
     player.condition(player.wait_for(pytorch), "Succeeded")
     assert run.end().error is None
 

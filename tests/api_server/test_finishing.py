@@ -29,8 +29,8 @@ def test_jobs_of_the_run_that_still_work_are_deleted_and_no_others(
     left = {"train-7-004", "train-70", "mine"}
     assert eventually(lambda: {row.name for row in jobs.list_jobs(cluster)} == left)
     assert [line.strip() for line in capsys.readouterr().out.splitlines()] == [
-        "deleted the training job train-7, which was still there",
-        "deleted the training job train-7-003, which was still there",
+        "deleted the training job train-7, which still existed",
+        "deleted the training job train-7-003, which still existed",
     ]
 
 

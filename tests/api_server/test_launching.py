@@ -233,8 +233,8 @@ def test_another_job_of_the_name_is_left_alone(cluster, launched, player, pytorc
     error = launched(other).end().error
     assert type(error) is InputError
     assert str(error) == (
-        f"name 'digits': a PyTorchJob of that name is there already ({state.lower()}) and is not "
-        "the same job; delete it first, or choose another name"
+        f"name 'digits': a PyTorchJob of that name exists already ({state.lower()}) and is a "
+        "different job; delete it first, or choose another name"
     )
     assert exists(cluster, there)
 
@@ -243,7 +243,7 @@ def test_a_name_that_a_job_of_another_kind_has_is_refused(cluster, launched, pyt
     submission.submit(cluster, manifests()["TFJob"])
     error = launched(pytorch).end().error
     assert type(error) is InputError
-    said = "name 'digits': a TFJob of that name is there already; delete it first"
+    said = "name 'digits': a TFJob of that name exists already; delete it first"
     assert str(error).startswith(said)
     assert not exists(cluster, pytorch)
 
@@ -293,7 +293,7 @@ def test_each_phase_has_a_limit_of_its_own(launched, player, pytorch):
 def test_why_pods_do_not_run_is_said(launched, player, pytorch):
     run = launched(pytorch, starting=60)
     job = player.wait_for(pytorch)
-    run.says("starting: 0 of 2 replicas run; its operator has not taken it up yet")
+    run.says("starting: 0 of 2 replicas run; its operator has not started to handle it")
     player.condition(job, "Created")
     player.event(job, "FailedCreatePod", "exceeded quota: gpus")
     run.says("FailedCreatePod: exceeded quota: gpus")
@@ -358,7 +358,7 @@ def test_a_pod_that_no_scheduler_has_taken_up_says_so(cluster, pytorch):
     job = submission.submit(cluster, pytorch)
     pod = {"metadata": {"uid": "x"}, "spec": {"schedulerName": "volcano"}, "status": {}}
     found = reasons.why_not_running(cluster, job, {"master-0": pod}, lacking=False)
-    said = "volcano has not taken it up yet; if that stays so, is it running?"
+    said = "volcano has not started to handle it; if that lasts, is it running?"
     assert found == (f"master-0: {said}", {"master-0"})
     scheduled = {"type": "PodScheduled", "status": "True"}
     pod["status"] = {"conditions": [scheduled]}

@@ -115,17 +115,17 @@ def test_a_pipeline_that_can_run(there, cluster):
         "create, get, list, watch, delete pytorchjobs.kubeflow.org; list, watch, get pods; "
         "get pods/log"
     )
-    assert f"of the run's service account: {rights}\n" in done.output
+    assert f"the run's service account needs: {rights}\n" in done.output
     *found, room = done.found
     assert "node" in room[1]  # a real cluster may have any number of any size
     assert found == [
         ["ok", f"ServiceAccount default-editor may {rights}"],
-        ["ok", "the API server would take the PyTorchJob"],
+        ["ok", "the API server would accept the PyTorchJob"],
         ["ok", "ServiceAccount default-editor is there"],
-        ["ok", "Secret trireme-mlflow is not there, and need not be"],
-        ["ok", "Secret trireme-code is not there, and need not be"],
-        ["ok", "Secret trireme-dataset is not there, and need not be"],
-        ["ok", "Secret trireme-webhook is not there, and need not be"],
+        ["ok", "Secret trireme-mlflow does not exist, and is optional"],
+        ["ok", "Secret trireme-code does not exist, and is optional"],
+        ["ok", "Secret trireme-dataset does not exist, and is optional"],
+        ["ok", "Secret trireme-webhook does not exist, and is optional"],
         ["ok", "ConfigMap trireme-prices is there"],
         ["ok", "no ResourceQuota or LimitRange is in the way"],
     ]
@@ -153,8 +153,8 @@ def test_a_pipeline_for_argo_needs_what_argo_does(argo, there):
     may_not, is_not = failed(done)
     assert may_not.startswith("ServiceAccount steps may not create, get, ")
     assert is_not == f"ServiceAccount steps is not {where}"
-    assert ["ok", "Secret trireme-mlflow is not there, and need not be"] in done.found
-    assert ["ok", "the API server would take the WorkflowTemplate"] in done.found
+    assert ["ok", "Secret trireme-mlflow does not exist, and is optional"] in done.found
+    assert ["ok", "the API server would accept the WorkflowTemplate"] in done.found
     assert argo.list(workflows.TEMPLATES, argo.namespace)["items"] == []
 
 
@@ -222,10 +222,10 @@ def test_what_is_left_of_a_quota_has_to_do(server, standing_in, trireme):
     assert (done.status, failed(done)) == (
         1,
         [
-            "ResourceQuota team: requests.cpu 4 is wanted, 3.5 of 6 is left: "
-            "ask for less, or have it raised",
-            "ResourceQuota team: limits.memory 8Gi is wanted, 7Gi of 100Gi is left: "
-            "ask for less, or have it raised",
+            "ResourceQuota team: requests.cpu 4 is wanted, 3.5 of 6 is left: ask for less, or "
+            "have the quota raised",
+            "ResourceQuota team: limits.memory 8Gi is wanted, 7Gi of 100Gi is left: ask for "
+            "less, or have the quota raised",
         ],
     )
     fits = trireme(*PIPELINE, "-p", "workers=0")
@@ -301,7 +301,7 @@ def test_steps_count_as_pods_that_request_nothing(standing_in, scope, counts):
     make(standing_in, "ResourceQuota", "some", spec=spec)
     job = TrainingJob.create(entrypoint="train.py")
     found = problems(standing_in, job, workspace="1Gi")
-    assert [problem for problem in found if "which those of the steps do not" in problem] == (
+    assert [problem for problem in found if "which the steps' pods do not set" in problem] == (
         found if counts else []
     )
     assert bool(found) is counts
@@ -310,10 +310,10 @@ def test_steps_count_as_pods_that_request_nothing(standing_in, scope, counts):
 def test_steps_that_request_nothing_need_defaults_where_there_is_a_quota(cluster, there):
     make(cluster, "ResourceQuota", "team", spec={"hard": {"limits.cpu": "90", "memory": "90Gi"}})
     assert failed(there(*PIPELINE)) == [
-        "ResourceQuota team: it wants every pod to say limits.cpu, which those of the steps do "
-        "not: a LimitRange with a default for it is needed",
-        "ResourceQuota team: it wants every pod to say memory, which those of the steps do not: "
-        "a LimitRange with a defaultRequest for it is needed",
+        "ResourceQuota team: it requires limits.cpu of every pod, which the steps' pods do "
+        "not set: add a LimitRange with a default for it",
+        "ResourceQuota team: it requires memory of every pod, which the steps' pods do not set: "
+        "add a LimitRange with a defaultRequest for it",
     ]
     assert there("job", "plan", "job.yaml").status == 0  # its pods say all
 
@@ -358,12 +358,12 @@ def test_what_is_not_allowed_is_named_and_what_cannot_be_seen_is_not_known(
         "allow what is needed"
     ]
     assert [sentence for verdict, sentence in done.found if verdict == "unknown"] == [
-        "you may not try out whether it would take the PyTorchJob",
-        "Secret trireme-mlflow: you may not see whether it is there",
-        "Secret trireme-code: you may not see whether it is there",
-        "Secret trireme-dataset: you may not see whether it is there",
-        "Secret trireme-webhook: you may not see whether it is there",
-        "ConfigMap trireme-prices: you may not see whether it is there",
+        "you may not check whether the API server would accept the PyTorchJob",
+        "Secret trireme-mlflow: you may not check whether it exists",
+        "Secret trireme-code: you may not check whether it exists",
+        "Secret trireme-dataset: you may not check whether it exists",
+        "Secret trireme-webhook: you may not check whether it exists",
+        "ConfigMap trireme-prices: you may not check whether it exists",
         "you may not list resourcequotas and limitranges to see if it fits",
         "the cluster has no nodes yet to see if there is room",
     ]
@@ -468,8 +468,8 @@ def test_what_a_sweep_runs_at_the_same_time_has_to_fit(standing_in, trireme):
     assert "6 such jobs, up to 4 at a time\n" in done.output
     assert "9.00 EUR in its time limit of 4,050 s, 54.00 EUR in all\n" in done.output
     assert failed(done) == [
-        "ResourceQuota team: requests.nvidia.com/gpu 8 is wanted, 7 of 7 is left: "
-        "ask for less, or have it raised"
+        "ResourceQuota team: requests.nvidia.com/gpu 8 is wanted, 7 of 7 is left: ask for less, "
+        "or have the quota raised"
     ]
 
 
@@ -492,7 +492,7 @@ def test_a_run_here_is_planned_with_the_prices_here(trireme, untracked, monkeypa
     [
         (
             ("pytorch-training", "--cache-claim", "cache"),
-            "--cache-claim goes with --target kfp",
+            "--cache-claim needs --target kfp",
         ),
         (
             ("pytorch-training", "--target", "aws"),
@@ -500,7 +500,7 @@ def test_a_run_here_is_planned_with_the_prices_here(trireme, untracked, monkeypa
         ),
         (
             ("pytorch-training", "--service-account", "me"),
-            "--service-account goes with --target argo",
+            "--service-account needs --target argo",
         ),
         (("pytorch",), "there is no pipeline 'pytorch'; did you mean pytorch-training?"),
         (("pytorch-training", "-p", "worker=2"), "pytorch-training has no parameter 'worker'; "),

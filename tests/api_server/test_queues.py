@@ -14,6 +14,6 @@ def test_a_queue_without_kueue_is_named(launched, player, queued):
 def test_gang_scheduling_without_a_scheduler_is_named(launched, player, gang):
     run = launched(gang)
     player.condition(player.wait_for(gang), "Created")
-    run.says("queued: it asks for gang scheduling, but no PodGroup has been made for it")
+    run.says("queued: it asks for gang scheduling, but no PodGroup has been created for it")
     jobs.delete(player.cluster, "digits")
     run.end()

@@ -128,7 +128,7 @@ def pod(phase="Failed", **status):
                     }
                 ]
             },
-            "was taken off its node (PreemptionByScheduler): a more important pod came",
+            "was removed from its node (PreemptionByScheduler): a more important pod came",
         ),
         (
             {
@@ -139,7 +139,7 @@ def pod(phase="Failed", **status):
             "was not started: its init container fetch exited with status 1",
         ),
         ({"reason": "NodeLost"}, "failed (NodeLost)"),
-        ({}, "failed for a reason that its pod does not tell"),
+        ({}, "failed for an unknown reason"),
     ],
 )
 def test_how_a_pod_failed_is_said_in_words(status, words):

@@ -118,14 +118,14 @@ def test_the_role_allows_what_is_done_and_nothing_else(
     elastic = TrainingJob.create(name="digits", entrypoint="train.py", elastic={"min": 1, "max": 2})
     run = launched(render(elastic))
     player.wait_for(render(elastic))
-    run.says("its operator has not taken it up yet")
+    run.says("its operator has not started to handle it")
     assert jobs.delete_running(cluster, "digits")
     run.end()
     server = request.getfixturevalue("server")
     server.fail("POST", "/trainjobs$", code=422)  # its runtime goes again
     assert launched(of_trainer()).end().error
     gang, lonely = manifests()["PyTorchJob"], manifests()["PyTorchJob"]
-    wait_and_go(launched, player, cluster, lonely, "its operator has not taken it up yet")
+    wait_and_go(launched, player, cluster, lonely, "its operator has not started to handle it")
     wait_and_go(launched, player, cluster, queued, "Kueue is not installed")
     gang["spec"]["runPolicy"]["schedulingPolicy"] = {"minAvailable": 2}
     wait_and_go(launched, player, cluster, gang, "no PodGroup")

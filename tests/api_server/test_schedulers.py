@@ -31,7 +31,7 @@ def test_what_kueue_says_is_said(cluster, server, launched, player, queued):
     server.plurals["workloads"] = "Workload"
     run = launched(queued)
     job = player.wait_for(queued)
-    run.says("queued: it asks for queue gpus, but Kueue has not made a Workload for it")
+    run.says("queued: it asks for queue gpus, but Kueue has not created a Workload for it")
     cluster.create(WORKLOADS, workload(job, "insufficient quota for gpu"), "team")
     run.says("queued: waiting in queue gpus: insufficient quota for gpu")
     cluster.patch(kind_of(job), "digits", "team", {"spec": {"runPolicy": {"suspend": False}}})

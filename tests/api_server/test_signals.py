@@ -104,7 +104,7 @@ def test_an_api_server_that_is_away_does_not_keep_it(server, alone, pytorch, eve
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 143
     unknown, last = process.stdout.read().splitlines()
-    assert unknown.startswith("whether PyTorchJob digits is there now is not known: the cluster at")
+    assert unknown.startswith("whether PyTorchJob digits exists now is not known: the cluster at")
     assert last == "Cancelled: the job was cancelled"
 
 
@@ -163,7 +163,7 @@ def test_a_pod_that_is_taken_away_leaves_the_job_to_the_step_s_next_one(
 ):
     step()
     said = told_to_end(alone, player, pytorch)
-    assert said == "this pod is taken away; the job goes on, and the step's next pod finds it"
+    assert said == "this pod is being removed; the job goes on, and the step's next pod finds it"
     there = submission.find(argo, pytorch)
     assert there and "deletionTimestamp" not in there["metadata"]
     again = alone(pytorch)

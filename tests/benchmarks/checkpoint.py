@@ -93,7 +93,7 @@ def steps_lost(directory: Path) -> list[int]:
         ) as process:
             assert process.stdout
             for line in process.stdout:
-                if found := re.match(r"going on after step (\d+)", line):
+                if found := re.match(r"resuming after step (\d+)", line):
                     lost.append(reached - int(found[1]))
                 elif found := re.match(r"step (\d+)/", line):
                     if int(found[1]) == 1 and reached:  # the first checkpoint was on its way

@@ -89,7 +89,7 @@ def test_a_rollback_goes_back_step_by_step(client):
         registry.promote("digits", version)
     assert registry.rollback("digits") == ("2", "4")
     assert registry.rollback("digits") == ("4", "1")
-    with pytest.raises(InputError, match="with none to go back to"):
+    with pytest.raises(InputError, match="there is none to roll back to"):
         registry.rollback("digits")
     assert registry.champion("digits") == "1"
 

@@ -42,7 +42,7 @@ def must_refuse(trireme, sentence, *parameters):
         ("code_url=/proc", "code_url 'file:///proc' cannot be read"),
         ("code_secret=nowhere", "code_secret 'nowhere' is given without code_url"),
         ("code_revision=main", "code_revision 'main' is given without code_url"),
-        ("entrypoint=no/such.py", "entrypoint 'no/such.py' is not among the trainers"),
+        ("entrypoint=no/such.py", "entrypoint 'no/such.py' is not one of Trireme's"),
         ("dataset_uri=/no/such", "dataset_uri '/no/such': there is no such file or directory"),
         ('args=["--epochs", 3]', 'args.1 3: must be a valid string, as "3"'),
     ],

@@ -369,7 +369,7 @@ def test_host_keys_are_checked(http, ssh, publish, secret, destination):
     with pytest.raises(InputError, match=r"key is not known.* add it as known_hosts to the Secret"):
         checkout(url, "", destination, secret=secret(key=ssh.key))
     another = f"{ssh.host} {Path(http_key(http.root)).read_text()}"
-    with pytest.raises(InputError, match="another one than before"):
+    with pytest.raises(InputError, match="is unknown or has changed"):
         checkout(url, "", destination, secret=secret(key=ssh.key, known_hosts=another))
 
 

@@ -29,7 +29,7 @@ def test_two_processes_learn_the_digits_and_leave_one_model(digits):
 
 def test_training_goes_on_from_the_last_checkpoint_with_another_number_of_processes(digits):
     again = run("jax", digits.folder, "--epochs", "4", workers=1)
-    assert "going on after epoch 3" in again.lines("worker-0")
+    assert "resuming after epoch 3" in again.lines("worker-0")
     assert again.figures(4)[0] < digits.figures(3)[0]
 
 

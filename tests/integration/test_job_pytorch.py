@@ -145,7 +145,7 @@ def test_an_elastic_job_outlives_the_loss_of_its_workers(job, replicas, tmp_path
     lost = [(name, line) for name, line in said if "was ended by SIGKILL and is started" in line]
     assert [name for name, _ in lost] == ["worker-1", "worker-0"]
     lines = [line for _, line in said]
-    resumed = [int(line.split()[4]) for line in lines if line.startswith("going on after epoch")]
+    resumed = [int(line.split()[3]) for line in lines if line.startswith("resuming after epoch")]
     # The last checkpoint may still have been on its way to the disk.
     assert len(resumed) >= 2 and min(resumed) >= 1 and max(resumed) >= 3
     assert sum(line.startswith("epoch 1/5") for line in lines) == 1

@@ -32,7 +32,7 @@ def test_two_processes_learn_the_digits_and_leave_one_model(digits):
 
 def test_training_goes_on_from_the_last_checkpoint(digits):
     again = run("xgboost", digits.folder, "--rounds", "13", workers=0)
-    assert "going on after round 10" in again.lines("master-0")
+    assert "resuming after round 10" in again.lines("master-0")
     assert again.figures(13)[0] < digits.figures(12)[0]
 
 

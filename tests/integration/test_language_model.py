@@ -145,7 +145,7 @@ def test_training_goes_on_after_a_kill_as_if_there_had_been_none(finished, start
 
     resumed = start("killed", world_size, *arguments)
     assert set(resumed.end()) == {0}, resumed.output()
-    assert "going on after step" in resumed.output()
+    assert "resuming after step" in resumed.output()
     assert 1 not in resumed.losses()
     assert_same_bits(resumed, whole)
 
@@ -178,7 +178,7 @@ def test_a_checkpoint_that_was_cut_off_is_not_loaded(finished, start, folder):
 
     resumed = start("cut-off", 0, every=EVERY)
     assert resumed.end() == [0], resumed.output()
-    assert "going on after step 9\n" in resumed.output()
+    assert "resuming after step 9\n" in resumed.output()
     assert_same_bits(resumed, whole)
     assert [file.name for file in sorted(to.iterdir())] == ["step-00000018", "step-00000020"]
 

@@ -111,7 +111,7 @@ def test_training_that_was_killed_and_reclaimed_goes_on_as_if_it_had_not_been(fo
 
     again = train("stopped", send, retries=2)
     assert signals == {}
-    assert sum(line.startswith("going on after epoch") for line in said) == 2
+    assert sum(line.startswith("resuming after epoch") for line in said) == 2
     stops = {line for line in said if line.startswith("stopped after step")}
     assert len(stops) == 1, stops
     assert any(re.search(r"Exit code: +143$", line) for line in said), said

@@ -236,7 +236,7 @@ def test_an_etag_of_any_form_tells_of_a_change(dataset, bucket, cache, proxy):
 
     proxy.fault = replaced
     proxy.listed = ("large.bin", "CITx0-T")
-    assert "changed or went away" in refused(dataset, cache)
+    assert "changed or was removed" in refused(dataset, cache)
 
 
 def test_an_etag_that_is_no_md5_is_found_out(dataset, bucket, cache, proxy):
@@ -311,7 +311,7 @@ def test_an_object_that_changes_under_the_copy(dataset, bucket, cache, proxy):
             large.write_bytes(content(BLOCK * 3, seed=1))
 
     proxy.fault = change
-    assert "'large.bin' changed or went away" in refused(dataset, cache)
+    assert "'large.bin' changed or was removed" in refused(dataset, cache)
     proxy.fault = lambda path, wanted: None
     _, files = staged(dataset, cache)
     assert files == tree(bucket / "train")
@@ -319,7 +319,7 @@ def test_an_object_that_changes_under_the_copy(dataset, bucket, cache, proxy):
 
 def test_an_object_that_vanishes_under_the_copy(dataset, bucket, cache, proxy):
     proxy.fault = lambda path, _: Fault(status=404) if path.endswith("b.txt") else None
-    assert "'cats/b.txt' changed or went away" in refused(dataset, cache)
+    assert "'cats/b.txt' changed or was removed" in refused(dataset, cache)
 
 
 def test_bytes_that_the_network_spoiled_are_fetched_again(dataset, bucket, cache, proxy):

@@ -137,5 +137,5 @@ def test_a_run_of_something_else_is_refused(original):
     finally:
         client.delete_run(other)
     assert result.returncode == 2
-    assert result.stderr == f"error: run theirs ({other}) is not of a pipeline of Trireme\n"
+    assert result.stderr == f"error: run theirs ({other}) is not a run of a Trireme pipeline\n"
     assert (result.stdout, opened) == ("", [])

@@ -70,7 +70,7 @@ def served(trireme, registered):
         lines = []
         for line in process.stdout:
             lines.append(line)
-            if "Ctrl-C ends it" in line:
+            if "Ctrl-C stops it" in line:
                 return process, "".join(lines)
         raise AssertionError(process.stderr.read())
 

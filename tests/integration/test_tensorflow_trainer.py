@@ -119,7 +119,7 @@ def test_parameter_servers_lose_a_worker_and_their_chief_and_go_on(make):
 
     training.replicas[0] = training.start_one("chief", 0, *arguments)
     assert training.replicas[0].end() == 0, training.output()
-    assert "going on after epoch" in training.output()
+    assert "resuming after epoch" in training.output()
     losses = training.losses()
     assert list(losses) == list(range(1, epochs + 1))
     assert float(losses[epochs]) < 0.5 * float(losses[1])
@@ -144,7 +144,7 @@ def test_workers_that_were_killed_or_reclaimed_go_on_as_if_they_had_not_been(mak
     assert training.end() == [128 + signal.SIGTERM] * 2, training.output()
 
     assert training.start(*HALF).end() == [0, 0], training.output()
-    assert training.output().count("going on after epoch") == 2
+    assert training.output().count("resuming after epoch") == 2
     assert_same_bits(training, two_workers)
 
 
@@ -161,5 +161,5 @@ def test_a_checkpoint_that_was_cut_off_is_not_loaded(make, single):
 
     training.start(*WHOLE, "--strategy", "single")
     assert training.end() == [0], training.output()
-    assert "going on after epoch 19 and 0 samples" in training.output()
+    assert "resuming after epoch 19 and 0 samples" in training.output()
     assert_same_bits(training, single)

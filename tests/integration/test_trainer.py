@@ -98,7 +98,7 @@ def test_training_that_was_killed_and_reclaimed_ends_as_if_it_had_not_been(start
     resumed = start("stopped")
     assert resumed.end() == [0, 0], resumed.output()
     epoch, batches = divmod(steps[0], -(-SAMPLES // 8))
-    assert f"going on after epoch {epoch} and {8 * batches} samples" in resumed.output()
+    assert f"resuming after epoch {epoch} and {8 * batches} samples" in resumed.output()
     assert said | figures(resumed) == figures(whole)
     expected = weights(whole)
     for name, value in weights(resumed).items():

@@ -236,7 +236,7 @@ def test_the_version_is_that_of_the_package(trireme):
 def test_run_without_a_pipeline_says_which_there_are(trireme, untracked):
     status, output, errors = trireme("run")
     assert (status, output) == (2, "")
-    assert errors == f"error: PIPELINE: name one of {', '.join(PIPELINES)}, or a file\n"
+    assert errors == f"error: PIPELINE is missing: give one of {', '.join(PIPELINES)}, or a file\n"
     assert not untracked.exists()
 
 
@@ -298,7 +298,7 @@ def test_bad_input_ends_the_process_with_2_and_no_traceback(tmp_path):
         ('{"gpus": 1}', "gpus: there is no such field; did you mean gpu?"),
         ('{"memory": "16GB"}', "memory '16GB': must be a Kubernetes quantity"),
         ('{"elastic": {"min": 5, "max": 4}}', "elastic: min 5 must not be above max 4"),
-        ('{"name": "mine"}', "job.name: the pipeline sees to this itself"),
+        ('{"name": "mine"}', "job.name: the pipeline sets this itself"),
         ('{"replicas": null}', "replicas None: must be an object"),
         ("[]", "parameter job: '[]' is not a JSON object"),
     ],
@@ -317,7 +317,7 @@ def test_tensorflow_trains_with_parameter_servers_where_a_parameter_says_so():
     for wrong, said in (
         ("parameter_servers=-1", "parameter_servers -1: must not be negative"),
         ("processes_per_worker=2", "tensorflow-training has no parameter 'processes_per_worker'"),
-        ('job={"elastic": {"min": 1, "max": 2}}', "elastic: only pytorch jobs are"),
+        ('job={"elastic": {"min": 1, "max": 2}}', "elastic: only pytorch jobs can be elastic"),
     ):
         with pytest.raises(InputError, match=said):
             pipeline.arguments([wrong], None)
@@ -405,7 +405,7 @@ def test_compile_of_an_unknown_pipeline_writes_nothing(trireme, tmp_path):
 
 
 def test_what_does_not_fit_on_a_command_line_is_refused(pipeline):
-    with pytest.raises(InputError, match="the parameters hold"):
+    with pytest.raises(InputError, match="the parameters have"):
         pipeline.arguments(["args=" + json.dumps(["x" * 120_000])], None)
 
 

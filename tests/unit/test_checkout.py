@@ -360,7 +360,7 @@ def test_a_link_that_leads_out_of_the_repository_is_refused(link, target, reposi
     (deep / "top").symlink_to("..")
     (repository.directory / link).symlink_to(target)
     repository.commit("three")
-    with pytest.raises(InputError, match=f"{link} there is a link that leads out of the rep"):
+    with pytest.raises(InputError, match=f"{link} is a link that leads out of the rep"):
         checkout(str(repository.directory), "main", destination)
     assert beside(destination) == []
 

@@ -74,12 +74,13 @@ UNSCHEDULED = {
     [
         (
             pod(container(**waiting("ImagePullBackOff", "Back-off pulling"))),
-            "container server of pod relu-x gets no image: ImagePullBackOff: Back-off pulling",
+            "container server of pod relu-x cannot get its image: ImagePullBackOff: "
+            "Back-off pulling",
             0,
         ),
         (
             pod(container(), init=[container("model", **waiting("InvalidImageName"))]),
-            "container model of pod relu-x gets no image: InvalidImageName",
+            "container model of pod relu-x cannot get its image: InvalidImageName",
             0,
         ),
         (
@@ -105,12 +106,12 @@ UNSCHEDULED = {
         ),
         (
             pod(container(**waiting("CreateContainerConfigError", 'secret "x" not found'))),
-            'cannot be made: CreateContainerConfigError: secret "x" not found',
+            'cannot be created: CreateContainerConfigError: secret "x" not found',
             pod_problems.UNCREATED,
         ),
         (
             pod(conditions=[UNSCHEDULED]),
-            "pod relu-x gets no node: Unschedulable: 0/3 nodes are available",
+            "pod relu-x is not scheduled: Unschedulable: 0/3 nodes are available",
             pod_problems.UNSCHEDULABLE,
         ),
         (
@@ -179,7 +180,7 @@ def test_a_rollout_is_over_when_only_the_new_version_runs(roll_out):
 
 def test_a_rollout_that_cannot_come_up_ends_at_once(roll_out):
     hopeless = pod(container(**waiting("ImagePullBackOff")))
-    with pytest.raises(NotReady, match="gets no image"):
+    with pytest.raises(NotReady, match="cannot get its image"):
         roll_out(RolloutStatus([hopeless], "0 of 1"), until=Rollout.wait_for_pod)
 
 
@@ -188,7 +189,7 @@ def test_trouble_is_waited_out_as_long_as_it_may_last(roll_out, monkeypatch):
     ready = pod(container(ready=True, running={}), conditions=READY)
     roll_out(no_node, no_node, RolloutStatus([ready], "1 of 1"), until=Rollout.wait_for_pod)
     monkeypatch.setattr(pod_problems, "UNSCHEDULABLE", 0.01)
-    with pytest.raises(NotReady, match="gets no node"):
+    with pytest.raises(NotReady, match="is not scheduled"):
         roll_out(no_node, until=Rollout.wait_for_pod)
 
 
@@ -209,14 +210,14 @@ def an_object(annotations):
 @pytest.mark.parametrize(
     ("annotations", "said"),
     [
-        ({}, "is not of trireme"),
+        ({}, "was not created by Trireme"),
         ({"trireme/model": "models:/my relu/2"}, "serves models:/my relu/2"),
     ],
 )
 def test_what_is_there_for_something_else_is_left_alone(annotations, said):
     with pytest.raises(InputError, match=said) as refusal:
         objects.refuse_others(an_object({}), an_object(annotations), MODEL)
-    assert str(refusal.value).startswith("Deployment my-relu: one of that name is there already")
+    assert str(refusal.value).startswith("Deployment my-relu: one of that name exists already")
 
 
 def test_another_version_of_the_model_may_be_replaced():
@@ -365,7 +366,7 @@ def test_a_model_is_planned_for_kserve_from_where_its_files_are(tmp_path, monkey
     ("options", "said"),
     [
         (["--as", "docker"], "--as 'docker': must be deployment or kserve"),
-        (["--as", "kserve", "--image", "x"], "--image: goes with --as deployment"),
+        (["--as", "kserve", "--image", "x"], "--image needs --as deployment"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(options, said):

@@ -327,7 +327,7 @@ def test_the_report_says_what_was_trained_where_and_how_it_is_made_again(
     assert (
         "<dd>2 CPU-hours, 1,234 GiB-hours of memory, 0 GPU-hours, requested by the replicas</dd>"
     ) in text
-    assert "<dd>4.00 EUR up to the evaluation, of which 3.50 EUR for training</dd>" in text
+    assert "<dd>4.00 EUR until the evaluation, 3.50 EUR of it for training</dd>" in text
     assert "<dd>200 samples/s, 50 in each process</dd>" in text
     assert 'aria-label="loss by epoch"' in text  # and no throughput beside it
     assert 'href="https://mlflow.example.org/#/experiments/7/runs/a1b2?' in text

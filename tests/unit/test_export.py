@@ -250,7 +250,7 @@ def test_a_process_that_dies_is_reported(tmp_path):
 @pytest.mark.parametrize("network", ["Several", "Named"])
 def test_several_answers_are_refused(tmp_path, data, code, destination, network):
     said = refuse(tmp_path, data, code, destination, network, {}, kind=TriremeError)
-    assert "only a model that answers with one tensor can be evaluated and exported" in said
+    assert "only a model that returns one tensor can be evaluated and exported" in said
     assert left(destination) == []
 
 
@@ -350,7 +350,7 @@ def test_answers_that_are_no_numbers_are_refused(outputs, expected):
 
 
 def test_shapes_are_compared_too():
-    with pytest.raises(StepFailed, match=r"shape \(2, 3\), the trained model in \(3, 2\)"):
+    with pytest.raises(StepFailed, match=r"shape \(2, 3\), the trained model \(3, 2\)"):
         agreement.largest_difference("model.onnx", np.zeros((2, 3)), np.zeros((3, 2)))
 
 

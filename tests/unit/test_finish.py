@@ -116,7 +116,7 @@ def test_a_model_that_cannot_be_registered_late_is_told(tmp_path, tracked, monke
     monkeypatch.setitem(sys.modules, "onnx", None)  # as where it is not installed
     finish("COMPLETE", "", "pytorch-training", "run-1", "", tmp_path)
     said = capsys.readouterr()
-    assert "warning: the model of step export is not registered: MLflow was away" in said.out
+    assert "warning: the model of step export is not registered: MLflow was unavailable" in said.out
     assert "Traceback" not in said.err
 
 

@@ -29,7 +29,7 @@ def samples(first, second, both, neither):
 
 
 def test_without_a_champion_the_first_model_becomes_it():
-    said = "it is the first, as there is no champion to be compared with"
+    said = "there is no champion to compare it with"
     assert judge(None, BETTER) == (True, said)
 
 
@@ -108,7 +108,7 @@ def test_the_interval_is_that_of_scipys_paired_bootstrap():
     [
         (
             {"better_than": 0.1},
-            "gate.better_than is no field of it; gate has least, most",
+            "gate.better_than is not a field; gate has least, most",
         ),
         ({"better_by": -0.5}, "gate.better_by "),
         ({"least": {"accuracy": "high"}}, "gate.least.accuracy "),

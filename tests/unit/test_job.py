@@ -306,11 +306,11 @@ def test_an_unknown_field_is_refused_at_any_depth(path):
         ),
         (
             {"entrypoint": "train.py", "framework": "jax", "gpu": 1},
-            "gpu 1: there is no jax image of ours for GPUs; give an image",
+            "gpu 1: there is no jax image for GPUs; give one",
         ),
         (
             TENSORFLOW | {"elastic": {"min": 1, "max": 2}},
-            "elastic: only pytorch jobs are, this one is tensorflow",
+            "elastic: only pytorch jobs can be elastic, this one is tensorflow",
         ),
         (
             PYTORCH | {"elastic": {"min": 1, "max": 2}, "replicas": {"master": {}}},
@@ -373,7 +373,7 @@ def test_an_unknown_field_is_refused_at_any_depth(path):
         ),
         (
             PYTORCH | {"labels": {"app.kubernetes.io/managed-by": "me"}},
-            "labels.app.kubernetes.io/managed-by: is Trireme's own, to find its jobs again",
+            "labels.app.kubernetes.io/managed-by: is reserved for Trireme",
         ),
     ],
 )
@@ -613,7 +613,7 @@ def test_anchors_and_merged_mappings_in_yaml():
         ("image: !!timestamp never", "the job is not YAML: "),
         ("args: " + 1000 * "[", "the job is not YAML that can be read: it is nested too deep"),
         ("image: a\nworkers: 1\nworkers: 2", "the job is not YAML: workers is given twice"),
-        ("args: &a [*a]", "job: must hold nothing but JSON's values: Circular reference"),
+        ("args: &a [*a]", "job: must hold only JSON values: Circular reference"),
         ("", "needs an entrypoint, a module or a command"),
     ],
 )

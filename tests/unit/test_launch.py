@@ -193,7 +193,7 @@ def test_an_elastic_job_has_no_master():
             "workers 2 and replicas.worker.count 1: give one of them",
         ),
         *(
-            ({"more": {name: "x"}}, f"job.{name}: the pipeline sees to this itself")
+            ({"more": {name: "x"}}, f"job.{name}: the pipeline sets this itself")
             for name in ("name", "model_dir", "dataset")
         ),
     ],

@@ -235,7 +235,7 @@ COMPLETE = {"pipeline": "p", "git_commit": COMMIT, "dataset_fingerprint": "sha25
 @pytest.mark.parametrize(
     ("missing", "why"),
     [
-        ("pipeline", "is not of a pipeline of Trireme"),
+        ("pipeline", "is not a run of a Trireme pipeline"),
         ("git_commit", "has no record of the commit, the tag git.commit"),
         ("dataset_fingerprint", "has no record of the fingerprint of its dataset"),
         ("", "has no model to compare with"),
@@ -251,7 +251,7 @@ def test_a_run_that_does_not_say_enough_is_refused(run, missing, why):
 def test_the_command_refuses_in_one_sentence(trireme, untracked):
     status, output, errors = trireme("reproduce", "some-run")
     assert (status, output) == (2, "")
-    assert errors.startswith("error: nothing has run here yet: there is no ")
+    assert errors.startswith("error: nothing has run on this machine yet: there is no ")
     assert len(errors.splitlines()) == 1
     assert not untracked.exists()
 

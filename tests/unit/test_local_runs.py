@@ -136,7 +136,7 @@ def test_a_run_that_is_not_there_is_one_sentence(trireme, kept, command, name):
 def test_retry_is_for_kubeflow(trireme):
     status, _, errors = trireme("retry", "one")
     assert (status, errors.count("\n")) == (2, 1)
-    assert "retry goes with --target kfp or argo; here 'trireme run'" in errors
+    assert "retry needs --target kfp or argo; on this machine 'trireme run'" in errors
 
 
 def test_the_logs_are_followed_until_the_run_has_ended(trireme, kept, untracked, monkeypatch):

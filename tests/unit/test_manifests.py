@@ -440,10 +440,10 @@ def test_an_unknown_operator_is_refused():
         ({"framework": "custom"}, "runtime 'torch-distributed': is for pytorch and mpi jobs"),
         ({"elastic": {"min": 1, "max": 2}}, "elastic: runtime 'torch-distributed' would have to"),
         ({"replicas": {"master": {"cpu": "1"}}}, "replicas: runtime 'torch-distributed' would"),
-        ({"retries": 1}, "retries: runtime 'torch-distributed' would have to say this"),
-        ({"retries": 0}, "retries: runtime 'torch-distributed' would have to say this"),
-        ({"time_to_live": 0}, "time_to_live: runtime 'torch-distributed' would have to say"),
-        ({"clean_up": "All"}, "clean_up: runtime 'torch-distributed' would have to say this"),
+        ({"retries": 1}, "retries: runtime 'torch-distributed' would have to set this"),
+        ({"retries": 0}, "retries: runtime 'torch-distributed' would have to set this"),
+        ({"time_to_live": 0}, "time_to_live: runtime 'torch-distributed' would have to set"),
+        ({"clean_up": "All"}, "clean_up: runtime 'torch-distributed' would have to set this"),
         ({"code": {"url": "https://example.org/a.git"}}, "code: runtime 'torch-distributed' "),
         ({"dataset": "builtin://digits"}, "dataset: runtime 'torch-distributed' would have to"),
         ({"scheduling": {"spot": "gke"}}, "scheduling.spot: runtime 'torch-distributed' would"),
@@ -465,7 +465,7 @@ def test_what_a_patch_of_a_runtime_cannot_say_is_refused(changes, said):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"scheduling": {"gang": True}}, "scheduling.gang: a TrainJob of ours has none"),
+        ({"scheduling": {"gang": True}}, "scheduling.gang: a TrainJob without runtime has none"),
         ({"clean_up": "None"}, "clean_up None: the pods of a TrainJob that still run are removed"),
         (
             {"replicas": {"worker": {"count": 1, "restart_policy": "Always"}}},

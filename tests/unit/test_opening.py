@@ -251,7 +251,7 @@ def test_what_has_ended_without_a_last_step_is_ended_where_somebody_looks(argo, 
     assert whole.info.status == "KILLED"
     printed, said = capsys.readouterr()
     assert printed == ""
-    assert said.endswith(f"{name} was still open in MLflow, and is KILLED there now\n")
+    assert said.endswith(f"{name} was still open in MLflow, and is now KILLED\n")
     abandoned_runs.end({name: "FAILED"})
     assert runs(argo)[0].info.status == "KILLED"
 

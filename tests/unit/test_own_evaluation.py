@@ -97,7 +97,7 @@ def test_without_scores_no_champion_is_beaten(judge, tmp_path):
     program.write_text(program.read_text().replace("np.save(", "print("))
     judged = judge([0.25, 0.75], [0.1, 0.1])
     assert judged.verdict.passed and not judged.verdict.promote
-    assert "left no scores.npy" in judged.verdict.against
+    assert "wrote no scores.npy" in judged.verdict.against
 
 
 def test_a_program_that_fails_fails_the_step(judge, tmp_path):
@@ -157,7 +157,7 @@ def test_a_file_of_several_arrays_is_none(tmp_path):
     (tmp_path / "metrics.json").write_text(json.dumps({"bleu": 1}))
     with (tmp_path / "scores.npy").open("wb") as file:
         np.savez(file, np.zeros(3))
-    with pytest.raises(custom.NotLoadable, match=r"scores.npy is no array"):
+    with pytest.raises(custom.NotLoadable, match=r"scores.npy is not a readable array"):
         custom.read(tmp_path)
 
 
@@ -183,7 +183,7 @@ def test_what_is_found_of_the_champion_is_not_recorded_with_the_model(
     [
         (
             {"program": "custom.py"},
-            "evaluation.program is no field of it; evaluation has entrypoint",
+            "evaluation.program is not a field; evaluation has entrypoint",
         ),
         ({"args": ["x"]}, "evaluation.entrypoint is needed; evaluation has entrypoint, args"),
         ({"entrypoint": "custom.py", "args": "x"}, "evaluation.args 'x': "),

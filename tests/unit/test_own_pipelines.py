@@ -86,7 +86,9 @@ def test_one_of_several_is_named(folder):
     assert catalog.load("churn.py:nightly").name == "nightly"
     with pytest.raises(InputError, match=r"say which: churn\.py:churn or churn\.py:nightly$"):
         catalog.load("churn.py")
-    with pytest.raises(InputError, match=r"no pipeline 'weekly' with @dsl\.pipeline; it has churn"):
+    with pytest.raises(
+        InputError, match=r"no pipeline 'weekly' with @dsl\.pipeline; there are churn"
+    ):
         catalog.load("churn.py:weekly")
 
 
@@ -119,8 +121,8 @@ def test_a_broken_file_is_one_sentence_with_the_line(folder, content, said):
     ("reference", "said"),
     [
         ("none.py", "none.py: there is no file none.py"),
-        ("none.yaml", "none.yaml: is no pipeline that kfp has compiled: No such file"),
-        ("list.yaml", "list.yaml: is no pipeline that kfp has compiled"),
+        ("none.yaml", "none.yaml is not a pipeline that kfp compiled: No such file"),
+        ("list.yaml", "list.yaml is not a pipeline that kfp compiled"),
         ("churn", "there is no pipeline 'churn'; there are pytorch-training"),
         ("retrainin", "there is no pipeline 'retrainin'; did you mean retraining?"),
     ],
@@ -148,10 +150,10 @@ def test_a_package_offers_pipelines(folder, monkeypatch, trireme):
     ]
     monkeypatch.setattr(catalog, "entry_points", lambda group: entries)
     assert catalog.load("churn").name == catalog.load("module").name == "churn"
-    for name, said in (("gone", "no attribute 'nothing'"), ("text", "no function with @dsl")):
+    for name, said in (("gone", "no attribute 'nothing'"), ("text", "not a function with @dsl")):
         with pytest.raises(InputError, match=said):
             catalog.load(name)
-    assert "churn  Of churn" in trireme("pipelines")[1].splitlines()
+    assert "churn  From churn" in trireme("pipelines")[1].splitlines()
     for name in ("churn", "features"):
         sys.modules.pop(name, None)
 

@@ -72,7 +72,7 @@ def test_what_is_there_already_is_left_and_what_is_not_whole_made_anew(trainers,
 @pytest.mark.parametrize("given", [("main", ""), ("", "models")])
 def test_what_only_a_repository_has_is_refused(given, destination):
     revision, directory = given
-    with pytest.raises(InputError, match="is given without code_url; say which repository it is"):
+    with pytest.raises(InputError, match="is given without code_url; give its repository"):
         checkout("", revision, destination, directory=directory)
     assert not destination.parent.exists()
 
@@ -80,8 +80,8 @@ def test_what_only_a_repository_has_is_refused(given, destination):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("entrypoint=train.py", "entrypoint 'train.py' is not among the trainers that Trireme"),
-        ('evaluation={"entrypoint": "e.py"}', "evaluation.entrypoint 'e.py' is not among the"),
+        ("entrypoint=train.py", "entrypoint 'train.py' is not one of Trireme's trainers"),
+        ('evaluation={"entrypoint": "e.py"}', "evaluation.entrypoint 'e.py' is not one of"),
         ("code_revision=main", "code_revision 'main' is given without code_url"),
     ],
 )

@@ -244,7 +244,7 @@ def test_a_password_in_the_uri_of_the_server_stays_here():
 
 def test_what_a_cluster_cannot_read_is_refused():
     for uri in ("sqlite:///here.db", "http://127.0.0.1:5000", "http://localhost"):
-        with pytest.raises(InputError, match=f"pods cannot read {uri}; set MLFLOW_TRACKING_URI"):
+        with pytest.raises(InputError, match=f"pods cannot reach {uri}; set MLFLOW_TRACKING_URI"):
             deployed(tracking_uri=uri)
     with pytest.raises(InputError, match="logged without an input_example"):
         deployed(example="")

@@ -108,7 +108,7 @@ def two_counts(data):
 def cut_off(data):
     two_counts(data)
     (data / "train-images-idx3-ubyte").write_bytes(idx(np.zeros((2, 2, 2), np.uint8))[:-1])
-    return r"train-images-idx3-ubyte is no whole IDX file of bytes in 3 dimensions"
+    return r"train-images-idx3-ubyte is not a complete IDX file of bytes with 3 dimensions"
 
 
 def cut_off_and_packed(data):
@@ -154,7 +154,7 @@ def test_what_cannot_be_read_is_refused_in_a_sentence(tmp_path, spoil):
 
 def test_a_class_of_the_test_alone_is_refused(pictures):
     (pictures / "train" / "dog" / "1.gif").unlink()
-    with pytest.raises(NotLoadable, match="/test/dog is a class that train has not"):
+    with pytest.raises(NotLoadable, match="/test/dog is a class that train does not have"):
         held_out(pictures)
 
 

@@ -50,7 +50,7 @@ def test_a_trial_arrives_as_it_was(values):
 
 
 def test_a_grid_too_large_to_write_down_is_refused_at_once():
-    with pytest.raises(InputError, match=r"they make 10,000,000,000,000,000,000,000,000 trials"):
+    with pytest.raises(InputError, match=r"they give 10,000,000,000,000,000,000,000,000 trials"):
         trials({f"--{number}": list(range(10)) for number in range(25)}, [])
 
 

@@ -58,7 +58,7 @@ def test_the_strategy_suits_the_cluster(distribution, name, cluster, chosen):
         (None, {"ps": ["a:1"], "worker": ["b:1"]}, "needs a chief.*TF_CONFIG has ps, worker"),
         ("parameter_server", {}, "needs a chief.*TF_CONFIG has none of them"),
         ("parameter_server", CHIEF_AND_WORKER, "TF_CONFIG has chief, worker"),
-        ("multi_worker", SERVED, "multi_worker has no use for the ps"),
+        ("multi_worker", SERVED, "multi_worker does not use the ps"),
         ("single", WORKERS, "single: each of the 2 replicas in TF_CONFIG would train alone"),
         ("mirrored", WORKERS, "mirrored: each of the 2 replicas"),
     ],
@@ -90,7 +90,7 @@ def test_an_evaluator_is_refused(classifier, monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
         classifier.main()
     assert ended.value.code == 2
-    assert capsys.readouterr().out == "there is no part for an evaluator; leave that role out\n"
+    assert capsys.readouterr().out == "an evaluator has nothing to do; leave that role out\n"
 
 
 @pytest.mark.parametrize(("samples", "size"), [(100, 32), (96, 32), (5, 32), (1, 1), (33, 32)])
@@ -194,11 +194,11 @@ def test_training_stops_in_an_epoch_and_goes_on_with_the_samples_that_are_left(
         status, begun, said = train("stopped")
     assert status == 128 + signal.SIGTERM
     assert list(begun) == ["1"]
-    assert said.endswith("training can go on from the checkpoint\n")
+    assert said.endswith("training can resume from the checkpoint\n")
 
     status, rest, said = train("stopped")
     assert status == 0
-    assert "going on after epoch 1 and 8 samples" in said
+    assert "resuming after epoch 1 and 8 samples" in said
     assert begun | rest == whole
     both = (parameters(classifier, tmp_path / name) for name in ("whole", "stopped"))
     assert all(map(np.array_equal, *both))

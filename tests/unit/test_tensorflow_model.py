@@ -244,7 +244,7 @@ def test_a_language_model_takes_sequences_of_any_length(model, tmp_path, tf):
 def test_a_model_of_two_answers_is_refused(model, tf):
     inputs = tf.keras.Input((4,))
     tf.keras.Model(inputs, [inputs + 1, inputs * 2]).save(model / "model.keras")
-    with pytest.raises(NotLoadable, match="only a model that answers with one tensor"):
+    with pytest.raises(NotLoadable, match="only a model that returns one tensor"):
         load(model).answer(np.ones((1, 4), np.float32))
 
 

@@ -535,7 +535,7 @@ def test_a_run_whose_model_could_not_be_recorded_has_failed(
     with journal.opened(workspace, "export"):
         journal.log_model(tmp_path / "none.onnx", "digits", tmp_path / "none.npz", tags={})
     record.step_ended("export", "FINISHED", workspace, {"duration_seconds": 1.0})
-    with pytest.raises(TriremeError, match="MLflow does not take the run's record"):
+    with pytest.raises(TriremeError, match="MLflow does not accept the run's record"):
         record.close("FINISHED", {"duration_seconds": 1.0})
     from mlflow import MlflowClient
 

@@ -87,7 +87,7 @@ def denied(dataset: Dataset, words: str) -> InputError:
 def changed(uri: str, name: str) -> SourceFailed:
     """Returns the error for a file that is not what was listed any more."""
     return SourceFailed(
-        f"dataset_uri {uri!r}: {name!r} changed or went away while it was copied; run again "
+        f"dataset_uri {uri!r}: {name!r} changed or was removed while it was copied; run again "
         "when nobody writes to it"
     )
 

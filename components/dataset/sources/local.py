@@ -96,7 +96,7 @@ def _add_below(
         if identity in above:
             raise InputError(
                 f"dataset_uri {directory!r} could not be copied: {f'{directory}/{name}'!r} is a "
-                "link to a directory that it is in"
+                "link to a directory that contains it"
             )
         _add_below(f"{directory}/{name}", f"{prefix}{name}/", (*above, identity), entries)
 
@@ -108,8 +108,7 @@ def _info(item: os.DirEntry[str], directory: str) -> os.stat_result:
         error.filename = path = f"{directory}/{item.name}"
         if item.is_symlink() and not Path(path).exists():
             raise InputError(
-                f"dataset_uri {directory!r} could not be copied: {path!r} is a link that leads "
-                "nowhere"
+                f"dataset_uri {directory!r} could not be copied: {path!r} is a broken link"
             ) from None
         raise
 

@@ -47,7 +47,7 @@ class ObjectSource:
             found = self._without_folders(found)
         except FileNotFoundError:
             raise InputError(
-                f"dataset_uri {self._dataset.uri!r}: there is no such bucket, or nothing there"
+                f"dataset_uri {self._dataset.uri!r}: there is no such bucket, or it is empty there"
             ) from None
         except BaseError as error:
             reason = explained(error, self._dataset)

@@ -151,7 +151,7 @@ class WebSource:
         length = answer.headers.get("Content-Length", "")
         if answer.status_code != 200 or not length.isdigit():
             raise InputError(
-                f"dataset_uri {self._uri!r}: the server does not say how long the file is"
+                f"dataset_uri {self._uri!r}: the server does not give the size of the file"
             )
         self.readers = 1  # it does not give parts
         return int(length)

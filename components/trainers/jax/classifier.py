@@ -145,7 +145,7 @@ def train(arguments: argparse.Namespace) -> None:
     metrics = Metrics(checkpoint.parent, checkpoint.name) if rank == 0 else None
     reclaimed = until_sigterm(metrics)
     if metrics and done:
-        print(f"going on after epoch {done}", flush=True)
+        print(f"resuming after epoch {done}", flush=True)
 
     mesh = Mesh(np.array(jax.devices()), ("data",))
     parts, whole = NamedSharding(mesh, PartitionSpec("data")), NamedSharding(mesh, PartitionSpec())
@@ -185,7 +185,7 @@ def train(arguments: argparse.Namespace) -> None:
     if metrics:
         metrics.close()
     if done < arguments.epochs:
-        print(f"stopped after epoch {done}; training can go on from there", flush=True)
+        print(f"stopped after epoch {done}; training can resume from there", flush=True)
         raise SystemExit(RECLAIMED)
 
 

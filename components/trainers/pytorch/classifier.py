@@ -113,7 +113,7 @@ class Course:
         self.progress, self.first, self.started = progress, progress["seen"], time.monotonic()
         if metrics and self.first:
             epoch, seen = divmod(self.first, samples)
-            print(f"going on after epoch {epoch} and {seen} samples", flush=True)
+            print(f"resuming after epoch {epoch} and {seen} samples", flush=True)
 
     @property
     def step(self) -> int:

@@ -57,7 +57,7 @@ class Stopped(Ended):
     """
 
     def __init__(self, step: int) -> None:
-        super().__init__(f"stopped after step {step}; training can go on from there", RECLAIMED)
+        super().__init__(f"stopped after step {step}; training can resume from there", RECLAIMED)
 
 
 def directory(name: str) -> Path:

@@ -105,7 +105,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
     meter = Meter(arguments, device) if dist.get_rank() == 0 else None
     reclaimed = until_sigterm(meter.metrics if meter else None)
     if meter and progress["step"]:
-        print(f"going on after step {progress['step']}", flush=True)
+        print(f"resuming after step {progress['step']}", flush=True)
     while progress["step"] < arguments.steps:
         batch = samples.batch(progress["seen"])
         loss = compute(batch)

@@ -133,7 +133,9 @@ def _idx(file: Path, dimensions: int) -> np.ndarray:
     start = 4 + 4 * dimensions
     shape = np.frombuffer(content[4:start], ">i4")
     if content[:4] != bytes([0, 0, 8, dimensions]) or len(content) - start != math.prod(shape):
-        raise ValueError(f"{file.name} is no whole IDX file of bytes in {dimensions} dimensions")
+        raise ValueError(
+            f"{file.name} is not a complete IDX file of bytes with {dimensions} dimensions"
+        )
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
 
 
@@ -145,7 +147,7 @@ def _folders(data: Path, split: str, refuse: Refuse) -> tuple[Pictures, np.ndarr
     example = "train" if classes(data, "train") else split
     names = classes(data, example)
     if unknown := set(classes(data, split)) - set(names):
-        raise refuse(f"{data / split / min(unknown)} is a class that train has not")
+        raise refuse(f"{data / split / min(unknown)} is a class that train does not have")
     by_class = [sorted(_pictures(data / split / name)) for name in names]
     labels = np.repeat(np.arange(len(names)), [len(files) for files in by_class])
     first = _pixels(min(_pictures(data / example / names[0])), refuse)

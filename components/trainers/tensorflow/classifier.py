@@ -141,7 +141,7 @@ def train(
     if last:
         state.restore(last).assert_consumed()
     if metrics and last:
-        print(f"going on after epoch {done.numpy()} and {sums.numpy()[2]:.0f} samples", flush=True)
+        print(f"resuming after epoch {done.numpy()} and {sums.numpy()[2]:.0f} samples", flush=True)
 
     stop = False
     while done.numpy() < arguments.epochs and not stop:
@@ -169,7 +169,7 @@ def train(
         manager.save()
 
     if done.numpy() < arguments.epochs:
-        print("stopped; training can go on from the checkpoint", flush=True)
+        print("stopped; training can resume from the checkpoint", flush=True)
         if metrics:
             metrics.hurry()
         raise SystemExit(RECLAIMED)
@@ -215,7 +215,7 @@ def take_part(arguments: argparse.Namespace) -> None:
     """Trains, or serves the chief that does."""
     place = distribution.Place.of_environment()
     if place.role == "evaluator":
-        raise distribution.Refused("there is no part for an evaluator; leave that role out")
+        raise distribution.Refused("an evaluator has nothing to do; leave that role out")
     name = distribution.choose(arguments.strategy, place.cluster)
     if name == "parameter_server":
         distribution.give_threads(len(place.cluster["worker"]))

@@ -74,7 +74,7 @@ def choose(name: str | None, cluster: dict[str, list[str]]) -> str:
             f"TF_CONFIG has {', '.join(cluster) or 'none of them'}"
         )
     if name != "parameter_server" and "ps" in cluster:
-        raise Refused(f"{name} has no use for the ps in TF_CONFIG; it is for parameter_server")
+        raise Refused(f"{name} does not use the ps in TF_CONFIG; parameter_server does")
     if name in ("mirrored", "single") and workers > 1:
         raise Refused(f"{name}: each of the {workers} replicas in TF_CONFIG would train alone")
     return "mirrored" if name == "multi_worker" and workers < 2 else name

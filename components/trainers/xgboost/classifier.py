@@ -137,7 +137,7 @@ def train(arguments: argparse.Namespace, rank: int, world_size: int) -> None:
     done = int(last.stem.rpartition("-")[2]) if last else 0
     rounds = Rounds(arguments.rounds, arguments.save_every, checkpoints) if rank == 0 else None
     if rounds and done:
-        print(f"going on after round {done}", flush=True)
+        print(f"resuming after round {done}", flush=True)
     model = xgboost.train(
         parameters,
         samples,

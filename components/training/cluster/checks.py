@@ -116,12 +116,12 @@ def _dry_run(cluster: Cluster, manifest: dict[str, Any]) -> Iterator[Finding]:
         preflight.try_out(cluster, manifest, cluster.namespace)
     except Refused as error:
         if isinstance(error, Forbidden) and not preflight.may_make(cluster, manifest):
-            words = f"you may not try out whether it would take the {manifest['kind']}"
+            words = f"you may not check whether the API server would accept the {manifest['kind']}"
             yield _unknown(words)
         else:
             yield _failed(str(error))
     else:
-        yield _ok(f"the API server would take the {manifest['kind']}")
+        yield _ok(f"the API server would accept the {manifest['kind']}")
 
 
 def _pods(cluster: Cluster, manifest: dict[str, Any]) -> Iterator[Finding]:
@@ -142,16 +142,16 @@ def is_there(cluster: Cluster, needed: Needed) -> Finding:
     except KindMissing as error:
         return _failed(f"{what}: {error}")
     except Forbidden:
-        return _unknown(f"{what}: you may not see whether it is there")
+        return _unknown(f"{what}: you may not check whether it exists")
     if found is None and needed.optional:
-        return _ok(f"{what} is not there, and need not be")
+        return _ok(f"{what} does not exist, and is optional")
     if found is None:
         where = "on the cluster" if needed.kind in _OF_THE_CLUSTER else f"in {cluster.namespace}"
         return _failed(f"{what} is not {where}: create it, or name another")
     modes = found.get("spec", {}).get("accessModes", []) if needed.modes else []
     if needed.modes and not set(modes) & set(needed.modes):
         return _failed(f"{what} is {' and '.join(modes)}: it has to be {' or '.join(needed.modes)}")
-    return _ok(f"{what} is there")
+    return _ok(f"{what} exists")
 
 
 def must_be_there(cluster: Cluster, *objects: Needed) -> None:
@@ -201,7 +201,7 @@ def _room(cluster: Cluster, manifest: dict[str, Any], at_once: int) -> Iterator[
     elif not problem:
         yield _ok("the nodes have room for all pods of the job")
     elif _is_queued(manifest):
-        yield _unknown(f"{problem}, or have it wait in its queue")
+        yield _unknown(f"{problem}, or let it wait in its queue")
     else:
         yield _failed(problem)
 

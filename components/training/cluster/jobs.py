@@ -100,7 +100,7 @@ def find(cluster: Cluster, name: str) -> dict[str, Any]:
     hint = f"; is it {' or '.join(close)}?" if close else ""
     if forbidden:
         hint += f"; this user may not see any {' or '.join(forbidden)}"
-    raise InputError(f"job {name!r}: there is none of that name {where}{hint}")
+    raise InputError(f"job {name!r}: there is no such job {where}{hint}")
 
 
 def status(cluster: Cluster, name: str) -> Details:

@@ -70,7 +70,7 @@ def launch(
             _ignore_signals()
             if signals and owner.starts_again(cluster, manifest):
                 on_state(
-                    "this pod is taken away; the job goes on, and the step's next pod finds it"
+                    "this pod is being removed; the job goes on, and the step's next pod finds it"
                 )
                 raise PodLost from None
             if following:
@@ -120,7 +120,7 @@ def _left_behind(
         job = submission.find(cluster, manifest, patience=LAST_CALL)
     except TriremeError as problem:
         name = manifest["metadata"]["name"]
-        on_state(f"whether {manifest['kind']} {name} is there now is not known: {problem}")
+        on_state(f"whether {manifest['kind']} {name} exists now is not known: {problem}")
         return None
     return job if job and submission.is_same(job, manifest) else None
 

@@ -88,8 +88,9 @@ def _without_logins(variables: list[dict[str, Any]]) -> list[dict[str, Any]]:
     left_out = [each["name"] for each in variables if each not in kept]
     if left_out:
         say(
-            f"warning: {', '.join(left_out)} of the task is not handed on to the job's pods, for "
-            "its value holds a login; give the job that from a Secret, as secret_env"
+            f"warning: {', '.join(left_out)} of the task is not passed on to the job's pods, "
+            "because its value holds a credential; give it to the job from a Secret, with "
+            "secret_env"
         )
     return kept
 

@@ -22,12 +22,12 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 """The label that asks Kueue for a place in a queue."""
 
 NO_GANG = (
-    "it asks for gang scheduling, but no PodGroup has been made for it: is the operator set "
+    "it asks for gang scheduling, but no PodGroup has been created for it: is the operator set "
     "up with --gang-scheduler-name, and the scheduler installed?"
 )
 """What is said of a job whose pods may wait for each other without end."""
 
-NOT_TAKEN_UP = "has not taken it up yet; if that stays so, is it running?"
+NOT_TAKEN_UP = "has not started to handle it; if that lasts, is it running?"
 """What is said of whoever is to see to a job or a pod next, where there is no sign of that."""
 
 _WORKLOADS = (
@@ -169,7 +169,7 @@ def workload_of(cluster: Cluster, job: dict[str, Any]) -> tuple[Resource, dict[s
 def _kueue(cluster: Cluster, job: dict[str, Any]) -> str:
     queue = job["metadata"].get("labels", {}).get(QUEUE)
     if not queue:
-        return "it is suspended, and no queue will let it in: set suspend to false to start it"
+        return "it is suspended, and no queue will admit it: set suspend to false to start it"
     try:
         found = workload_of(cluster, job)
     except Forbidden:
@@ -177,7 +177,7 @@ def _kueue(cluster: Cluster, job: dict[str, Any]) -> str:
     except KindMissing:
         return f"it asks for queue {queue}, but Kueue is not installed on the cluster"
     if found is None:
-        return f"it asks for queue {queue}, but Kueue has not made a Workload for it"
+        return f"it asks for queue {queue}, but Kueue has not created a Workload for it"
     _, workload = found
     for condition in workload.get("status", {}).get("conditions") or []:
         if condition["type"] == "QuotaReserved" and condition["status"] == "False":

@@ -171,8 +171,8 @@ def wait_until_gone(cluster: Cluster, job: dict[str, Any]) -> None:
 
     if not wait_for(is_gone, GOING, POLL):
         raise TriremeError(
-            f"{job['kind']} {metadata['name']} is being deleted but does not go away; "
-            "one of its pods may be on a node that does not answer"
+            f"{job['kind']} {metadata['name']} is being deleted but still exists; one of its "
+            "pods may be on a node that does not answer"
         )
 
 
@@ -199,7 +199,7 @@ def _check_name(cluster: Cluster, body: dict[str, Any]) -> None:
             with suppress(NotFound, KindMissing, Forbidden):
                 cluster.get(kind, metadata["name"], metadata["namespace"])
                 raise InputError(
-                    f"name {metadata['name']!r}: a {kind.name} of that name is there already; "
+                    f"name {metadata['name']!r}: a {kind.name} of that name exists already; "
                     "delete it first, or choose another name"
                 )
 
@@ -217,8 +217,8 @@ def _is_ours_or_refused(there: dict[str, Any], body: dict[str, Any]) -> dict[str
         return there
     name, state = there["metadata"]["name"], status_of(there).state
     raise InputError(
-        f"name {name!r}: a {there['kind']} of that name is there already ({state}) and is not "
-        "the same job; delete it first, or choose another name"
+        f"name {name!r}: a {there['kind']} of that name exists already ({state}) and is a "
+        "different job; delete it first, or choose another name"
     )
 
 

@@ -252,7 +252,7 @@ class TrainingJob(Resources):
         """What a person should know before the job runs on a cluster, though it is allowed."""
         mounts = [PurePosixPath(volume.mount) for volume in self.volumes]
         return [
-            f"{name} {path} is on no volume: what is left there is lost with its pod"
+            f"{name} {path} is on no volume: its files are lost with the pod"
             for name, path in (
                 ("CHECKPOINT_DIR", self.checkpoint_dir),
                 ("MODEL_DIR", self.model_dir),

@@ -55,7 +55,7 @@ def as_json(fields: dict[str, Any]) -> str:
     try:
         return json.dumps(fields, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"job: must hold nothing but JSON's values: {error}") from None
+        raise InputError(f"job: must hold only JSON values: {error}") from None
 
 
 def in_words(error: ValidationError, model: type[BaseModel]) -> str:

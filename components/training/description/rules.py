@@ -124,7 +124,7 @@ def _elastic(job: "TrainingJob") -> None:
     if not job.plugin.is_elastic:
         those = [framework.name for framework in FRAMEWORKS.values() if framework.is_elastic]
         raise ValueError(
-            f"elastic: only {' and '.join(those)} jobs are, this one is {job.framework}"
+            f"elastic: only {' and '.join(those)} jobs can be elastic, this one is {job.framework}"
         )
     if "master" in job.replicas:
         raise ValueError(
@@ -184,8 +184,7 @@ def _devices(job: "TrainingJob") -> None:
         lacks_image = not job.plugin.has_image_for_gpus
         if replica.gpu and lacks_image and replica.image == for_gpus(job.plugin.image):
             raise ValueError(
-                f"gpu {replica.gpu}: there is no {job.framework} image of ours for GPUs; give an "
-                "image"
+                f"gpu {replica.gpu}: there is no {job.framework} image for GPUs; give one"
             )
 
 
@@ -234,7 +233,7 @@ def _mounts(job: "TrainingJob") -> None:
 def _labels(job: "TrainingJob") -> None:
     for name in MANAGED_BY:
         if name in job.labels:
-            raise ValueError(f"labels.{name}: is Trireme's own, to find its jobs again")
+            raise ValueError(f"labels.{name}: is reserved for Trireme")
     size = sum(len(part.encode()) for item in job.annotations.items() for part in item)
     if size > ANNOTATIONS_LIMIT:
         raise ValueError(

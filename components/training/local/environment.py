@@ -99,6 +99,6 @@ def _value_from(
         return fields[path]
     what = f"fieldRef {path!r}" if path else next(iter(source))
     raise InputError(
-        f"env {name} of {pod.role}: {what} has no value here; secretKeyRef has, and fieldRef "
-        f"{', '.join(fields)}"
+        f"env {name} of {pod.role}: {what} has no value on this machine; supported are "
+        f"secretKeyRef, and fieldRef {', '.join(fields)}"
     )

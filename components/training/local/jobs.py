@@ -56,7 +56,7 @@ def make_directory(home: Path, name: str) -> Path:
     except FileExistsError:
         raise _taken(directory) from None
     except OSError as error:
-        raise InputError(f"{directory}: cannot be made: {error.strerror}") from None
+        raise InputError(f"{directory}: cannot be created: {error.strerror}") from None
     return directory
 
 
@@ -111,7 +111,7 @@ def find(home: Path, name: str) -> LocalJob:
     """Returns a job by its name."""
     job = None if "/" in name else _read(home / name)
     if job is None:
-        raise InputError(f"job {name!r}: there is none of that name in {home}")
+        raise InputError(f"job {name!r}: there is no such job in {home}")
     return job
 
 

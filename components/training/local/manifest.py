@@ -75,8 +75,8 @@ def read(manifest: Mapping[str, Any]) -> Job:
     policy = spec.get("runPolicy") or {}
     if policy.get("suspend"):
         raise InputError(
-            "runPolicy.suspend true: a suspended job waits for somebody to resume it, which "
-            "nobody can here; set it to false"
+            "runPolicy.suspend true: a suspended job waits to be resumed, which is not possible "
+            "on this machine; set it to false"
         )
     pods = tuple(_pods(framework, name, spec.get(framework.kind.replicas) or {}))
     return Job(framework, name, metadata.get("namespace") or "default", spec, policy, pods)
@@ -108,7 +108,7 @@ def _pods(framework: Framework, job: str, specs: Mapping[str, Any]) -> list[Pod]
         if role.is_required and role.title not in given:
             raise InputError(f"{field} needs a {role.title}")
     if all(framework.role(title).is_aside for title in given):
-        raise InputError(f"{field} {list(given)}: there is no role that the job could succeed by")
+        raise InputError(f"{field} {list(given)}: no role of these can make the job succeed")
     return [
         pod
         for role in known
@@ -161,7 +161,9 @@ def _container(framework: Framework, role: Role, spec: Mapping[str, Any]) -> Map
             f"command of {name} is missing: the one in its image is not known on this machine"
         )
     if container.get("envFrom"):
-        raise InputError(f"envFrom of {name} cannot be done here; name each variable in env")
+        raise InputError(
+            f"envFrom of {name} is not supported on this machine; list each variable in env"
+        )
     directory = container.get("workingDir")
     if directory and not Path(directory).is_dir():
         raise InputError(f"workingDir {directory!r} of {name} does not exist on this machine")

@@ -75,4 +75,6 @@ def _make(field: str, directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{field} {str(directory)!r} cannot be made: {error.strerror}") from None
+        raise InputError(
+            f"{field} {str(directory)!r} cannot be created: {error.strerror}"
+        ) from None

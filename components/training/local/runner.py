@@ -164,7 +164,7 @@ class _Life:
         elif not policy.succeeded(self.job, self.replicas) and all(
             other.finished for other in policy.deciding(self.job, self.replicas)
         ):
-            self._fail(": no replica is left that the job could succeed by")
+            self._fail(": no replica is left that could make the job succeed")
 
     def _fail(self, why: str = "") -> NoReturn:
         """Waits a moment for others to end, then blames the one that dragged them down."""
@@ -196,7 +196,7 @@ class _Life:
         for replica in self.replicas:
             if replica.seems_to_hang(finished[0].ended, EXIT_LIMIT):
                 raise JobFailed(
-                    f"replica {replica.name} has neither printed nor worked for {EXIT_LIMIT:.0f} s "
-                    f"since {finished[0].name} finished; it seems to hang at its exit",
+                    f"replica {replica.name} has neither printed nor worked for {EXIT_LIMIT:.0f} "
+                    f"s since {finished[0].name} finished; it seems to hang on exit",
                     last_lines(replica.name, replica.tail),
                 )

@@ -18,18 +18,18 @@ def notes(job: TrainingJob, manifest: dict[str, Any], *, followed: bool) -> list
         runtime = manifest["spec"]["runtimeRef"]["name"]
         return [
             *job.notes,
-            f"a program that fails is started again as often as runtime {runtime} says, or 6 times "
-            "where it says nothing; a TrainJob cannot say it",
+            f"runtime {runtime} sets how often a failed program is restarted, by default 6 "
+            "times; a TrainJob cannot set it",
         ]
     unseen = []
     if not followed and job.retries and "ExitCode" in job.restart_policies:
         unseen.append(
-            f"retries {job.retries}: with restart_policy ExitCode the training operator counts no "
-            "restarts, only who follows the job does, as with --wait; give a time_limit"
+            f"retries {job.retries}: the training operator does not count restarts with "
+            "restart_policy ExitCode, only --wait does; give a time_limit"
         )
     if not followed and job.elastic and job.clean_up == "Running":
         unseen.append(
-            "elastic: the job succeeds with its first worker, and what the others print goes with "
-            "their pods; follow it, as with --wait, to keep their logs"
+            "elastic: the job succeeds with its first worker, and the others' logs are deleted "
+            "with their pods; use --wait to keep them"
         )
     return [*job.notes, *unseen]

@@ -56,8 +56,8 @@ def training_runtime(job: TrainingJob) -> dict[str, Any]:
 def _check(job: TrainingJob) -> None:
     if job.scheduling.gang:
         raise InputError(
-            "scheduling.gang: a TrainJob of ours has none, for its runtime would have to name the "
-            "cluster's gang scheduler; give a runtime that does, or a queue of Kueue alone"
+            "scheduling.gang: a TrainJob without runtime has none, because it does not know the "
+            "cluster's gang scheduler; give a runtime that names it, or only a queue of Kueue"
         )
     if job.clean_up == "None":
         raise InputError(
@@ -126,7 +126,7 @@ def _backoff(job: TrainingJob, replica: Replica) -> int:
 def _only_if_killed() -> dict[str, Any]:
     """Returns the policy that is the training operator's ``ExitCode``.
 
-    A pod that was taken off its node is made anew, and not counted.
+    A pod that was removed from its node is made anew, and not counted.
     """
     return {
         "rules": [

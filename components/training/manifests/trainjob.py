@@ -109,8 +109,8 @@ def _check(job: TrainingJob) -> None:
     for field, value in asked.items():
         if value:
             raise InputError(
-                f"{field}: runtime {job.runtime!r} would have to say this, for its TrainJob "
-                "cannot; leave runtime out, or leave this to it"
+                f"{field}: runtime {job.runtime!r} would have to set this, because its TrainJob "
+                "cannot; leave runtime out, or set it in the runtime"
             )
 
 

@@ -86,8 +86,8 @@ def as_trained(network: "torch.nn.Module") -> TrainedModel:
             output = network(torch.from_numpy(inputs))
         if not isinstance(output, torch.Tensor):
             raise NotLoadable(
-                f"the model answers with a {type(output).__name__}; only a model that answers with "
-                "one tensor can be evaluated and exported"
+                f"the model returns a {type(output).__name__}; only a model that returns one "
+                "tensor can be evaluated and exported"
             )
         return output.numpy()
 

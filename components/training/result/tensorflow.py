@@ -64,8 +64,8 @@ def _as_trained(loaded: Any, call: Any, variables: Iterable[Any]) -> TrainedMode
         output = module.call(tf.constant(inputs))
         if not isinstance(output, tf.Tensor):
             raise NotLoadable(
-                f"the model answers with a {type(output).__name__}; only a model that answers with "
-                "one tensor can be evaluated and exported"
+                f"the model returns a {type(output).__name__}; only a model that returns one "
+                "tensor can be evaluated and exported"
             )
         return output.numpy()
 

@@ -100,11 +100,9 @@ def notes(schedule: Schedule) -> list[str]:
     """Says what Argo cannot do as it was asked for, a sentence each."""
     said = []
     if schedule.concurrency > 1:
-        said.append(
-            f"concurrency {schedule.concurrency}: Argo runs one at a time or as many as come"
-        )
+        said.append(f"concurrency {schedule.concurrency}: Argo runs one at a time or any number")
     if schedule.catch_up:
-        said.append("catch_up: of several times that were missed Argo runs the last only")
+        said.append("catch_up: Argo runs only the last of several missed times")
     return said
 
 
@@ -147,8 +145,8 @@ def five_fields(text: str) -> str:
             weekdays = "*"
         else:
             raise InputError(
-                f"cron {text!r}: on Argo a day that fits either field of days is enough, and here "
-                "it has to fit both; say one of them as *"
+                f"cron {text!r}: the day has to match both fields of days, but Argo also runs on "
+                "days that match one; set one of them to *"
             )
     at = f"{_field(minutes, cron.minutes)} {_field(hours, cron.hours)}"
     return f"{at} {days} {_field(months, cron.months)} {weekdays}"

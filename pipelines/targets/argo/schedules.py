@@ -89,8 +89,8 @@ class ArgoSchedules(plans.Schedules[Plan, CronWorkflow]):
             return []
         if (found := cron_workflows.read(manifest)) is None:
             raise InputError(
-                f"schedule {name!r}: there is a CronWorkflow of that name that Trireme did not "
-                "make, and it is left alone; take another name"
+                f"schedule {name!r}: a CronWorkflow of that name exists that Trireme did not "
+                "create; choose another name"
             )
         return [found]
 
@@ -134,8 +134,8 @@ class ArgoSchedules(plans.Schedules[Plan, CronWorkflow]):
         except NotFound:
             raise InputError(
                 f"schedule {schedule.name}: pipeline {pipeline.name} is not in namespace "
-                f"{self._namespace} yet; 'trireme upload {pipeline.name} --target argo' "
-                "brings it there"
+                f"{self._namespace} yet; 'trireme upload {pipeline.name} --target argo' uploads "
+                "it"
             ) from None
         if schedule.version == LATEST:
             named = {"workflowTemplateRef": {"name": pipeline.name}}
@@ -145,8 +145,7 @@ class ArgoSchedules(plans.Schedules[Plan, CronWorkflow]):
         if version != schedule.version:
             raise InputError(
                 f"schedule {schedule.name}: {pipeline.name} has no version {schedule.version!r}; "
-                f"Argo has only the one uploaded last, {version}; say that, "
-                f"{PINNED} or {LATEST}"
+                f"Argo has only the one uploaded last, {version}; give that, {PINNED} or {LATEST}"
             )
         return version, given(uploaded["spec"])
 
@@ -158,7 +157,7 @@ def _differences(found: CronWorkflow, wanted: CronWorkflow) -> list[str]:
         wanted.facts | {"paused": not wanted.is_enabled},
     )
     if not said and found.content != wanted.content:
-        return ["it was changed by somebody else, or made by another release of Trireme"]
+        return ["it was changed by somebody else, or created by another release of Trireme"]
     return said
 
 

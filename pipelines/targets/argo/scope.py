@@ -67,7 +67,7 @@ class Scope:
         try:
             return self._referred(source, task, guarded)
         except KeyError as error:
-            raise InputError(f"task {task}: refers to {error}, which nothing gives") from None
+            raise InputError(f"task {task}: refers to {error}, which does not exist") from None
 
     def _referred(self, source: dict[str, Any], task: str, guarded: bool) -> Value:
         for kind, outputs in (("Parameter", "parameters"), ("Artifact", "artifacts")):

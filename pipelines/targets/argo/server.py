@@ -48,7 +48,7 @@ def retry(cluster: Cluster, name: str) -> None:
     except (HeraException, requests.RequestException, ValueError) as error:
         # Also an answer that was lost, or that this version of Hera cannot read.
         if workflows.find(cluster, name).state in ("FAILED", "KILLED"):
-            raise TriremeError(f"Argo's server at {address} does not do it: {error}") from None
+            raise TriremeError(f"Argo's server at {address} failed: {error}") from None
 
 
 def _ask(address: str, name: str, namespace: str) -> None:
@@ -69,7 +69,7 @@ def _address(name: str, namespace: str) -> str:
     server = os.environ.get("ARGO_SERVER")
     if not server:
         raise InputError(
-            "ARGO_SERVER is not set, and only Argo's server can have a run tried again; set it to "
+            "ARGO_SERVER is not set, and only Argo's server can retry a run; set it to "
             f"HOST:PORT, or use Argo's own command: argo retry {name} -n {namespace} "
             f"--restart-successful --node-field-selector {AGAIN}"
         )

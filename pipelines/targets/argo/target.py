@@ -109,9 +109,9 @@ class Argo(Remote[Workflow]):
         return f"{name} is being cancelled"
 
     def retry(self, name: str) -> tuple[str, str]:
-        """Has Argo's server try a run again; see ``Target``."""
+        """Has Argo's server retry runs; see ``Target``."""
         server.retry(self._cluster, name)
-        return f"{name} is tried again", ""
+        return f"{name} is being retried", ""
 
     def schedules(self) -> ArgoSchedules:
         """Returns what keeps CronWorkflows; see ``Target``."""
@@ -139,4 +139,4 @@ class Argo(Remote[Workflow]):
             workflows.apply(cluster, template, dryRun="All")
         except Refused as error:
             return [Finding(Verdict.FAILED, str(error))]
-        return [Finding(Verdict.OK, "the API server would take the WorkflowTemplate")]
+        return [Finding(Verdict.OK, "the API server would accept the WorkflowTemplate")]

@@ -20,7 +20,7 @@ LOST = (
 its program was ended by SIGTERM; or the kubelet says why the pod was, as of an eviction.
 
 A failure is "main: Error (exit code 3)", or a time limit, for which there is SIGTERM, too. Nothing
-is tried again once a run is stopped.
+is being retried once a run is stopped.
 https://github.com/argoproj/argo-workflows/blob/v4.1.2/workflow/controller/operator.go
 """
 

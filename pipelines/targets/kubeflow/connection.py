@@ -41,8 +41,8 @@ class Connection:
         self.namespace = server.namespace or self._client.get_user_namespace() or ""
         if health.multi_user and not self.namespace:
             raise InputError(
-                f"Kubeflow Pipelines at {self.host} has several users: say which namespace is "
-                "yours, with --namespace or KFP_NAMESPACE"
+                f"Kubeflow Pipelines at {self.host} is multi-user: give your namespace with "
+                "--namespace or KFP_NAMESPACE"
             )
 
     @property

@@ -48,13 +48,13 @@ def _check(name: str, value: Any) -> None:
             )
     elif isinstance(value, float):
         if not math.isfinite(value):
-            raise InputError(f"parameter {name}: {value} is no number that JSON has")
+            raise InputError(f"parameter {name}: {value} is not a JSON number")
     elif value is not None:
-        raise InputError(f"parameter {name}: {value!r} is no value that JSON has")
+        raise InputError(f"parameter {name}: {value!r} is not a JSON value")
 
 
 def _check_text(name: str, text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InputError(f"parameter {name}: {text!r} is no valid text") from None
+        raise InputError(f"parameter {name}: {text!r} is not valid text") from None

@@ -145,8 +145,8 @@ def ours(connection: Connection, name: str) -> list[Recurring]:
         recurring = read(connection, source)
         if recurring is None:
             raise InputError(
-                f"schedule {name!r}: there is a recurring run of that name that Trireme did not "
-                f"make, and it is left alone; take another name, or see {_page(connection, source)}"
+                f"schedule {name!r}: a recurring run of that name exists that Trireme did not "
+                f"create; choose another name, or see {_page(connection, source)}"
             )
         found.append(recurring)
     return found

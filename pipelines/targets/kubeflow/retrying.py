@@ -31,11 +31,11 @@ def retry(connection: Connection, context: str, run: Run) -> str:
         found = cluster.list(WORKFLOWS, namespace, labelSelector=f"{RUN}={run.id}")["items"]
     except TriremeError as error:
         runs.retry(connection, run)
-        return f"its last step, which tells the webhook, does not run again: {first_line(error)}"
+        return f"its last step, which calls the webhook, does not run again: {first_line(error)}"
     if not found:
         raise InputError(
-            f"run {run.name}: cannot be tried again, for its Workflow is gone from namespace "
-            f"{namespace}, and its workspace with it; run the pipeline anew"
+            f"run {run.name}: cannot be retried: its Workflow is gone from namespace "
+            f"{namespace}, and its workspace with it; start a new run"
         )
     workflow = found[0]
     workspaces.check(cluster, workflow, run.name)
@@ -46,7 +46,7 @@ def retry(connection: Connection, context: str, run: Run) -> str:
             raise TriremeError("the Workflow is too large to be changed")
         _forget_hooks(cluster, workflow["metadata"]["name"])
     except TriremeError as error:
-        return f"its last step, which tells the webhook, does not run again: {first_line(error)}"
+        return f"its last step, which calls the webhook, does not run again: {first_line(error)}"
     return ""
 
 

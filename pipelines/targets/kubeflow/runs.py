@@ -70,7 +70,7 @@ def find(connection: Connection, wanted: str) -> Run:
     found = _named(connection, wanted)
     if len(found) > 1:
         ids = ", ".join(sorted(run.run_id for run in found))
-        raise InputError(f"{len(found)} runs are called {wanted!r}; say which by its id: {ids}")
+        raise InputError(f"{len(found)} runs are called {wanted!r}; give the id of one: {ids}")
     if not found:
         raise InputError(
             f"there is no run {wanted!r} at {connection.host}; 'trireme list --target kfp' shows "

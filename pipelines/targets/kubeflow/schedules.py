@@ -155,7 +155,7 @@ def _wanted(connection: Connection, checked: CheckedSchedule) -> Trigger:
     if not pipeline_id:
         raise InputError(
             f"schedule {checked.schedule.name}: pipeline {checked.pipeline.name} is not at "
-            f"{connection.host} yet; 'trireme upload {checked.pipeline.name}' brings it there"
+            f"{connection.host} yet; 'trireme upload {checked.pipeline.name}' uploads it"
         )
     if version == LATEST:
         return Trigger(checked.schedule, checked.cron, pipeline_id, "")
@@ -163,7 +163,7 @@ def _wanted(connection: Connection, checked: CheckedSchedule) -> Trigger:
     if not version_id:
         raise InputError(
             f"schedule {checked.schedule.name}: {checked.pipeline.name} has no version "
-            f"{version!r}; say {PINNED}, {LATEST} or the name of one that is there"
+            f"{version!r}; give {PINNED}, {LATEST} or the name of an uploaded version"
         )
     return Trigger(checked.schedule, checked.cron, pipeline_id, version_id)
 
@@ -178,7 +178,7 @@ def _differences(wanted: Trigger, found: list[Recurring], runs: bool) -> list[st
         return []
     fitting = _fitting(wanted, found)
     if fitting and len(found) > 1:
-        return ["a change that was broken off is finished"]
+        return ["an interrupted change is completed"]
     there = fitting or found[-1]
     old = there.trigger.facts | {"paused": not there.is_enabled}
     new = wanted.facts | {"paused": not runs}

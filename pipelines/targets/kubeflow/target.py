@@ -161,7 +161,7 @@ class Kubeflow(Remote[Run]):
         """Has a run tried again from the steps on that failed; see ``Target``."""
         run = self.find(name)
         note = retrying.retry(self.connection, self._server.context, run)
-        return f"{run.name} is tried again", note
+        return f"{run.name} is being retried", note
 
     def schedules(self) -> KubeflowSchedules:
         """Returns what keeps recurring runs; see ``Target``."""

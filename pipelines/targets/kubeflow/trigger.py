@@ -41,9 +41,10 @@ def six_fields(text: str, zone: ZoneInfo, kubeflows: ZoneInfo) -> str:
         days_later = {later for later, _ in moved}
         if _needs_several(cron, at, days_later):
             raise InputError(
-                f"cron {text!r}: no single schedule in {kubeflows.key}, the time zone of Kubeflow "
-                f"Pipelines, says this of {zone.key}; split it, or set CRON_SCHEDULE_TIMEZONE "
-                f"there to {zone.key} and give --kubeflow-time-zone {zone.key}"
+                f"cron {text!r}: no single schedule in {kubeflows.key}, the time zone of "
+                f"Kubeflow Pipelines, is the same as this one in {zone.key}; split it, or set "
+                f"Kubeflow's CRON_SCHEDULE_TIMEZONE to {zone.key} and give --kubeflow-time-zone "
+                f"{zone.key}"
             )
         if _is_daily(cron):
             days = weekdays = "*"
@@ -65,10 +66,10 @@ def _between(zone: ZoneInfo, kubeflows: ZoneInfo) -> int:
     }
     if len(differences) > 1:
         raise InputError(
-            f"time_zone {zone.key!r}: Kubeflow Pipelines has one time zone for all schedules, here "
-            f"{kubeflows.key}, and the hours between the two change with summer time; set its "
-            f"CRON_SCHEDULE_TIMEZONE to {zone.key} and give --kubeflow-time-zone {zone.key}, or "
-            f"say it in {kubeflows.key}"
+            f"time_zone {zone.key!r}: Kubeflow Pipelines has one time zone for all schedules, "
+            f"here {kubeflows.key}, and the hours between the two change with summer time; set "
+            f"its CRON_SCHEDULE_TIMEZONE to {zone.key} and give --kubeflow-time-zone {zone.key}, "
+            f"or give the times in {kubeflows.key}"
         )
     return differences.pop()
 
@@ -87,7 +88,7 @@ def _days(field: str, days: frozenset[int], text: str) -> str:
     if _STARRED.fullmatch(field):
         return field
     if field.startswith("*"):
-        raise InputError(f"cron {text!r}: {field!r} cannot be said on Kubeflow Pipelines")
+        raise InputError(f"cron {text!r}: {field!r} cannot be expressed on Kubeflow Pipelines")
     return listed(days)
 
 

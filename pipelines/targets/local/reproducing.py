@@ -1,4 +1,4 @@
-"""Train again as a run did, and compare the models bit by bit."""
+"""Train again from a run's commit, data and seed, and compare the models bit by bit."""
 
 import os
 import sys

@@ -85,8 +85,8 @@ def find(name: str) -> LocalRun:
     run = None if "/" in name else _read(home() / "runs" / name)
     if run is None:
         raise InputError(
-            f"there is no run {name!r} in {home() / 'runs'}; 'trireme list' shows those there are, "
-            "and --target kfp those on Kubeflow"
+            f"there is no run {name!r} in {home() / 'runs'}; 'trireme list' lists the runs, and "
+            "with --target kfp those on Kubeflow"
         )
     return run
 

@@ -74,7 +74,7 @@ class Local(Target[LocalRun]):
     def retry(self, name: str) -> tuple[str, str]:
         """Says what there is instead."""
         raise InputError(
-            "retry goes with --target kfp or argo; here 'trireme run' runs it from its start"
+            "retry needs --target kfp or argo; on this machine 'trireme run' starts a new run"
         )
 
     def plan(self, plan: "Plan", pipeline: "Pipeline") -> "Plan":

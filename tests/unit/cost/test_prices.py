@@ -83,7 +83,7 @@ def test_a_config_map_with_another_key_is_not_taken_for_none(priced, mount):
         ("", "must map currency, cpu_hour, gib_hour, gpu_hour, gpu_hour_by_type, spot to values"),
         ("1: 2", "must map currency, "),
         ("currency: EUR", "prices.cpu_hour is needed; prices has currency, cpu_hour, "),
-        ("{cpu_hours: 1}", "prices.cpu_hours is no field of it; prices has currency, "),
+        ("{cpu_hours: 1}", "prices.cpu_hours is not a field; prices has currency, "),
         (
             "{currency: EUR, cpu_hour: x, gib_hour: 1, gpu_hour: 1}",
             "prices.cpu_hour 'x': input should be a valid number",

@@ -149,13 +149,15 @@ def test_a_cache_that_cannot_be_made_is_said_in_a_sentence(source, tmp_path):
 
 
 def test_nothing_left_by_the_patterns_is_said(source, cache):
-    with pytest.raises(InputError, match="holds no files that include and exclude leave"):
+    with pytest.raises(InputError, match="holds no files that include and exclude select"):
         fetch(here(source, include=["*.jpg"]), cache)
 
 
 def test_a_link_to_its_own_folder_is_refused(source, cache):
     (source / "folder" / "again").symlink_to(source)
-    with pytest.raises(InputError, match=r"folder/again.* is a link to a directory that it is in"):
+    with pytest.raises(
+        InputError, match=r"folder/again.* is a link to a directory that contains it"
+    ):
         fetch(here(source), cache)
 
 

@@ -52,8 +52,8 @@ def test_a_whole_claim_is_a_dataset(flowers, tmp_path):
         ("pvc://flowers/train/a.txt", "there is no such directory in the claim"),
         ("pvc://flowers/out", "there is no such directory in the claim"),
         ("pvc://flowers/empty", "holds no files"),
-        ("nfs://server/export", "the pods of a pipeline mount claims only"),
-        (Dataset(uri="s3://bucket", access="mount"), "the pods of a pipeline mount claims only"),
+        ("nfs://server/export", "the pods of a pipeline mount only claims"),
+        (Dataset(uri="s3://bucket", access="mount"), "the pods of a pipeline mount only claims"),
     ],
 )
 def test_what_is_not_mounted_is_refused(dataset, said, flowers, tmp_path):

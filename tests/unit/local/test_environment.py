@@ -395,11 +395,11 @@ def test_a_secrets_value_comes_from_the_variable_of_that_name_here(
         (from_secret("TOKEN"), "env TOKEN of Master comes from the Secret 'mlflow', which only"),
         (
             {"name": "X", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}},
-            "env X of Master: configMapKeyRef has no value here",
+            "env X of Master: configMapKeyRef has no value on this",
         ),
         (
             {"name": "X", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
-            "env X of Master: fieldRef 'spec.nodeName' has no value here",
+            "env X of Master: fieldRef 'spec.nodeName' has no value on this",
         ),
     ],
 )

@@ -53,8 +53,11 @@ def test_a_failed_job_says_why(run, home):
     ("fields", "said"),
     [
         ({"entrypoint": "no.py"}, "entrypoint 'no.py' does not exist"),
-        ({"checkpoint_dir": "/proc/none/ckpt"}, "checkpoint_dir '/proc/none/ckpt' cannot be made"),
-        ({"model_dir": "/dev/null/model"}, "model_dir '/dev/null/model' cannot be made"),
+        (
+            {"checkpoint_dir": "/proc/none/ckpt"},
+            "checkpoint_dir '/proc/none/ckpt' cannot be created",
+        ),
+        ({"model_dir": "/dev/null/model"}, "model_dir '/dev/null/model' cannot be created"),
     ],
 )
 def test_a_job_that_cannot_be_run_leaves_its_name_free(run, home, fields, said):
@@ -118,7 +121,7 @@ def test_a_record_that_cannot_be_read_is_no_job_and_in_nobodys_way(run, home):
     (home / "half" / "state.json").write_text("")
     assert [job.name for job in jobs.all_jobs(home)] == ["digits"]
     for name in ("half", "none", "../jobs/digits"):
-        with pytest.raises(InputError, match="there is none of that name"):
+        with pytest.raises(InputError, match="there is no such job"):
             jobs.find(home, name)
 
 

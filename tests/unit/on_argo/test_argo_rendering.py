@@ -249,7 +249,7 @@ def test_imported_artifacts_need_no_pod(on_argo: OnArgo) -> None:
             lambda ir: ir["root"]["dag"]["tasks"]["work"]["inputs"]["parameters"].update(
                 text={"componentInputParameter": "nobody"}
             ),
-            "task work: refers to 'nobody', which nothing gives",
+            "task work: refers to 'nobody', which does not exist",
         ),
     ],
 )

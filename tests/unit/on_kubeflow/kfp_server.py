@@ -72,7 +72,7 @@ class KubeflowServer:
         tries: Whether each node has its tries below it, as in 2.17.
         slow_to_end: Whether a run that is terminated takes long enough for its history to say so.
         on_look: Called once, when somebody looks at a run next.
-        on_retry: Called once, when a run is tried again next.
+        on_retry: Called once, when a run is being retried next.
         seen: Method and path of each request, and its headers.
         without_parameters: Names of recurring runs whose runs would get no parameters.
         mlflow: What the MLflow plugin has to say of a new run; None: it is off.

@@ -115,7 +115,7 @@ def test_several_users_need_a_namespace(trireme, kubeflow, monkeypatch):
     kubeflow.multi_user = True
     status, _, errors = listing(trireme)
     assert (status, errors.count("\n")) == (2, 1)
-    assert "say which namespace is yours, with --namespace or KFP_NAMESPACE" in errors
+    assert "give your namespace with --namespace or KFP_NAMESPACE" in errors
     assert listing(trireme, "-n", "team")[0] == 0
     monkeypatch.setenv("KFP_NAMESPACE", "team")
     assert listing(trireme)[0] == 0
@@ -186,7 +186,7 @@ def test_a_certificate_is_checked(trireme, kubeflow, tmp_path, impatient):
 def test_options_of_kubeflow_are_refused_for_this_machine(trireme, kubeflow, untracked):
     for command in (["list"], ["status", "x"], ["run", "pytorch-training"]):
         status, _, errors = trireme(*command, "--endpoint", kubeflow.url)
-        assert (status, errors) == (2, "error: --endpoint goes with --target kfp\n")
+        assert (status, errors) == (2, "error: --endpoint needs --target kfp\n")
     status, _, errors = trireme("list", "--target", "mars")
     assert (status, errors) == (2, "error: --target 'mars': must be one of local, kfp, argo\n")
     assert not untracked.exists()

@@ -336,7 +336,7 @@ def failed(pods, kubeflow, run):
 
 def test_the_last_step_of_a_run_that_is_tried_again_runs_again(trireme, pods, failed):
     status, output, errors = trireme("retry", failed["run_id"], *THERE)
-    assert (status, output, errors) == (0, f"{failed['display_name']} is tried again\n", "")
+    assert (status, output, errors) == (0, f"{failed['display_name']} is being retried\n", "")
     assert failed["state"] == "PENDING"
     (deleted, _), (patched, body) = pods.asked
     assert deleted.startswith(
@@ -351,7 +351,7 @@ def test_a_run_whose_workspace_is_gone_is_not_tried_again(trireme, pods, failed,
     getattr(pods, gone).clear()
     status, _, errors = trireme("retry", failed["run_id"], *THERE)
     assert (status, errors.count("\n"), failed["state"]) == (2, 1, "FAILED")
-    assert "cannot be tried again" in errors and "run the pipeline anew" in errors
+    assert "cannot be retried" in errors and "start a new run" in errors
     assert pods.asked == []
 
 
@@ -361,4 +361,4 @@ def test_without_a_cluster_to_ask_the_run_is_tried_again_and_a_note_says_what_is
     monkeypatch.delenv("KUBECONFIG")
     status, _, errors = trireme("retry", failed["run_id"], *THERE)
     assert (status, failed["state"]) == (0, "PENDING")
-    assert "note: its last step, which tells the webhook, does not run again" in errors
+    assert "note: its last step, which calls the webhook, does not run again" in errors

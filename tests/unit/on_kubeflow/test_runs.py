@@ -142,7 +142,7 @@ def test_when_it_can_no_longer_be_followed_it_is_said_that_it_goes_on(trireme, k
     status, output, errors = trireme(*RUN)
     assert (status, errors.count("\n")) == (1, 1)
     assert "does not allow that" in errors
-    assert "goes on; end it with: trireme cancel" in output
+    assert "goes on; cancel it with: trireme cancel" in output
 
 
 def test_a_run_whose_start_was_not_heard_of_is_not_started_twice(kubeflow):
@@ -162,7 +162,8 @@ def test_without_a_terminal_a_signal_leaves_the_run_going(trireme, kubeflow, num
     run = kubeflow.only_run()
     assert (status, errors, run["state"]) == (128 + number, "", "RUNNING")
     assert output.splitlines()[-1] == (
-        f"{run['display_name']} goes on; end it with: trireme cancel {run['run_id']} --target kfp"
+        f"{run['display_name']} goes on; cancel it with: trireme cancel {run['run_id']} "
+        "--target kfp"
     )
 
 
@@ -179,7 +180,7 @@ def test_at_a_terminal_it_is_asked_whether_to_cancel(
     assert (status, errors) == (130, "")
     assert run["state"] == ("FAILED" if wants_it else "RUNNING")
     assert ("is being cancelled" in output) == wants_it
-    assert ("goes on; end it with" in output) == (not wants_it)
+    assert ("goes on; cancel it with" in output) == (not wants_it)
     assert (f"{run['display_name']} KILLED" in output) == wants_it
 
 
@@ -192,11 +193,11 @@ def test_at_a_terminal_it_is_asked_whether_to_cancel(
         ("seed=-1", "seed -1: must be between 0 and 4294967295"),
         ("workers=1000", "workers"),
         ("dataset_uri=pvc://birds/train", "the claim is not mounted; compile the pipeline with"),
-        ("dataset_uri=nfs://server/export", "the pods of a pipeline mount claims only"),
+        ("dataset_uri=nfs://server/export", "the pods of a pipeline mount only claims"),
         ("code_revision=[[CurrentTime]]", "code_revision"),
-        ("code_revision=main", "code_revision 'main' is given without code_url; say which"),
-        ("code_directory=models", "code_directory 'models' is given without code_url; say which"),
-        ("entrypoint=train.py", "entrypoint 'train.py' is not among the trainers that Trireme"),
+        ("code_revision=main", "code_revision 'main' is given without code_url; give its"),
+        ("code_directory=models", "code_directory 'models' is given without code_url; give its"),
+        ("entrypoint=train.py", "entrypoint 'train.py' is not one of Trireme's trainers"),
         ('args=["[[RunUUID]]"]', "[[RunUUID]] would be replaced by Kubeflow Pipelines"),
         ('evaluation={"entrypoint": "e.py", "args": [NaN]}', "evaluation"),
         (f"experiment={'x' * 129}", "Kubeflow Pipelines takes at most 128 letters"),
@@ -229,7 +230,7 @@ def test_a_claim_that_is_mounted_may_be_used(trireme, kubeflow):
 )
 def test_options_for_kubeflow_are_refused_for_a_run_here(trireme, untracked, option):
     status, _, errors = trireme("run", "pytorch-training", *option)
-    assert (status, errors) == (2, f"error: {option[0]} goes with --target kfp or argo\n")
+    assert (status, errors) == (2, f"error: {option[0]} needs --target kfp or argo\n")
     assert not untracked.exists()
 
 
@@ -293,12 +294,12 @@ def _typed(value):
     [
         ({"seed": 2**53 + 1}, "parameter seed: 9007199254740993 would be rounded"),
         ({"job": {"env": {"A": [-(2**60)]}}}, "parameter job.env.A.0: -1152921504606846976 would"),
-        ({"gate": {"x": float("inf")}}, "parameter gate.x: inf is no number that JSON has"),
-        ({"args": [float("nan")]}, "parameter args.0: nan is no number that JSON has"),
+        ({"gate": {"x": float("inf")}}, "parameter gate.x: inf is not a JSON number"),
+        ({"args": [float("nan")]}, "parameter args.0: nan is not a JSON number"),
         ({"job": {1: 2}}, "parameter job: the key 1 is not a text"),
-        ({"code_url": "\ud800"}, "parameter code_url: '\\ud800' is no valid text"),
+        ({"code_url": "\ud800"}, "parameter code_url: '\\ud800' is not valid text"),
         ({"code_url": "a[[CurrentTime.2006]]"}, "[[CurrentTime.2006]] would be replaced"),
-        ({"job": {"since": date(2026, 1, 1)}}, "is no value that JSON has"),
+        ({"job": {"since": date(2026, 1, 1)}}, "is not a JSON value"),
     ],
 )
 def test_values_that_would_arrive_as_something_else_are_refused(value, said):
@@ -370,11 +371,11 @@ def test_a_run_that_has_failed_is_tried_again(trireme, kubeflow, started):
     there = (run["run_id"], "--target", "kfp")
     status, _, errors = trireme("retry", *there)
     assert (status, run["state"]) == (2, "RUNNING")
-    assert "only one that has failed can be tried again; it is running" in errors
+    assert "is running; only a failed run can be retried" in errors
     kubeflow.faults = ["", "", "lost"]
     kubeflow.states = GOOD
     status, output, _ = trireme("retry", *there)
-    assert (status, output) == (0, f"{run['display_name']} is tried again\n")
+    assert (status, output) == (0, f"{run['display_name']} is being retried\n")
     assert run["state"] in ("PENDING", "RUNNING")
 
 
@@ -417,5 +418,5 @@ def test_ctrl_c_at_a_real_terminal_asks_whether_to_cancel(kubeflow, untracked, a
         _, status = os.waitpid(pid, 0)
     assert os.waitstatus_to_exitcode(status) == 130, shown.decode()
     assert b"loading pytorch-training" in shown
-    assert (b"goes on; end it with: trireme cancel" in shown) == (state == "RUNNING")
+    assert (b"goes on; cancel it with: trireme cancel" in shown) == (state == "RUNNING")
     assert kubeflow.only_run()["state"] == state

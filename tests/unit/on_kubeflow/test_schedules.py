@@ -73,7 +73,7 @@ def test_a_schedule_is_made_of_the_version_that_is_compiled(trireme, kubeflow, u
     )
     said = output.splitlines()
     assert said.pop(1).startswith("  note: Kubeflow's MLflow plugin does not record its runs")
-    assert said[:2] == ["pytorch-training is to be created", "  next in Asia/Shanghai:"]
+    assert said[:2] == ["pytorch-training will be created", "  next in Asia/Shanghai:"]
     assert len([line for line in said if line.endswith("03:00:00+08:00")]) == 5
     assert said[7] == "pytorch-training created"
     assert said[8:] == [
@@ -111,7 +111,7 @@ def test_what_differs_is_said_and_replaces_what_was_there(server):
 
 def test_dry_run_shows_the_difference_and_makes_nothing(trireme, kubeflow):
     status, output, _ = trireme(*SET, "--dry-run")
-    assert (status, output.splitlines()[0]) == (0, "pytorch-training is to be created")
+    assert (status, output.splitlines()[0]) == (0, "pytorch-training will be created")
     trireme(*SET)
     kubeflow.seen.clear()
     status, output, _ = trireme(*SET, "-p", "workers=3", "--dry-run")
@@ -268,7 +268,7 @@ def test_what_trireme_did_not_make_is_left_alone(trireme, server):
     for command in [("pause", "nightly"), ("delete", "nightly"), (*SET[1:], "--name", "nightly")]:
         status, _, errors = trireme("schedule", *command)
         assert (status, errors.count("\n")) == (2, 1)
-        assert "that Trireme did not make, and it is left alone" in errors
+        assert "that Trireme did not create; choose another name" in errors
     assert (only(server), asked_to_change(server)) == (before, [])
     assert trireme("schedule", "list")[1] == ""
 
@@ -313,7 +313,7 @@ def test_images_are_for_the_version_that_is_compiled_now(trireme, kubeflow, tmp_
     file.write_text(f"{images.BASE}: example.org/base@sha256:{'0' * 64}")
     status, _, errors = trireme(*SET, "--version", version, "--images", str(file))
     assert (status, errors.count("\n")) == (2, 1)
-    assert f"--images goes with version pinned; '{version}' has the images" in errors
+    assert f"--images goes with version pinned; '{version}' keeps the images" in errors
     assert kubeflow.seen == []
 
 
@@ -321,21 +321,21 @@ def test_images_are_for_the_version_that_is_compiled_now(trireme, kubeflow, tmp_
     ("options", "said"),
     [
         (["--cron", "0 3 * *"], "schedule.cron '0 3 * *': wrong number of fields"),
-        (["--time-zone", "Mars"], "schedule.time_zone 'Mars': there is none of that name"),
+        (["--time-zone", "Mars"], "schedule.time_zone 'Mars': does not exist"),
         (["--time-zone", "Europe/Berlin"], "change with summer time"),
-        (["--kubeflow-time-zone", "Mars"], "time zone 'Mars': there is none"),
+        (["--kubeflow-time-zone", "Mars"], "time zone 'Mars': does not"),
         (["--name", "My_Job"], "schedule.name 'My_Job': it must be at most 52 small letters"),
         (["--concurrency", "11"], "schedule.concurrency 11: "),
         (["--starts", "soon"], "schedule.starts 'soon': it must be a time such as"),
         (["--starts", "2100-01-02", "--ends", "2100-01-01"], "it must be later than starts"),
-        (["--ends", "2020-01-01"], "it would be over before its first run"),
+        (["--ends", "2020-01-01"], "it ends before its first run"),
         (["-p", "workers=two"], "parameter workers: 'two' is not a whole number"),
         (["-p", "seed=-1"], "seed -1: must be between"),
         (["-p", "experiment=[[ScheduledTime]]"], "would be replaced by Kubeflow Pipelines"),
         (["-p", 'args=["--run", "[[Index]]"]'], "[[Index]] would be replaced"),
         (["-p", "dataset_uri=pvc://birds/all"], "the claim is not mounted"),
         (["--target", "local"], "--target 'local': must be one of kfp, argo"),
-        (["--service-account", "me"], "--service-account goes with --target argo"),
+        (["--service-account", "me"], "--service-account needs --target argo"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_sent(trireme, kubeflow, options, said):
@@ -352,7 +352,7 @@ def test_mistakes_are_told_before_anything_is_sent(trireme, kubeflow, options, s
         ("[1]", "must hold a schedule, or a list of them"),
         ("{", "is not YAML"),
         ("{name: a, pipeline: pytorch-training}", "schedule a.cron is needed"),
-        ("{name: a, pipeline: p, cron: '* * * * *', crom: 1}", "schedule a.crom is no field of it"),
+        ("{name: a, pipeline: p, cron: '* * * * *', crom: 1}", "schedule a.crom is not a field"),
         ("{name: a, pipeline: p, cron: '* * * * *'}", "there is no pipeline 'p'"),
         ("[{name: a, pipeline: p, cron: '* * * * *'}, {name: a, pipeline: p, cron: '* * * * *'}]",
          "there are two schedules called 'a'"),
@@ -373,7 +373,7 @@ def test_mistakes_in_a_file_are_told_before_anything_is_sent(
     ("options", "said"),
     [
         (["--version", "latest"], "is not at http://127.0.0.1"),
-        (["--version", "old"], "'trireme upload pytorch-training' brings it there"),
+        (["--version", "old"], "'trireme upload pytorch-training' uploads it"),
     ],
 )
 def test_a_pipeline_that_is_not_there_is_one_sentence(trireme, kubeflow, options, said):
@@ -384,7 +384,7 @@ def test_a_pipeline_that_is_not_there_is_one_sentence(trireme, kubeflow, options
 
 
 def test_a_version_that_is_not_there_is_one_sentence(server):
-    with pytest.raises(InputError, match="has no version 'old'; say pinned, latest or"):
+    with pytest.raises(InputError, match="has no version 'old'; give pinned, latest or"):
         apply(server, version="old")
 
 
@@ -394,7 +394,7 @@ def test_one_with_a_broken_change_can_be_paused_and_is_not_resumed(trireme, serv
         apply(server, faults=[""] * 6 + ["503"], patience=0, cron="0 4 * * *")
     status, _, errors = trireme("schedule", "resume", "nightly")
     assert (status, errors.count("\n")) == (2, 1)
-    assert "a change of it was broken off; apply it again" in errors
+    assert "a change of it was interrupted; apply it again" in errors
     assert trireme("schedule", "pause", "nightly")[0] == 0
     assert {each["status"] for each in server.recurring.values()} == {"DISABLED"}
 
@@ -402,4 +402,4 @@ def test_one_with_a_broken_change_can_be_paused_and_is_not_resumed(trireme, serv
 def test_what_is_neither_a_command_nor_a_pipeline_is_said_to_be_no_command(trireme, kubeflow):
     status, _, errors = trireme("schedule", "lst")
     assert (status, kubeflow.seen) == (2, [])
-    assert "schedule lst: there is no such command or pipeline; there are apply, " in errors
+    assert "schedule lst: no such command or pipeline; there are apply, " in errors
