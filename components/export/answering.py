@@ -34,7 +34,9 @@ def main(module: str, inputs: str) -> None:
 
 def _answered(file: str, answers: str, batches: list[np.ndarray]) -> str:
     try:
-        answer = _LOADERS[Path(file).suffix](file)
+        answer = (
+            _mlflow(file) if Path(file).name == "MLmodel" else _LOADERS[Path(file).suffix](file)
+        )
         np.savez(answers, *[answer(batch) for batch in batches])
     except Exception as error:
         return f"{type(error).__name__}: {error}"
@@ -79,6 +81,12 @@ def _saved_model(directory: str) -> Answer:
         return next(iter(serve(**{name: tf.constant(inputs)}).values())).numpy()
 
     return answer
+
+
+def _mlflow(file: str) -> Answer:
+    import mlflow.pyfunc
+
+    return mlflow.pyfunc.load_model(str(Path(file).parent)).predict
 
 
 class _LastError(logging.Handler):
