@@ -9,7 +9,7 @@ import numpy as np
 from trireme.components.deployment.model_version import DownloadedModel, ModelVersion
 from trireme.components.deployment.serving import ServingFailed
 from trireme.components.errors import InputError
-from trireme.components.evaluation.held_out import held_out, predict
+from trireme.components.evaluation.held_out import held_out, predict_in_batches
 from trireme.components.evaluation.onnx_file import load_onnx
 from trireme.components.export.agreement import TOLERANCE
 from trireme.components.home import home
@@ -63,7 +63,7 @@ def expected_answers(downloaded: DownloadedModel) -> list[Expected]:
     if not batches:
         raise InputError(f"{model} was logged without an input_example that is one array")
     answer = load_onnx(files / described.flavors["onnx"]["data"])
-    pairs = [Expected(inputs, np.asarray(predict(answer, inputs))) for inputs in batches]
+    pairs = [Expected(inputs, np.asarray(predict_in_batches(answer, inputs))) for inputs in batches]
     if pairs[0].outputs.dtype.kind not in "fiu":
         raise InputError(f"{model} answers with {pairs[0].outputs.dtype}, not numbers")
     return pairs

@@ -62,7 +62,7 @@ def evaluate(
     def evaluated() -> _Evaluated:
         samples, names = held_out(data), class_names(data)
         trained = source.load()
-        found = measure(trained.answer, samples, names)
+        found = measure(trained.predict, samples, names)
 
         def scores_of(champion: Champion) -> np.ndarray:
             if champion.onnx is None:

@@ -9,7 +9,7 @@ import numpy as np
 from trireme.components.errors import StepFailed
 from trireme.components.evaluation import report as page
 from trireme.components.evaluation.custom import FOUND, inputs_of
-from trireme.components.evaluation.held_out import TEST, held_out, predict
+from trireme.components.evaluation.held_out import TEST, held_out, predict_in_batches
 from trireme.components.evaluation.source import Source
 from trireme.components.export import pytorch, tensorflow
 from trireme.components.export.agreement import TOLERANCES, largest_difference
@@ -97,7 +97,7 @@ def export(
 
 def _samples(trained: TrainedModel, inputs: np.ndarray) -> np.ndarray:
     """Returns as many samples as are compared, given that their answers have to fit into memory."""
-    numbers = predict(trained.answer, inputs[:1]).size
+    numbers = predict_in_batches(trained.predict, inputs[:1]).size
     return inputs[: max(2, min(SAMPLES, ANSWER_LIMIT // numbers))]
 
 
@@ -105,7 +105,7 @@ def _takes_shorter(trained: TrainedModel, inputs: np.ndarray) -> bool:
     if inputs.shape[1] <= SHORTEST:
         return False
     try:
-        trained.answer(_shortened(inputs[:1]))
+        trained.predict(_shortened(inputs[:1]))
     except Exception:  # whatever a network says of it
         return False
     return True
@@ -120,7 +120,7 @@ def _write(
 ) -> tuple[dict[str, float], np.ndarray]:
     """Writes every form; returns each one's difference, and the trained model's answers."""
     batches = [inputs, inputs[:1]] + ([_shortened(inputs)] if any_length else [])
-    expected = [predict(trained.answer, batch) for batch in batches]
+    expected = [predict_in_batches(trained.predict, batch) for batch in batches]
     differences = {}
     with isolated(_MODULES[trained.framework], batches) as reloaded:
         for file in _WRITERS[trained.framework](trained, inputs, any_length, directory):
@@ -164,7 +164,7 @@ def export_and_report(
     """Exports a model, and writes the step's artifacts."""
     place = Path(workspace)
     inputs = inputs_of(place / FOUND)
-    if inputs is None and (place / FOUND).is_dir() and not splits.is_there(Path(data), TEST):
+    if inputs is None and (place / FOUND).is_dir() and not splits.has_split(Path(data), TEST):
         raise StepFailed(
             "there are no samples to check the exported files with: the dataset has no held-out "
             "samples in a known form, and the evaluation program wrote no inputs.npy"

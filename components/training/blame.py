@@ -24,7 +24,7 @@ class TimeLimitReached(JobFailed):
     """The job had run as long as it may."""
 
 
-def dragged_down(lines: Iterable[str]) -> bool:
+def is_peer_loss(lines: Iterable[str]) -> bool:
     """Tells whether a replica failed because another one was gone."""
     return any(_PEER_LOST.search(line) for line in lines)
 

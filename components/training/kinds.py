@@ -67,5 +67,5 @@ ROLE = "trireme.dev/role"
 REPLICAS = "trireme.dev/replicas"
 """The annotation of a TrainJob that tells how many replicas of each role its runtime makes."""
 
-LEAST = "trireme.dev/least-replicas"
+LEAST_REPLICAS = "trireme.dev/least-replicas"
 """The annotation of an elastic TrainJob that tells how many replicas it needs."""

@@ -19,10 +19,10 @@ from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.description.reading import merged
 from trireme.components.training.frameworks import FRAMEWORKS
 from trireme.components.training.inputs import TAG, WARM_START, inputs_of
-from trireme.components.training.lines import Lines
+from trireme.components.training.lines import LinePrinter
 from trireme.components.training.manifests import render, to_yaml
 
-OWN = (
+RESERVED = (
     "name",
     "framework",
     "code",
@@ -34,7 +34,7 @@ OWN = (
 )
 """Fields of the description that a pipeline fills in itself."""
 
-_OF_LIBRARIES = re.compile(
+_LIBRARY_LINE = re.compile(
     r"🏃 View run |🧪 View experiment |\d{4}-[-\d]+ [:.\d]+: [EWIF] |[EWIF]\d{4} "
 )
 """How lines begin that MLflow and TensorFlow add to a program's own when it is about to end."""
@@ -86,7 +86,7 @@ def prepare(
             Trireme's own.
         parameter_servers: TensorFlow: parameter servers; with any, PS/Worker mode with a chief.
         time_limit: Seconds the job may run; 0 for no limit.
-        more: Further fields of the description; none of ``OWN``.
+        more: Further fields of the description; none of ``RESERVED``.
         images: What is pulled for Trireme's own images, by their names; none: themselves.
         tracking: Variables that lead the program to its MLflow run.
         credentials: Where its variables for MLflow are that are secret, as ``secret_env``.
@@ -102,7 +102,7 @@ def prepare(
             raise InputError(f'args.{number} {word}: must be a valid string, as "{word}"')
     if parameter_servers < 0:
         raise InputError(f"parameter_servers {parameter_servers}: must not be negative")
-    for name in OWN:
+    for name in RESERVED:
         if name in more:
             raise InputError(f"job.{name}: the pipeline sets this itself")
     fields: dict[str, Any] = {
@@ -158,7 +158,7 @@ def train(
 
     Args:
         passthrough: On a cluster: what the pipeline's task hands on to the job's pods, as
-            ``trireme.components.training.cluster.passthrough.hand_on`` takes it.
+            ``trireme.components.training.cluster.passthrough.pass_through`` takes it.
         evaluation: The program of the repository that evaluates the model later, if one does.
         budget: The most that the job may cost, in the price table's currency; 0 for no limit.
         is_whole_run: Whether this is the training of its run, and not one of many.
@@ -181,9 +181,9 @@ def train(
     try:
         with contextlib.closing(lines):
             if in_a_pod():
-                seconds = _train_there(job, passthrough or {}, logs, lines, bill)
+                seconds = _train_on_cluster(job, passthrough or {}, logs, lines, bill)
             else:
-                seconds = _train_here(job, logs, lines, bill)
+                seconds = _train_locally(job, logs, lines, bill)
     except JobFailed as error:
         bill.charge(error.replica_seconds)
         raise bill.explained(error) from None
@@ -196,7 +196,7 @@ def train(
     return Trained(str(model), job.checkpoint_dir)
 
 
-class _Lines(Lines):
+class _Lines(LinePrinter):
     """Prints what replicas say, and keeps the last line of the one that speaks for the job.
 
     With ``logs`` every line goes to a file of its replica there, too.
@@ -210,7 +210,7 @@ class _Lines(Lines):
     def __call__(self, replica: str, line: str) -> None:
         super().__call__(replica, line)
         words = line.strip()
-        if replica == self.speaker and words and not _OF_LIBRARIES.match(words):
+        if replica == self.speaker and words and not _LIBRARY_LINE.match(words):
             self.last = words[:SUMMARY]
         if self.logs:
             # A full disk is no reason to stop training.
@@ -232,7 +232,7 @@ class _Lines(Lines):
         return self._files[replica]
 
 
-def _train_here(job: TrainingJob, logs: Path, lines: _Lines, bill: Bill) -> dict[str, float]:
+def _train_locally(job: TrainingJob, logs: Path, lines: _Lines, bill: Bill) -> dict[str, float]:
     from trireme.components.training.local import installed, runner
 
     installed.check(job)
@@ -243,7 +243,7 @@ def _train_here(job: TrainingJob, logs: Path, lines: _Lines, bill: Bill) -> dict
     return runner.run(manifest, logs, lines)
 
 
-def _train_there(
+def _train_on_cluster(
     job: TrainingJob, passthrough: dict[str, Any], logs: Path, lines: _Lines, bill: Bill
 ) -> dict[str, float]:
     from trireme.components.kubernetes.connection import Cluster
@@ -251,17 +251,17 @@ def _train_there(
     from trireme.components.training.cluster import launcher, submission
     from trireme.components.training.cluster.following import Limits
     from trireme.components.training.cluster.operators import operator_of
-    from trireme.components.training.cluster.passthrough import hand_on
+    from trireme.components.training.cluster.passthrough import pass_through
 
     for file in logs.glob("*.log"):
         file.unlink()  # of an earlier attempt, whose lines come again
     cluster = Cluster()
     manifest = render(job, operator_of(cluster, job))
-    hand_on(manifest, passthrough)
+    pass_through(manifest, passthrough)
     bill.open(manifest)
     manifest["metadata"]["ownerReferences"] = owners(cluster)
     (logs / "job.yaml").write_text(to_yaml(manifest))
-    if not submission.make_way(cluster, manifest):
+    if not submission.remove_replaced(cluster, manifest):
         _make_room(job)
         for directory in (job.model_dir, job.checkpoint_dir):
             # The job's image may run as another user than this step.
@@ -295,10 +295,10 @@ def _keep(left: Path, model: Path) -> None:
         raise JobFailed("the program removed its MODEL_DIR, so there is no model")
     shutil.rmtree(model, ignore_errors=True)
     left.rename(model)
-    mend_links(model, left)
+    fix_links(model, left)
 
 
-def mend_links(model: Path, before: Path) -> None:
+def fix_links(model: Path, before: Path) -> None:
     """Points links that a program made inside its MODEL_DIR to where that is now.
 
     A link that leads nowhere is removed: nothing could be kept of it.

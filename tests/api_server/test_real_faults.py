@@ -175,12 +175,10 @@ def test_in_a_pod_the_rights_that_are_asked_for_are_enough(real, in_a_pod, pytor
     assert eventually(submitted)
     states, player = [], Player(real, Logs())
     job = player.wait_for(pytorch)
-    follow = following.Following(
-        cluster, job, following.Limits(), lambda *line: None, states.append
-    )
+    follow = following.Follower(cluster, job, following.Limits(), lambda *line: None, states.append)
     player.run(player.pod(job, "master"))
     player.condition(job, "Succeeded")
-    assert set(follow.to_the_end()) == {"master-0"}
+    assert set(follow.follow()) == {"master-0"}
     submission.delete(cluster, job)
     submission.wait_until_gone(cluster, job)
     assert not real.list(KINDS["PyTorchJob"], real.namespace)["items"]

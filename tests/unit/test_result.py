@@ -248,7 +248,7 @@ def test_other_numbers_take_what_a_dataset_holds(model, code, state, linear, num
     loaded = load_model(model, code, ENTRYPOINT, "other_numbers:make")
     sys.modules.pop("other_numbers")
     assert loaded.precision == number
-    found = loaded.answer(X.numpy())
+    found = loaded.predict(X.numpy())
     assert found.dtype == (np.float64 if number == "float64" else np.float32)
     assert np.allclose(found, linear(X).detach().numpy(), atol=0.1)
 

@@ -66,7 +66,7 @@ def make_network(
     arguments: argparse.Namespace, samples: helpers.Samples, device: torch.device
 ) -> tuple[Classifier, dict[str, int]]:
     """Returns the network that training starts from, and what it is made of."""
-    if why := splits.why_not_images(samples.x, samples.y):
+    if why := splits.image_problem(samples.x, samples.y):
         raise helpers.Ended(why, 2)
     shape = {"channels": samples.x.shape[1], "classes": int(samples.y.max()) + 1}
     shape["width"] = arguments.width
@@ -90,7 +90,7 @@ def compute(
     return loss, [loss.detach(), hits, counted]
 
 
-class Course:
+class Progress:
     """How far training is, and what is said of each epoch when it is over.
 
     Args:
@@ -126,11 +126,11 @@ class Course:
         return self.progress["seen"]
 
     @property
-    def goes_on(self) -> bool:
+    def has_more(self) -> bool:
         """Whether there are more."""
         return self.seen < self.arguments.epochs * self.samples
 
-    def ends_with(self, samples: int) -> bool:
+    def completes_epoch(self, samples: int) -> bool:
         """Whether an epoch is over with a batch of so many samples."""
         return (self.seen + samples) % self.samples == 0
 
@@ -172,13 +172,13 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
     network, shape = make_network(arguments, samples, device)
     model = helpers.data_parallel(network, samples.batch(0).inputs.to(device))
     optimizer = torch.optim.AdamW(network.parameters(), lr=arguments.learning_rate)
-    checkpoints = helpers.Checkpoints(network, optimizer, rank == 0, helpers.from_first)
+    checkpoints = helpers.Checkpoints(network, optimizer, rank == 0, helpers.broadcast)
     metrics = Metrics(checkpoints.directory, helpers.FILES) if rank == 0 else None
     reclaimed = until_sigterm(metrics)
-    course = Course(arguments, len(samples.x), checkpoints.load(Course.START), metrics)
+    course = Progress(arguments, len(samples.x), checkpoints.load(Progress.START), metrics)
     sums, stop = torch.zeros(3, dtype=torch.float64, device=device), 0.0
 
-    while course.goes_on and not stop:
+    while course.has_more and not stop:
         course.set_rate(optimizer)
         batch = samples.batch(course.seen)
         loss, counted = compute(model, batch, device)
@@ -189,23 +189,23 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
         sums += torch.stack([value.double() for value in counted])
         counts = [0.0, 0.0, 0.0]
         # Now and then: each time training waits, for the others and for what a GPU still computes.
-        if course.ends_with(batch.samples) or (course.step + 1) % ASK_EVERY == 0:
+        if course.completes_epoch(batch.samples) or (course.step + 1) % ASK_EVERY == 0:
             shared = torch.cat([sums, sums.new_tensor([reclaimed.is_set()])])
             dist.all_reduce(shared)  # with which all know whether one of them is to end
             *counts, stop = shared.tolist()
             sums.zero_()
         if stop and metrics:
-            metrics.hurry()
+            metrics.limit_patience()
         if course.take(batch.samples, counts) or stop:
             checkpoints.save(course.step, course.progress)
 
     checkpoints.wait()
-    if metrics and not course.goes_on:
-        helpers.leave_model(FACTORY, shape, network)
+    if metrics and not course.has_more:
+        helpers.save_model(FACTORY, shape, network)
     if metrics:
         metrics.close()
     dist.barrier()  # one that ends may be the end of all
-    if course.goes_on:
+    if course.has_more:
         raise helpers.Stopped(course.step)
 
 

@@ -20,7 +20,7 @@ PEAKS = {
 """Operations per second of GPUs in bfloat16, dense, as their data sheets say."""
 
 
-def peak(device: torch.device) -> float:
+def peak_flops(device: torch.device) -> float:
     """Returns a device's operations per second in bfloat16; 0 where they are not known."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else ""
     # Whole words: the A10G of some clouds is slower than an A10.
@@ -105,7 +105,7 @@ def footprint(
     )
 
 
-def say(arguments: argparse.Namespace) -> None:
+def print_cost(arguments: argparse.Namespace) -> None:
     """Prints what a step costs, and what the processes of each stage hold."""
     pp, dp, tp = arguments.mesh
     shape, length = arguments.shape, arguments.length

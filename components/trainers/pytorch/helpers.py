@@ -135,7 +135,7 @@ def leave(status: int) -> None:
     raise SystemExit(status)
 
 
-def from_first(value: Any) -> Any:
+def broadcast(value: Any) -> Any:
     """Returns to all processes of the group what the first one gives it."""
     values = [value]
     dist.broadcast_object_list(values)
@@ -225,7 +225,7 @@ def save(state: dict[str, Any], file: Path) -> None:
     partial.replace(file)
 
 
-def leave_model(factory: str, arguments: dict[str, int], network: nn.Module) -> None:
+def save_model(factory: str, arguments: dict[str, int], network: nn.Module) -> None:
     """Writes model.pt: how to build a network again, and its weights; nothing in it is executable.
 
     Args:
@@ -239,7 +239,7 @@ def leave_model(factory: str, arguments: dict[str, int], network: nn.Module) -> 
 
 
 def start_weights(arguments: dict[str, int], network: nn.Module) -> dict[str, torch.Tensor]:
-    """Returns the weights that WARM_START_DIR says to start from, as ``leave_model`` wrote them.
+    """Returns the weights that WARM_START_DIR says to start from, as ``save_model`` wrote them.
 
     Args:
         arguments: What the network is made with.

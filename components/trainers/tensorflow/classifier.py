@@ -126,7 +126,9 @@ def train(
                 network.set_weights([variable.numpy() for variable in given])
             except (OSError, ValueError) as error:
                 why = str(error).partition("\n")[0]
-                raise distribution.Refused(f"training cannot start from {start}: {why}") from None
+                raise distribution.InvalidRequest(
+                    f"training cannot start from {start}: {why}"
+                ) from None
         optimizer = tf.keras.optimizers.AdamW(arguments.learning_rate, weight_decay=0.01)
         optimizer.build(network.trainable_variables)
     step = make_step(strategy, network, optimizer)
@@ -171,7 +173,7 @@ def train(
     if done.numpy() < arguments.epochs:
         print("stopped; training can resume from the checkpoint", flush=True)
         if metrics:
-            metrics.hurry()
+            metrics.limit_patience()
         raise SystemExit(RECLAIMED)
     weights = network.get_weights()
     if metrics:
@@ -194,8 +196,8 @@ def positive(text: str) -> int:
 def main() -> None:
     """Reads the command line and takes part in training; what is asked in vain is a sentence."""
     try:
-        take_part(parse())
-    except distribution.Refused as refused:
+        run_replica(parse())
+    except distribution.InvalidRequest as refused:
         print(refused, flush=True)
         raise SystemExit(2) from None
 
@@ -211,14 +213,14 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def take_part(arguments: argparse.Namespace) -> None:
+def run_replica(arguments: argparse.Namespace) -> None:
     """Trains, or serves the chief that does."""
     place = distribution.Place.of_environment()
     if place.role == "evaluator":
-        raise distribution.Refused("an evaluator has nothing to do; leave that role out")
+        raise distribution.InvalidRequest("an evaluator has nothing to do; leave that role out")
     name = distribution.choose(arguments.strategy, place.cluster)
     if name == "parameter_server":
-        distribution.give_threads(len(place.cluster["worker"]))
+        distribution.set_threads(len(place.cluster["worker"]))
         if place.role != "chief":
             distribution.serve(place)
     tf.get_logger().setLevel("ERROR")  # CheckpointManager warns of its own retracing

@@ -14,7 +14,7 @@ from trireme.components.kubernetes.errors import Forbidden, KindMissing, Refused
 from trireme.components.kubernetes.resources import PODS
 from trireme.components.kubernetes.streams import Stop
 from trireme.components.training.cluster import identity, reasons, submission
-from trireme.components.training.cluster.following import Following, Limits
+from trireme.components.training.cluster.following import Follower, Limits
 from trireme.components.training.cluster.replicas import Replicas
 from trireme.components.training.cluster.status import (
     CANCELLED,
@@ -83,7 +83,7 @@ def list_jobs(cluster: Cluster) -> list[Row]:
         for label in set(label_of.values())
         for pod in cluster.items(PODS, cluster.namespace, labelSelector=label)
     ]
-    return [_row(job, _those_of(job, all_pods)) for job in jobs]
+    return [_row(job, _pods_of_job(job, all_pods)) for job in jobs]
 
 
 def find(cluster: Cluster, name: str) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def logs(
         )
     stop = Stop()
 
-    def pass_on(of: str, line: str) -> None:
+    def forward_lines(of: str, line: str) -> None:
         try:
             on_line(of, line)
         except BrokenPipeError:
@@ -144,12 +144,18 @@ def logs(
     if follow and not status_of(job).state.ended:
         # That the job fails is no failure of reading its logs.
         with suppress(JobFailed):
-            Following(
-                cluster, job, Limits(), pass_on, lambda state: None, replica=replica, stop=stop
-            ).to_the_end()
+            Follower(
+                cluster,
+                job,
+                Limits(),
+                forward_lines,
+                lambda state: None,
+                replica=replica,
+                stop=stop,
+            ).follow()
         return
     container = kind_of(job).container
-    replicas = Replicas(cluster, container, pass_on, stop, follow=False, only=replica)
+    replicas = Replicas(cluster, container, forward_lines, stop, follow=False, only=replica)
     for pod in own_pods:
         replicas.update(pod, gone=False)
     replicas.wait_for_logs()
@@ -220,10 +226,10 @@ def _all_jobs(cluster: Cluster, labels: str = "") -> tuple[list[dict[str, Any]],
 
 def _pods(cluster: Cluster, job: dict[str, Any]) -> list[dict[str, Any]]:
     found = cluster.items(PODS, job["metadata"]["namespace"], labelSelector=pods_of(job))
-    return _those_of(job, found)
+    return _pods_of_job(job, found)
 
 
-def _those_of(job: dict[str, Any], all_pods: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _pods_of_job(job: dict[str, Any], all_pods: list[dict[str, Any]]) -> list[dict[str, Any]]:
     label, name = kind_of(job).job_label, job["metadata"]["name"]
     return [
         pod

@@ -4,7 +4,7 @@ from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import Forbidden, KindMissing
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.kinds import TRAINJOB, Kind
-from trireme.components.training.manifests import without_a_cluster
+from trireme.components.training.manifests import default_operator
 
 
 def operator_of(cluster: Cluster, job: TrainingJob) -> str:
@@ -13,7 +13,7 @@ def operator_of(cluster: Cluster, job: TrainingJob) -> str:
     Where the cluster has none for it that is the training operator, whose kind is then missing.
     """
     if job.operator != "auto" or job.runtime:
-        return without_a_cluster(job)
+        return default_operator(job)
     if not _serves(cluster, job.plugin.kind) and _serves(cluster, TRAINJOB):
         return "trainer"
     return "training-operator"

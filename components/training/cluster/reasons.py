@@ -27,7 +27,7 @@ NO_GANG = (
 )
 """What is said of a job whose pods may wait for each other without end."""
 
-NOT_TAKEN_UP = "has not started to handle it; if that lasts, is it running?"
+NOT_HANDLED = "has not started to handle it; if that lasts, is it running?"
 """What is said of whoever is to see to a job or a pod next, where there is no sign of that."""
 
 _WORKLOADS = (
@@ -85,12 +85,12 @@ def why_not_running(
     for name, pod in pods_by_replica.items():
         if not (pod["spec"].get("nodeName") or pod.get("status", {}).get("conditions")):
             scheduler = pod["spec"].get("schedulerName", "its scheduler")
-            return Reason(f"{name}: {scheduler} {NOT_TAKEN_UP}", {name})
+            return Reason(f"{name}: {scheduler} {NOT_HANDLED}", {name})
     if not lacking:
         return Reason("", set())  # what the Events of the job say is how its pods were made
     event = _present(_about(job, said))
     if not event and status_of(job).state is State.CREATED and not job.get("status"):
-        event = f"its operator {NOT_TAKEN_UP}"
+        event = f"its operator {NOT_HANDLED}"
     return Reason(event, set())
 
 
@@ -189,7 +189,7 @@ def _wants_gang(job: dict[str, Any]) -> bool:
     return "schedulingPolicy" in job["spec"].get("runPolicy", {})
 
 
-def without_gang(cluster: Cluster, job: dict[str, Any]) -> str:
+def gang_unavailable(cluster: Cluster, job: dict[str, Any]) -> str:
     """Says that a job asks for gang scheduling which the cluster cannot have; else nothing."""
     if not _wants_gang(job):
         return ""
@@ -206,7 +206,7 @@ def without_gang(cluster: Cluster, job: dict[str, Any]) -> str:
     return ""  # whether the operator makes use of them is seen when the job is there
 
 
-def no_gang(cluster: Cluster, job: dict[str, Any]) -> str:
+def gang_missing(cluster: Cluster, job: dict[str, Any]) -> str:
     """Says that a job's pods have been made without the gang that it asks for; else nothing."""
     said = _pod_group(cluster, job) if _wants_gang(job) else ""
     return said if said == NO_GANG else ""

@@ -13,12 +13,14 @@ from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.pod_log import PodLog
 from trireme.components.kubernetes.pods import Failure, Span
 from trireme.components.kubernetes.streams import Stop
-from trireme.components.training.blame import KEPT, dragged_down, last_lines
+from trireme.components.training.blame import KEPT, is_peer_loss, last_lines
 from trireme.components.training.cluster import identity
 
-UNSAID = timedelta(minutes=1)  # after which one fails that does not say that it lost a peer
+PEER_LOSS_WINDOW = timedelta(
+    minutes=1
+)  # after which one fails that does not say that it lost a peer
 
-Heard = tuple[datetime, float]
+Seen = tuple[datetime, float]
 
 
 class Replica:
@@ -34,7 +36,7 @@ class Replica:
     def __init__(self, name: str, container: str) -> None:
         self.name = name
         self.failures: dict[tuple[str, int], Failure] = {}
-        self.removals: dict[str, Heard] = {}
+        self.removals: dict[str, Seen] = {}
         self._heard: dict[tuple[str, int], float] = {}
         self.stuck = ""
         self._spans: dict[tuple[str, int], Span] = {}
@@ -113,7 +115,7 @@ class Replica:
             for span in self._spans.values()
         )
 
-    def started_anew(self) -> None:
+    def restarted(self) -> None:
         """Forgets what it printed before its restart."""
         with self._lock:
             self._tail.clear()
@@ -133,15 +135,15 @@ class Replica:
         return last_lines(self.name, self._lines_of(first))
 
     @property
-    def first_removal(self) -> Heard | None:
+    def first_removal(self) -> Seen | None:
         """When a pod of it was deleted first; ``None``: none was."""
         return min(self.removals.values(), default=None)
 
-    def removed_before(self, other: "Replica") -> Heard | None:
+    def removed_before(self, other: "Replica") -> Seen | None:
         """Returns when a pod of it was deleted that another one, the first to fail, failed for."""
         failure, began = other.last_failure, other.began
-        if not (failure.stopped or other.lost_a_peer):
-            began = max(began, failure.at - UNSAID)
+        if not (failure.stopped or other.lost_peer):
+            began = max(began, failure.at - PEER_LOSS_WINDOW)
         ended = failure.at, other._heard[other._last_start()]
         return min(
             (at for at in self.removals.values() if began <= at[0] and at < ended), default=None
@@ -150,12 +152,12 @@ class Replica:
     def blame(self) -> tuple[bool, bool, bool, datetime]:
         """Returns what the failed replicas are ordered by: the cause comes first."""
         failure = self.last_failure
-        return self.recovered, failure.stopped, self.lost_a_peer, failure.at
+        return self.recovered, failure.stopped, self.lost_peer, failure.at
 
     @property
-    def lost_a_peer(self) -> bool:
+    def lost_peer(self) -> bool:
         """Whether it says that another replica was gone."""
-        return dragged_down(self._lines())
+        return is_peer_loss(self._lines())
 
     @property
     def last_failure(self) -> Failure:
@@ -166,7 +168,7 @@ class Replica:
     def began(self) -> datetime:
         """When the start of it began that failed last, as far as that is known."""
         span = self._spans.get(self._last_start())
-        return span.started if span else self.last_failure.at - UNSAID
+        return span.started if span else self.last_failure.at - PEER_LOSS_WINDOW
 
     def _last_start(self) -> tuple[str, int]:
         """Returns the start of it that failed last; of two in one second, the one seen later."""
@@ -226,7 +228,7 @@ class Replicas:
             self._logs[uid] = log = self._log_of(replica, pod)
             log.start()
 
-    def have_settled(self, since: float, patience: float) -> bool:
+    def are_done(self, since: float, patience: float) -> bool:
         """Tells whether there is nothing to wait for any more, after the job has ended.
 
         Pods get time to end, and then as long as it takes to read what they printed.
@@ -295,7 +297,7 @@ class Replicas:
 
         container = identity.main_container(pod, self._container)
         log = PodLog(
-            self._cluster, pod, container, said, replica.started_anew, self._stop, self._follow
+            self._cluster, pod, container, said, replica.restarted, self._stop, self._follow
         )
         log.name = replica.name
         return log

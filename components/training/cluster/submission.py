@@ -28,11 +28,11 @@ SPEC_HASH = "trireme.dev/spec-hash"
 """The annotation that tells whether a job of the same name is the same job."""
 
 POLL = 1.0  # seconds between two looks at a job that is going away
-UNSEEN = "specified trainingRuntime must be created before the TrainJob is created"
+RUNTIME_MISSING = "specified trainingRuntime must be created before the TrainJob is created"
 """What Trainer says of a runtime that it has not yet been told of."""
 
-SEEING, BETWEEN = 30.0, 0.2  # seconds that it may take to be, and between two attempts
-GOING = 300.0  # seconds that a job and its pods may take to go away
+RUNTIME_LIMIT, RUNTIME_PAUSE = 30.0, 0.2  # seconds that it may take to be, and between two attempts
+DELETION_LIMIT = 300.0  # seconds that a job and its pods may take to go away
 
 
 def submit(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def submit(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, Any]:
         except AlreadyThere:
             # Ours, if an answer was lost on its way, or that of somebody who was faster.
             there = cluster.get(jobs, metadata["name"], namespace)
-            job = _is_ours_or_refused(there, manifest)
+            job = _check_ours(there, manifest)
         give_to(job)
     return job
 
@@ -74,11 +74,11 @@ def _create(cluster: Cluster, body: dict[str, Any]) -> dict[str, Any]:
         try:
             return cluster.create(jobs, body, namespace)
         except Invalid as error:
-            if UNSEEN not in str(error):
+            if RUNTIME_MISSING not in str(error):
                 raise
             return None
 
-    return wait_for(create, SEEING, BETWEEN) or cluster.create(jobs, body, namespace)
+    return wait_for(create, RUNTIME_LIMIT, RUNTIME_PAUSE) or cluster.create(jobs, body, namespace)
 
 
 @contextmanager
@@ -134,7 +134,7 @@ def find(
     return cluster.find(kind_of(manifest), metadata["name"], namespace, patience)
 
 
-def make_way(cluster: Cluster, manifest: dict[str, Any]) -> bool:
+def remove_replaced(cluster: Cluster, manifest: dict[str, Any]) -> bool:
     """Removes a job that ``submit`` would replace, so that nothing of it writes any more.
 
     Returns:
@@ -167,16 +167,16 @@ def wait_until_gone(cluster: Cluster, job: dict[str, Any]) -> None:
         if there := find(cluster, job):
             # The name may be another job's, which waited for this one's pods.
             return bool(there["metadata"]["uid"] != metadata.get("uid"))
-        return not _is_left(cluster, job)
+        return not _has_leftovers(cluster, job)
 
-    if not wait_for(is_gone, GOING, POLL):
+    if not wait_for(is_gone, DELETION_LIMIT, POLL):
         raise TriremeError(
             f"{job['kind']} {metadata['name']} is being deleted but still exists; one of its "
             "pods may be on a node that does not answer"
         )
 
 
-def _is_left(cluster: Cluster, job: dict[str, Any]) -> bool:
+def _has_leftovers(cluster: Cluster, job: dict[str, Any]) -> bool:
     """Tells whether something is left of a job that does not exist; see ``delete``.
 
     It can be so of a TrainJob only: the others go when all of theirs has gone.
@@ -208,11 +208,11 @@ def _is_usable(there: dict[str, Any], body: dict[str, Any]) -> bool:
     """Tells whether to attach to a job rather than to replace it."""
     if status_of(there).state in (State.FAILED, State.CANCELLED, State.DELETING):
         return False
-    _is_ours_or_refused(there, body)
+    _check_ours(there, body)
     return True
 
 
-def _is_ours_or_refused(there: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+def _check_ours(there: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
     if is_same(there, body):
         return there
     name, state = there["metadata"]["name"], status_of(there).state
@@ -240,7 +240,7 @@ def _make_room(cluster: Cluster, manifest: dict[str, Any], there: dict[str, Any]
     # A TrainJob that somebody deletes in the foreground may take for ever.
     if there and (is_train_job(there) or status_of(there).state is not State.DELETING):
         delete(cluster, there)
-    if there or _is_left(cluster, manifest):
+    if there or _has_leftovers(cluster, manifest):
         wait_until_gone(cluster, there or manifest)
 
 

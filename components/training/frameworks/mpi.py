@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 """Without these OpenMPI refuses to run as the user that most images have."""
 
-_TELL_RANKS = """\
+_STOP_RANKS = """\
 exec 2>/dev/null
 ranks=
 for process in /proc/[0-9]*; do
@@ -39,7 +39,7 @@ done
 for rank in $ranks; do kill $rank; done
 for rank in $ranks; do while kill -0 $rank; do sleep 0.1; done; done
 """
-BEFORE_STOP = {"preStop": {"exec": {"command": ["sh", "-c", _TELL_RANKS]}}}
+BEFORE_STOP = {"preStop": {"exec": {"command": ["sh", "-c", _STOP_RANKS]}}}
 """A worker's first process is an SSH server, which ends at SIGTERM and tells nobody.
 
 So the ranks, whose parent is OpenMPI's daemon, are told before it is, and have the pod's time to
@@ -52,7 +52,7 @@ SSHD = ["/usr/sbin/sshd", "-De"]
 KEYS = "/etc/mpi-keys"
 """Where the keys of a TrainJob are mounted in an image that is not ours."""
 
-_TAKE_KEYS = (
+_COPY_KEYS = (
     "mkdir -p ~/.ssh && cp "
     f'{KEYS}/* ~/.ssh && chmod 700 ~/.ssh && chmod 600 ~/.ssh/id_rsa && exec "$0" "$@"'
 )
@@ -162,7 +162,7 @@ class Mpi(base.Framework):
             "mpiImplementation": "OpenMPI",
             self.kind.replicas: replicas,
         }
-        if job.runs_in_ours:
+        if job.uses_trireme_images:
             spec["sshAuthMountPath"] = MPI_KEYS  # by default /root/.ssh, for root alone
         return spec
 
@@ -175,7 +175,7 @@ class Mpi(base.Framework):
     ) -> base.Command:
         """Returns what a replica runs, which Trainer says of no worker."""
         start, arguments = self.command(job, role, variables)
-        taking = [] if job.runs_in_ours else ["sh", "-c", _TAKE_KEYS]
+        taking = [] if job.uses_trireme_images else ["sh", "-c", _COPY_KEYS]
         return [*taking, *(start or SSHD)], arguments
 
     def ml_policy(self, job: "base.TrainingJob") -> dict[str, Any]:
@@ -183,7 +183,7 @@ class Mpi(base.Framework):
         policy = {
             "numProcPerNode": job.processes_per_worker,
             "mpiImplementation": "OpenMPI",
-            "sshAuthMountPath": MPI_KEYS if job.runs_in_ours else KEYS,
+            "sshAuthMountPath": MPI_KEYS if job.uses_trireme_images else KEYS,
             "runLauncherAsNode": False,
         }
         return {"mpi": policy}
@@ -250,7 +250,9 @@ class Mpi(base.Framework):
         """Returns what a rank printed, without the mark that mpirun puts before it."""
         return _TAG.sub("", line)
 
-    def blamed(self, replica: str, status: int, lines: Iterable[str]) -> tuple[str, list[str]]:
+    def explain_failure(
+        self, replica: str, status: int, lines: Iterable[str]
+    ) -> tuple[str, list[str]]:
         """Blames the rank that mpirun names, whose own exit statuses stand for no signal."""
         if not replica.startswith("launcher"):
             return f"replica {replica} {exit_in_words(status)}", list(lines)

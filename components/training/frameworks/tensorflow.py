@@ -22,9 +22,9 @@ class TensorFlow(base.Framework):
     image = TENSORFLOW
     roles = (
         base.Role("chief", leads=True, is_single=True),
-        base.Role("ps", "PS", is_aside=True, is_idle=True),
+        base.Role("ps", "PS", is_optional=True, is_idle=True),
         base.Role("worker", default=1),
-        base.Role("evaluator", is_single=True, is_aside=True),
+        base.Role("evaluator", is_single=True, is_optional=True),
     )
     port = ("tfjob-port", 2222)
     injected = "TF_CONFIG"

@@ -19,7 +19,7 @@ class XgBoost(base.Framework):
         "XGBoostJob", "xgbReplicaSpecs", "xgboost", longest_end="-worker-999"
     )
     image = XGBOOST
-    has_image_for_gpus = False
+    has_gpu_image = False
     roles = (
         base.Role("master", default=1, leads=True, is_single=True, is_required=True),
         base.Role("worker"),

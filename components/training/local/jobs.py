@@ -18,7 +18,7 @@ from trireme.components.patience import wait_for
 from trireme.components.processes import born
 from trireme.components.signals import from_a_terminal, handled
 from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.lines import pass_on
+from trireme.components.training.lines import forward_lines
 from trireme.components.training.local import provision, runner
 from trireme.components.training.manifests import render, to_yaml
 
@@ -91,7 +91,7 @@ def run(
         here = job.model_copy(update={"code": None, "dataset": None})
         with _recorded(directory, render(here)["kind"]):
             with handled(_cancelled, from_a_terminal()):
-                manifest = render(provision.bring_here(job, directory))
+                manifest = render(provision.provision(job, directory))
             (directory / "job.yaml").write_text(to_yaml(manifest))
             started = True
             runner.run(manifest, directory / "logs", on_line, isolated=isolated)
@@ -136,7 +136,7 @@ def logs(
             file = job.directory / "logs" / f"{one}.log"
             if file.exists():
                 line_of = partial(on_line, one)
-                read[one] = pass_on(file, read.get(one, 0), line_of, to_the_end=over)
+                read[one] = forward_lines(file, read.get(one, 0), line_of, to_end_of_file=over)
         if over:
             return
         time.sleep(POLL)

@@ -107,7 +107,7 @@ def _pods(framework: Framework, job: str, specs: Mapping[str, Any]) -> list[Pod]
     for role in known:
         if role.is_required and role.title not in given:
             raise InputError(f"{field} needs a {role.title}")
-    if all(framework.role(title).is_aside for title in given):
+    if all(framework.role(title).is_optional for title in given):
         raise InputError(f"{field} {list(given)}: no role of these can make the job succeed")
     return [
         pod

@@ -27,7 +27,7 @@ def check(job: TrainingJob, directory: Path) -> dict[str, Any]:
     return manifest
 
 
-def bring_here(job: TrainingJob, directory: Path) -> TrainingJob:
+def provision(job: TrainingJob, directory: Path) -> TrainingJob:
     """Returns a job with code, data and results in places of this machine.
 
     Its repository is checked out and its dataset staged. Without a repository the code is where

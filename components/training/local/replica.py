@@ -18,7 +18,7 @@ from typing import IO, NamedTuple
 from trireme.components.errors import JobFailed, exit_in_words
 from trireme.components.training.blame import KEPT
 from trireme.components.training.local.manifest import Pod
-from trireme.components.training.local.supervised import cpu_seconds, kill_left
+from trireme.components.training.local.supervised import cpu_seconds, kill_leftovers
 
 LINE_LIMIT = 64 * 1024  # bytes after which a line without an end is cut
 WIDTH = 2000  # characters of a line that are kept for showing it with a failure
@@ -139,7 +139,7 @@ class Replica:
         if status:
             self.failure = Failure(self.name, status, at, list(self.tail))
 
-    def start_later(self) -> None:
+    def schedule_restart(self) -> None:
         """Has another attempt started after a delay that grows with each of them."""
         if self.ended - self._started > LONG:
             self._delay = FIRST_DELAY
@@ -155,7 +155,7 @@ class Replica:
         """Reports that an attempt has ended, when its lines have been passed on."""
         status = process.wait()
         if status < 0:  # the supervisor itself was killed
-            kill_left(process.pid)
+            kill_leftovers(process.pid)
             status = 128 - status
         # Whoever does not read what is shown must not keep the job from ending.
         follower.join(UNREAD)

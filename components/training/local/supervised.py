@@ -30,7 +30,7 @@ def supervised(
     )
 
 
-def kill_left(supervisor_pid: int) -> None:
+def kill_leftovers(supervisor_pid: int) -> None:
     """Kills what a supervisor has left that was killed itself.
 
     Args:

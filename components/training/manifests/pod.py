@@ -225,7 +225,7 @@ def _init_containers(job: TrainingJob) -> list[dict[str, Any]]:
         command = [
             "trireme.components.dataset",
             described,
-            f"{_FETCH}/{storage.staged_at(job.dataset)}",
+            f"{_FETCH}/{storage.staged_path(job.dataset)}",
         ]
         if job.dataset.cache:
             command.append(_FETCH)

@@ -74,14 +74,14 @@ def load_weights(file: Path, code: Path, entrypoint: str, factory: str) -> Train
     except (RuntimeError, AttributeError) as error:
         reason = " ".join(str(error).split())[:300]
         raise NotLoadable(f"{file.name} does not fit {factory}: {reason}") from None
-    return as_trained(with_ordinary_numbers(network.eval()))
+    return as_trained(in_float32(network.eval()))
 
 
 def as_trained(network: "torch.nn.Module") -> TrainedModel:
     """Returns a network as the later steps see it."""
     import torch
 
-    def answer(inputs: np.ndarray) -> np.ndarray:
+    def predict(inputs: np.ndarray) -> np.ndarray:
         with torch.inference_mode():
             output = network(torch.from_numpy(inputs))
         if not isinstance(output, torch.Tensor):
@@ -92,10 +92,10 @@ def as_trained(network: "torch.nn.Module") -> TrainedModel:
         return output.numpy()
 
     weights = sum(parameter.numel() for parameter in network.parameters())
-    return TrainedModel("pytorch", network, answer, weights, _precision(network))
+    return TrainedModel("pytorch", network, predict, weights, _precision(network))
 
 
-def with_ordinary_numbers(network: "torch.nn.Module") -> "torch.nn.Module":
+def in_float32(network: "torch.nn.Module") -> "torch.nn.Module":
     """Returns a network that takes and answers float32 where it computes with something else.
 
     A dataset is float32 whatever the network is, and NumPy, ONNX Runtime and JSON lack bfloat16.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from trireme.components.errors import first_line
 from trireme.components.training.result.factory import build
-from trireme.components.training.result.pytorch import as_trained, with_ordinary_numbers
+from trireme.components.training.result.pytorch import as_trained, in_float32
 from trireme.components.training.result.trained import NotLoadable, TrainedModel, read
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def load_sharded(directory: Path, code: Path, entrypoint: str, factory: str) -> 
     except (ValueError, AttributeError) as error:
         raise NotLoadable(f"{directory.name} does not fit {factory}: {error}") from None
     _fill({part + name: tensor for name, tensor in state.items()}, directory, metadata)
-    return as_trained(with_ordinary_numbers(network.eval()))
+    return as_trained(in_float32(network.eval()))
 
 
 def tensors_in(directory: Path) -> dict[str, "torch.Tensor"]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from trireme.components.errors import TriremeError, first_line
 
-Answer = Callable[[np.ndarray], np.ndarray]  # outputs for inputs, samples along the first axis
+Predict = Callable[[np.ndarray], np.ndarray]  # outputs for inputs, samples along the first axis
 
 
 class NotLoadable(TriremeError):
@@ -26,7 +26,7 @@ class TrainedModel:
 
     framework: str
     network: Any
-    answer: Answer
+    predict: Predict
     weights: int
     precision: str = "float32"
 
