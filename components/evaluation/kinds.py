@@ -72,12 +72,7 @@ def _are_one_hot(labels: np.ndarray) -> bool:
 
 
 def class_names(data: Path) -> list[str]:
-    """Returns the names of a dataset's classes; none where it does not say.
-
-    Args:
-        data: The staged dataset; ``dataset.json`` in it may hold ``{"classes": [...]}``, else
-            they are those of its folders of pictures.
-    """
+    """Returns ``classes`` of dataset.json, or the folders of pictures; none where none are."""
     try:
         names = json.loads((data / "dataset.json").read_text())["classes"]
     except (OSError, ValueError, KeyError, TypeError):

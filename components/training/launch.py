@@ -43,11 +43,7 @@ SUMMARY = 200  # characters of the program's last line that stand for what it di
 
 
 class Trained(NamedTuple):
-    """What a training job left.
-
-    Attributes:
-        model: The directory that was its MODEL_DIR, complete.
-    """
+    """The directories that a training job left: its MODEL_DIR, complete, and its checkpoints."""
 
     model: str
     checkpoints: str
@@ -78,20 +74,14 @@ def prepare(
     """Describes the training job of a run.
 
     Args:
-        workspace: The run workspace, which checkpoints and model go to.
-        run: Id of the run, which the job's name is made from, so that a step that is started
-            again finds its job.
-        image: Image of every replica; empty for Trireme's own.
-        entrypoint: The training program, relative to the repository; empty for the reference one of
-            Trireme's own.
-        parameter_servers: TensorFlow: parameter servers; with any, PS/Worker mode with a chief.
-        time_limit: Seconds the job may run; 0 for no limit.
+        run: Id of the run; a step that is started again finds its job by the name made from it.
+        entrypoint: Relative to the repository; empty for Trireme's reference program.
         more: Further fields of the description; none of ``RESERVED``.
-        images: What is pulled for Trireme's own images, by their names; none: themselves.
+        images: Images to pull in place of Trireme's, by name.
         tracking: Variables that lead the program to its MLflow run.
-        credentials: Where its variables for MLflow are that are secret, as ``secret_env``.
-        start: What it may start from: what an earlier training left in MODEL_DIR; empty for none.
-        trial: Which of the run's trainings it is, from 0; None where there is one.
+        credentials: The secret ones of these, as ``secret_env``.
+        start: MODEL_DIR of an earlier training to start from; empty for none.
+        trial: Number of the training in a sweep, from 0; None outside of one.
     """
     if not 0 <= seed < 2**32:
         raise InputError(f"seed {seed}: must be between 0 and 4294967295")
@@ -157,11 +147,11 @@ def train(
     Its model appears whole or not at all.
 
     Args:
-        passthrough: On a cluster: what the pipeline's task hands on to the job's pods, as
-            ``trireme.components.training.cluster.passthrough.pass_through`` takes it.
-        evaluation: The program of the repository that evaluates the model later, if one does.
+        passthrough: On a cluster: the pipeline task's settings for the job's pods, see
+            ``trireme.components.training.cluster.passthrough.pass_through``.
+        evaluation: The program that evaluates the model later, to check that it exists.
         budget: The most that the job may cost, in the price table's currency; 0 for no limit.
-        is_whole_run: Whether this is the training of its run, and not one of many.
+        is_whole_run: Whether this is the only training of its run.
 
     Raises:
         InputError: One of the programs is not in the repository, or the budget is no limit.
@@ -197,10 +187,7 @@ def train(
 
 
 class _Lines(LinePrinter):
-    """Prints what replicas say, and keeps the last line of the one that speaks for the job.
-
-    With ``logs`` every line goes to a file of its replica there, too.
-    """
+    """Prints what replicas say and writes it to ``logs``; keeps the leading one's last line."""
 
     def __init__(self, role: str, logs: Path | None = None) -> None:
         super().__init__()
@@ -299,10 +286,7 @@ def _keep(left: Path, model: Path) -> None:
 
 
 def fix_links(model: Path, before: Path) -> None:
-    """Points links that a program made inside its MODEL_DIR to where that is now.
-
-    A link that leads nowhere is removed: nothing could be kept of it.
-    """
+    """Points links inside MODEL_DIR to where it is now, and removes broken ones."""
     for link in model.rglob("*"):
         if not link.is_symlink():
             continue

@@ -9,11 +9,10 @@ from pathlib import Path
 
 
 class LinePrinter:
-    """Prints each line with its replica's name, whole, to whoever still reads.
+    """Prints each line with its replica's name, whole, while somebody reads."""
 
-    What a terminal has no letter for becomes a question mark. A reader that goes away, such as
-    ``head``, ends the showing and nothing else, unless a line is worth nothing without one.
-    """
+    # What a terminal has no letter for becomes a question mark. A reader that goes away, such as
+    # ``head``, ends the showing and nothing else, unless a line is worth nothing without one.
 
     def __init__(self, shown: Callable[[str], str] = str, *, needs_reader: bool = False) -> None:
         """Starts with nothing printed."""

@@ -39,13 +39,7 @@ def logs(
     follow: bool,
     left: str = "",
 ) -> None:
-    """Passes on what the steps of a run have printed; see ``Target.logs``.
-
-    Args:
-        pods_of: Returns the pods of a run that do a step's work, by the steps' names.
-        again: Returns the run, as it is then.
-        left: Says where something is left of pods that are gone.
-    """
+    """Passes on the output of a run's steps, by their pods; see ``Target.logs``."""
 
     def wanted(found: list[Named]) -> list[Named]:
         return [each for each in found if step in ("", each[0], without_index(each[0]))]

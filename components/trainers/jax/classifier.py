@@ -88,10 +88,7 @@ def sums_of(weights: Arrays, images: jax.Array, labels: jax.Array) -> tuple[jax.
 
 @jax.jit
 def step(state: Arrays, images: jax.Array, labels: jax.Array, rate: jax.Array) -> Any:
-    """Returns the state after a batch, of which each process has a part, and the batch's sums.
-
-    The optimizer is AdamW: https://arxiv.org/abs/1711.05101
-    """
+    """Returns the state after a step of AdamW, https://arxiv.org/abs/1711.05101, and its sums."""
     gradients, sums = jax.grad(sums_of, has_aux=True)(state["weights"], images, labels)
     count = state["count"] + 1
 

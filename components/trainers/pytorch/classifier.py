@@ -37,13 +37,7 @@ ASK_EVERY = 10  # steps after which the processes tell each other whether one is
 
 
 class Classifier(nn.Module):
-    """A small convolutional network.
-
-    Args:
-        channels: Channels of the input images.
-        classes: Number of classes.
-        width: Channels of the first convolution.
-    """
+    """A small convolutional network, its first layer ``width`` channels wide."""
 
     def __init__(self, channels: int, classes: int, width: int = 32) -> None:
         super().__init__()
@@ -79,10 +73,7 @@ def make_network(
 def compute(
     model: nn.Module, batch: helpers.Batch, device: torch.device
 ) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    """Returns the sum of the losses of this process's part of a batch, and what is counted of it.
-
-    That is the same sum, how many samples are classified right, and how many there are.
-    """
+    """Returns the sum of losses of this process's part of a batch, and loss, hits and samples."""
     inputs, targets = batch.inputs.to(device), batch.targets.to(device)
     logits = model(inputs)
     loss = nn.functional.cross_entropy(logits, targets, reduction="sum", ignore_index=helpers.NONE)
@@ -91,14 +82,7 @@ def compute(
 
 
 class Progress:
-    """How far training is, and what is said of each epoch when it is over.
-
-    Args:
-        arguments: Of the command line.
-        samples: How many an epoch has.
-        progress: As in the checkpoint that training goes on from.
-        metrics: Of the process that speaks for all; None in the others.
-    """
+    """How far training is, which ``metrics`` of the leading process get each epoch."""
 
     START: ClassVar = {"step": 0, "seen": 0, "sums": [0.0, 0.0, 0.0]}  # loss, hits, samples
 

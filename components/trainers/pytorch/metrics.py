@@ -160,11 +160,7 @@ class Metrics:
 
 
 def until_sigterm(metrics: Metrics | None) -> threading.Event:
-    """Returns what is set once this process is told to end, as when its machine is reclaimed.
-
-    Args:
-        metrics: They have little time from then on.
-    """
+    """Returns an event that SIGTERM sets, after which metrics have little time."""
     told = threading.Event()
 
     def take(*_: object) -> None:

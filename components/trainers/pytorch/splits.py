@@ -37,12 +37,7 @@ BROKEN = (
 
 
 class Pictures:
-    """Pictures, as an array that is made of them when they are asked for.
-
-    Args:
-        shape: (samples, channels, height, width).
-        read: Returns those with some numbers, of bytes.
-    """
+    """Pictures of shape (samples, channels, height, width), read when they are asked for."""
 
     dtype = np.dtype(np.float32)
     ndim = 4

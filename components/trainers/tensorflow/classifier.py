@@ -103,13 +103,7 @@ def make_step(
 def train(
     arguments: argparse.Namespace, strategy: tf.distribute.Strategy, metrics: Metrics | None
 ) -> None:
-    """Trains, leaving a checkpoint per epoch in CHECKPOINT_DIR and the model in MODEL_DIR.
-
-    Args:
-        arguments: Of the command line.
-        strategy: What connects the replicas.
-        metrics: Where the one that leads logs metrics; None in the others.
-    """
+    """Trains, leaving a checkpoint per epoch in CHECKPOINT_DIR and the model in MODEL_DIR."""
     reclaimed = until_sigterm(metrics)
     seed = int(os.environ.get("SEED", 0))
     images, labels = distribution.load(directory("DATA_DIR"))

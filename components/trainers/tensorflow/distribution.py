@@ -31,13 +31,7 @@ class InvalidRequest(Exception):
 
 @dataclass(frozen=True)
 class Place:
-    """This replica's place among those of a job.
-
-    Attributes:
-        cluster: The addresses of all, by role.
-        role: Its own; alone it is the chief.
-        index: Which one of its role.
-    """
+    """This replica's role and index in the cluster of a job; alone it is the chief."""
 
     cluster: dict[str, list[str]]
     role: str
@@ -112,11 +106,9 @@ def make_strategy(name: str, arguments: argparse.Namespace) -> tf.distribute.Str
 
 
 def set_threads(workers: int) -> None:
-    """Gives a replica of a parameter-server job enough threads.
-
-    With fewer a server can wait for itself for ever.
-    Source: https://www.tensorflow.org/tutorials/distribute/parameter_server_training
-    """
+    """Gives a replica of a parameter-server job enough threads."""
+    # With fewer a server can wait for itself for ever:
+    # https://www.tensorflow.org/tutorials/distribute/parameter_server_training
     threads = int(os.environ.get("TF_NUM_INTEROP_THREADS") or os.cpu_count() or 1)
     os.environ["TF_NUM_INTEROP_THREADS"] = str(max(threads, workers + 1))
 

@@ -46,11 +46,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check has found.
-
-    Attributes:
-        sentence: What is so or, where it is not well, what to do.
-    """
+    """What a check has found, and in a sentence what is so or, if it failed, what to do."""
 
     verdict: Verdict
     sentence: str
@@ -70,8 +66,8 @@ def check_all(
     """Checks everything that can be checked beforehand; nothing is created.
 
     Args:
-        allowed: What is found of the rights that it takes, as ``yours`` and ``account`` do.
-        workspace: In a pipeline the size of the run's volume; its steps' pods request nothing.
+        allowed: The findings about rights, of ``yours`` and ``account``.
+        workspace: In a pipeline the size of the run's volume.
     """
     findings = chain(
         allowed,
@@ -207,10 +203,7 @@ def _room(cluster: Cluster, manifest: dict[str, Any], at_once: int) -> Iterator[
 
 
 def needed(manifest: dict[str, Any], at_once: int = 1) -> list[tuple[str, int, dict[str, Any]]]:
-    """Returns each role's name, how many of its pods have to run, and their spec.
-
-    An elastic job's others may come later.
-    """
+    """Returns each role's name, how many of its pods have to run, and their spec."""
     least = least_replicas(manifest)
     return [
         (role.name, at_once * (role.count if least is None else least), role.pod)

@@ -28,13 +28,7 @@ DRAIN = 15.0  # seconds that pods get to end after the job has, and the next lin
 
 @dataclass(frozen=True)
 class Limits:
-    """How many seconds a job may wait; ``None`` is for ever.
-
-    How long it may run its manifest says, to the operator, who keeps to it with no launcher.
-
-    Attributes:
-        queued: To be let in, by Kueue or a gang scheduler.
-    """
+    """How many seconds a job may be queued, and its pods take to start; ``None`` is for ever."""
 
     queued: float | None = None
     starting: float | None = None
@@ -54,12 +48,7 @@ class Follower:
         replica: str = "",
         stop: Stop | None = None,
     ) -> None:
-        """Prepares it.
-
-        Args:
-            on_line: Called with a replica's name and each line it prints, from several threads.
-            on_state: Called with a short sentence whenever the job's state has changed.
-        """
+        """Prepares it; ``on_line`` is called from several threads, with replica and line."""
         self.job = job
         self._cluster = cluster
         self._limits = limits
@@ -77,11 +66,7 @@ class Follower:
         self._said = ""
 
     def follow(self) -> dict[str, float]:
-        """Follows the job until it has ended.
-
-        Returns:
-            Seconds that each replica ran, by name; nothing if it was stopped.
-        """
+        """Follows the job until it ends; returns the seconds that each replica ran, by name."""
         self._watch(kind_of(self.job), fieldSelector=f"metadata.name={self._metadata['name']}")
         self._watch(PODS, labelSelector=pods_of(self.job))
         try:
@@ -212,11 +197,9 @@ class Follower:
             raise JobFailed(f"the job was {phase} for more than its limit of {limit:g} s{why}")
 
     def _check_retries(self, replicas: list[Replica]) -> None:
-        """Ends a job with more retries than it may have, where its operator does not count them.
-
-        Of a replica with the restart policy ExitCode the training operator 1.9 makes a new pod,
-        and counts the restarts in pods (PastBackoffLimit in pkg/core/job.go).
-        """
+        """Ends a job with more retries than it may have, where its operator does not count them."""
+        # With the restart policy ExitCode the training operator 1.9 makes a new pod, and counts the
+        # restarts in pods (PastBackoffLimit in pkg/core/job.go).
         spec = self.job["spec"]
         limit = spec.get("runPolicy", {}).get("backoffLimit")
         roles = spec.get(kind_of(self.job).replicas) or {}

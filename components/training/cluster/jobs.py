@@ -32,11 +32,7 @@ MANAGED = "app.kubernetes.io/managed-by=trireme"
 
 @dataclass(frozen=True)
 class Row:
-    """A job in a list.
-
-    Attributes:
-        reason: Why it is in that state, if the cluster says so.
-    """
+    """A job in a list; ``reason`` is why it is in its state, if the cluster says so."""
 
     name: str
     kind: str
@@ -49,11 +45,7 @@ class Row:
 
 @dataclass(frozen=True)
 class ReplicaRow:
-    """A replica of a job.
-
-    Attributes:
-        reason: Why it is in that state, if the cluster says so.
-    """
+    """A replica of a job; ``reason`` is why it is in its state, if the cluster says so."""
 
     name: str
     pod: str
@@ -118,13 +110,7 @@ def status(cluster: Cluster, name: str) -> Details:
 def logs(
     cluster: Cluster, name: str, *, follow: bool, replica: str, on_line: Callable[[str, str], None]
 ) -> None:
-    """Passes on what the replicas of a job print or have printed.
-
-    Args:
-        replica: The only one to read, such as ``worker-0``; empty for all of them.
-        on_line: Called with a replica's name and each line, from several threads; ends it all
-            with a BrokenPipeError.
-    """
+    """Passes on what the replicas of a job print, or only one such as ``worker-0``."""
     job = find(cluster, name)
     own_pods = _pods(cluster, job)
     names = {identity.replica_name(pod) for pod in own_pods} | replica_names(job)
@@ -162,10 +148,7 @@ def logs(
 
 
 def cancel(cluster: Cluster, name: str) -> None:
-    """Stops a job's pods but keeps the job, with what it has to tell.
-
-    Its manifest then says that it is suspended, and an annotation that a person did that.
-    """
+    """Stops a job's pods but keeps the job: it is suspended, with an annotation that says why."""
     job = find(cluster, name)
     state = status_of(job).state
     if state.ended:
@@ -275,10 +258,8 @@ def _replica_row(job: dict[str, Any], pod: dict[str, Any]) -> ReplicaRow:
 
 
 def _deactivate(cluster: Cluster, job: dict[str, Any]) -> None:
-    """Takes a job out of its queue: Kueue would let it run again otherwise.
-
-    https://kueue.sigs.k8s.io/docs/concepts/workload/#active
-    """
+    """Takes a job out of its queue: Kueue would let it run again otherwise."""
+    # https://kueue.sigs.k8s.io/docs/concepts/workload/#active
     try:
         found = reasons.workload_of(cluster, job)
     except (Forbidden, KindMissing):

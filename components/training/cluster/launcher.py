@@ -86,13 +86,11 @@ def launch(
 
 
 def _is_elastic(job: dict[str, Any]) -> bool:
-    """Tells whether pods of a job may be removed, with their logs, that are just ending.
-
-    The training operator 1.9 takes an elastic job for succeeded when one worker has, and
-    removes those that still run under ``cleanPodPolicy: Running`` (UpdateJobStatus in
-    its controller, DeletePodsAndServices in common/job.go). With nobody to follow it
-    that is as well: a worker that came too late for the others would never end.
-    """
+    """Tells whether pods of a job may be removed, with their logs, that are just ending."""
+    # The training operator 1.9 takes an elastic job for succeeded when one worker has, and removes
+    # those that still run under ``cleanPodPolicy: Running`` (UpdateJobStatus in its controller,
+    # DeletePodsAndServices in common/job.go). Without a follower that is as well: a worker that
+    # came too late for the others would never end.
     policy = job["spec"].get("runPolicy", {}).get("cleanPodPolicy")
     return policy == RUNNING and least_replicas(job) is not None
 

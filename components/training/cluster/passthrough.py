@@ -17,12 +17,11 @@ _CREDENTIAL = re.compile(r"\w://[^/\s?#]*@")
 def pass_through(manifest: dict[str, Any], task: dict[str, Any]) -> None:
     """Adds a task's resources, volumes, variables and placement to the pods of a job.
 
-    A variable whose value holds a login, as in ``https://user:password@host``, is left out, and a
-    warning names it: the manifest is there for many to see.
+    A variable that holds a credential, as in ``https://user:password@host``, is left out with a
+    warning, because many can read the manifest.
 
     Args:
-        task: The fields of kfp's ``dsl.TaskConfig``: resources, volumes, volume_mounts, env,
-            tolerations, node_selector, affinity.
+        task: The fields of kfp's ``dsl.TaskConfig``.
     """
     if not task.get("volumes"):
         raise InputError(

@@ -43,11 +43,9 @@ def rights(manifest: dict[str, Any]) -> list[Right]:
 
 
 def dry_run(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> None:
-    """Has the API server say whether it would take a job; nothing is created.
-
-    Of a TrainJob with a runtime of its own it is asked for that, which says all of it: Trainer
-    refuses a TrainJob whose runtime is not there.
-    """
+    """Has the API server say whether it would take a job; nothing is created."""
+    # Of a TrainJob with a runtime of its own only that is tried: Trainer refuses a TrainJob whose
+    # runtime does not exist.
     first, *_ = objects(manifest)
     resource = TRAINING_RUNTIMES if "runtime" in manifest else kind_of(manifest)
     with suppress(AlreadyThere):
@@ -55,12 +53,9 @@ def dry_run(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> None:
 
 
 def dry_run_pods(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> list[str]:
-    """Has the API server say whether it would take a pod of each role; nothing is created.
-
-    The operator makes them, and meets Pod Security, LimitRanges, quotas and webhooks only then,
-    with the job there already. Nothing is tried out for a user who may make no pods, nor of a
-    TrainJob, whose pods are its runtime's.
-    """
+    """Has the API server say whether it would take a pod of each role; nothing is created."""
+    # The operator meets Pod Security, LimitRanges, quotas and webhooks only when the job exists.
+    # Users who may make no pods, and TrainJobs, whose pods are their runtime's, are skipped.
     kind, warnings = kind_of(manifest), []
     if not kind.replicas or not may(cluster, namespace, PODS, "", "create"):
         return []

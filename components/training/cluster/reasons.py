@@ -41,11 +41,7 @@ _POD_GROUPS = (
 
 
 def why_queued(cluster: Cluster, job: dict[str, Any]) -> str:
-    """Says what a job waits for that has no pods because it has not been let in.
-
-    Returns:
-        What its Kueue Workload or its PodGroup says; empty where it is not waiting in a queue.
-    """
+    """Says what a queued job waits for, as its Workload or PodGroup does; else empty."""
     if is_suspended(job):
         return _kueue(cluster, job)
     if _wants_gang(job):
@@ -54,12 +50,7 @@ def why_queued(cluster: Cluster, job: dict[str, Any]) -> str:
 
 
 class Reason(NamedTuple):
-    """Why pods of a job do not run.
-
-    Attributes:
-        words: The reason, in the cluster's words; empty where nothing says one.
-        replicas: The replicas that it is about: it is over when they run.
-    """
+    """Why pods of a job do not run, in the cluster's words, and the replicas that it is about."""
 
     words: str
     replicas: set[str]
@@ -101,15 +92,9 @@ def _present(said: list[Event]) -> str:
 
 
 def events(cluster: Cluster, job: dict[str, Any], *its_pods: dict[str, Any]) -> list[Event]:
-    """Returns the Events about a job and pods of it, the latest last.
-
-    Of a TrainJob they are also those about the Jobs that are made for its roles: these make its
-    pods, and say why they cannot. Here they count as the job's own.
-
-    Returns:
-        Of each its ``type``, ``reason``, ``message`` and ``time``, and the ``uid`` of what it is
-        about; none if this user may not see them.
-    """
+    """Returns the Events about a job and its pods, the latest last; none if this user may not."""
+    # The Jobs of a TrainJob's roles make its pods, and say why they cannot: theirs count as the
+    # job's.
     own = job["metadata"]["uid"]
     uids = {thing["metadata"]["uid"] for thing in (job, *its_pods)}
     is_of_its_jobs = partial(_is_of_its_jobs, job)
@@ -149,11 +134,7 @@ def _about(thing: dict[str, Any], said: list[Event]) -> list[Event]:
 
 
 def workload_of(cluster: Cluster, job: dict[str, Any]) -> tuple[Resource, dict[str, Any]] | None:
-    """Returns the Workload that Kueue has made for a job, after what resource it is.
-
-    Returns:
-        ``None`` if there is none.
-    """
+    """Returns the Workload that Kueue has made for a job, after what resource it is."""
     metadata = job["metadata"]
 
     def find(resource: Resource) -> tuple[Resource, dict[str, Any]] | None:

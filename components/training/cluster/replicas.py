@@ -105,11 +105,7 @@ class Replica:
         return self.is_running or self._pod.get("status", {}).get("phase") == "Succeeded"
 
     def seconds(self, end: datetime) -> float:
-        """Returns how long it ran, restarts included.
-
-        Args:
-            end: When the job ended, for a container of which no end was seen.
-        """
+        """Returns how long it ran, until ``end`` where no end of a container was seen."""
         return sum(
             max(0.0, ((span.finished or end) - span.started).total_seconds())
             for span in self._spans.values()
@@ -197,12 +193,7 @@ class Replicas:
         follow: bool = True,
         only: str = "",
     ) -> None:
-        """Starts with none; they come with their pods.
-
-        Args:
-            on_line: Called with a replica's name and each line it prints, from several threads.
-            follow: Wait for what is still to be printed; otherwise only what there is is read.
-        """
+        """Starts with none; they come with their pods. With ``follow`` logs are waited for."""
         self._cluster = cluster
         self._container = container
         self._on_line = on_line
@@ -229,13 +220,7 @@ class Replicas:
             log.start()
 
     def are_done(self, since: float, patience: float) -> bool:
-        """Tells whether there is nothing to wait for any more, after the job has ended.
-
-        Pods get time to end, and then as long as it takes to read what they printed.
-
-        Args:
-            patience: Seconds for pods to end, and for a log that brings nothing new.
-        """
+        """Tells whether nothing more is to come after the job's end, in some patience."""
         now = time.monotonic()
         over = all(replica.is_over for replica in self._by_name.values())
         if not over and now < since + patience:
@@ -263,11 +248,9 @@ class Replicas:
         return min(failed, key=Replica.blame, default=None)
 
     def removed(self, end: datetime) -> Replica | None:
-        """Returns the one whose pod somebody deleted, for which others failed; ``None``: none was.
-
-        The training operator 1.9 takes a pod that is being deleted for one that has failed
-        (pkg/core/status.go), and then deletes the others: what tells is what came first.
-        """
+        """Returns the one whose pod somebody deleted, for which others failed, or ``None``."""
+        # The training operator 1.9 takes a pod that is being deleted for one that has failed
+        # (pkg/core/status.go), and then deletes the others: what tells is what came first.
         culprit, times = self.culprit, {}
         for name, replica in self._by_name.items():
             first = replica.removed_before(culprit) if culprit else replica.first_removal

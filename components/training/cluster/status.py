@@ -123,9 +123,6 @@ def _from_conditions(job: dict[str, Any]) -> Status:
 
 
 def _is_ready(job: dict[str, Any]) -> bool:
-    """Tells whether all nodes of a TrainJob run, of which it has no condition.
-
-    https://github.com/kubeflow/trainer/blob/v2.3.0/pkg/apis/trainer/v1alpha1/trainjob_types.go
-    """
+    """Tells whether all nodes of a TrainJob run, of which it has no condition."""
     jobs = job.get("status", {}).get("jobsStatus") or []
     return any(each.get("ready") and each.get("active") for each in jobs)

@@ -36,13 +36,10 @@ DELETION_LIMIT = 300.0  # seconds that a job and its pods may take to go away
 
 
 def submit(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, Any]:
-    """Makes sure that a job is on the cluster, and that there is one of it.
+    """Makes sure that a job is on the cluster, and only once; returns it as the API server has it.
 
-    A job of that name that runs or has succeeded is taken for this one if its specification is
-    the same. One that has failed or was cancelled is deleted and made anew.
-
-    Returns:
-        The job as the API server has it.
+    A job of that name and specification that runs or has succeeded is attached to. One that has
+    failed or was cancelled is deleted and made anew.
     """
     body = copy.deepcopy(manifest)
     metadata = body["metadata"]
@@ -85,14 +82,9 @@ def _create(cluster: Cluster, body: dict[str, Any]) -> dict[str, Any]:
 def _runtime_of(
     cluster: Cluster, body: dict[str, Any]
 ) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Brings the runtime of a TrainJob to the cluster, before it: Trainer wants it so.
-
-    It has a name that no other has, as one of a job before may be about to go. It stays only if
-    it is given to its job, and goes with that.
-
-    Returns:
-        What gives the runtime to a job.
-    """
+    """Creates the runtime of a TrainJob before it; yields what makes the job own it."""
+    # Its name is unique, as one of a job before may be about to go. It stays only if a job owns it,
+    # and goes with that.
     runtime = body.pop("runtime", None)
     if runtime is None:
         yield lambda job: None
@@ -135,11 +127,7 @@ def find(
 
 
 def remove_replaced(cluster: Cluster, manifest: dict[str, Any]) -> bool:
-    """Removes a job that ``submit`` would replace, so that nothing of it writes any more.
-
-    Returns:
-        Whether there is one instead that ``submit`` would take.
-    """
+    """Removes a job that ``submit`` would replace; tells whether there is one to attach to."""
     there = find(cluster, manifest)
     if there is not None and _is_usable(there, manifest):
         return True
@@ -177,10 +165,7 @@ def wait_until_gone(cluster: Cluster, job: dict[str, Any]) -> None:
 
 
 def _has_leftovers(cluster: Cluster, job: dict[str, Any]) -> bool:
-    """Tells whether something is left of a job that does not exist; see ``delete``.
-
-    It can be so of a TrainJob only: the others go when all of theirs has gone.
-    """
+    """Tells whether something is left of a TrainJob that does not exist; see ``delete``."""
     if not is_train_job(job):
         return False
     metadata = job["metadata"]
@@ -245,13 +230,11 @@ def _make_room(cluster: Cluster, manifest: dict[str, Any], there: dict[str, Any]
 
 
 def delete(cluster: Cluster, job: dict[str, Any], patience: float | None = None) -> None:
-    """Deletes a job with all its pods; one that is gone already is fine.
-
-    A job stays until its pods are gone, but for a TrainJob: Trainer 2.3 makes the JobSet of one
-    that is being deleted anew, as its reconciler does not look whether it is
-    (https://github.com/kubeflow/trainer/blob/v2.3.0/pkg/controller/trainjob_controller.go), so
-    that one goes first, and what belongs to it afterwards.
-    """
+    """Deletes a job with all its pods; one that is gone already is fine."""
+    # A job stays until its pods are gone, but for a TrainJob: Trainer 2.3 makes the JobSet of one
+    # that is being deleted anew, as its reconciler does not look whether it is
+    # (https://github.com/kubeflow/trainer/blob/v2.3.0/pkg/controller/trainjob_controller.go), so
+    # that one goes first, and what belongs to it afterwards.
     metadata = job["metadata"]
     # AlreadyThere: the name is another job's now.
     with suppress(NotFound, AlreadyThere):

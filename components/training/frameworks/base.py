@@ -180,8 +180,6 @@ class Framework:
         """Returns what a replica runs for an operator of this kind.
 
         Args:
-            job: The job.
-            role: The replica's role.
             variables: The names of its environment, without what an operator adds.
         """
         return python(job, role)
@@ -254,11 +252,9 @@ class Framework:
         """Returns how the pods of a job are started.
 
         Args:
-            job: The job.
-            network: Where its pods find each other.
             logs: Directory for files of the run.
             temporary: Directory for what only this run needs.
-            image: What stands for the variables of the pods' images.
+            image: The variables of the pods' images.
 
         Raises:
             InputError: It cannot run here.
@@ -301,10 +297,8 @@ def program(
     """Returns what starts a job's program; a command that the user wrote is left as it is.
 
     Args:
-        job: The job.
-        role: Whose arguments it gets.
         launcher: What runs a Python file, or ``-m`` and a module.
-        kept: Has a text arrive as it is.
+        kept: Escapes a text.
     """
     replica = job.roles[role]
     if replica.command:  # it may refer to variables
@@ -324,10 +318,8 @@ def entries(values: Mapping[str, str]) -> Variables:
 
 
 def from_label(name: str, label: str) -> dict[str, Any]:
-    """Returns the variable whose value is a label that JobSet gives a pod, its place in the set.
-
-    https://github.com/kubernetes-sigs/jobset/blob/v0.12.0/pkg/controllers/jobset_controller.go
-    """
+    """Returns the variable whose value is a label that JobSet gives a pod, its place in the set."""
+    # https://github.com/kubernetes-sigs/jobset/blob/v0.12.0/pkg/controllers/jobset_controller.go
     path = f"metadata.labels['jobset.sigs.k8s.io/{label}']"
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
 

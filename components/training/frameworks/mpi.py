@@ -134,11 +134,9 @@ class Mpi(base.Framework):
         return self.node_command(job, variables)
 
     def node_command(self, job: "base.TrainingJob", variables: list[str]) -> base.Command:
-        """Returns what the launcher runs.
-
-        A rank is started over ssh and sees none of its container's variables, so mpirun hands them
-        on by name (https://docs.open-mpi.org/en/v5.0.x/man-openmpi/man1/mpirun.1.html, -x).
-        """
+        """Returns what the launcher runs."""
+        # A rank is started over ssh and sees none of its container's variables, so mpirun passes
+        # them on by name (https://docs.open-mpi.org/en/v5.0.x/man-openmpi/man1/mpirun.1.html, -x).
         handed_on = [part for name in dict.fromkeys(["PATH", *variables]) for part in ("-x", name)]
         mpirun = ["mpirun", "-np", str(job.world_size), "--bind-to", "none"]
         return base.program(job, "launcher", [*mpirun, *handed_on, "python3"])
@@ -214,11 +212,9 @@ class Mpi(base.Framework):
         temporary: Path,
         image: dict[str, str],
     ) -> "Callable[[base.Pod], base.Start]":
-        """Returns how the pods are started; writes the hostfile.
-
-        Where all share one host a worker is what stands for its SSH server, and knows no more than
-        a session of that.
-        """
+        """Returns how the pods are started; writes the hostfile."""
+        # On a shared host a worker is what stands for its SSH server, and knows no more than a
+        # session.
         _check(job)
         session = {name: image[name] for name in _SESSION if name in image}
         run = f"trireme-mpi-{secrets.token_hex(8)}-"
@@ -314,10 +310,8 @@ def _this_machine() -> dict[str, str]:
 
 
 def _shared(run: str, temporary: Path) -> dict[str, str]:
-    """Returns what it takes for all workers to be on one host, and to stay on its loopback.
-
-    Their shared memory would have the same names, so they talk by TCP.
-    """
+    """Returns what it takes for all workers to be on one host, and to stay on its loopback."""
+    # Their shared memory would have the same names, so they talk by TCP.
     agent = temporary / "rsh"
     # By its whole path: PATH is the job's, where there may be another Python or none.
     command = shlex.join([sys.executable, "-S", "-I", rsh.__file__])

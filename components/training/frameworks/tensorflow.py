@@ -90,10 +90,8 @@ class TensorFlow(base.Framework):
         return {"TF_CONFIG": _compact(config)}
 
     def threads(self, count: str) -> dict[str, str]:
-        """Returns the variables; of operations at once there is no limit.
-
-        With TF_NUM_INTEROP_THREADS 1 a parameter server waits for itself for ever.
-        """
+        """Returns the variables; of operations at once there is no limit."""
+        # With TF_NUM_INTEROP_THREADS 1 a parameter server waits for itself for ever.
         return super().threads(count) | {"TF_NUM_INTRAOP_THREADS": count}
 
     def has_succeeded(self, job: "base.Job", succeeded: "list[base.Pod]") -> bool:

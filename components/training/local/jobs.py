@@ -28,11 +28,7 @@ ENDING = 30.0  # seconds that a job gets to end when it is cancelled
 
 @dataclass(frozen=True)
 class LocalJob:
-    """A training job that was run on this machine, or still is.
-
-    Attributes:
-        state: running, succeeded, failed, cancelled; or lost, when its runner was killed.
-    """
+    """A job of this machine: running, succeeded, failed, cancelled, or lost with its runner."""
 
     name: str
     kind: str
@@ -79,12 +75,7 @@ def check(home: Path, job: TrainingJob) -> dict[str, Any]:
 def run(
     job: TrainingJob, directory: Path, on_line: Callable[[str, str], None], isolated: bool = False
 ) -> None:
-    """Runs a job to its end and keeps a record of it.
-
-    Args:
-        directory: The job's own directory, which is removed unless the job has started.
-        isolated: Give each replica a network namespace of its own; needs root.
-    """
+    """Runs a job to its end and keeps its record; the directory goes if it never started."""
     started = False
     try:
         # Code and data are brought here, so the manifest is to say nothing of them.
@@ -118,11 +109,7 @@ def find(home: Path, name: str) -> LocalJob:
 def logs(
     home: Path, name: str, follow: bool, replica: str, on_line: Callable[[str, str], None]
 ) -> None:
-    """Passes on what a job's replicas have printed.
-
-    Args:
-        replica: The only one to read, such as ``worker-0``; empty for all.
-    """
+    """Passes on what a job's replicas have printed, or only one such as ``worker-0``."""
     job = find(home, name)
     may_come = follow and job.state == "running" and "/" not in replica
     if replica and replica not in job.replicas and not may_come:

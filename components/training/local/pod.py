@@ -17,11 +17,7 @@ Start = Callable[[], "subprocess.Popen[bytes]"]
 
 
 def starts(job: Job, network: Network, logs: Path, temporary: Path) -> list[tuple[Pod, Start]]:
-    """Returns each pod of a job, with what starts its process as often as it is called.
-
-    Args:
-        temporary: Directory for temporary files of the pods, which go with them.
-    """
+    """Returns each pod of a job, with what starts its process as often as it is called."""
     return [
         (
             pod,

@@ -47,12 +47,7 @@ class Failure:
 
 
 class Replica:
-    """A replica, which runs, waits to be started again, or has ended.
-
-    Attributes:
-        status: The exit status of the last attempt; ``None`` while one runs.
-        due: When it is to be started again; ``None``: it is not.
-    """
+    """A replica that runs, waits until ``due`` for a restart, or has ended with ``status``."""
 
     def __init__(
         self,
@@ -63,12 +58,7 @@ class Replica:
         events: "queue.SimpleQueue[Ended | None]",
         shown: Callable[[str], str] = str,
     ) -> None:
-        """Describes a replica that has not been started.
-
-        Args:
-            on_line: Called with its name and each line it prints, from a thread of its own.
-            events: Where it is reported that an attempt has ended, for ``has_ended``.
-        """
+        """Describes a replica that has not been started; ``events`` gets the ends of attempts."""
         self.pod, self.name = pod, pod.name
         self._launch, self._log, self._on_line, self._events = start, log, on_line, events
         self._shown = shown
@@ -116,11 +106,7 @@ class Replica:
         threading.Thread(target=self._wait, args=(process, follower), daemon=True).start()
 
     def seems_to_hang(self, since: float, silence: float) -> bool:
-        """Tells whether a running attempt has neither printed nor worked for some time.
-
-        Args:
-            since: When the time starts at the earliest, by the monotonic clock.
-        """
+        """Tells whether an attempt has neither printed nor worked for some time."""
         if not self.running or time.monotonic() - max(self.spoke, since) <= silence:
             return False
         assert self._process is not None

@@ -59,11 +59,7 @@ def run(
 
 
 def check(manifest: Mapping[str, Any]) -> None:
-    """Refuses a job that could not run here, as far as that can be known beforehand.
-
-    Raises:
-        InputError: The manifest asks for something that this runner does not do.
-    """
+    """Refuses a job that could not run here, as far as that can be known beforehand."""
     job = read(manifest)
     with Loopback() as network:
         for pod in job.pods:

@@ -51,11 +51,9 @@ def volumes(job: TrainingJob, replica: Replica) -> tuple[list[dict], list[dict]]
 
 
 def staged_path(dataset: Dataset) -> str:
-    """Returns where in its volume a staged dataset is: a pod's own, or one with a shared cache.
-
-    There it is a link, which Kubernetes follows inside of a volume, and only there:
-    https://github.com/kubernetes/mount-utils and pkg/volume/util/subpath in Kubernetes.
-    """
+    """Returns where in its volume a staged dataset is: a pod's own, or one with a shared cache."""
+    # There it is a link, which Kubernetes follows inside of a volume, and only there:
+    # https://github.com/kubernetes/mount-utils and pkg/volume/util/subpath in Kubernetes.
     return f"{LINKS}/{dataset.key}" if dataset.cache else FETCHED
 
 

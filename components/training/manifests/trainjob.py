@@ -57,12 +57,10 @@ def trainjob(job: TrainingJob) -> dict[str, Any]:
 
 
 def _patched(job: TrainingJob, runtime: str) -> dict[str, Any]:
-    """Returns the specification of a TrainJob that patches a ClusterTrainingRuntime.
-
-    The nodes are the workers and, with PyTorch, the master; all are alike. Of an MPI job the
-    first node is the launcher, and the others run the image of the runtime. Whether the pods get
-    a token of their service account is the runtime's to say.
-    """
+    """Returns the specification of a TrainJob that patches a ClusterTrainingRuntime."""
+    # The nodes are the workers and, with PyTorch, the master; all are alike. Of an MPI job the
+    # first node is the launcher, and the others run the image of the runtime. Whether the pods get
+    # a token of their service account is the runtime's to say.
     _check(job)
     node = job.roles[job.first_role]
     environment = pod.environment(job)

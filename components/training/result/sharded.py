@@ -44,14 +44,9 @@ _ALLOWED = {
 
 
 def load_sharded(directory: Path, code: Path, entrypoint: str, factory: str) -> TrainedModel:
-    """Builds a network and gives it the weights of a sharded checkpoint.
-
-    The checkpoint may hold more than the model, such as the state of the optimizer: the model is
-    the part of it whose names are the network's.
-
-    Args:
-        entrypoint: The training program; modules beside it can be imported.
-    """
+    """Builds a network and gives it the weights of a sharded checkpoint."""
+    # The checkpoint may hold more than the model, such as the state of the optimizer: the model is
+    # the part of it whose names are the network's.
     if not factory:
         raise NotLoadable(
             f"{directory.name} is a sharded checkpoint, which holds weights only; give "
@@ -84,10 +79,7 @@ def tensors_in(directory: Path) -> dict[str, "torch.Tensor"]:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads ``.metadata``, which is a pickle: as torch reads it, it could execute anything.
-
-    Here it can only make what torch writes into it, descriptions of tensors and of their places.
-    """
+    """Reads ``.metadata``, a pickle, of which only torch's descriptions of tensors are made."""
 
     def find_class(self, module: str, name: str) -> Any:
         import torch

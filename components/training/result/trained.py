@@ -21,7 +21,7 @@ class TrainedModel:
     """A trained model on the CPU, in evaluation mode.
 
     Attributes:
-        precision: The type of number it computes with: float64, float32, float16 or bfloat16.
+        precision: What it computes with: float64, float32, float16 or bfloat16.
     """
 
     framework: str
