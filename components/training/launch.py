@@ -236,7 +236,7 @@ def _train_on_cluster(
     from trireme.components.kubernetes.connection import Cluster
     from trireme.components.kubernetes.owner import owners
     from trireme.components.training.cluster import launcher, submission
-    from trireme.components.training.cluster.following import Limits
+    from trireme.components.training.cluster.follower import Limits
     from trireme.components.training.cluster.operators import operator_of
     from trireme.components.training.cluster.passthrough import pass_through
 

@@ -123,7 +123,7 @@ def submit(
         return
 
     from trireme.components.training.cluster import checks, launcher, preflight, reasons, submission
-    from trireme.components.training.cluster.following import Limits
+    from trireme.components.training.cluster.follower import Limits
     from trireme.components.training.cluster.operators import operator_of
     from trireme.components.training.cluster.status import State, status_of
     from trireme.components.training.manifests import render, to_yaml

@@ -16,7 +16,7 @@ from player import Player
 from trireme.components.checkout import command
 from trireme.components.kubernetes import connection
 from trireme.components.kubernetes.connection import Cluster
-from trireme.components.training.cluster import following, submission
+from trireme.components.training.cluster import follower, submission
 from trireme.components.training.frameworks import KINDS
 from trireme.pipelines.cli import app as cli
 
@@ -25,7 +25,7 @@ JOB = "entrypoint: train.py\nimage: example.org/train\nworkers: 1\n"
 
 @pytest.fixture(autouse=True)
 def quick_to_settle(monkeypatch):
-    monkeypatch.setattr(following, "DRAIN", 1.0)
+    monkeypatch.setattr(follower, "DRAIN", 1.0)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import torch.distributed.checkpoint as dcp
 from torch import nn
 from torch.distributed.checkpoint.metadata import BytesStorageMetadata
 
-from trireme.components.training.result import same
+from trireme.components.training.result import comparison
 from trireme.components.training.result.load import load_model
 from trireme.components.training.result.trained import NotLoadable
 
@@ -321,7 +321,7 @@ def test_the_same_weights_in_other_shards_are_the_same(model, deep, tmp_path):
     save(before, model)
     save(after, tmp_path / "again")
     assert (model / ".metadata").read_bytes() != (tmp_path / "again" / ".metadata").read_bytes()
-    assert same.compare(model, tmp_path / "again").identical
+    assert comparison.compare(model, tmp_path / "again").identical
     after["first.bias"] = after["first.bias"] + 1
     save(after, tmp_path / "other")
-    assert same.compare(model, tmp_path / "other").largest.name == ".metadata first.bias"
+    assert comparison.compare(model, tmp_path / "other").largest.name == ".metadata first.bias"

@@ -159,12 +159,12 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
     checkpoints = helpers.Checkpoints(network, optimizer, rank == 0, helpers.broadcast)
     metrics = Metrics(checkpoints.directory, helpers.FILES) if rank == 0 else None
     reclaimed = until_sigterm(metrics)
-    course = Progress(arguments, len(samples.x), checkpoints.load(Progress.START), metrics)
+    progress = Progress(arguments, len(samples.x), checkpoints.load(Progress.START), metrics)
     sums, stop = torch.zeros(3, dtype=torch.float64, device=device), 0.0
 
-    while course.has_more and not stop:
-        course.set_rate(optimizer)
-        batch = samples.batch(course.seen)
+    while progress.has_more and not stop:
+        progress.set_rate(optimizer)
+        batch = samples.batch(progress.seen)
         loss, counted = compute(model, batch, device)
         # DistributedDataParallel takes the mean of the processes, for the sum of the batch.
         (loss * world_size / batch.counted).backward()
@@ -173,24 +173,24 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
         sums += torch.stack([value.double() for value in counted])
         counts = [0.0, 0.0, 0.0]
         # Now and then: each time training waits, for the others and for what a GPU still computes.
-        if course.completes_epoch(batch.samples) or (course.step + 1) % ASK_EVERY == 0:
+        if progress.completes_epoch(batch.samples) or (progress.step + 1) % ASK_EVERY == 0:
             shared = torch.cat([sums, sums.new_tensor([reclaimed.is_set()])])
             dist.all_reduce(shared)  # with which all know whether one of them is to end
             *counts, stop = shared.tolist()
             sums.zero_()
         if stop and metrics:
             metrics.limit_patience()
-        if course.take(batch.samples, counts) or stop:
-            checkpoints.save(course.step, course.progress)
+        if progress.take(batch.samples, counts) or stop:
+            checkpoints.save(progress.step, progress.progress)
 
     checkpoints.wait()
-    if metrics and not course.has_more:
+    if metrics and not progress.has_more:
         helpers.save_model(FACTORY, shape, network)
     if metrics:
         metrics.close()
     dist.barrier()  # one that ends may be the end of all
-    if course.has_more:
-        raise helpers.Stopped(course.step)
+    if progress.has_more:
+        raise helpers.Stopped(progress.step)
 
 
 def parse(description: str | None) -> argparse.Namespace:

@@ -49,11 +49,11 @@ def train(arguments: argparse.Namespace, world: MPI.Intracomm) -> None:
     checkpoints = helpers.Checkpoints(network, optimizer, leads, world.bcast)
     metrics = Metrics(checkpoints.directory, helpers.FILES) if leads else None
     reclaimed = until_sigterm(metrics)
-    course = Progress(arguments, len(samples.x), checkpoints.load(Progress.START), metrics)
+    progress = Progress(arguments, len(samples.x), checkpoints.load(Progress.START), metrics)
 
-    while course.has_more:
-        course.set_rate(optimizer)
-        batch = samples.batch(course.seen)
+    while progress.has_more:
+        progress.set_rate(optimizer)
+        batch = samples.batch(progress.seen)
         loss, counted = compute(network, batch, device)
         (loss / batch.counted).backward()
         all_reduce_gradients(network, world)
@@ -64,19 +64,19 @@ def train(arguments: argparse.Namespace, world: MPI.Intracomm) -> None:
         *counts, stop = sums.tolist()
         if stop and metrics:
             metrics.limit_patience()
-        if course.take(batch.samples, counts) or stop:
-            checkpoints.save(course.step, course.progress)
-        if stop and course.has_more:
+        if progress.take(batch.samples, counts) or stop:
+            checkpoints.save(progress.step, progress.progress)
+        if stop and progress.has_more:
             break
 
     checkpoints.wait()
-    if metrics and not course.has_more:
+    if metrics and not progress.has_more:
         helpers.save_model(FACTORY, shape, network)
     if metrics:
         metrics.close()
     world.Barrier()  # one that ends may be the end of all
-    if course.has_more:
-        raise helpers.Stopped(course.step)
+    if progress.has_more:
+        raise helpers.Stopped(progress.step)
 
 
 def main() -> None:

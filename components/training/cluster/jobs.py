@@ -14,7 +14,7 @@ from trireme.components.kubernetes.errors import Forbidden, KindMissing, Refused
 from trireme.components.kubernetes.resources import PODS
 from trireme.components.kubernetes.streams import Stop
 from trireme.components.training.cluster import identity, reasons, submission
-from trireme.components.training.cluster.following import Follower, Limits
+from trireme.components.training.cluster.follower import Follower, Limits
 from trireme.components.training.cluster.replicas import Replicas
 from trireme.components.training.cluster.status import (
     CANCELLED,

@@ -10,7 +10,7 @@ from trireme.components.kubernetes import owner
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.signals import TOLD_TO_END, handled
 from trireme.components.training.cluster import submission
-from trireme.components.training.cluster.following import Follower, Limits
+from trireme.components.training.cluster.follower import Follower, Limits
 from trireme.components.training.cluster.status import State, status_of
 from trireme.components.training.frameworks import kind_of, least_replicas
 
@@ -49,7 +49,7 @@ def launch(
         PodLost: It was told so because its pod goes, and its run does not.
         Refused: The cluster does not allow it, or does not know the kind of the job.
     """
-    following: Follower | None = None
+    follower: Follower | None = None
     keeps_pods = False
     signals: list[int] = []
 
@@ -62,10 +62,10 @@ def launch(
     with handled(cancel, _SIGNALS):
         try:
             job = submission.submit(cluster, manifest)
-            following = Follower(cluster, job, limits, on_line, on_state)
+            follower = Follower(cluster, job, limits, on_line, on_state)
             if _is_elastic(manifest) and _clean_up(cluster, job, "None"):
                 keeps_pods = True
-            return following.follow()
+            return follower.follow()
         except BaseException as error:
             _ignore_signals()
             if signals and owner.starts_again(cluster, manifest):
@@ -73,16 +73,16 @@ def launch(
                     "this pod is being removed; the job goes on, and the step's next pod finds it"
                 )
                 raise PodLost from None
-            if following:
-                job_left: dict[str, Any] | None = following.job
+            if follower:
+                job_left: dict[str, Any] | None = follower.job
             else:
                 job_left = _leftover_job(cluster, manifest, error, on_state)
             if job_left:
                 _delete_unless_ended(cluster, job_left, on_state)
             raise
         finally:
-            if keeps_pods and following and status_of(following.job).state.ended:
-                _clean_up(cluster, following.job, RUNNING)
+            if keeps_pods and follower and status_of(follower.job).state.ended:
+                _clean_up(cluster, follower.job, RUNNING)
 
 
 def _is_elastic(job: dict[str, Any]) -> bool:
