@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationErro
 from pydantic_core import CoreSchema
 
 from trireme.components.errors import InputError
+from trireme.components.json_values import whole
 
 
 class StrictModel(BaseModel):
@@ -28,7 +29,7 @@ class StrictModel(BaseModel):
     def read(cls, parameter: str, options: dict[str, Any]) -> Self:
         """Returns what a parameter describes."""
         try:
-            return cls(**options)
+            return cls(**whole(options))
         except ValidationError as error:
             # A name that is wrong explains why another is missing.
             first = min(error.errors(include_url=False), key=lambda e: e["type"] == "missing")

@@ -49,7 +49,11 @@ PARAMETERS = {
         "The training program, a .py file in the repository. Empty: Trireme's reference "
         "classifier.",
     ),
-    "args": Described(list, [], "Its arguments, a JSON list of strings, passed on unchanged."),
+    "args": Described(
+        list,
+        [],
+        "Its arguments, a JSON list. $(NAME) in them stands for a variable, such as $(MODEL_DIR).",
+    ),
     "grid": Described(
         dict,
         {},
@@ -76,7 +80,12 @@ PARAMETERS = {
         'How to reach it and which files to use, a JSON object, such as {"endpoint": '
         '"https://storage.example.org", "include": ["train/**"]}.',
     ),
-    "workers": Described(int, 1, "Replicas besides the master or chief, at most 999."),
+    "workers": Described(
+        int,
+        -1,
+        "Replicas besides the master or chief, at most 999. -1: the program runs as one process, "
+        "but a reference trainer runs on several.",
+    ),
     "processes_per_worker": Described(
         int, 1, "PyTorch: processes in each replica, the master included."
     ),

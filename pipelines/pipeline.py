@@ -141,7 +141,11 @@ class Pipeline:
         return replace(self, graph=graph)
 
     def arguments(
-        self, given: list[str], file: Path | None, claims: Collection[str] | None = None
+        self,
+        given: list[str],
+        file: Path | None,
+        claims: Collection[str] | None = None,
+        job: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Returns a value for every parameter, checked.
 
@@ -150,13 +154,16 @@ class Pipeline:
             file: A YAML file that maps names to values.
             claims: For a run on a cluster, the claims that its pods have mounted; what only this
                 machine could tell is not checked then.
+            job: Fields of the training job, which the parameter of that name gets besides.
 
         Raises:
             InputError: A parameter is unknown, or its value cannot work.
         """
-        return self.complete(self.given(given, file), claims)
+        return self.complete(self.given(given, file, job), claims)
 
-    def given(self, pairs: list[str], file: Path | None) -> dict[str, Any]:
+    def given(
+        self, pairs: list[str], file: Path | None, job: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
         """Returns the values that a person has given; see ``arguments``."""
         values = self.accept(_read(file))
         for pair in pairs:
@@ -164,6 +171,13 @@ class Pipeline:
             if not equals:
                 raise InputError(f"-p {pair!r}: must be name=value")
             values[name] = self._parameter(name).parse(text)
+        if job:
+            from trireme.components.training.description.reading import merged
+
+            if "job" not in self.parameters:
+                option = next(iter(job)).replace("_", "-")
+                raise InputError(f"--{option}: {self.name} has no parameter job, which takes it")
+            values["job"] = merged(values.get("job") or {}, job)
         return values
 
     def accept(self, values: dict[str, Any]) -> dict[str, Any]:

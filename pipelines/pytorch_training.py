@@ -19,7 +19,8 @@ trainings = partial(training.trainings, "pytorch")
         *("warm_start", "force", "deploy"),
     ),
     entrypoint=(ENTRYPOINT, "The training program, a .py file in the repository."),
-    workers="Replicas besides the master, at most 999.",
+    workers="Replicas besides the master, at most 999. -1: none, but one for the reference "
+    "trainers.",
     processes_per_worker="Processes in each replica, the master included.",
     model_factory="module:callable that builds the network, needed if only weights are saved.",
 )

@@ -106,7 +106,7 @@ def train(
     framework: Any = "pytorch",
     entrypoint: Any = ENTRYPOINT,
     args: Any = (),
-    workers: Any = 1,
+    workers: Any = -1,
     parameter_servers: Any = 0,
     processes_per_worker: Any = 1,
     seed: Any = 0,
@@ -124,8 +124,9 @@ def train(
         data: The task of ``dataset`` or of your own step, or the path of the data.
         framework: pytorch, tensorflow, mpi, jax, xgboost or custom, as in TrainingJob.
         entrypoint: The training program, a .py file in the repository.
-        args: Its arguments, a list of strings.
-        workers: Replicas besides the master or chief.
+        args: Its arguments, a list.
+        workers: Replicas besides the master or chief. -1: the program runs as one process, but
+            a reference trainer runs on several.
         parameter_servers: TensorFlow: parameter servers; with any, PS/Worker mode with a chief.
         processes_per_worker: Processes in each replica.
         seed: The seed, which the program finds in SEED.

@@ -18,7 +18,7 @@ AT_ONCE = 4
     "sweep",
     "Sweep",
     without=("warm_start", "force", "deploy"),
-    args="Its arguments in all trainings, a JSON list of strings, passed on unchanged.",
+    args="Its arguments in all trainings, a JSON list.",
     time_limit="Seconds that each training may take; 0 for no limit.",
     budget="The most that each training may cost, in the currency of the price table; 0 for no "
     "limit.",

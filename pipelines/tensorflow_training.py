@@ -20,7 +20,7 @@ ENTRYPOINT = "components/trainers/tensorflow/classifier.py"
         *("warm_start", "force", "model_factory", "deploy"),
     ),
     entrypoint=(ENTRYPOINT, "The training program, a .py file in the repository."),
-    workers=(2, "Replicas of the role worker, at most 999."),
+    workers="Replicas of the role worker, at most 999. -1: one, but two for the reference trainer.",
     parameter_servers="0: the workers train by AllReduce. 1 or more: PS/Worker mode, with a chief "
     "that coordinates.",
     job='Further fields of the training job, a JSON object, such as {"gpu": 1} or {"retries": 3}; '

@@ -11,6 +11,7 @@ from trireme.components.dataset import uri as uris
 from trireme.components.dataset.patterns import Pattern
 from trireme.components.dataset.uri import CLAIM, MOUNTED, STORES, Place
 from trireme.components.errors import InputError
+from trireme.components.json_values import whole
 from trireme.components.strict_model import StrictModel
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -144,6 +145,7 @@ class Dataset(StrictModel):
 
 def described(uri: str, secret: str, options: dict[str, Any]) -> Dataset:
     """Describes a dataset by the parameters of a pipeline."""
+    options = whole(options)
     if "cache" in options:
         raise InputError(
             "dataset_options.cache: a pipeline gets it when it is compiled, with --cache-claim"

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from trireme.components.errors import InputError
+from trireme.components.json_values import words
 from trireme.components.strict_model import StrictModel
 
 FIGURES = (
@@ -64,6 +65,7 @@ def custom_evaluation(options: dict[str, Any]) -> CustomEvaluation | None:
     """Returns the program that a pipeline's parameter describes; None where it is empty."""
     if not options:
         return None
+    options = options | {"args": words(options.get("args", []))}
     own = CustomEvaluation.read("evaluation", options)
     path = Path(own.entrypoint)
     if path.suffix != ".py" or path.is_absolute() or ".." in path.parts:

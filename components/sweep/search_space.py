@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Self
 
 from trireme.components.errors import InputError
 from trireme.components.evaluation.trials import Value, in_words
+from trireme.components.json_values import whole
 from trireme.components.tracking.lineage import VARIED
 
 MOST = 1000  # trials of one sweep
@@ -88,14 +89,9 @@ def trials(grid: dict[str, Any], listed: list[Any], entrypoint: str = "") -> lis
         for name, value in values.items():
             _check(name, value)
     return [
-        Trial(number, {name: _whole(value) for name, value in sorted(values.items())})
+        Trial(number, {name: whole(value) for name, value in sorted(values.items())})
         for number, values in enumerate(every)
     ]
-
-
-def _whole(value: Value) -> Value:
-    """Returns a whole number as one: kfp hands on those in an object as floats."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _check(name: str, value: Any) -> None:
@@ -107,7 +103,7 @@ def _check(name: str, value: Any) -> None:
             f"grid and trials: {name!r} must be an option of the program, such as --width, or one "
             f"of {', '.join(varied)}"
         )
-    if name in WHOLE and (isinstance(value, bool) or not isinstance(_whole(value), int)):
+    if name in WHOLE and (isinstance(value, bool) or not isinstance(whole(value), int)):
         raise InputError(f"grid and trials: {name} {value!r} must be a whole number")
     if not isinstance(value, Value):
         raise InputError(f"grid and trials: {name} {value!r} must be text, a number, true or false")

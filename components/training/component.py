@@ -44,8 +44,9 @@ def train(
     Args:
         framework: pytorch, tensorflow, mpi, jax, xgboost or custom, as in TrainingJob.
         entrypoint: The training program, relative to the repository.
-        args: Its arguments, passed on unchanged.
-        workers: Replicas besides the master or chief.
+        args: Its arguments; $(NAME) in them stands for a variable.
+        workers: Replicas besides the master or chief; -1: one process, but reference trainers run
+            on several.
         parameter_servers: TensorFlow: parameter servers; with any, PS/Worker mode with a chief.
         processes_per_worker: Processes in each replica.
         seed: The seed, which the program finds in SEED.
@@ -94,5 +95,6 @@ def train(
             credentials=environment.credentials(),
             start=start,
         )
+        launch.say_size(described, workers)
         later = evaluation.get("entrypoint", "")
         return launch.train(described, Path(workspace), asdict(task_config), later, budget)

@@ -5,12 +5,14 @@ import re
 import shutil
 import sys
 import time
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, TextIO
 
+from trireme.components.checkout import builtin
 from trireme.components.cost import prices
 from trireme.components.errors import InputError, JobFailed
 from trireme.components.home import in_a_pod
+from trireme.components.json_values import whole, words
 from trireme.components.say import say
 from trireme.components.tracking import journal
 from trireme.components.training.bill import Bill
@@ -18,6 +20,7 @@ from trireme.components.training.description import names
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.description.reading import merged
 from trireme.components.training.frameworks import FRAMEWORKS
+from trireme.components.training.frameworks.base import literal
 from trireme.components.training.inputs import TAG, WARM_START, inputs_of
 from trireme.components.training.lines import LinePrinter
 from trireme.components.training.manifests import render, to_yaml
@@ -38,6 +41,10 @@ _LIBRARY_LINE = re.compile(
     r"🏃 View run |🧪 View experiment |\d{4}-[-\d]+ [:.\d]+: [EWIF] |[EWIF]\d{4} "
 )
 """How lines begin that MLflow and TensorFlow add to a program's own when it is about to end."""
+
+AS_THE_PROGRAM = -1
+"""Given as workers: as many as the reference programs of the framework are shown with; any other
+program is one process."""
 
 SUMMARY = 200  # characters of the program's last line that stand for what it did
 
@@ -76,6 +83,7 @@ def prepare(
     Args:
         run: Id of the run; a step that is started again finds its job by the name made from it.
         entrypoint: Relative to the repository; empty for Trireme's reference program.
+        workers: Replicas besides the master or chief; or ``AS_THE_PROGRAM``.
         more: Further fields of the description; none of ``RESERVED``.
         images: Images to pull in place of Trireme's, by name.
         tracking: Variables that lead the program to its MLflow run.
@@ -87,9 +95,17 @@ def prepare(
         raise InputError(f"seed {seed}: must be between 0 and 4294967295")
     if time_limit < 0:
         raise InputError(f"time_limit {time_limit}: must be seconds, or 0 for no limit")
-    for number, word in enumerate(args):
-        if isinstance(word, float) or type(word) is int:  # which kfp would hand on as 3.0
-            raise InputError(f'args.{number} {word}: must be a valid string, as "{word}"')
+    more = whole(more)
+    program = entrypoint or _reference(framework)
+    is_ours = PurePosixPath(program or "").is_relative_to(builtin.PLACE)
+    if is_ours and not more.keys().isdisjoint(("command", "module")):
+        program, is_ours = None, False
+    count: int | None = workers
+    if workers == AS_THE_PROGRAM:
+        is_shown = is_ours and framework in FRAMEWORKS and "elastic" not in more
+        # Parameter servers serve somebody.
+        others = 1 if parameter_servers else None
+        count = FRAMEWORKS[framework].workers_shown if is_shown else others
     if parameter_servers < 0:
         raise InputError(f"parameter_servers {parameter_servers}: must not be negative")
     for name in RESERVED:
@@ -101,11 +117,18 @@ def prepare(
         "image": image,
         "images": {name: pulled for name, pulled in (images or {}).items() if name != pulled},
         "code_dir": code,
-        "entrypoint": entrypoint or _reference(framework),
-        "args": args,
-        "workers": workers,
+        "entrypoint": program,
+        "args": words(args),
+        "workers": count,
         "processes_per_worker": processes_per_worker,
-        "env": {"SEED": str(seed)} | (tracking or {}) | ({WARM_START: start} if start else {}),
+        "env": {
+            name: literal(value)
+            for name, value in {
+                "SEED": str(seed),
+                **(tracking or {}),
+                **({WARM_START: start} if start else {}),
+            }.items()
+        },
         "data_dir": data,
         "checkpoint_dir": str(workspace / "checkpoints"),
         # Half a model is never taken for a whole one: the job writes here, success renames it.
@@ -126,6 +149,12 @@ def prepare(
     if isinstance(worker, dict) and "count" in worker and "workers" not in more:
         both["workers"] = None  # it says how many there are
     return TrainingJob.create(**both)
+
+
+def say_size(job: TrainingJob, workers: int) -> None:
+    """Says how a program becomes several processes that nobody has asked for."""
+    if workers == AS_THE_PROGRAM and job.world_size == 1:
+        say("one process trains; a program that is distributed takes -p workers=N", sys.stdout)
 
 
 def _reference(framework: str) -> str | None:

@@ -13,6 +13,7 @@ import typer
 
 from trireme.components.errors import InputError, JobFailed, TriremeError
 from trireme.components.say import say
+from trireme.pipelines.cli.target import Env, SecretEnv, variables
 from trireme.pipelines.tables import age, table
 
 if TYPE_CHECKING:
@@ -64,9 +65,8 @@ def submit(
     ] = "",
     workers: Annotated[int | None, typer.Option(help="Replicas of the role worker.")] = None,
     gpus: Annotated[int | None, typer.Option(help="GPUs of each replica.")] = None,
-    env: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Variable; repeatable.")
-    ] = None,
+    env: Env = None,
+    secret_env: SecretEnv = None,
     local: Local = False,
     isolated: Annotated[
         bool,
@@ -113,7 +113,7 @@ def submit(
         args=_words("--args", args),
         workers=workers,
         gpu=gpus,
-        env=_variables(env or []),
+        **variables(env, secret_env),
         queued_limit=queued_limit,
         starting_limit=starting_limit,
         operator=operator,
@@ -293,13 +293,6 @@ def _read(file: Path) -> str:
     if file.suffix == ".py":
         raise InputError(f"{file} is a program, not a job; give it with --entrypoint")
     return yaml_text.text_of(file, str(file))
-
-
-def _variables(pairs: list[str]) -> dict[str, str]:
-    for pair in pairs:
-        if "=" not in pair:
-            raise InputError(f"--env {pair!r}: must be NAME=VALUE")
-    return dict(pair.split("=", 1) for pair in pairs)
 
 
 def _words(option: str, text: str) -> list[str]:

@@ -14,11 +14,14 @@ from trireme.pipelines.cli import job as job_cli
 from trireme.pipelines.cli.target import (
     CacheClaim,
     DatasetClaim,
+    Env,
     Param,
     Params,
     PipelineName,
+    SecretEnv,
     loaded,
     on_target,
+    variables,
 )
 from trireme.pipelines.tables import table
 from trireme.pipelines.targets.registry import BUILD
@@ -39,6 +42,8 @@ def plan(
     pipeline: PipelineName,
     param: Param = None,
     params: Params = None,
+    env: Env = None,
+    secret_env: SecretEnv = None,
     no_check: NoCheck = False,
     dataset_claim: DatasetClaim = None,
     cache_claim: CacheClaim = "",
@@ -49,7 +54,7 @@ def plan(
 
     (chosen,) = loaded([pipeline], dataset_claim, cache_claim)
     claims = None if target.is_here else set(chosen.claims)
-    arguments = chosen.arguments(param or [], params, claims)
+    arguments = chosen.arguments(param or [], params, claims, variables(env, secret_env))
     has_cluster = not (target.is_here or no_check) and credentials.are_there()
     cluster = target.cluster() if has_cluster else None
     known, is_known = _prices(cluster)

@@ -9,13 +9,16 @@ from trireme.components.errors import InputError
 from trireme.pipelines.cli.target import (
     CacheClaim,
     DatasetClaim,
+    Env,
     Images,
     Parallelism,
     Param,
     Params,
     PipelineName,
+    SecretEnv,
     loaded,
     on_target,
+    variables,
 )
 from trireme.pipelines.targets.registry import BUILD
 
@@ -30,6 +33,8 @@ def run(
     pipeline: PipelineName = "",
     param: Param = None,
     params: Params = None,
+    env: Env = None,
+    secret_env: SecretEnv = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show every line of every step and replica.")
     ] = False,
@@ -59,7 +64,7 @@ def run(
     with console.waiting(f"loading {pipeline}"):  # kfp, for the most part
         (chosen,) = loaded([pipeline], dataset_claim, cache_claim, images, parallelism)
     claims = None if target.is_here else set(chosen.claims)
-    arguments = chosen.arguments(param or [], params, claims)
+    arguments = chosen.arguments(param or [], params, claims, variables(env, secret_env))
     raise typer.Exit(target.run(chosen, arguments, console, wait=not no_wait))
 
 

@@ -11,11 +11,14 @@ from trireme.components.errors import InputError
 from trireme.pipelines.cli.target import (
     CacheClaim,
     DatasetClaim,
+    Env,
     Images,
     Param,
     Params,
     PipelineName,
+    SecretEnv,
     on_target,
+    variables,
 )
 from trireme.pipelines.tables import table
 from trireme.pipelines.targets.registry import BUILD, CLUSTERS, SCHEDULE
@@ -87,6 +90,8 @@ def set_schedule(
     ] = "UTC",
     param: Param = None,
     params: Params = None,
+    env: Env = None,
+    secret_env: SecretEnv = None,
     version: Annotated[
         str,
         typer.Option(
@@ -120,7 +125,7 @@ def set_schedule(
         "pipeline": pipeline,
         "cron": cron,
         "time_zone": time_zone,
-        "params": chosen.given(param or [], params),
+        "params": chosen.given(param or [], params, variables(env, secret_env)),
         "version": version,
         "catch_up": catch_up,
         "concurrency": concurrency,

@@ -29,6 +29,17 @@ Param = Annotated[
 Params = Annotated[
     Path | None, typer.Option(metavar="FILE", help="YAML file of parameters; -p overrides it.")
 ]
+Env = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help="A variable of the training program; repeatable."),
+]
+SecretEnv = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=SECRET/KEY",
+        help="Likewise, from a Secret; on this machine from its own variable NAME.",
+    ),
+]
 DatasetClaim = Annotated[
     list[str] | None,
     typer.Option(metavar="CLAIM", help="A PVC for dataset_uri pvc://CLAIM/path; repeatable."),
@@ -92,6 +103,18 @@ def on_target(
         return called
 
     return decorate
+
+
+def variables(env: list[str] | None, secret_env: list[str] | None) -> dict[str, dict[str, str]]:
+    """Returns the fields of a training job that ``--env`` and ``--secret-env`` give."""
+    given = {"env": env or [], "secret_env": secret_env or []}
+    for field, form in (("env", "NAME=VALUE"), ("secret_env", "NAME=SECRET/KEY")):
+        for pair in given[field]:
+            if "=" not in pair:
+                raise InputError(f"--{field.replace('_', '-')} {pair!r}: must be {form}")
+    return {
+        field: dict(pair.split("=", 1) for pair in pairs) for field, pairs in given.items() if pairs
+    }
 
 
 def loaded(

@@ -81,6 +81,23 @@ def test_mpi(submit):
     assert output.count("the sum is 2") == 2
 
 
+@pytest.mark.parametrize(
+    ("framework", "args"), [("jax", ["--epochs", "3"]), ("xgboost", ["--rounds", "3"])]
+)
+def test_reference_trainers(submit, framework, args):
+    output = submit(
+        framework=framework,
+        code_dir=f"{TRAINERS}/{framework}",
+        code=None,
+        entrypoint="classifier.py",
+        args=args,
+        workers=2,
+        dataset="builtin://digits",
+        env={"SEED": "0"},
+    )
+    assert "accuracy" in output
+
+
 def test_custom(submit):
     # The job ends with its master, which has to be there until the worker has found it.
     find = 'until getent hosts "$MASTER_ADDR"; do sleep 1; done'

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.slow
 WHO = """
 import os
 print(os.environ["RANK"], "of", os.environ["WORLD_SIZE"], os.environ["GREETING"])
+assert os.environ["RANK"] == os.environ["NODE_RANK"] == os.environ["GROUP_RANK"]
 open(os.path.join(os.environ["MODEL_DIR"], os.environ["RANK"]), "w").close()
 """
 FOREVER = "import time\nprint('started', flush=True)\ntime.sleep(600)\n"
@@ -38,7 +39,9 @@ def wait_for(condition, seconds=60):
 
 def test_a_job_is_submitted_listed_shown_and_deleted(trireme, program):
     program(WHO)
-    (trireme.home / "job.yaml").write_text("entrypoint: train.py\nworkers: 1\nenv: {GREETING: hey}")
+    (trireme.home / "job.yaml").write_text(
+        "entrypoint: train.py\nworkers: 1\nenv: {WORD: he, GREETING: $(WORD)y}"
+    )
     arguments = ["job.yaml", "--local", "--name", "mine", "--workers", "2", "--env", "MORE=1"]
     submitted = trireme.run("job", "submit", *arguments)
     assert submitted.returncode == 0, submitted.stderr
@@ -126,6 +129,10 @@ def test_code_and_data_are_brought_to_a_job(trireme, repository):
         (["--entrypoint", "none.py"], "entrypoint 'none.py' does not exist in"),
         (["--entrypoint", "train.py", "--workers", "-1"], "workers -1: must be"),
         (["--entrypoint", "train.py", "--env", "A"], "--env 'A': must be NAME=VALUE"),
+        (
+            ["--entrypoint", "train.py", "--secret-env", "A=mine"],
+            "secret_env.A: must be a Secret",
+        ),
         (["--entrypoint", "train.py", "--framework", "mxnet"], "framework 'mxnet': must be"),
         (["nothing.yaml"], "nothing.yaml: cannot be read: No such file or directory"),
     ],

@@ -246,7 +246,7 @@ def test_run_without_a_pipeline_says_which_there_are(trireme, untracked):
         (["mxnet"], "there is no pipeline 'mxnet'"),
         (["-p", "worker=2"], "did you mean workers?"),
         (["-p", "workers=two"], "parameter workers: 'two' is not a whole number"),
-        (["-p", "workers=-1"], "workers -1: must be greater than or equal to 0"),
+        (["-p", "workers=-2"], "workers -2: must be greater than or equal to 0"),
         (["-p", "processes_per_worker=0"], "processes_per_worker 0: must be greater"),
         (["-p", "args=[true]"], "args.0 True: must be a valid string"),
         (["-p", "entrypoint=/etc/x.py"], "entrypoint '/etc/x.py': must be the path of a .py file"),
@@ -297,7 +297,7 @@ def test_bad_input_ends_the_process_with_2_and_no_traceback(tmp_path):
     [
         ('{"gpus": 1}', "gpus: there is no such field; did you mean gpu?"),
         ('{"memory": "16GB"}', "memory '16GB': must be a Kubernetes quantity"),
-        ('{"elastic": {"min": 2, "max": 4}}', "workers 1: must be from 2 to 4, as elastic says"),
+        ('{"elastic": {"min": 5, "max": 4}}', "elastic: min 5 must not be above max 4"),
         ('{"name": "mine"}', "job.name: the pipeline sets this itself"),
         ('{"replicas": null}', "replicas None: must be an object"),
         ("[]", "parameter job: '[]' is not a JSON object"),
@@ -312,7 +312,8 @@ def test_a_wrong_field_of_the_job_is_refused(pipeline, value, said):
 def test_tensorflow_trains_with_parameter_servers_where_a_parameter_says_so():
     pipeline = catalog.load("tensorflow-training")
     given = pipeline.arguments(["parameter_servers=2", 'job={"retries": 3}'], None)
-    assert (given["workers"], given["parameter_servers"]) == (2, 2)
+    assert (given["workers"], given["parameter_servers"]) == (-1, 2)
+    assert pipeline.trainings(given).job.roles["worker"].count == 2
     for wrong, said in (
         ("parameter_servers=-1", "parameter_servers -1: must not be negative"),
         ("processes_per_worker=2", "tensorflow-training has no parameter 'processes_per_worker'"),

@@ -117,6 +117,50 @@ def test_tensorflow_trains_by_allreduce_or_with_parameter_servers(changes, roles
     assert counts(prepare(framework="tensorflow", **changes)) == roles
 
 
+OURS = "components/trainers/pytorch/classifier.py"
+OF_TENSORFLOW = {"framework": "tensorflow", "entrypoint": ""}
+
+
+@pytest.mark.parametrize(
+    ("changes", "roles"),
+    [
+        ({}, {"master": 1}),
+        ({"entrypoint": OURS}, {"master": 1, "worker": 1}),
+        ({"entrypoint": OURS, "more": {"command": ["./train"]}}, {"master": 1}),
+        ({"more": {"elastic": {"min": 2, "max": 3}}}, {"worker": 3}),
+        ({"entrypoint": OURS, "more": {"elastic": {"min": 2, "max": 3}}}, {"worker": 3}),
+        ({"framework": "tensorflow"}, {"worker": 1}),
+        ({"framework": "tensorflow", "parameter_servers": 1}, {"chief": 1, "ps": 1, "worker": 1}),
+        (OF_TENSORFLOW, {"worker": 2}),
+    ],
+)
+def test_a_program_is_one_process_unless_it_is_ours_or_somebody_says_more(changes, roles):
+    assert counts(prepare(workers=-1, **changes)) == roles
+
+
+@pytest.mark.parametrize("field", [{"command": ["./train", "--once"]}, {"module": "flowers.train"}])
+def test_a_command_or_a_module_takes_the_place_of_the_reference_program(field):
+    job = prepare(entrypoint=OURS, more=field)
+    assert job.entrypoint is None
+    assert job.model_dump(include=set(field)) == field
+    with pytest.raises(InputError, match="entrypoint"):
+        prepare(entrypoint="train.py", more=field)
+
+
+def test_numbers_are_what_was_written_though_kfp_makes_them_floats():
+    more = {"gpu": 1.0, "elastic": {"min": 1.0, "max": 2.0}, "run_as_user": 1000.0}
+    job = prepare(workers=-1, args=["--epochs", 3.0, "--rate", 0.001], more=more)
+    assert (job.gpu, job.elastic.max, job.run_as_user) == (1, 2, 1000)
+    assert job.args == ["--epochs", "3", "--rate", "0.001"]
+
+
+def test_variables_of_the_run_are_not_expanded_and_those_of_a_person_are():
+    tracking = {"MLFLOW_TRACKING_URI": "http://a$(B)"}
+    job = prepare(tracking=tracking, more={"env": {"OUT": "$(MODEL_DIR)/x"}})
+    assert job.env["MLFLOW_TRACKING_URI"] == "http://a$$(B)"
+    assert job.env["OUT"] == "$(MODEL_DIR)/x"
+
+
 def test_further_fields_win_and_add_to_mappings():
     job = prepare(seed=7, more={"env": {"A": "1"}, "gpu": 2, "workers": 3, "retries": 1})
     assert job.env == {"SEED": "7", "A": "1"}
@@ -134,7 +178,7 @@ def test_an_elastic_job_has_no_master():
         ({"seed": 2**32}, "seed 4294967296: must be between 0 and 4294967295"),
         ({"time_limit": -1}, "time_limit -1: must be seconds, or 0 for no limit"),
         ({"parameter_servers": -1}, "parameter_servers -1: must not be negative"),
-        ({"workers": -1}, "workers -1: must be greater than or equal to 0"),
+        ({"workers": -2}, "workers -2: must be greater than or equal to 0"),
         ({"args": [None]}, "args.0 None: must be a valid string"),
         (
             {"parameter_servers": 1},

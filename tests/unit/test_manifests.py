@@ -131,10 +131,14 @@ def test_whatever_is_not_refused_is_right(operator, data):
     assert as_typed(with_texts(manifest)) == with_texts(manifest)
 
 
+UNSEEN = dict.fromkeys(("X", "A", "RANK"), "value")
+"""Variables that a manifest does not set itself."""
+
+
 def program(manifest, role, rank_template):
     """Returns what a replica's program gets, after Kubernetes' and torchrun's expansion."""
     container = main(manifest, role)
-    visible = variables(container) | dict.fromkeys(("X", "A", "RANK"), "wrong")
+    visible = variables(container) | UNSEEN
     words = [expand(word, visible) for word in container["command"] + container["args"]]
     return (
         [Template(w).safe_substitute(local_rank="wrong") for w in words] if rank_template else words
@@ -158,24 +162,24 @@ def program(manifest, role, rank_template):
 @example(text="$local_rank")
 @example(text="$$$(X")
 @example(text="5$")
-def test_what_is_given_reaches_the_program_untouched(fields, role, before, text):
+def test_variables_in_what_is_given_are_expanded_as_kubernetes_does_it(fields, role, before, text):
     entrypoint = "of $(A) $$A ${local_rank}.py"
     job = fields | {"entrypoint": entrypoint, "args": [text], "env": {"GIVEN": text}}
     manifest = rendered(**job)
     words = program(manifest, role, before == ["torchrun"])
-    assert words[-2:] == [entrypoint, text]
-    assert before is None or words[:-2] == before
-    assert expand(variables(main(manifest, role))["GIVEN"], {"A": "wrong"}) == text
+    assert words[-2:] == [entrypoint, expand(text, variables(main(manifest, role)) | UNSEEN)]
+    assert before is None or [word for word in words[:-2] if word != "sh"][-len(before) :] == before
+    assert variables(main(manifest, role))["GIVEN"] == text
 
 
 @given(text=TEXT | DOLLARS)
-def test_what_is_given_reaches_the_program_of_a_trainjob_untouched(text):
+def test_those_in_the_arguments_of_a_trainjob_are_too(text):
     path = "/code $(A) $$"
     trainer = rendered("trainer", **PATCHED, args=[text], code_dir=path)["spec"]["trainer"]
-    words = [expand(word, {"A": "wrong", "X": "wrong"}) for word in trainer["command"]]
+    words = [expand(word, UNSEEN) for word in trainer["command"]]
     assert words == ["sh", "-c", 'cd "$0" && exec "$@"', path, "torchrun", "train.py"]
-    (word,) = [expand(word, {"A": "wrong"}) for word in trainer["args"]]
-    assert Template(word).safe_substitute(local_rank="wrong") == text
+    (word,) = [expand(word, UNSEEN) for word in trainer["args"]]
+    assert Template(word).safe_substitute(local_rank="wrong") == expand(text, UNSEEN)
 
 
 def test_a_command_of_the_user_s_own_may_refer_to_variables():
@@ -213,6 +217,8 @@ def test_the_variables_of_a_replica():
         "PYTHONPATH": "/root/code",
         "PYTHONUNBUFFERED": "1",
         "LOCAL_RANK": "0",
+        "NODE_RANK": "0",
+        "GROUP_RANK": "0",
         "LOCAL_WORLD_SIZE": "1",
     }
 

@@ -67,8 +67,8 @@ class TrainingJob(Resources):
     """The command of every replica (of an MPI job: of its launcher), instead of entrypoint."""
 
     args: list[Argument] = []
-    """Arguments of the program, passed on untouched. After a command of your own, $(NAME) in them
-    stands for a variable, as in Kubernetes."""
+    """Arguments of the program. $(NAME) in them, in command and in env stands for a variable, $$
+    for a dollar, as in Kubernetes."""
 
     env: dict[VariableName, Argument] = {}
     """More environment variables for every replica."""

@@ -152,6 +152,9 @@ class Framework:
     report: str = ""
     """Pattern of the line with which a launcher's own report on a failure begins."""
 
+    workers_shown: int = 1
+    """Workers that a pipeline runs its reference program with by default."""
+
     # The description.
 
     def default_counts(self, job: "TrainingJob") -> dict[str, int]:
@@ -287,24 +290,25 @@ class Framework:
 
 
 def literal(text: str) -> str:
-    """Returns text that an expansion of ``$`` gives back as it was: Kubernetes', torchrun's."""
+    """Returns text that Kubernetes' expansion of ``$`` gives back as it was."""
     return text.replace("$", "$$")
 
 
 def program(
-    job: "TrainingJob", role: str, launcher: list[str], kept: Callable[[str], str] = literal
+    job: "TrainingJob", role: str, launcher: list[str], escaped: Callable[[str], str] = str
 ) -> Command:
-    """Returns what starts a job's program; a command that the user wrote is left as it is.
+    """Returns what starts a job's program; ``$(NAME)`` in its arguments is Kubernetes' to expand.
 
     Args:
         launcher: What runs a Python file, or ``-m`` and a module.
-        kept: Escapes a text.
+        escaped: Guards text against what the launcher itself would replace in it.
     """
     replica = job.roles[role]
-    if replica.command:  # it may refer to variables
-        return list(replica.command), list(replica.args or [])
+    arguments = list(replica.args or [])
+    if replica.command:
+        return list(replica.command), arguments
     what = ["-m", job.module] if job.module else [str(job.entrypoint)]
-    return [*launcher, *map(kept, what)], [*map(kept, replica.args or [])]
+    return [*launcher, *(escaped(literal(word)) for word in what)], [*map(escaped, arguments)]
 
 
 def python(job: "TrainingJob", role: str) -> Command:

@@ -27,6 +27,17 @@ class Jax(base.Framework):
     trainer = "components/trainers/jax/classifier.py"
     peer_lost = "JAX distributed service detected fatal errors|coordination service"
 
+    def variables(self, job: "base.TrainingJob", role: str) -> base.Variables:
+        """Returns the devices of a replica's process: all of them, or the CPU.
+
+        ``jax.distributed.initialize`` else takes a pod for one of a Kubernetes Job and asks the
+        API server, for which it has no token.
+        """
+        replica = job.roles[role]
+        count = 0 if replica.devices else replica.gpu or 1
+        ids = ",".join(str(device) for device in range(count))
+        return base.entries({"JAX_LOCAL_DEVICE_IDS": ids} if ids else {})
+
     def rendezvous(self, job: "base.TrainingJob", role: str) -> base.Variables:
         values = {
             "COORDINATOR_PORT": str(self.port[1]),

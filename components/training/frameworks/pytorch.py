@@ -5,6 +5,7 @@ Variables: pkg/controller.v1/pytorch/{envvar,master,elastic}.go,
 https://github.com/kubeflow/training-operator/tree/v1.9.0/pkg/controller.v1/pytorch
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,13 @@ from trireme.components.training.kinds import of_training_operator
 
 _LOCAL = base.entries({"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"})
 """What torchrun would set and the operator does not."""
+
+_ONE_NODE = base.entries({"NODE_RANK": "0", "GROUP_RANK": "0"})
+_NODE_RANK = (
+    'r="${RANK:-0}"; export NODE_RANK="${NODE_RANK:-$r}" GROUP_RANK="${GROUP_RANK:-$r}"; '
+    'exec "$0" "$@"'
+)
+"""The same of several pods, each of which knows its own: Lightning and Accelerate look for it."""
 
 _ELASTIC = base.entries({"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"})
 """Without it the processes use the store of the rendezvous in worker-0, and the others wait for
@@ -27,6 +35,9 @@ _HOLD_STORE = (
 )
 """Without it torchrun tells by its address whether it is the one that all others connect to, and
 the first pod's name may not be known yet when it asks for it."""
+
+
+_DOLLAR = re.compile(r"(\$\([^)]*\))|\$\$|\$")
 
 
 class PyTorch(base.Framework):
@@ -58,17 +69,23 @@ class PyTorch(base.Framework):
         """Returns what a replica runs."""
         # The operator sets all that one process needs, and torchrun would import PyTorch once more
         # only to wait.
-        return base.python(job, role) if _is_alone(job) else self.node_command(job, variables, role)
+        if not _is_alone(job):
+            return self.node_command(job, variables, role)
+        start, arguments = base.python(job, role)
+        if job.world_size > 1 and not job.roles[role].command:
+            start = ["sh", "-c", _NODE_RANK, *start]
+        return start, arguments
 
     def node_command(
         self, job: "base.TrainingJob", variables: list[str], role: str = "master"
     ) -> base.Command:
-        """Returns what torchrun runs, which passes it through ``string.Template`` once more."""
-        return base.program(job, role, ["torchrun"], lambda text: base.literal(base.literal(text)))
+        """Returns what torchrun runs."""
+        return base.program(job, role, ["torchrun"], _for_torchrun)
 
     def variables(self, job: "base.TrainingJob", role: str) -> base.Variables:
         """Returns what torchrun or the operator leaves out."""
-        return (_LOCAL if _is_alone(job) else []) + (_ELASTIC if job.elastic else [])
+        nodes = _ONE_NODE if job.world_size == 1 else []
+        return (_LOCAL + nodes if _is_alone(job) else []) + (_ELASTIC if job.elastic else [])
 
     def default_counts(self, job: "base.TrainingJob") -> dict[str, int]:
         """Returns the counts; an elastic job has no master."""
@@ -196,6 +213,11 @@ class Custom(PyTorch):
     has_processes = is_elastic = False
     module = trainer = ""
     runtime_jobs = ()
+
+
+def _for_torchrun(text: str) -> str:
+    """Doubles each ``$`` that Kubernetes leaves: torchrun passes words through a Template."""
+    return _DOLLAR.sub(lambda found: found[1] or "$$$$", text)
 
 
 def _is_alone(job: "base.TrainingJob") -> bool:

@@ -26,6 +26,7 @@ class TensorFlow(base.Framework):
         base.Role("worker", default=1),
         base.Role("evaluator", is_single=True, is_optional=True),
     )
+    workers_shown = 2
     port = ("tfjob-port", 2222)
     injected = "TF_CONFIG"
     # Errors only, not the pages it says as it starts.

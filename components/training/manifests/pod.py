@@ -105,8 +105,9 @@ def environment(job: TrainingJob) -> list[dict[str, Any]]:
         values["METRICS_PORT"] = str(job.metrics_port)
     if job.network.interface:
         values["NCCL_SOCKET_IFNAME"] = values["GLOO_SOCKET_IFNAME"] = job.network.interface
-    values |= job.network.nccl | job.env
-    entries = {name: {"name": name, "value": literal(value)} for name, value in values.items()}
+    values |= job.network.nccl
+    values = {name: literal(value) for name, value in values.items()} | job.env
+    entries = {name: {"name": name, "value": value} for name, value in values.items()}
     # A name that is there twice would be refused.
     for name, key in job.secret_env.items():
         # A step has handed it on that cannot tell whether it had it from there.

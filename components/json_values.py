@@ -1,0 +1,26 @@
+"""Values of JSON parameters as they were written."""
+
+import json
+from typing import Any
+
+
+def whole(value: Any) -> Any:
+    """Returns a value in which whole numbers are ``int`` again, at any depth.
+
+    kfp hands on objects and lists as protobuf's ``Struct``, all of whose numbers are doubles.
+    """
+    if isinstance(value, dict):
+        return {name: whole(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [whole(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def words(values: Any) -> Any:
+    """Returns a program's arguments with numbers as JSON writes them; 3.0 is 3."""
+    if not isinstance(values, list | tuple):
+        return values
+    return [
+        json.dumps(each) if isinstance(each, int | float) and not isinstance(each, bool) else each
+        for each in whole(list(values))
+    ]
