@@ -10,7 +10,7 @@ import numpy as np
 from trireme.components.deployment.model_version import DownloadedModel, ModelVersion
 from trireme.components.deployment.serving import ServingFailed
 from trireme.components.errors import InputError
-from trireme.components.evaluation.held_out import held_out, predict
+from trireme.components.evaluation.held_out import held_out, predict_in_batches
 from trireme.components.evaluation.onnx_file import load_onnx
 from trireme.components.export.agreement import TOLERANCE
 from trireme.components.export.packaging import SAMPLE
@@ -64,7 +64,7 @@ def expected_answers(downloaded: DownloadedModel) -> list[Expected]:
     if not batches:
         raise InputError(f"{model} was logged without an input_example that is one array")
     answer = load_onnx(files / described.flavors["onnx"]["data"])
-    pairs = [Expected(inputs, np.asarray(predict(answer, inputs))) for inputs in batches]
+    pairs = [Expected(inputs, np.asarray(predict_in_batches(answer, inputs))) for inputs in batches]
     if pairs[0].outputs.dtype.kind not in "fiu":
         raise InputError(f"{model} answers with {pairs[0].outputs.dtype}, not numbers")
     return pairs
@@ -79,7 +79,8 @@ def _kept_answers(model: ModelVersion, file: Path) -> list[Expected]:
         )
     with np.load(file) as kept:
         inputs, outputs = kept["inputs"], kept["outputs"]
-    return [Expected(inputs[part], outputs[part]) for part in (slice(0, 1), slice(1, None))]
+    parts = (slice(0, 1), slice(1, None)) if len(inputs) > 1 else (slice(0, 1),)
+    return [Expected(inputs[part], outputs[part]) for part in parts]
 
 
 def compare(server: Predicting, pairs: list[Expected]) -> Agreement:

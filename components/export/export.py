@@ -9,7 +9,7 @@ import numpy as np
 from trireme.components.errors import StepFailed
 from trireme.components.evaluation import report as page
 from trireme.components.evaluation.custom import FOUND, inputs_of
-from trireme.components.evaluation.held_out import TEST, held_out, predict
+from trireme.components.evaluation.held_out import TEST, held_out, predict_in_batches
 from trireme.components.evaluation.source import Source
 from trireme.components.export import packaging, pytorch, tensorflow
 from trireme.components.export.agreement import TOLERANCES, largest_difference
@@ -97,7 +97,7 @@ def export(
 
 def _samples(trained: TrainedModel, inputs: np.ndarray) -> np.ndarray:
     """Returns as many samples as are compared, given that their answers have to fit into memory."""
-    numbers = predict(trained.answer, inputs[:1]).size
+    numbers = predict_in_batches(trained.predict, inputs[:1]).size
     return inputs[: max(2, min(SAMPLES, ANSWER_LIMIT // numbers))]
 
 
@@ -105,7 +105,7 @@ def _takes_shorter(trained: TrainedModel, inputs: np.ndarray) -> bool:
     if inputs.shape[1] <= SHORTEST:
         return False
     try:
-        trained.answer(_shortened(inputs[:1]))
+        trained.predict(_shortened(inputs[:1]))
     except Exception:  # whatever a network says of it
         return False
     return True
@@ -120,7 +120,7 @@ def _write(
 ) -> tuple[dict[str, float], np.ndarray]:
     """Writes every form; returns each one's difference, and the trained model's answers."""
     batches = [inputs, inputs[:1]] + ([_shortened(inputs)] if any_length else [])
-    expected = [predict(trained.answer, batch) for batch in batches]
+    expected = [predict_in_batches(trained.predict, batch) for batch in batches]
     differences = {}
     with isolated(_MODULES[trained.framework], batches) as reloaded:
         for file in _WRITERS[trained.framework](trained, inputs, any_length, directory):
@@ -167,7 +167,7 @@ def export_and_report(
     registered = f"{CHAMPION if promote else CHALLENGER} of {model_name}"
     source = Source(Path(model), Path(code), entrypoint, model_factory)
     inputs, has_program = inputs_of(place / FOUND), (place / FOUND).is_dir()
-    has_samples = inputs is not None or splits.is_there(Path(data), TEST)
+    has_samples = inputs is not None or splits.has_split(Path(data), TEST)
     largest = 0.0
     if has_program and not (has_samples and _is_loadable(source)):
         package = packaging.package(source.model, source.code, model_factory, inputs, destination)

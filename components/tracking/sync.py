@@ -105,11 +105,7 @@ def log(
     tags: dict[str, str] | None = None,
     at: int | None = None,
 ) -> None:
-    """Logs to an MLflow run in as few calls as it takes.
-
-    Args:
-        at: When, in milliseconds since 1970; now by default.
-    """
+    """Logs to an MLflow run in as few calls as it takes, at some milliseconds since 1970 or now."""
     from mlflow.entities import Metric, Param, RunTag
 
     at = at or int(time.time() * 1000)
@@ -232,11 +228,9 @@ def _log_package(run: Any, files: str) -> str:
 
 
 def _signature(graph: Any, inputs: "np.ndarray", outputs: "np.ndarray") -> Any:
-    """Returns a signature in which every size is open that is in the model.
-
-    MLflow would infer that samples alone may be of any number, and not that texts may be of any
-    length.
-    """
+    """Returns a signature in which every size is open that is in the model."""
+    # MLflow would infer that samples alone may be of any number, and not that texts may be of any
+    # length.
     from mlflow.models import ModelSignature
     from mlflow.types import Schema, TensorSpec
 

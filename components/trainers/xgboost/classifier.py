@@ -43,13 +43,13 @@ def directory(name: str) -> Path:
     return Path(os.environ.get(name, name.split("_")[0].lower()))
 
 
-def refused(why: str) -> SystemExit:
+def exit_error(why: str) -> SystemExit:
     """Returns what ends the program with status 2, having said why."""
     print(why, flush=True)
     return SystemExit(2)
 
 
-def resolved(name: str) -> str:
+def resolve(name: str) -> str:
     """Returns the address of a pod, whose name may not be known yet when it has just started."""
     limit = time.monotonic() + PATIENCE
     while True:
@@ -62,12 +62,12 @@ def resolved(name: str) -> str:
 
 
 @contextlib.contextmanager
-def connected(rank: int, world_size: int) -> Iterator[None]:
+def collective(rank: int, world_size: int) -> Iterator[None]:
     """Connects the processes as long as it lasts; rank 0 has the tracker."""
     if world_size == 1:
         yield
         return
-    address, port = resolved(os.environ["MASTER_ADDR"]), int(os.environ["MASTER_PORT"])
+    address, port = resolve(os.environ["MASTER_ADDR"]), int(os.environ["MASTER_PORT"])
     if rank == 0:
         tracker = RabitTracker(world_size, address, port, sortby="task", timeout=PATIENCE)
         tracker.start()
@@ -88,7 +88,7 @@ def connected(rank: int, world_size: int) -> Iterator[None]:
         tracker.wait_for(PATIENCE)
 
 
-class Rounds(xgboost.callback.TrainingCallback):
+class SaveRounds(xgboost.callback.TrainingCallback):
     """Says what each round has come to, on the samples of all processes, and saves checkpoints."""
 
     def __init__(self, rounds: int, every: int, folder: Path) -> None:
@@ -118,9 +118,9 @@ def save(model: Any, file: Path) -> None:
 
 def train(arguments: argparse.Namespace, rank: int, world_size: int) -> None:
     """Trains, leaving checkpoints in CHECKPOINT_DIR and the model in MODEL_DIR."""
-    x, y = splits.load(directory("DATA_DIR"), "train", refused)
+    x, y = splits.load(directory("DATA_DIR"), "train", exit_error)
     if len(x) != len(y) or y.dtype.kind not in "iu" or y.min() < 0:
-        raise refused(f"y has to be a class of each sample, from 0; it is {y.dtype} {y.shape}")
+        raise exit_error(f"y has to be a class of each sample, from 0; it is {y.dtype} {y.shape}")
     mine = slice(rank, None, world_size)
     samples = xgboost.DMatrix(np.asarray(x[mine]).reshape(len(y[mine]), -1), y[mine])
     parameters = {
@@ -135,7 +135,7 @@ def train(arguments: argparse.Namespace, rank: int, world_size: int) -> None:
     checkpoints = directory("CHECKPOINT_DIR")
     last = max(checkpoints.glob("rounds-*.ubj"), default=None)
     done = int(last.stem.rpartition("-")[2]) if last else 0
-    rounds = Rounds(arguments.rounds, arguments.save_every, checkpoints) if rank == 0 else None
+    rounds = SaveRounds(arguments.rounds, arguments.save_every, checkpoints) if rank == 0 else None
     if rounds and done:
         print(f"resuming after round {done}", flush=True)
     model = xgboost.train(
@@ -161,7 +161,7 @@ def main() -> None:
     parser.add_argument("--save-every", type=int, default=10, help="rounds between checkpoints")
     arguments = parser.parse_args()
     rank, world_size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    with connected(rank, world_size):
+    with collective(rank, world_size):
         train(arguments, rank, world_size)
 
 
