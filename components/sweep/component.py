@@ -5,7 +5,7 @@ from typing import NamedTuple
 from kfp import dsl
 
 from trireme.components.images import BASE, PYTORCH
-from trireme.components.training.component import HANDED_ON
+from trireme.components.training.component import PASSED_THROUGH
 
 
 @dsl.component(base_image=BASE, install_kfp_package=False)
@@ -43,7 +43,9 @@ def plan(
         return [trial.as_json() for trial in found], of_framework(framework, images)
 
 
-@dsl.component(base_image=PYTORCH, install_kfp_package=False, task_config_passthroughs=HANDED_ON)
+@dsl.component(
+    base_image=PYTORCH, install_kfp_package=False, task_config_passthroughs=PASSED_THROUGH
+)
 def trial(
     trial: str,
     framework: str,

@@ -6,7 +6,7 @@ from kfp import dsl
 
 from trireme.components.images import BASE
 
-HANDED_ON = [
+PASSED_THROUGH = [
     dsl.TaskConfigField.RESOURCES,
     dsl.TaskConfigField.KUBERNETES_TOLERATIONS,
     dsl.TaskConfigField.KUBERNETES_NODE_SELECTOR,
@@ -17,7 +17,7 @@ HANDED_ON = [
 """What is set on the task is meant for the job's pods; the step itself only waits for them."""
 
 
-@dsl.component(base_image=BASE, install_kfp_package=False, task_config_passthroughs=HANDED_ON)
+@dsl.component(base_image=BASE, install_kfp_package=False, task_config_passthroughs=PASSED_THROUGH)
 def train(
     framework: str,
     entrypoint: str,

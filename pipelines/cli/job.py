@@ -19,7 +19,7 @@ from trireme.pipelines.tables import age, table
 if TYPE_CHECKING:
     from trireme.components.kubernetes.connection import Cluster
     from trireme.components.training.description.job import TrainingJob
-    from trireme.components.training.lines import Lines
+    from trireme.components.training.lines import LinePrinter
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -123,7 +123,7 @@ def submit(
         return
 
     from trireme.components.training.cluster import checks, launcher, preflight, reasons, submission
-    from trireme.components.training.cluster.following import Limits
+    from trireme.components.training.cluster.follower import Limits
     from trireme.components.training.cluster.operators import operator_of
     from trireme.components.training.cluster.status import State, status_of
     from trireme.components.training.manifests import render, to_yaml
@@ -133,12 +133,12 @@ def submit(
     cluster = connect(namespace, context, stays=wait)
     manifest = render(_at_one_commit(job), operator_of(cluster, job))
     if dry_run or submission.find(cluster, manifest) is None:  # what there is goes on as it is
-        checks.must_be_there(cluster, *references(manifest))
+        checks.require_references(cluster, *references(manifest))
     if dry_run:
         preflight.check(cluster, manifest, cluster.namespace)
         typer.echo(to_yaml(manifest), nl=False)
         return
-    gang = reasons.without_gang(cluster, manifest)
+    gang = reasons.gang_unavailable(cluster, manifest)
     for note in [*notes(job, manifest, followed=wait), *([gang] if gang else [])]:
         typer.echo(f"note: {note}", err=True)
     if wait:
@@ -160,7 +160,7 @@ def render(file: File = None, operator: Operator = "") -> None:
     from trireme.components.training import manifests
 
     job = described(file, operator=operator)
-    manifest = manifests.render(job, manifests.without_a_cluster(job))
+    manifest = manifests.render(job, manifests.default_operator(job))
     typer.echo(manifests.to_yaml(manifest), nl=False)
 
 
@@ -381,8 +381,8 @@ def connect(namespace: str, context: str, stays: bool = False) -> "Cluster":
     )
 
 
-def _lines(needs_reader: bool = False) -> "Lines":
-    from trireme.components.training.lines import Lines
+def _lines(needs_reader: bool = False) -> "LinePrinter":
+    from trireme.components.training.lines import LinePrinter
     from trireme.pipelines.console import plain
 
-    return Lines(plain, needs_reader=needs_reader)
+    return LinePrinter(plain, needs_reader=needs_reader)

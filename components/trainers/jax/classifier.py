@@ -42,7 +42,7 @@ def directory(name: str) -> Path:
     return Path(os.environ.get(name, name.split("_")[0].lower()))
 
 
-def refused(why: str) -> SystemExit:
+def exit_error(why: str) -> SystemExit:
     """Returns what ends the program with status 2, having said why."""
     print(why, flush=True)
     return SystemExit(2)
@@ -88,10 +88,7 @@ def sums_of(weights: Arrays, images: jax.Array, labels: jax.Array) -> tuple[jax.
 
 @jax.jit
 def step(state: Arrays, images: jax.Array, labels: jax.Array, rate: jax.Array) -> Any:
-    """Returns the state after a batch, of which each process has a part, and the batch's sums.
-
-    The optimizer is AdamW: https://arxiv.org/abs/1711.05101
-    """
+    """Returns the state after a step of AdamW, https://arxiv.org/abs/1711.05101, and its sums."""
     gradients, sums = jax.grad(sums_of, has_aux=True)(state["weights"], images, labels)
     count = state["count"] + 1
 
@@ -130,9 +127,9 @@ def train(arguments: argparse.Namespace) -> None:
     """Trains, leaving a checkpoint per epoch in CHECKPOINT_DIR and the model in MODEL_DIR."""
     rank, processes = jax.process_index(), jax.process_count()
     seed, checkpoint = int(os.environ.get("SEED", 0)), directory("CHECKPOINT_DIR") / "last.npz"
-    x, y = splits.load(directory("DATA_DIR"), "train", refused)
-    if why := splits.why_not_images(x, y):
-        raise refused(why)
+    x, y = splits.load(directory("DATA_DIR"), "train", exit_error)
+    if why := splits.image_problem(x, y):
+        raise exit_error(why)
     weights = make_network(x.shape[1:], int(y.max()) + 1, arguments.width, seed)
     zeros = jax.tree.map(np.zeros_like, weights)
     state = {"weights": weights, "first": zeros, "second": zeros, "count": np.zeros((), np.int32)}

@@ -67,7 +67,9 @@ class Meter:
     def __init__(self, arguments: argparse.Namespace, device: torch.device) -> None:
         self.arguments = arguments
         self.metrics = Metrics(helpers.directory("CHECKPOINT_DIR"), helpers.WHOLE)
-        self.peak = cost.peak(device) * math.prod(arguments.mesh) if arguments.bf16 else 0.0
+        self.peak_flops = (
+            cost.peak_flops(device) * math.prod(arguments.mesh) if arguments.bf16 else 0.0
+        )
         self.started, self.tokens = time.monotonic(), 0
 
     def log(self, step: int, loss: float, shape: torch.Size) -> None:
@@ -77,9 +79,9 @@ class Meter:
             return
         speed = self.tokens / (time.monotonic() - self.started)
         figures = {"loss": loss, "tokens_per_second": speed}
-        if self.peak:
+        if self.peak_flops:
             each = cost.operations(self.arguments.shape, shape[1])
-            figures["model_flops_utilization"] = speed * each / self.peak
+            figures["model_flops_utilization"] = speed * each / self.peak_flops
         said = " ".join(f"{name} {value:.7g}" for name, value in figures.items())
         print(f"step {step}/{self.arguments.steps} {said}", flush=True)
         self.metrics.log(step, **figures, learning_rate=rate(step - 1, self.arguments))
@@ -121,7 +123,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
         dist.all_reduce(shared)
         mean, stop = shared.tolist()
         if meter and stop:
-            meter.metrics.hurry()
+            meter.metrics.limit_patience()
         if meter:
             meter.log(step, mean, torch.Size((arguments.batch_size, batch.targets.shape[1])))
         if stop or last or step % arguments.save_every == 0:
@@ -131,7 +133,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
     checkpoints.wait()
     done = progress["step"] >= arguments.steps
     if meter and done:
-        leave_model(arguments, checkpoints)
+        save_model(arguments, checkpoints)
     if meter:
         meter.metrics.close()
     dist.barrier()  # one that ends may be the end of all
@@ -139,13 +141,13 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
         raise helpers.Stopped(progress["step"])
 
 
-def leave_model(arguments: argparse.Namespace, checkpoints: sharded.Checkpoints) -> None:
+def save_model(arguments: argparse.Namespace, checkpoints: sharded.Checkpoints) -> None:
     """Puts the parts of the last checkpoint together, in MODEL_DIR."""
     with torch.device("meta"):
         network = transformer.LanguageModel(*arguments.shape)
     network.to_empty(device="cpu")
     checkpoints.fill(network)
-    helpers.leave_model("transformer:LanguageModel", arguments.shape._asdict(), network)
+    helpers.save_model("transformer:LanguageModel", arguments.shape._asdict(), network)
 
 
 def check_data(samples: helpers.Samples, arguments: argparse.Namespace) -> None:
@@ -170,7 +172,7 @@ def main() -> None:
     """Reads the command line and trains."""
     arguments = options.parse((__doc__ or "").splitlines()[0])
     if arguments.dry_run:
-        cost.say(arguments)
+        cost.print_cost(arguments)
     else:
         helpers.run(lambda device: train(arguments, device))
 

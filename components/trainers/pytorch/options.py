@@ -14,11 +14,7 @@ MAIN_AXIS = {"single": "dp", "ddp": "dp", "fsdp": "dp", "tp": "tp", "pp": "pp", 
 
 
 def complete(arguments: argparse.Namespace) -> None:
-    """Fills in what was not given.
-
-    Raises:
-        ValueError: What was given does not fit together.
-    """
+    """Fills in what was not given, or raises ValueError where it does not fit together."""
     size = transformer.SIZES[arguments.size]
     named = {name: getattr(arguments, name) or getattr(size, name) for name in size._fields}
     shape = arguments.shape = transformer.Shape(**named)
@@ -62,11 +58,7 @@ def complete(arguments: argparse.Namespace) -> None:
 
 
 def parse(description: str) -> argparse.Namespace:
-    """Returns the arguments; ends the program with status 2 where they do not fit together.
-
-    Args:
-        description: What the program does, for its help.
-    """
+    """Returns the arguments; ends the program with status 2 where they do not fit together."""
     parser = argparse.ArgumentParser(
         description=description,
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,

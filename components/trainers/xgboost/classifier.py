@@ -38,7 +38,6 @@ import numpy as np
 import splits
 import xgboost
 from metrics import Metrics, until_sigterm
-from xgboost import collective
 from xgboost.tracker import RabitTracker
 
 PATIENCE = 300  # seconds that processes wait for each other
@@ -51,13 +50,13 @@ def directory(name: str) -> Path:
     return Path(os.environ.get(name, name.split("_")[0].lower()))
 
 
-def refused(why: str) -> SystemExit:
+def exit_error(why: str) -> SystemExit:
     """Returns what ends the program with status 2, having said why."""
     print(why, flush=True)
     return SystemExit(2)
 
 
-def resolved(name: str) -> str:
+def resolve(name: str) -> str:
     """Returns the address of a pod, whose name may not be known yet when it has just started."""
     limit = time.monotonic() + PATIENCE
     while True:
@@ -69,7 +68,7 @@ def resolved(name: str) -> str:
             time.sleep(0.5)
 
 
-def tracker_at(address: str, port: int, world_size: int) -> RabitTracker:
+def make_tracker(address: str, port: int, world_size: int) -> RabitTracker:
     """Returns a tracker, also where one has just ended: its port is in use for another minute."""
     limit = time.monotonic() + PATIENCE
     while True:
@@ -82,7 +81,7 @@ def tracker_at(address: str, port: int, world_size: int) -> RabitTracker:
 
 
 @contextlib.contextmanager
-def connected(rank: int, world_size: int) -> Iterator[None]:
+def collective(rank: int, world_size: int) -> Iterator[None]:
     """Connects the processes as long as it lasts; rank 0 has the tracker.
 
     One that fails ends at once: to take leave of a tracker that is gone it would try for minutes,
@@ -91,16 +90,16 @@ def connected(rank: int, world_size: int) -> Iterator[None]:
     if world_size == 1:
         yield
         return
-    address, port = resolved(os.environ["MASTER_ADDR"]), int(os.environ["MASTER_PORT"])
+    address, port = resolve(os.environ["MASTER_ADDR"]), int(os.environ["MASTER_PORT"])
     with contextlib.ExitStack() as stack:
         if rank == 0:
-            tracker = tracker_at(address, port, world_size)
+            tracker = make_tracker(address, port, world_size)
             tracker.start()
             stack.callback(tracker.wait_for, PATIENCE)  # until the others have taken leave, too
         with warnings.catch_warnings():  # of each attempt until the tracker is there
             warnings.simplefilter("ignore")
             stack.enter_context(
-                collective.CommunicatorContext(
+                xgboost.collective.CommunicatorContext(
                     dmlc_tracker_uri=address,
                     dmlc_tracker_port=port,
                     dmlc_task_id=f"{rank:05}",
@@ -120,7 +119,7 @@ def connected(rank: int, world_size: int) -> Iterator[None]:
             os._exit(LOST if lost else 1)
 
 
-class Rounds(xgboost.callback.TrainingCallback):
+class SaveRounds(xgboost.callback.TrainingCallback):
     """Says what each round has come to, on the samples of all processes, and saves checkpoints."""
 
     def __init__(self, rounds: int, every: int, folder: Path, leads: bool) -> None:
@@ -132,7 +131,7 @@ class Rounds(xgboost.callback.TrainingCallback):
         """Takes in a round; ends training early where any process has to go."""
         done = model.num_boosted_rounds()  # with those of the checkpoint
         told = np.array([self.reclaimed.is_set()], np.int32)
-        stop = bool(collective.allreduce(told, collective.Op.MAX)[0])
+        stop = bool(xgboost.collective.allreduce(told, xgboost.collective.Op.MAX)[0])
         if self.metrics:
             found = {name: each[-1] for name, each in evals_log["train"].items()}
             figures = {"loss": found["mlogloss"], "accuracy": 1 - found["merror"]}
@@ -154,9 +153,9 @@ def save(model: Any, file: Path) -> None:
 
 def train(arguments: argparse.Namespace, rank: int, world_size: int) -> None:
     """Trains, leaving checkpoints in CHECKPOINT_DIR and the model in MODEL_DIR."""
-    x, y = splits.load(directory("DATA_DIR"), "train", refused)
+    x, y = splits.load(directory("DATA_DIR"), "train", exit_error)
     if len(x) != len(y) or y.dtype.kind not in "iu" or y.min() < 0:
-        raise refused(f"y has to be a class of each sample, from 0; it is {y.dtype} {y.shape}")
+        raise exit_error(f"y has to be a class of each sample, from 0; it is {y.dtype} {y.shape}")
     mine = slice(rank, None, world_size)
     samples = xgboost.DMatrix(np.asarray(x[mine]).reshape(len(y[mine]), -1), y[mine])
     parameters = {
@@ -171,7 +170,7 @@ def train(arguments: argparse.Namespace, rank: int, world_size: int) -> None:
     checkpoints = directory("CHECKPOINT_DIR")
     last = max(checkpoints.glob("rounds-*.ubj"), default=None)
     done = int(last.stem.rpartition("-")[2]) if last else 0
-    rounds = Rounds(arguments.rounds, arguments.save_every, checkpoints, leads=rank == 0)
+    rounds = SaveRounds(arguments.rounds, arguments.save_every, checkpoints, leads=rank == 0)
     if rounds.metrics and done:
         print(f"resuming after round {done}", flush=True)
     model = xgboost.train(
@@ -202,7 +201,7 @@ def main() -> None:
     parser.add_argument("--save-every", type=int, default=10, help="rounds between checkpoints")
     arguments = parser.parse_args()
     rank, world_size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    with connected(rank, world_size):
+    with collective(rank, world_size):
         train(arguments, rank, world_size)
 
 

@@ -27,7 +27,7 @@ NO_GANG = (
 )
 """What is said of a job whose pods may wait for each other without end."""
 
-NOT_TAKEN_UP = "has not started to handle it; if that lasts, is it running?"
+NOT_HANDLED = "has not started to handle it; if that lasts, is it running?"
 """What is said of whoever is to see to a job or a pod next, where there is no sign of that."""
 
 _WORKLOADS = (
@@ -41,11 +41,7 @@ _POD_GROUPS = (
 
 
 def why_queued(cluster: Cluster, job: dict[str, Any]) -> str:
-    """Says what a job waits for that has no pods because it has not been let in.
-
-    Returns:
-        What its Kueue Workload or its PodGroup says; empty where it is not waiting in a queue.
-    """
+    """Says what a queued job waits for, as its Workload or PodGroup does; else empty."""
     if is_suspended(job):
         return _kueue(cluster, job)
     if _wants_gang(job):
@@ -54,12 +50,7 @@ def why_queued(cluster: Cluster, job: dict[str, Any]) -> str:
 
 
 class Reason(NamedTuple):
-    """Why pods of a job do not run.
-
-    Attributes:
-        words: The reason, in the cluster's words; empty where nothing says one.
-        replicas: The replicas that it is about: it is over when they run.
-    """
+    """Why pods of a job do not run, in the cluster's words, and the replicas that it is about."""
 
     words: str
     replicas: set[str]
@@ -85,12 +76,12 @@ def why_not_running(
     for name, pod in pods_by_replica.items():
         if not (pod["spec"].get("nodeName") or pod.get("status", {}).get("conditions")):
             scheduler = pod["spec"].get("schedulerName", "its scheduler")
-            return Reason(f"{name}: {scheduler} {NOT_TAKEN_UP}", {name})
+            return Reason(f"{name}: {scheduler} {NOT_HANDLED}", {name})
     if not lacking:
         return Reason("", set())  # what the Events of the job say is how its pods were made
     event = _present(_about(job, said))
     if not event and status_of(job).state is State.CREATED and not job.get("status"):
-        event = f"its operator {NOT_TAKEN_UP}"
+        event = f"its operator {NOT_HANDLED}"
     return Reason(event, set())
 
 
@@ -101,15 +92,9 @@ def _present(said: list[Event]) -> str:
 
 
 def events(cluster: Cluster, job: dict[str, Any], *its_pods: dict[str, Any]) -> list[Event]:
-    """Returns the Events about a job and pods of it, the latest last.
-
-    Of a TrainJob they are also those about the Jobs that are made for its roles: these make its
-    pods, and say why they cannot. Here they count as the job's own.
-
-    Returns:
-        Of each its ``type``, ``reason``, ``message`` and ``time``, and the ``uid`` of what it is
-        about; none if this user may not see them.
-    """
+    """Returns the Events about a job and its pods, the latest last; none if this user may not."""
+    # The Jobs of a TrainJob's roles make its pods, and say why they cannot: theirs count as the
+    # job's.
     own = job["metadata"]["uid"]
     uids = {thing["metadata"]["uid"] for thing in (job, *its_pods)}
     is_of_its_jobs = partial(_is_of_its_jobs, job)
@@ -149,11 +134,7 @@ def _about(thing: dict[str, Any], said: list[Event]) -> list[Event]:
 
 
 def workload_of(cluster: Cluster, job: dict[str, Any]) -> tuple[Resource, dict[str, Any]] | None:
-    """Returns the Workload that Kueue has made for a job, after what resource it is.
-
-    Returns:
-        ``None`` if there is none.
-    """
+    """Returns the Workload that Kueue has made for a job, after what resource it is."""
     metadata = job["metadata"]
 
     def find(resource: Resource) -> tuple[Resource, dict[str, Any]] | None:
@@ -189,7 +170,7 @@ def _wants_gang(job: dict[str, Any]) -> bool:
     return "schedulingPolicy" in job["spec"].get("runPolicy", {})
 
 
-def without_gang(cluster: Cluster, job: dict[str, Any]) -> str:
+def gang_unavailable(cluster: Cluster, job: dict[str, Any]) -> str:
     """Says that a job asks for gang scheduling which the cluster cannot have; else nothing."""
     if not _wants_gang(job):
         return ""
@@ -206,7 +187,7 @@ def without_gang(cluster: Cluster, job: dict[str, Any]) -> str:
     return ""  # whether the operator makes use of them is seen when the job is there
 
 
-def no_gang(cluster: Cluster, job: dict[str, Any]) -> str:
+def gang_missing(cluster: Cluster, job: dict[str, Any]) -> str:
     """Says that a job's pods have been made without the gang that it asks for; else nothing."""
     said = _pod_group(cluster, job) if _wants_gang(job) else ""
     return said if said == NO_GANG else ""

@@ -80,7 +80,7 @@ class Elastic(StrictModel):
     """How often torchrun starts the processes anew, over the life of a replica."""
 
     @model_validator(mode="after")
-    def _is_a_range(self) -> Self:
+    def _check_range(self) -> Self:
         if self.min > self.max:
             raise ValueError(f"min {self.min} must not be above max {self.max}")
         return self
@@ -103,7 +103,7 @@ class Code(StrictModel):
     """A directory in the repository, which becomes CODE_DIR; empty: all of it."""
 
     @model_validator(mode="after")
-    def _is_one_that_git_takes(self) -> Self:
+    def _check_git(self) -> Self:
         try:
             git.check(self.url, self.revision, self.secret, self.directory)
         except InputError as error:
@@ -139,7 +139,7 @@ class Volume(StrictModel):
     """Whether it can only be read."""
 
     @model_validator(mode="after")
-    def _has_one_source(self) -> Self:
+    def _check_source(self) -> Self:
         sources = ("claim", "nfs", "secret", "config_map", "host_path")
         given = [name for name in sources if getattr(self, name) is not None]
         if len(given) != 1:
@@ -176,7 +176,7 @@ class Toleration(StrictModel):
     """How long a NoExecute taint is tolerated, in seconds; without one, for ever."""
 
     @model_validator(mode="after")
-    def _is_one_that_kubernetes_takes(self) -> Self:
+    def _check_toleration(self) -> Self:
         if self.operator == "Exists" and self.value is not None:
             raise ValueError("value goes with operator Equal only")
         if self.operator == "Equal" and not self.key:

@@ -263,7 +263,7 @@ class TrainingJob(Resources):
     @property
     def deciding_role(self) -> str:
         """The role whose success is the job's."""
-        return next(role for role in self.roles if not self.plugin.role(role).is_aside)
+        return next(role for role in self.roles if not self.plugin.role(role).is_optional)
 
     @property
     def first_role(self) -> str:
@@ -281,11 +281,11 @@ class TrainingJob(Resources):
         With RDMA that is left to the images: memory is registered with a capability that only
         root has.
         """
-        are_ours = self.runs_in_ours and not self.network.rdma
+        are_ours = self.uses_trireme_images and not self.network.rdma
         return self.run_as_user or (USER if are_ours else None)
 
     @property
-    def runs_in_ours(self) -> bool:
+    def uses_trireme_images(self) -> bool:
         """Whether all replicas run in Trireme's own images, or what is pulled in place of them."""
         used = {replica.image or "" for replica in self.roles.values()}
         return all(is_ours(image) or image in self.images.values() for image in used)
@@ -323,7 +323,7 @@ class TrainingJob(Resources):
         command, args = (self.command, self.args) if role.has_program else (None, [])
         return Replica(
             count=count,
-            image=own.image or self.image or self._own_image(gpu=bool(gpu)),
+            image=own.image or self.image or self._default_image(gpu=bool(gpu)),
             command=own.command or command,
             args=args if own.args is None else own.args,
             restart_policy=own.restart_policy or self._default_restart_policy,
@@ -334,14 +334,14 @@ class TrainingJob(Resources):
             shared_memory=own.shared_memory or self.shared_memory,
         )
 
-    def _own_image(self, *, gpu: bool) -> str:
+    def _default_image(self, *, gpu: bool) -> str:
         """Returns what replicas run in where nothing else is given."""
         image = for_gpus(self.plugin.image) if gpu else self.plugin.image
         return self.images.get(image, image)
 
     @field_validator("entrypoint")
     @classmethod
-    def _stays_in_the_code(cls, entrypoint: str | None) -> str | None:
+    def _check_entrypoint(cls, entrypoint: str | None) -> str | None:
         if entrypoint is None:
             return None
         path = PurePosixPath(entrypoint)
@@ -351,6 +351,6 @@ class TrainingJob(Resources):
         return entrypoint
 
     @model_validator(mode="after")
-    def _keeps_the_rules(self) -> Self:
+    def _check_rules(self) -> Self:
         rules.check(self)
         return self

@@ -66,11 +66,9 @@ class PyTorch(base.Framework):
     report = r"E\d{4} .* torch/distributed/elastic/"
 
     def command(self, job: "base.TrainingJob", role: str, variables: list[str]) -> base.Command:
-        """Returns what a replica runs.
-
-        The operator sets all that one process needs, and torchrun would import PyTorch once more
-        only to wait.
-        """
+        """Returns what a replica runs."""
+        # The operator sets all that one process needs, and torchrun would import PyTorch once more
+        # only to wait.
         if not _is_alone(job):
             return self.node_command(job, variables, role)
         start, arguments = base.python(job, role)

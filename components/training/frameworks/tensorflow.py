@@ -22,9 +22,9 @@ class TensorFlow(base.Framework):
     image = TENSORFLOW
     roles = (
         base.Role("chief", leads=True, is_single=True),
-        base.Role("ps", "PS", is_aside=True, is_idle=True),
+        base.Role("ps", "PS", is_optional=True, is_idle=True),
         base.Role("worker", default=1),
-        base.Role("evaluator", is_single=True, is_aside=True),
+        base.Role("evaluator", is_single=True, is_optional=True),
     )
     workers_shown = 2
     port = ("tfjob-port", 2222)
@@ -91,10 +91,8 @@ class TensorFlow(base.Framework):
         return {"TF_CONFIG": _compact(config)}
 
     def threads(self, count: str) -> dict[str, str]:
-        """Returns the variables; of operations at once there is no limit.
-
-        With TF_NUM_INTEROP_THREADS 1 a parameter server waits for itself for ever.
-        """
+        """Returns the variables; of operations at once there is no limit."""
+        # With TF_NUM_INTEROP_THREADS 1 a parameter server waits for itself for ever.
         return super().threads(count) | {"TF_NUM_INTRAOP_THREADS": count}
 
     def has_succeeded(self, job: "base.Job", succeeded: "list[base.Pod]") -> bool:

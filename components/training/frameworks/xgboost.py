@@ -19,7 +19,7 @@ class XgBoost(base.Framework):
         "XGBoostJob", "xgbReplicaSpecs", "xgboost", longest_end="-worker-999"
     )
     image = XGBOOST
-    has_image_for_gpus = False
+    has_gpu_image = False
     roles = (
         base.Role("master", default=1, leads=True, is_single=True, is_required=True),
         base.Role("worker"),
@@ -46,10 +46,8 @@ class XgBoost(base.Framework):
     def environment(
         self, job: "base.Job", pod: "base.Pod", network: "base.Network"
     ) -> dict[str, str]:
-        """Returns what the operator adds to a pod.
-
-        Where all pods share an address each has a port of its own, and WORKER_PORT is the first's.
-        """
+        """Returns what the operator adds to a pod."""
+        # Where all pods share an address each has its own port, and WORKER_PORT is the first's.
         (master,), workers = job.of("Master"), job.of("Worker")
         variables = {
             "MASTER_PORT": base.port_of(self, master, network),

@@ -41,13 +41,11 @@ def restarts(job: Job, replica: Replica) -> bool:
 
 
 def past_backoff_limit(job: Job, replicas: Sequence[Replica], replica: Replica) -> bool:
-    """Tells whether one more restart of a replica is more than ``backoffLimit`` allows.
-
-    OnFailure and Always: the job fails when the restarts of all pods that have not ended reach
-    the limit, so that a limit of 3 allows two; a limit of 0 or 1 none. ExitCode: the operator
-    makes a new pod whose restarts count from 0, so that it heeds no limit but 0; here the limit
-    is the number of restarts. Where a batch Job counts, it counts one replica.
-    """
+    """Tells whether one more restart of a replica is more than ``backoffLimit`` allows."""
+    # OnFailure and Always: the job fails when the restarts of all pods that have not ended reach
+    # the limit, so that a limit of 3 allows two; a limit of 0 or 1 none. ExitCode: the operator
+    # makes a new pod whose restarts count from 0, so that it heeds no limit but 0; here the limit
+    # is the number of restarts. Where a batch Job counts, it counts one replica.
     default = job.framework.backoff_limit
     limit = job.policy.get("backoffLimit", default)
     if limit is None:
