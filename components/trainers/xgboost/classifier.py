@@ -101,8 +101,8 @@ class SaveRounds(xgboost.callback.TrainingCallback):
         found = {name: each[-1] for name, each in evals_log["train"].items()}
         figures = {"loss": found["mlogloss"], "accuracy": 1 - found["merror"]}
         self.metrics.log(done, **figures)
-        said = " ".join(f"{name} {value:.7g}" for name, value in figures.items())
-        print(f"round {done}/{self.rounds} {said}", flush=True)
+        summary = " ".join(f"{name} {value:.7g}" for name, value in figures.items())
+        print(f"round {done}/{self.rounds} {summary}", flush=True)
         if done % self.every == 0 and done < self.rounds:
             save(model, self.folder / f"rounds-{done:08}.ubj")
         return False
@@ -121,8 +121,8 @@ def train(arguments: argparse.Namespace, rank: int, world_size: int) -> None:
     x, y = splits.load(directory("DATA_DIR"), "train", exit_error)
     if len(x) != len(y) or y.dtype.kind not in "iu" or y.min() < 0:
         raise exit_error(f"y has to be a class of each sample, from 0; it is {y.dtype} {y.shape}")
-    mine = slice(rank, None, world_size)
-    samples = xgboost.DMatrix(np.asarray(x[mine]).reshape(len(y[mine]), -1), y[mine])
+    shard = slice(rank, None, world_size)
+    samples = xgboost.DMatrix(np.asarray(x[shard]).reshape(len(y[shard]), -1), y[shard])
     parameters = {
         "objective": "multi:softprob",
         "num_class": int(y.max()) + 1,

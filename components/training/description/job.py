@@ -315,25 +315,25 @@ class TrainingJob(Resources):
 
     def _complete(self, role: Role, count: int) -> Replica:
         """Returns the replicas of a role with everything they take over from the job."""
-        own = self.replicas.get(role.name, Replica())
-        devices = own.devices
+        override = self.replicas.get(role.name, Replica())
+        devices = override.devices
         if not role.is_idle:
             devices = self.devices if devices is None else devices
             if self.network.rdma:
                 devices = {self.network.rdma: 1} | (devices or {})
-        gpu = self.gpu if own.gpu is None and not role.is_idle else own.gpu
+        gpu = self.gpu if override.gpu is None and not role.is_idle else override.gpu
         command, args = (self.command, self.args) if role.has_program else (None, [])
         return Replica(
             count=count,
-            image=own.image or self.image or self._default_image(gpu=bool(gpu)),
-            command=own.command or command,
-            args=args if own.args is None else own.args,
-            restart_policy=own.restart_policy or self._default_restart_policy,
-            cpu=own.cpu or self.cpu,
-            memory=own.memory or self.memory,
+            image=override.image or self.image or self._default_image(gpu=bool(gpu)),
+            command=override.command or command,
+            args=args if override.args is None else override.args,
+            restart_policy=override.restart_policy or self._default_restart_policy,
+            cpu=override.cpu or self.cpu,
+            memory=override.memory or self.memory,
             gpu=gpu,
             devices=devices,
-            shared_memory=own.shared_memory or self.shared_memory,
+            shared_memory=override.shared_memory or self.shared_memory,
         )
 
     def _default_image(self, *, gpu: bool) -> str:
