@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trireme.components.errors import InputError, TriremeError
+from trireme.components.export.packaging import DESCRIPTION
 from trireme.components.tracking import store
 from trireme.components.tracking.registry import CHAMPION
 from trireme.components.tracking.store import public, reason_of
@@ -74,7 +75,14 @@ def download(model: ModelVersion, directory: Path) -> DownloadedModel:
     os.environ["MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"] = "false"
     try:
         mlflow.artifacts.download_artifacts(model.uri, dst_path=str(directory))
+        if not (directory / DESCRIPTION).exists():
+            raise InputError(
+                f"{model} is plain files, which no scoring server can load; let the training "
+                "program save an MLflow model, or name a factory module:_load_pyfunc"
+            )
         described = mlflow.models.Model.load(str(directory))
+    except TriremeError:
+        raise
     except Exception as error:
         raise TriremeError(
             f"the files of {model} cannot be downloaded: {reason_of(error)}"

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -12,6 +13,7 @@ from trireme.components.errors import InputError
 from trireme.components.evaluation.held_out import held_out, predict_in_batches
 from trireme.components.evaluation.onnx_file import load_onnx
 from trireme.components.export.agreement import TOLERANCE
+from trireme.components.export.packaging import SAMPLE
 from trireme.components.home import home
 from trireme.components.training.result.trained import NotLoadable
 
@@ -51,14 +53,13 @@ class Agreement(NamedTuple):
 def expected_answers(downloaded: DownloadedModel) -> list[Expected]:
     """Returns the samples that are at hand for a model, with the answers of its ONNX file.
 
+    A model that was not converted was asked when it was packaged; its answers are kept with it.
+
     The first is a request of its own, the others go together: both have to be right.
     """
     model, files, described = downloaded
     if "onnx" not in described.flavors:
-        raise InputError(
-            f"{model} has the flavors {', '.join(described.flavors)}, and a server's answers are "
-            "compared with those of a file of the flavor onnx"
-        )
+        return _kept_answers(model, files / SAMPLE)
     batches = list(_batches(samples_of(downloaded)))
     if not batches:
         raise InputError(f"{model} was logged without an input_example that is one array")
@@ -67,6 +68,19 @@ def expected_answers(downloaded: DownloadedModel) -> list[Expected]:
     if pairs[0].outputs.dtype.kind not in "fiu":
         raise InputError(f"{model} answers with {pairs[0].outputs.dtype}, not numbers")
     return pairs
+
+
+def _kept_answers(model: ModelVersion, file: Path) -> list[Expected]:
+    """Returns what a model that was not converted has answered when it was packaged."""
+    if not file.exists():
+        raise InputError(
+            f"{model} was registered without answers to compare a server's with; have the program "
+            "that evaluates leave inputs.npy"
+        )
+    with np.load(file) as kept:
+        inputs, outputs = kept["inputs"], kept["outputs"]
+    parts = (slice(0, 1), slice(1, None)) if len(inputs) > 1 else (slice(0, 1),)
+    return [Expected(inputs[part], outputs[part]) for part in parts]
 
 
 def compare(server: Predicting, pairs: list[Expected]) -> Agreement:
@@ -99,10 +113,12 @@ def _difference(server: Predicting, pair: Expected) -> float:
 
 
 def _first_output(answer: str) -> np.ndarray:
-    """Returns the first output of an ONNX model, which MLflow answers by name."""
+    """Returns a model's output; of an ONNX model, which MLflow answers by name, the first."""
     try:
         predictions = json.loads(answer)["predictions"]
-        return np.asarray(next(iter(predictions.values())), dtype=np.float64)
+        if isinstance(predictions, dict):
+            predictions = next(iter(predictions.values()))
+        return np.asarray(predictions, dtype=np.float64)
     except (KeyError, TypeError, ValueError, AttributeError, StopIteration):
         raise ServingFailed(f"the server returns no predictions: {answer[:SHOWN]}") from None
 

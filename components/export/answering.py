@@ -34,7 +34,8 @@ def main(module: str, inputs: str) -> None:
 
 def _answered(file: str, answers: str, batches: list[np.ndarray]) -> str:
     try:
-        predict = _LOADERS[Path(file).suffix](file)
+        is_mlflow = Path(file).name == "MLmodel"
+        predict = _mlflow(file) if is_mlflow else _LOADERS[Path(file).suffix](file)
         np.savez(answers, *[predict(batch) for batch in batches])
     except Exception as error:
         return f"{type(error).__name__}: {error}"
@@ -79,6 +80,12 @@ def _saved_model(directory: str) -> Predict:
         return next(iter(serve(**{name: tf.constant(inputs)}).values())).numpy()
 
     return predict
+
+
+def _mlflow(file: str) -> Predict:
+    import mlflow.pyfunc
+
+    return mlflow.pyfunc.load_model(str(Path(file).parent)).predict
 
 
 class _LastError(logging.Handler):

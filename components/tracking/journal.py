@@ -155,6 +155,14 @@ def log_model(
     _append({"model": model | {"tags": tags, "promote": promote, "champion": champion}})
 
 
+def log_package(
+    directory: Path, name: str, *, tags: dict[str, str], promote: bool, champion: str
+) -> None:
+    """Records a directory to be logged as a model, as it is, and registered; see ``log_model``."""
+    model = {"files": str(directory), "name": name, "tags": tags}
+    _append({"model": model | {"promote": promote, "champion": champion}})
+
+
 def summarize(text: str) -> None:
     """Records the step's result in a few words, shown beside the step's name."""
     _append({"summary": text})
