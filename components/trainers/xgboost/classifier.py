@@ -188,7 +188,7 @@ def train(arguments: argparse.Namespace, rank: int, world_size: int) -> None:
             save(model, directory("MODEL_DIR") / "model.ubj")
         rounds.metrics.close()
     if done < arguments.rounds:
-        print(f"stopped after round {done}; training can go on from there", flush=True)
+        print(f"stopped after round {done}; training can resume from there", flush=True)
         raise SystemExit(RECLAIMED)
 
 
