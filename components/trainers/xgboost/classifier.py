@@ -122,22 +122,22 @@ def collective(rank: int, world_size: int) -> Iterator[None]:
 class SaveRounds(xgboost.callback.TrainingCallback):
     """Says what each round has come to, on the samples of all processes, and saves checkpoints."""
 
-    def __init__(self, rounds: int, every: int, folder: Path, leads: bool) -> None:
+    def __init__(self, rounds: int, every: int, folder: Path, is_leader: bool) -> None:
         self.rounds, self.every, self.folder = rounds, every, folder
-        self.metrics = Metrics(folder, "rounds-*.ubj") if leads else None
-        self.reclaimed = until_sigterm(self.metrics)
+        self.metrics = Metrics(folder, "rounds-*.ubj") if is_leader else None
+        self.terminated = until_sigterm(self.metrics)
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
         """Takes in a round; ends training early where any process has to go."""
         done = model.num_boosted_rounds()  # with those of the checkpoint
-        told = np.array([self.reclaimed.is_set()], np.int32)
-        stop = bool(xgboost.collective.allreduce(told, xgboost.collective.Op.MAX)[0])
+        stopping = np.array([self.terminated.is_set()], np.int32)
+        stop = bool(xgboost.collective.allreduce(stopping, xgboost.collective.Op.MAX)[0])
         if self.metrics:
             found = {name: each[-1] for name, each in evals_log["train"].items()}
             figures = {"loss": found["mlogloss"], "accuracy": 1 - found["merror"]}
             self.metrics.log(done, **figures)
-            said = " ".join(f"{name} {value:.7g}" for name, value in figures.items())
-            print(f"round {done}/{self.rounds} {said}", flush=True)
+            summary = " ".join(f"{name} {value:.7g}" for name, value in figures.items())
+            print(f"round {done}/{self.rounds} {summary}", flush=True)
             if (stop or done % self.every == 0) and done < self.rounds:
                 save(model, self.folder / f"rounds-{done:08}.ubj")
         return stop
@@ -156,8 +156,8 @@ def train(arguments: argparse.Namespace, rank: int, world_size: int) -> None:
     x, y = splits.load(directory("DATA_DIR"), "train", exit_error)
     if len(x) != len(y) or y.dtype.kind not in "iu" or y.min() < 0:
         raise exit_error(f"y has to be a class of each sample, from 0; it is {y.dtype} {y.shape}")
-    mine = slice(rank, None, world_size)
-    samples = xgboost.DMatrix(np.asarray(x[mine]).reshape(len(y[mine]), -1), y[mine])
+    shard = slice(rank, None, world_size)
+    samples = xgboost.DMatrix(np.asarray(x[shard]).reshape(len(y[shard]), -1), y[shard])
     parameters = {
         "objective": "multi:softprob",
         "num_class": int(y.max()) + 1,
@@ -170,7 +170,7 @@ def train(arguments: argparse.Namespace, rank: int, world_size: int) -> None:
     checkpoints = directory("CHECKPOINT_DIR")
     last = max(checkpoints.glob("rounds-*.ubj"), default=None)
     done = int(last.stem.rpartition("-")[2]) if last else 0
-    rounds = SaveRounds(arguments.rounds, arguments.save_every, checkpoints, leads=rank == 0)
+    rounds = SaveRounds(arguments.rounds, arguments.save_every, checkpoints, is_leader=rank == 0)
     if rounds.metrics and done:
         print(f"resuming after round {done}", flush=True)
     model = xgboost.train(
@@ -188,7 +188,7 @@ def train(arguments: argparse.Namespace, rank: int, world_size: int) -> None:
             save(model, directory("MODEL_DIR") / "model.ubj")
         rounds.metrics.close()
     if done < arguments.rounds:
-        print(f"stopped after round {done}; training can go on from there", flush=True)
+        print(f"stopped after round {done}; training can resume from there", flush=True)
         raise SystemExit(RECLAIMED)
 
 
