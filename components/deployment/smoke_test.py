@@ -45,8 +45,8 @@ class Agreement(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"answers as its file does: largest difference {self.difference:.2g} on "
-            f"{self.samples} samples, allowed {self.allowed:.2g}"
+            f"agrees with its file: largest difference {self.difference:.2g} on {self.samples} "
+            f"samples, allowed {self.allowed:.2g}"
         )
 
 
@@ -74,8 +74,8 @@ def _kept_answers(model: ModelVersion, file: Path) -> list[Expected]:
     """Returns what a model that was not converted has answered when it was packaged."""
     if not file.exists():
         raise InputError(
-            f"{model} was registered without answers to compare a server's with; have the program "
-            "that evaluates leave inputs.npy"
+            f"{model} was registered without outputs to compare with a server's; let the "
+            "evaluation program write inputs.npy"
         )
     with np.load(file) as kept:
         inputs, outputs = kept["inputs"], kept["outputs"]
@@ -90,7 +90,7 @@ def compare(server: Predicting, pairs: list[Expected]) -> Agreement:
     difference, allowed = float(np.max(differences)), TOLERANCE * max(1.0, largest)
     if not difference <= allowed:  # also when it is not a number
         raise ServingFailed(
-            "the server does not answer as the exported file does: largest difference "
+            "the server's outputs differ from the exported file's: largest difference "
             f"{difference:.3g}, allowed {allowed:.3g}"
         )
     return Agreement(difference, allowed, sum(len(pair.inputs) for pair in pairs))
