@@ -75,7 +75,7 @@ def download(model: ModelVersion, directory: Path) -> DownloadedModel:
     os.environ["MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"] = "false"
     try:
         mlflow.artifacts.download_artifacts(model.uri, dst_path=str(directory))
-        if not (directory / DESCRIPTION).exists():
+        if any(directory.iterdir()) and not (directory / DESCRIPTION).exists():
             raise InputError(
                 f"{model} is plain files, which no scoring server can load; let the training "
                 "program save an MLflow model, or name a factory module:_load_pyfunc"
