@@ -45,10 +45,10 @@ class Agreement(NamedTuple):
 
     def __str__(self) -> str:
         if not self.samples:
-            return "answers; there are no numbers to compare its answers with"
+            return "answers; its outputs are not numbers that could be compared"
         return (
-            f"answers as its file does: largest difference {self.difference:.2g} on "
-            f"{self.samples} samples, allowed {self.allowed:.2g}"
+            f"agrees with its file: largest difference {self.difference:.2g} on {self.samples} "
+            f"samples, allowed {self.allowed:.2g}"
         )
 
 
@@ -96,7 +96,7 @@ def compare(server: Predicting, pairs: list[Expected]) -> Agreement:
     difference, allowed = float(np.max(differences)), TOLERANCE * max(1.0, largest)
     if not difference <= allowed:  # also when it is not a number
         raise ServingFailed(
-            "the server does not answer as the exported file does: largest difference "
+            "the server's outputs differ from the exported file's: largest difference "
             f"{difference:.3g}, allowed {allowed:.3g}"
         )
     return Agreement(difference, allowed, samples)

@@ -115,7 +115,7 @@ def test_a_library_s_own_form_is_registered_compared_and_served(
     assert int(champion.version) == 2 and champion.tags["form"] == flavor
     served = trireme.call("serve", library, "--check")
     assert served.returncode == 0, served.stderr
-    assert f"{library} version 2 answers as its file does" in served.stdout
+    assert f"{library} version 2 agrees with its file" in served.stdout
 
 
 def test_a_loader_of_the_repository_s_own_makes_any_files_a_model(trireme):
