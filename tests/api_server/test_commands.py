@@ -125,7 +125,7 @@ def test_a_command_runs_in_a_replica_that_runs(cluster, player, submitted, pytor
     player.pod(job, "worker")
     player.run(master)
     assert jobs.running_replica(cluster, "digits", "master-0") == (master, "pytorch")
-    with pytest.raises(InputError, match="'worker-0' of job 'digits' does not run.*: master-0"):
+    with pytest.raises(InputError, match=r"'worker-0' of job 'digits' does not run.*: master-0"):
         jobs.running_replica(cluster, "digits", "worker-0")
 
 
