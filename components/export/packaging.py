@@ -7,6 +7,7 @@ is written beside it (https://mlflow.org/docs/latest/ml/model/#storage-format).
 import json
 import shutil
 from collections.abc import Callable
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -128,14 +129,14 @@ def _task(directory: Path) -> str:
 
 def _save_transformers(directory: Path, task: str) -> str:
     import mlflow.transformers
-    from transformers import pipeline
 
+    transformers = import_module("transformers")  # the user's, where it is installed
     original = directory.with_name(f"{directory.name}.original")
     directory.rename(original)
     try:
         # Not its path, which MLflow takes of Transformers before 5 alone. No code of it is run.
         mlflow.transformers.save_model(
-            pipeline(task, model=str(original)),
+            transformers.pipeline(task, model=str(original)),
             str(directory),
             input_example=TEXT if task in OF_TEXT else None,
             pip_requirements=[f"{name}=={version(name)}" for name in ("transformers", "torch")],
