@@ -169,6 +169,10 @@ class TrainingJob(Resources):
     model_dir: AbsolutePath = "/workspace/model"
     """Directory that the program leaves its result in: MODEL_DIR."""
 
+    packages: AbsolutePath | None = None
+    """Directory of more Python packages, such as pip install --target makes: the program can import
+    them, and finds their commands first in PATH."""
+
     labels: dict[LabelKey, LabelValue] = {}
     """More labels of the job and its pods."""
 
