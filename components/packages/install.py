@@ -16,7 +16,7 @@ from trireme.components.errors import InputError
 from trireme.components.home import home, in_a_pod
 from trireme.components.packages import present, requirements
 from trireme.components.packages.present import Present
-from trireme.components.packages.use import AGAIN, LOCK, link_of
+from trireme.components.packages.use import AGAIN, link_of
 from trireme.components.packages.uv import Uv
 from trireme.components.say import say
 from trireme.components.tracking import journal
@@ -170,7 +170,9 @@ def _build(lock: str, options: list[str], folder: Path, uv: Uv) -> None:
     for script in (folder / "bin").glob("*"):
         _make_movable(script)
     (folder / "sitecustomize.py").write_text(_SITE)
-    (folder / LOCK).write_text("".join(f"{_shown(option)}\n" for option in options) + lock)
+    (folder / journal.PACKAGES).write_text(
+        "".join(f"{_shown(option)}\n" for option in options) + lock
+    )
 
 
 def _make_movable(script: Path) -> None:

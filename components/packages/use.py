@@ -4,10 +4,6 @@ import os
 import site
 from pathlib import Path
 
-LOCK = "packages.txt"
-"""The file, in the packages' folder and among MLflow's artifacts, that says exactly which."""
-
-
 AGAIN = "TRIREME_PACKAGES"
 """The variable that names the lock to install, where a run is made again."""
 

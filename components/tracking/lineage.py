@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trireme.components.errors import InputError, TriremeError
-from trireme.components.packages.use import LOCK
 from trireme.components.tracking import machine
 from trireme.components.tracking.client import client
-from trireme.components.tracking.journal import MODEL, TRAINING
+from trireme.components.tracking.journal import MODEL, PACKAGES, TRAINING
 from trireme.components.tracking.store import public, reason_of
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ def download_model(lineage: Lineage, directory: Path) -> Path:
 @_refusals_explained()
 def download_packages(lineage: Lineage, directory: Path) -> Path:
     """Brings the lock of the run's packages; returns where it is."""
-    return Path(client.download_artifacts(lineage.training_id, LOCK, str(directory)))
+    return Path(client.download_artifacts(lineage.training_id, PACKAGES, str(directory)))
 
 
 @_refusals_explained()

@@ -13,7 +13,6 @@ from trireme.components.cost import prices
 from trireme.components.errors import InputError, JobFailed
 from trireme.components.home import in_a_pod
 from trireme.components.json_values import whole, words
-from trireme.components.packages.use import LOCK
 from trireme.components.say import say
 from trireme.components.tracking import journal
 from trireme.components.training.bill import Bill
@@ -348,7 +347,7 @@ def _record(job: TrainingJob, logs: Path) -> None:
     journal.log_params(params_of(job))
     journal.log_artifact(logs / "job.yaml")
     if job.packages:
-        journal.log_artifact(Path(job.packages) / LOCK)
+        journal.log_artifact(Path(job.packages) / journal.PACKAGES)
     for role, replica in job.roles.items():
         for index in range(replica.count):
             journal.log_artifact(logs / f"{role}-{index}.log", "logs")
