@@ -37,7 +37,7 @@ def checkout(
             along with.
 
     Returns:
-        path: Where that directory is.
+        path: Path of that directory.
         commit: The full id of the commit that was checked out; for the reference trainers, a hash
             of their contents.
     """

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trireme.components.errors import InputError, TriremeError
-from trireme.components.export.packaging import DESCRIPTION
 from trireme.components.tracking import store
 from trireme.components.tracking.registry import CHAMPION
 from trireme.components.tracking.store import public, reason_of
@@ -75,7 +74,10 @@ def download(model: ModelVersion, directory: Path) -> DownloadedModel:
     os.environ["MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"] = "false"
     try:
         mlflow.artifacts.download_artifacts(model.uri, dst_path=str(directory))
-        if not (directory / DESCRIPTION).exists():
+        if (
+            any(directory.iterdir())
+            and not (directory / mlflow.models.model.MLMODEL_FILE_NAME).exists()
+        ):
             raise InputError(
                 f"{model} is plain files, which no scoring server can load; let the training "
                 "program save an MLflow model, or name a factory module:_load_pyfunc"

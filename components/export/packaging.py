@@ -7,6 +7,7 @@ is written beside it (https://mlflow.org/docs/latest/ml/model/#storage-format).
 import json
 import shutil
 from collections.abc import Callable
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,6 +34,11 @@ TASKS = {
 """Tasks of Hugging Face's pipelines by the ends of their architectures' names."""
 
 
+OF_TEXT = ("text-classification", "text-generation", "text2text-generation", "token-classification")
+TEXT = ["An example."]
+"""What models of these tasks are asked, so that their signature and their requests are known."""
+
+
 class Package(NamedTuple):
     """A model in its own form.
 
@@ -48,7 +54,7 @@ class Package(NamedTuple):
     def words(self) -> str:
         """Both, as a person reads them."""
         form = {"": "", "mlflow": "an MLflow model"}.get(self.flavor, f"MLflow's {self.flavor}")
-        return f"{form}, {self.note}" if form else self.note
+        return ", ".join(filter(None, (form, self.note)))
 
 
 def package(
@@ -69,9 +75,8 @@ def package(
         return Package("", f"kept as plain files: {first_line(error)}")
     if not flavor:
         return Package("", "kept as plain files: MLflow knows no library for their form")
-    if inputs is None:
-        note = "not tried: the program that evaluates left no inputs.npy"
-        return Package(flavor, note)
+    if flavor == "transformers" or inputs is None:
+        return Package(flavor, "" if inputs is None else "not asked for its answers to inputs.npy")
     try:
         _try(destination, inputs)
     except StepFailed as error:
@@ -125,10 +130,17 @@ def _task(directory: Path) -> str:
 def _save_transformers(directory: Path, task: str) -> str:
     import mlflow.transformers
 
+    transformers = import_module("transformers")  # the user's, where it is installed
     original = directory.with_name(f"{directory.name}.original")
     directory.rename(original)
     try:
-        mlflow.transformers.save_model(str(original), str(directory), task=task)
+        # Not its path, which MLflow takes of Transformers before 5 alone. No code of it is run.
+        mlflow.transformers.save_model(
+            transformers.pipeline(task, model=str(original)),
+            str(directory),
+            input_example=TEXT if task in OF_TEXT else None,
+            pip_requirements=[f"{name}=={version(name)}" for name in ("transformers", "torch")],
+        )
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
         original.rename(directory)

@@ -86,8 +86,8 @@ def trial(
         job: As for the training step.
         evaluation: As for the evaluation step.
         model_factory: As for the evaluation step.
-        code: Where the checkout step put the repository.
-        data: Where the dataset step put the data.
+        code: Path of the repository in the workspace.
+        data: Path of the data in the workspace.
         run: Id of the run, which the job's name is made from.
         workspace: The run workspace.
         task_config: Settings of this task that the job's pods get.
@@ -155,7 +155,7 @@ def choose(tried: list, workspace: str) -> NamedTuple("Outputs", model=str, entr
         workspace: The run workspace.
 
     Returns:
-        model: Where its training program left the model.
+        model: Path of its MODEL_DIR.
         entrypoint: That program.
     """
     from pathlib import Path

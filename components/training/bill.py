@@ -45,12 +45,14 @@ class Bill:
             role = self._roles.get(replica.rpartition("-")[0])
             if role is None:  # its pod has lost its labels; the model is worth more than the sum
                 continue
-            asked = requests(role.pod)
-            hours["cpu"] += float(asked.get("cpu", 0)) * ran / HOUR
-            hours["gib"] += float(asked.get("memory", 0)) / GIB * ran / HOUR
-            hours["gpu"] += sum(float(asked[name]) for name in filter(is_gpu, asked)) * ran / HOUR
+            requested = requests(role.pod)
+            hours["cpu"] += float(requested.get("cpu", 0)) * ran / HOUR
+            hours["gib"] += float(requested.get("memory", 0)) / GIB * ran / HOUR
+            hours["gpu"] += (
+                sum(float(requested[name]) for name in filter(is_gpu, requested)) * ran / HOUR
+            )
             if self._prices:
-                self._spent += self._prices.hour(asked, role.selector) * ran / HOUR
+                self._spent += self._prices.hour(requested, role.selector) * ran / HOUR
         journal.log_metrics(
             {"replica_seconds": sum(seconds.values())}
             | {f"requested_{name}_hours": amount for name, amount in hours.items()}

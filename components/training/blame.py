@@ -31,6 +31,6 @@ def is_peer_loss(lines: Iterable[str]) -> bool:
 
 def last_lines(replica: str, lines: Iterable[str]) -> str:
     """Returns up to ``TAIL`` of a failed replica's last lines, without a launcher's own report."""
-    kept = list(lines)
-    report = next((at for at, line in enumerate(kept) if _REPORT.match(line)), 0)
-    return "\n".join(f"[{replica}] {line}" for line in kept[: report or None][-TAIL:])
+    recent = list(lines)
+    report = next((at for at, line in enumerate(recent) if _REPORT.match(line)), 0)
+    return "\n".join(f"[{replica}] {line}" for line in recent[: report or None][-TAIL:])

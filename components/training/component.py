@@ -56,16 +56,16 @@ def train(
         images: Images to pull in place of them, by name.
         job: Further fields of the training job, as in 'trireme job schema'.
         evaluation: The evaluation program; the repository is checked for it before training.
-        code: Where the checkout step put the repository.
-        data: Where the dataset step put the data.
+        code: Path of the repository in the workspace.
+        data: Path of the data in the workspace.
         run: Id of the run, which the job's name is made from.
         workspace: The run workspace.
         task_config: Settings of this task that the job's pods get.
         start: Folder that the program finds as WARM_START_DIR; empty if there is none.
 
     Returns:
-        model: Where the program left its model.
-        checkpoints: Where it left its checkpoints.
+        model: Path of its MODEL_DIR.
+        checkpoints: Path of its CHECKPOINT_DIR.
     """
     from dataclasses import asdict
     from pathlib import Path

@@ -30,9 +30,9 @@ RUN_FIELDS = {
 def inputs_of(job: TrainingJob) -> str:
     """Returns the fields of a job that a model depends on, as JSON that can be compared."""
     fields = job.model_dump(mode="json", exclude=RUN_FIELDS, exclude_defaults=True)
-    ours = (*VARIABLES, *CREDENTIALS, WARM_START)
-    fields["env"] = {name: value for name, value in job.env.items() if name not in ours}
-    secret = {name: place for name, place in job.secret_env.items() if name not in ours}
+    reserved = (*VARIABLES, *CREDENTIALS, WARM_START)
+    fields["env"] = {name: value for name, value in job.env.items() if name not in reserved}
+    secret = {name: place for name, place in job.secret_env.items() if name not in reserved}
     fields |= {"secret_env": secret} if secret else {}
     fields |= {"packages": Path(job.packages).name} if job.packages else {}  # a hash
     return short(json.dumps(fields, sort_keys=True))

@@ -141,11 +141,11 @@ def prepare(
     }
     if parameter_servers:
         fields["replicas"] = {"chief": {}, "ps": {"count": parameter_servers}}
-    said = more.get("env")
+    given_env = more.get("env")
     fields["secret_env"] = {
         name: place
         for name, place in (credentials or {}).items()
-        if not (isinstance(said, dict) and name in said)
+        if not (isinstance(given_env, dict) and name in given_env)
     }
     both = merged(fields, more)
     replicas = both.get("replicas")

@@ -1,8 +1,10 @@
 """The command line of training jobs without a pipeline: ``trireme job``."""
 
 import json
+import os
 import secrets
 import shlex
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -252,6 +254,44 @@ def logs(
     jobs, place = _jobs(local, namespace, context, stays=follow)
     with suppress(BrokenPipeError):
         jobs.logs(place, name, follow=follow, replica=replica, on_line=lines)
+
+
+@app.command(name="exec")
+def exec_in_replica(
+    name: JobName,
+    replica: Annotated[str, typer.Argument(metavar="REPLICA", help="As in worker-0.")],
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- COMMAND", help="What runs in its container.")
+    ],
+    namespace: Namespace = "",
+    context: Context = "",
+) -> None:
+    """Run a command in a running replica on a cluster, by kubectl; 'bash' opens a shell."""
+    from trireme.components.training.cluster import jobs
+
+    cluster = connect(namespace, context)
+    pod, container = jobs.running_replica(cluster, name, replica)
+    words = ["kubectl", "exec", "-it" if sys.stdin.isatty() else "-i", pod, "-c", container]
+    words += ["--namespace", cluster.namespace, *(["--context", context] if context else [])]
+    words += ["--", *command]
+    try:
+        os.execvp(words[0], words)
+    except FileNotFoundError:
+        raise InputError(f"kubectl is not installed, which does it: {shlex.join(words)}") from None
+
+
+@app.command()
+def scale(
+    name: JobName,
+    workers: Annotated[int, typer.Argument(metavar="WORKERS", help="From elastic's min to max.")],
+    namespace: Namespace = "",
+    context: Context = "",
+) -> None:
+    """Change the number of workers of an elastic job that runs on a cluster."""
+    from trireme.components.training.cluster import jobs
+
+    jobs.scale(connect(namespace, context), name, workers)
+    typer.echo(f"{name} gets {workers} workers")
 
 
 @app.command()

@@ -136,9 +136,9 @@ class Progress:
             rate = (self.seen - self.first) / (time.monotonic() - self.started)
             figures = {"loss": sums[0] / sums[2], "accuracy": sums[1] / sums[2]}
             self.metrics.log(epoch, **figures, samples_per_second=rate)
-            said = " ".join(f"{name} {value:.7g}" for name, value in figures.items())
-            said += f" samples/s {rate:.0f}"
-            print(f"epoch {epoch}/{self.arguments.epochs} {said}", flush=True)
+            summary = " ".join(f"{name} {value:.7g}" for name, value in figures.items())
+            summary += f" samples/s {rate:.0f}"
+            print(f"epoch {epoch}/{self.arguments.epochs} {summary}", flush=True)
         self.first, self.started = self.seen, time.monotonic()
         return True
 
@@ -158,7 +158,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
     optimizer = torch.optim.AdamW(network.parameters(), lr=arguments.learning_rate)
     checkpoints = helpers.Checkpoints(network, optimizer, rank == 0, helpers.broadcast)
     metrics = Metrics(checkpoints.directory, helpers.FILES) if rank == 0 else None
-    reclaimed = until_sigterm(metrics)
+    terminated = until_sigterm(metrics)
     progress = Progress(arguments, len(samples.x), checkpoints.load(Progress.START), metrics)
     sums, stop = torch.zeros(3, dtype=torch.float64, device=device), 0.0
 
@@ -174,7 +174,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
         counts = [0.0, 0.0, 0.0]
         # Now and then: each time training waits, for the others and for what a GPU still computes.
         if progress.completes_epoch(batch.samples) or (progress.step + 1) % ASK_EVERY == 0:
-            shared = torch.cat([sums, sums.new_tensor([reclaimed.is_set()])])
+            shared = torch.cat([sums, sums.new_tensor([terminated.is_set()])])
             dist.all_reduce(shared)  # with which all know whether one of them is to end
             *counts, stop = shared.tolist()
             sums.zero_()

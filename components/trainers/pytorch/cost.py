@@ -110,5 +110,5 @@ def print_cost(arguments: argparse.Namespace) -> None:
         )
         bytes_of = held._asdict()
         count = bytes_of.pop("weights")
-        said = ", ".join(f"{name} {size / 2**30:.3f} GiB" for name, size in bytes_of.items())
-        print(f"stage {stage}: {count:,} parameters; each process: {said}")
+        summary = ", ".join(f"{name} {size / 2**30:.3f} GiB" for name, size in bytes_of.items())
+        print(f"stage {stage}: {count:,} parameters; each process: {summary}")

@@ -167,7 +167,7 @@ class Samples:
     def __init__(self, data: Path, size: int, part: int, parts: int, seed: int) -> None:
         self.x, self.y = splits.load(data, "train", lambda why: Ended(why, 2))
         self.size, self.seed = size, seed
-        self.part, self.mine = part, slice(part * size // parts, (part + 1) * size // parts)
+        self.part, self.local = part, slice(part * size // parts, (part + 1) * size // parts)
         self.epoch, self.order = -1, np.arange(0)
 
     def batch(self, seen: int) -> Batch:
@@ -179,14 +179,14 @@ class Samples:
         if epoch != self.epoch:
             self.epoch = epoch
             self.order = np.random.default_rng([self.seed, epoch]).permutation(len(self.x))
-        taken = self.order[start : start + self.size]
+        chosen = self.order[start : start + self.size]
         targets = np.full((self.size, *self.y.shape[1:]), NONE, np.int64)
-        targets[: len(taken)] = np.where(self.y[taken] < 0, NONE, self.y[taken])
-        mine = taken[self.mine]  # alone: to read what others train on would take time
-        inputs = np.zeros((self.mine.stop - self.mine.start, *self.x.shape[1:]), self.x.dtype)
-        inputs[: len(mine)] = self.x[mine]
-        both = torch.from_numpy(inputs), torch.from_numpy(targets)[self.mine]
-        return Batch(*both, len(taken), max(1, int((targets != NONE).sum())))
+        targets[: len(chosen)] = np.where(self.y[chosen] < 0, NONE, self.y[chosen])
+        local = chosen[self.local]  # alone: to read what others train on would take time
+        inputs = np.zeros((self.local.stop - self.local.start, *self.x.shape[1:]), self.x.dtype)
+        inputs[: len(local)] = self.x[local]
+        both = torch.from_numpy(inputs), torch.from_numpy(targets)[self.local]
+        return Batch(*both, len(chosen), max(1, int((targets != NONE).sum())))
 
 
 def save(state: dict[str, Any], file: Path) -> None:
@@ -245,8 +245,8 @@ class Checkpoints:
     Args:
         model: The network, without what makes it parallel.
         optimizer: Of its parameters.
-        leads: Whether this process is the one that reads and writes them.
-        from_leader: Returns to all processes what that one gives it.
+        is_leader: Whether this process is the one that reads and writes them.
+        from_leader: Broadcasts a value from that process to all.
         keep: How many are kept.
     """
 
@@ -254,19 +254,19 @@ class Checkpoints:
         self,
         model: nn.Module,
         optimizer: torch.optim.Optimizer,
-        leads: bool,
+        is_leader: bool,
         from_leader: Callable[[Any], Any],
         keep: int = 2,
     ) -> None:
         self.model, self.optimizer, self.keep = model, optimizer, keep
-        self.leads, self.from_leader = leads, from_leader
+        self.is_leader, self.from_leader = is_leader, from_leader
         self.directory = directory("CHECKPOINT_DIR")
         self.writer = ThreadPoolExecutor(1)
         self.writing: Future[None] | None = None
 
     def load(self, progress: dict[str, Any]) -> dict[str, Any]:
         """Resumes from the newest checkpoint; returns its progress, or the given one."""
-        newest = max(self.directory.glob(FILES), default=None) if self.leads else None
+        newest = max(self.directory.glob(FILES), default=None) if self.is_leader else None
         # One reads it for all: not every machine's disk shows it at once.
         state = self.from_leader(torch.load(newest, "cpu", weights_only=True) if newest else None)
         if not state:
@@ -278,7 +278,7 @@ class Checkpoints:
     def save(self, step: int, progress: dict[str, Any]) -> None:
         """Starts to save; waits for nothing but the save before, which is long done as a rule."""
         self.wait()
-        if self.leads:
+        if self.is_leader:
             state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
             copied = on_cpu(state) | {"progress": progress}
             self.writing = self.writer.submit(self._write, copied, step)

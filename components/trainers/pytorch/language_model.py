@@ -82,8 +82,8 @@ class Meter:
         if self.peak_flops:
             each = cost.operations(self.arguments.shape, shape[1])
             figures["model_flops_utilization"] = speed * each / self.peak_flops
-        said = " ".join(f"{name} {value:.7g}" for name, value in figures.items())
-        print(f"step {step}/{self.arguments.steps} {said}", flush=True)
+        summary = " ".join(f"{name} {value:.7g}" for name, value in figures.items())
+        print(f"step {step}/{self.arguments.steps} {summary}", flush=True)
         self.metrics.log(step, **figures, learning_rate=rate(step - 1, self.arguments))
         self.started, self.tokens = time.monotonic(), 0
 
@@ -105,7 +105,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
     checkpoints = sharded.Checkpoints(model, optimizer, arguments.keep)
     progress = checkpoints.load({"step": 0, "seen": 0})
     meter = Meter(arguments, device) if dist.get_rank() == 0 else None
-    reclaimed = until_sigterm(meter.metrics if meter else None)
+    terminated = until_sigterm(meter.metrics if meter else None)
     if meter and progress["step"]:
         print(f"resuming after step {progress['step']}", flush=True)
     while progress["step"] < arguments.steps:
@@ -119,7 +119,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
         optimizer.zero_grad()
         progress = {"step": progress["step"] + 1, "seen": progress["seen"] + batch.samples}
         step, last = progress["step"], progress["step"] == arguments.steps
-        shared = torch.stack([loss, torch.full_like(loss, reclaimed.is_set())])
+        shared = torch.stack([loss, torch.full_like(loss, terminated.is_set())])
         dist.all_reduce(shared)
         mean, stop = shared.tolist()
         if meter and stop:

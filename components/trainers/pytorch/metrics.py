@@ -161,12 +161,12 @@ class Metrics:
 
 def until_sigterm(metrics: Metrics | None) -> threading.Event:
     """Returns an event that SIGTERM sets, after which metrics have little time."""
-    told = threading.Event()
+    received = threading.Event()
 
     def take(*_: object) -> None:
-        told.set()
+        received.set()
         if metrics:
             metrics.limit_patience()
 
     signal.signal(signal.SIGTERM, take)
-    return told
+    return received

@@ -36,7 +36,7 @@ def all_reduce_gradients(network: nn.Module, world: MPI.Intracomm) -> None:
 
 def train(arguments: argparse.Namespace, world: MPI.Intracomm) -> None:
     """Trains, leaving a checkpoint per epoch in CHECKPOINT_DIR and the model in MODEL_DIR."""
-    leads, device = world.rank == 0, choose_device(world)
+    is_leader, device = world.rank == 0, choose_device(world)
     samples = helpers.Samples(
         helpers.directory("DATA_DIR"),
         arguments.batch_size * world.size,
@@ -46,9 +46,9 @@ def train(arguments: argparse.Namespace, world: MPI.Intracomm) -> None:
     )
     network, shape = make_network(arguments, samples, device)
     optimizer = torch.optim.AdamW(network.parameters(), lr=arguments.learning_rate)
-    checkpoints = helpers.Checkpoints(network, optimizer, leads, world.bcast)
-    metrics = Metrics(checkpoints.directory, helpers.FILES) if leads else None
-    reclaimed = until_sigterm(metrics)
+    checkpoints = helpers.Checkpoints(network, optimizer, is_leader, world.bcast)
+    metrics = Metrics(checkpoints.directory, helpers.FILES) if is_leader else None
+    terminated = until_sigterm(metrics)
     progress = Progress(arguments, len(samples.x), checkpoints.load(Progress.START), metrics)
 
     while progress.has_more:
@@ -59,7 +59,7 @@ def train(arguments: argparse.Namespace, world: MPI.Intracomm) -> None:
         all_reduce_gradients(network, world)
         optimizer.step()
         optimizer.zero_grad()
-        sums = np.array([*map(float, counted), reclaimed.is_set()])
+        sums = np.array([*map(float, counted), terminated.is_set()])
         world.Allreduce(MPI.IN_PLACE, sums)  # with which all know whether one of them is to end
         *counts, stop = sums.tolist()
         if stop and metrics:

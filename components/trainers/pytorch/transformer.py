@@ -124,10 +124,10 @@ class LanguageModel(nn.Module):
     ) -> None:
         super().__init__()
         self.first, self.last, self.recompute = stage == 0, stage == stages - 1, recompute
-        mine = range(stage * layers // stages, (stage + 1) * layers // stages)
+        stage_layers = range(stage * layers // stages, (stage + 1) * layers // stages)
         if self.first or self.last:
             self.embedding = nn.Embedding(vocabulary, width)
-        self.blocks = nn.ModuleDict({str(number): Block(width, heads) for number in mine})
+        self.blocks = nn.ModuleDict({str(number): Block(width, heads) for number in stage_layers})
         if self.last:
             self.norm, self.head = nn.RMSNorm(width, 1e-5), Head()
 

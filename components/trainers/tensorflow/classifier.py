@@ -104,7 +104,7 @@ def train(
     arguments: argparse.Namespace, strategy: tf.distribute.Strategy, metrics: Metrics | None
 ) -> None:
     """Trains, leaving a checkpoint per epoch in CHECKPOINT_DIR and the model in MODEL_DIR."""
-    reclaimed = until_sigterm(metrics)
+    terminated = until_sigterm(metrics)
     seed = int(os.environ.get("SEED", 0))
     images, labels = distribution.load(directory("DATA_DIR"))
     shape = images.shape[1:], int(labels.max()) + 1, arguments.width
@@ -147,7 +147,7 @@ def train(
         optimizer.learning_rate = arguments.learning_rate * decay
         # Another one every epoch.
         order = distribution.batches(images, labels, size, [seed, epoch], seen)
-        for result in distribution.results(strategy, step, order, reclaimed):
+        for result in distribution.results(strategy, step, order, terminated):
             sums.assign_add(result[:3])
             stop = stop or result[3] > 0
         loss, hits, samples = sums.numpy()
@@ -158,9 +158,10 @@ def train(
                 figures = {"loss": loss / samples, "accuracy": hits / samples}
                 rate = (samples - seen) / (time.monotonic() - started)
                 metrics.log(epoch + 1, **figures, samples_per_second=rate)
-                said = " ".join(f"{name} {value:.7g}" for name, value in figures.items())
+                summary = " ".join(f"{name} {value:.7g}" for name, value in figures.items())
                 print(
-                    f"epoch {epoch + 1}/{arguments.epochs} {said} samples/s {rate:.0f}", flush=True
+                    f"epoch {epoch + 1}/{arguments.epochs} {summary} samples/s {rate:.0f}",
+                    flush=True,
                 )
         manager.save()
 
@@ -220,7 +221,7 @@ def run_replica(arguments: argparse.Namespace) -> None:
     tf.get_logger().setLevel("ERROR")  # CheckpointManager warns of its own retracing
     tf.get_logger().addFilter(distribution.without_batch)
     metrics = None
-    if place.leads:
+    if place.is_leader:
         metrics = Metrics(directory("CHECKPOINT_DIR"), "checkpoint")
     try:
         train(arguments, distribution.make_strategy(name, arguments), metrics)

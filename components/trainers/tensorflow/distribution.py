@@ -45,7 +45,7 @@ class Place:
         return cls(config.get("cluster", {}), task.get("type", "chief"), int(task.get("index", 0)))
 
     @property
-    def leads(self) -> bool:
+    def is_leader(self) -> bool:
         """Whether it is the one that speaks for all."""
         return self.role == "chief" or ("chief" not in self.cluster and self.index == 0)
 
@@ -150,10 +150,10 @@ def batches(
     """
     order = np.random.default_rng(seed).permutation(len(images))
     for start in range(seen, len(order), size):
-        taken = order[start : start + size]
+        chosen = order[start : start + size]
         weights = np.zeros(size, np.float32)
-        weights[: len(taken)] = 1 / len(taken)
-        index = np.resize(taken, size)
+        weights[: len(chosen)] = 1 / len(chosen)
+        index = np.resize(chosen, size)
         yield images[index], labels[index], weights
 
 

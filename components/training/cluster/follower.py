@@ -22,7 +22,7 @@ from trireme.components.training.frameworks import kind_of, least_replicas, pods
 
 TICK = 1.0  # seconds between two looks at the clock
 REASON_EVERY = 5.0  # seconds between two questions why nothing runs
-LAST_LINES_WAIT = 5  # lines of a replica that was removed before it ended
+REMOVED_LINES = 5  # lines of a replica that was removed before it ended
 DRAIN = 15.0  # seconds that pods get to end after the job has, and the next line of a log to come
 
 
@@ -269,7 +269,7 @@ class Follower:
             line
             for replica in self._replicas
             if not replica.failures and not replica.lost_peer
-            for line in replica.last_lines().splitlines()[-LAST_LINES_WAIT:]
+            for line in replica.last_lines().splitlines()[-REMOVED_LINES:]
         ]
 
     def _seconds(self) -> dict[str, float]:

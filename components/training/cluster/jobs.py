@@ -147,6 +147,45 @@ def logs(
     replicas.wait_for_logs()
 
 
+def running_replica(cluster: Cluster, name: str, replica: str) -> tuple[str, str]:
+    """Returns the pod of a job's replica and its main container; refuses one that does not run."""
+    job = find(cluster, name)
+    found = {identity.replica_name(pod): pod for pod in _pods(cluster, job)}
+    container = kind_of(job).container
+    running = [
+        each
+        for each, pod in found.items()
+        if pods.is_running(pod, identity.main_container(pod, container))
+    ]
+    if replica not in running:
+        there_are = ", ".join(sorted(running)) or "none"
+        raise InputError(
+            f"replica {replica!r} of job {name!r} does not run; those that do: {there_are}"
+        )
+    pod = found[replica]
+    return pod["metadata"]["name"], identity.main_container(pod, container)
+
+
+def scale(cluster: Cluster, name: str, count: int) -> None:
+    """Gives an elastic job another number of workers, which join the others or leave them."""
+    job = find(cluster, name)
+    state = status_of(job).state
+    if state.ended:
+        raise InputError(f"job {name!r} has {state} already")
+    elastic = job["spec"].get("elasticPolicy")
+    if not elastic:
+        raise InputError(
+            f"job {name!r} is a {job['kind']} that is not elastic, so its replicas are fixed; only "
+            "a PyTorchJob with elastic: {min: ..., max: ...} can be scaled"
+        )
+    least, most = elastic["minReplicas"], elastic["maxReplicas"]
+    if not least <= count <= most:
+        raise InputError(f"{count} workers: job {name!r} takes {least} to {most}, as elastic says")
+    workers = {kind_of(job).replicas: {"Worker": {"replicas": count}}}
+    metadata = job["metadata"]
+    cluster.patch(kind_of(job), metadata["name"], metadata["namespace"], {"spec": workers})
+
+
 def cancel(cluster: Cluster, name: str) -> None:
     """Stops a job's pods but keeps the job: it is suspended, with an annotation that says why."""
     job = find(cluster, name)

@@ -73,12 +73,12 @@ def _read_only_mount(mount: dict[str, Any]) -> dict[str, Any]:
     return mount | {"readOnly": True} if is_shared else mount
 
 
-def _merge_resources(ours: dict[str, Any], task: dict[str, Any]) -> dict[str, Any]:
+def _merge_resources(job: dict[str, Any], task: dict[str, Any]) -> dict[str, Any]:
     """Returns resources in which what the task asks for wins; either is the other's default."""
     limits, requests = task.get("limits") or {}, task.get("requests") or {}
     return {
-        "requests": ours["requests"] | limits | requests,
-        "limits": ours["limits"] | requests | limits,
+        "requests": job["requests"] | limits | requests,
+        "limits": job["limits"] | requests | limits,
     }
 
 
@@ -94,12 +94,10 @@ def _without_credentials(variables: list[dict[str, Any]]) -> list[dict[str, Any]
     return kept
 
 
-def _merge_variables(
-    ours: list[dict[str, Any]], more: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
+def _merge_variables(job: list[dict[str, Any]], more: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Returns variables of both; the job's win, but for credentials that it may lack."""
-    lacked = {each["name"] for each in ours if _is_optional(each)} & {one["name"] for one in more}
-    kept = [each for each in ours if each["name"] not in lacked]
+    lacked = {each["name"] for each in job if _is_optional(each)} & {one["name"] for one in more}
+    kept = [each for each in job if each["name"] not in lacked]
     names = {each["name"] for each in kept}
     return [*kept, *(variable for variable in more if variable["name"] not in names)]
 

@@ -75,8 +75,8 @@ def dry_run_pods(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> 
         except (Forbidden, Invalid) as error:
             if "does not support dry run" in str(error):  # a webhook
                 continue
-            said = str(error).partition(": ")[2]  # what comes before says who
-            raise Invalid(f"a pod of role {role} would be refused: {said}") from None
+            message = str(error).partition(": ")[2]  # what comes before says who
+            raise Invalid(f"a pod of role {role} would be refused: {message}") from None
         warnings += [text.replace('\\"', '"') for text in _WARNING.findall(cluster.warning)]
     return list(dict.fromkeys(warnings))
 

@@ -68,9 +68,9 @@ def why_not_running(
         reason = pods.waiting_reason(pod)
         if reason:
             return Reason(f"{name}: {reason}", {name})
-    said = events(cluster, job, *pods_by_replica.values())
+    job_events = events(cluster, job, *pods_by_replica.values())
     for name, pod in pods_by_replica.items():
-        event = _present(_about(pod, said))
+        event = _present(_about(pod, job_events))
         if event:
             return Reason(f"{name}: {event}", {name})
     for name, pod in pods_by_replica.items():
@@ -79,15 +79,15 @@ def why_not_running(
             return Reason(f"{name}: {scheduler} {NOT_HANDLED}", {name})
     if not lacking:
         return Reason("", set())  # what the Events of the job say is how its pods were made
-    event = _present(_about(job, said))
+    event = _present(_about(job, job_events))
     if not event and status_of(job).state is State.CREATED and not job.get("status"):
         event = f"its operator {NOT_HANDLED}"
     return Reason(event, set())
 
 
-def _present(said: list[Event]) -> str:
+def _present(job_events: list[Event]) -> str:
     """Returns what is wrong by the latest of the Events about a thing: earlier ones are over."""
-    latest = said[-1] if said else {"type": "Normal"}
+    latest = job_events[-1] if job_events else {"type": "Normal"}
     return f"{latest['reason']}: {latest['message']}" if latest["type"] == "Warning" else ""
 
 
@@ -95,7 +95,7 @@ def events(cluster: Cluster, job: dict[str, Any], *its_pods: dict[str, Any]) -> 
     """Returns the Events about a job and its pods, the latest last; none if this user may not."""
     # The Jobs of a TrainJob's roles make its pods, and say why they cannot: theirs count as the
     # job's.
-    own = job["metadata"]["uid"]
+    job_uid = job["metadata"]["uid"]
     uids = {thing["metadata"]["uid"] for thing in (job, *its_pods)}
     is_of_its_jobs = partial(_is_of_its_jobs, job)
     try:
@@ -104,7 +104,7 @@ def events(cluster: Cluster, job: dict[str, Any], *its_pods: dict[str, Any]) -> 
         return []
     found = [
         {
-            "uid": own if is_of_its_jobs(event) else event["involvedObject"]["uid"],
+            "uid": job_uid if is_of_its_jobs(event) else event["involvedObject"]["uid"],
             "type": event.get("type", "Normal"),
             "reason": event.get("reason", ""),
             "message": " ".join(event.get("message", "").split()),
@@ -129,8 +129,8 @@ def _is_of_its_jobs(job: dict[str, Any], event: dict[str, Any]) -> bool:
     return about.get("name") in names and is_new
 
 
-def _about(thing: dict[str, Any], said: list[Event]) -> list[Event]:
-    return [event for event in said if event["uid"] == thing["metadata"]["uid"]]
+def _about(thing: dict[str, Any], job_events: list[Event]) -> list[Event]:
+    return [event for event in job_events if event["uid"] == thing["metadata"]["uid"]]
 
 
 def workload_of(cluster: Cluster, job: dict[str, Any]) -> tuple[Resource, dict[str, Any]] | None:
@@ -189,8 +189,8 @@ def gang_unavailable(cluster: Cluster, job: dict[str, Any]) -> str:
 
 def gang_missing(cluster: Cluster, job: dict[str, Any]) -> str:
     """Says that a job's pods have been made without the gang that it asks for; else nothing."""
-    said = _pod_group(cluster, job) if _wants_gang(job) else ""
-    return said if said == NO_GANG else ""
+    reason = _pod_group(cluster, job) if _wants_gang(job) else ""
+    return reason if reason == NO_GANG else ""
 
 
 def _pod_group(cluster: Cluster, job: dict[str, Any]) -> str:

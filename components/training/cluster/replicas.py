@@ -53,9 +53,9 @@ class Replica:
             self._pod, self._gone = pod, gone
         for number, span in pods.spans(pod, container).items():
             self._spans[uid, number] = span
-        asked = pods.removal(pod)
-        if asked:
-            self.removals.setdefault(uid, (asked, time.monotonic()))
+        deleted_at = pods.removal(pod)
+        if deleted_at:
+            self.removals.setdefault(uid, (deleted_at, time.monotonic()))
         elif not gone:  # of one that goes the kubelet no longer says what it waited for
             started = pods.has_started(pod, container)
             self.stuck = "" if started else pods.waiting_reason(pod) or self.stuck
@@ -116,7 +116,7 @@ class Replica:
         with self._lock:
             self._tail.clear()
 
-    def said(self, uid: str, line: str) -> None:
+    def add_line(self, uid: str, line: str) -> None:
         """Takes in a line that one of its pods printed."""
         with self._lock:
             self._tail.append((uid, line))
@@ -137,12 +137,13 @@ class Replica:
 
     def removed_before(self, other: "Replica") -> Seen | None:
         """Returns when a pod of it was deleted that another one, the first to fail, failed for."""
-        failure, began = other.last_failure, other.began
+        failure, failure_start = other.last_failure, other.failure_start
         if not (failure.stopped or other.lost_peer):
-            began = max(began, failure.at - PEER_LOSS_WINDOW)
+            failure_start = max(failure_start, failure.at - PEER_LOSS_WINDOW)
         ended = failure.at, other._heard[other._last_start()]
         return min(
-            (at for at in self.removals.values() if began <= at[0] and at < ended), default=None
+            (at for at in self.removals.values() if failure_start <= at[0] and at < ended),
+            default=None,
         )
 
     def blame(self) -> tuple[bool, bool, bool, datetime]:
@@ -161,7 +162,7 @@ class Replica:
         return self.failures[self._last_start()]
 
     @property
-    def began(self) -> datetime:
+    def failure_start(self) -> datetime:
         """When the start of it began that failed last, as far as that is known."""
         span = self._spans.get(self._last_start())
         return span.started if span else self.last_failure.at - PEER_LOSS_WINDOW
@@ -274,13 +275,13 @@ class Replicas:
     def _log_of(self, replica: Replica, pod: dict[str, Any]) -> PodLog:
         uid = pod["metadata"]["uid"]
 
-        def said(line: str) -> None:
-            replica.said(uid, line)
+        def add_line(line: str) -> None:
+            replica.add_line(uid, line)
             self._pass_on(replica.name, line)
 
         container = identity.main_container(pod, self._container)
         log = PodLog(
-            self._cluster, pod, container, said, replica.restarted, self._stop, self._follow
+            self._cluster, pod, container, add_line, replica.restarted, self._stop, self._follow
         )
         log.name = replica.name
         return log

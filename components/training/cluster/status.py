@@ -104,9 +104,9 @@ def roles_of(job: dict[str, Any]) -> list[str]:
 
 def _replica_counts(job: dict[str, Any]) -> dict[str, int]:
     """Returns how many replicas a TrainJob's roles have, as far as it tells."""
-    told = job["metadata"].get("annotations", {}).get(REPLICAS)
-    if told:
-        return json.loads(told)
+    annotation = job["metadata"].get("annotations", {}).get(REPLICAS)
+    if annotation:
+        return json.loads(annotation)
     return {"node": int(job["spec"].get("trainer", {}).get("numNodes", 0))}
 
 

@@ -151,10 +151,10 @@ def _restarts(job: "TrainingJob") -> None:
         )
     for role, replica in job.roles.items():
         policy = replica.restart_policy
-        taken = job.plugin.restart_policies
-        if policy not in taken:
+        allowed = job.plugin.restart_policies
+        if policy not in allowed:
             raise ValueError(
-                f"restart_policy {policy}: {job.framework} jobs take {' or '.join(taken)}"
+                f"restart_policy {policy}: {job.framework} jobs take {' or '.join(allowed)}"
             )
         if policy == "Always" and role == job.deciding_role:
             raise ValueError(

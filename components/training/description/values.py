@@ -225,7 +225,7 @@ FrameworkName = Annotated[
 ]
 """The name of a framework."""
 
-CONNECTIONS = [f"{framework.name} {framework.about}" for framework in FRAMEWORKS.values()]
+CONNECTIONS = [f"{framework.name} {framework.connects_by}" for framework in FRAMEWORKS.values()]
 """What connects the replicas of each."""
 
 Seconds = Annotated[int, Field(ge=1, le=2**31 - 1)]

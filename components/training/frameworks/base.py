@@ -28,7 +28,7 @@ class Role:
         name: As a description has it, such as ``worker``.
         title: As a manifest has it; by default the name with a capital.
         default: How many there are where the description does not say.
-        leads: It is one replica, whose success is the job's.
+        is_leader: It is one replica, whose success is the job's.
         is_single: There is at most one replica of it.
         is_optional: The others can end without it: a job never succeeds with it.
         is_idle: It does not compute: it gets no devices unless it asks for them itself.
@@ -42,7 +42,7 @@ class Role:
     name: str
     title: str = ""
     default: int = 0
-    leads: bool = False
+    is_leader: bool = False
     is_single: bool = False
     is_optional: bool = False
     is_idle: bool = False
@@ -86,7 +86,7 @@ class Framework:
     name: str
     """As in a description's ``framework``."""
 
-    about: str
+    connects_by: str
     """What connects the replicas, for the description's schema."""
 
     kind: Kind

@@ -14,7 +14,9 @@ class Jax(base.Framework):
     """JAX: workers alike, the first of which runs the coordinator of jax.distributed."""
 
     name = "jax"
-    about = "jax.distributed, by COORDINATOR_ADDRESS, COORDINATOR_PORT, NUM_PROCESSES, PROCESS_ID"
+    connects_by = (
+        "jax.distributed, by COORDINATOR_ADDRESS, COORDINATOR_PORT, NUM_PROCESSES, PROCESS_ID"
+    )
     kind = of_training_operator("JAXJob", "jaxReplicaSpecs", "jax", longest_end="-worker-999")
     image = JAX
     has_gpu_image = False

@@ -74,7 +74,7 @@ class Mpi(base.Framework):
     """MPI: the launcher runs mpirun, which starts the ranks on the workers over SSH."""
 
     name = "mpi"
-    about = "mpirun"
+    connects_by = "mpirun"
     kind = Kind(
         *("kubeflow.org", "v2beta1", "mpijobs", "MPIJob", "mpiReplicaSpecs", "mpi"),
         longest_end="-launcher-xxxxx",  # the launcher is a batch/v1 Job
@@ -87,7 +87,7 @@ class Mpi(base.Framework):
         base.Role(
             "launcher",
             default=1,
-            leads=True,
+            is_leader=True,
             is_single=True,
             is_idle=True,
             is_required=True,
@@ -112,8 +112,8 @@ class Mpi(base.Framework):
 
     def check(self, job: "base.TrainingJob") -> None:
         """Refuses what mpirun and ssh leave no room for."""
-        own = job.replicas.get("worker")
-        if own and own.args and not own.command:
+        worker = job.replicas.get("worker")
+        if worker and worker.args and not worker.command:
             raise ValueError(
                 "replicas.worker.args: a worker of an mpi job waits for mpirun; give the "
                 "launcher args, or the worker a command as well"
@@ -266,13 +266,13 @@ class Mpi(base.Framework):
 
 def failed_rank(lines: Iterable[str]) -> tuple[int | None, list[str]]:
     """Returns the rank that an MPI job failed by, if mpirun names one, and its lines of these."""
-    kept = list(lines)
-    reports = [match for match in map(_FAILED.search, kept) if match]
+    all_lines = list(lines)
+    reports = [match for match in map(_FAILED.search, all_lines) if match]
     if not reports:
-        return None, [_TAG.sub("", line) for line in kept]
+        return None, [_TAG.sub("", line) for line in all_lines]
     rank = int(next(filter(None, reports[0].groups())))
-    said = [line for line in kept if (tag := _TAG.match(line)) and int(tag[1]) == rank]
-    return rank, [_TAG.sub("", line) for line in said or kept]
+    rank_lines = [line for line in all_lines if (tag := _TAG.match(line)) and int(tag[1]) == rank]
+    return rank, [_TAG.sub("", line) for line in rank_lines or all_lines]
 
 
 def _check(job: "base.Job") -> None:

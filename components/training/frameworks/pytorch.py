@@ -44,12 +44,12 @@ class PyTorch(base.Framework):
     """PyTorch: torch.distributed, started by torchrun where a replica is several processes."""
 
     name = "pytorch"
-    about = "torch.distributed"
+    connects_by = "torch.distributed"
     kind = of_training_operator(
         "PyTorchJob", "pytorchReplicaSpecs", "pytorch", longest_end="-worker-999"
     )
     image = PYTORCH
-    roles = (base.Role("master", default=1, leads=True, is_single=True), base.Role("worker"))
+    roles = (base.Role("master", default=1, is_leader=True, is_single=True), base.Role("worker"))
     port = ("pytorchjob-port", 23456)
     injected = (
         r"MASTER_(ADDR|PORT)|(LOCAL_)?WORLD_SIZE|(LOCAL_)?RANK|PET_(NNODES|NODE_RANK|"
@@ -209,7 +209,9 @@ class Custom(PyTorch):
     """Programs that need no torch: a PyTorchJob, for what MASTER_ADDR and RANK tell them."""
 
     name = "custom"
-    about = "MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE, for anything else that can use them"
+    connects_by = (
+        "MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE, for anything else that can use them"
+    )
     has_processes = is_elastic = False
     module = trainer = ""
     runtime_jobs = ()

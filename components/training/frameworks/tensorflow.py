@@ -17,11 +17,11 @@ class TensorFlow(base.Framework):
     """TensorFlow: workers alike, or with a chief and parameter servers."""
 
     name = "tensorflow"
-    about = "TF_CONFIG"
+    connects_by = "TF_CONFIG"
     kind = of_training_operator("TFJob", "tfReplicaSpecs", "tensorflow", longest_end="-evaluator-0")
     image = TENSORFLOW
     roles = (
-        base.Role("chief", leads=True, is_single=True),
+        base.Role("chief", is_leader=True, is_single=True),
         base.Role("ps", "PS", is_optional=True, is_idle=True),
         base.Role("worker", default=1),
         base.Role("evaluator", is_single=True, is_optional=True),
@@ -40,7 +40,7 @@ class TensorFlow(base.Framework):
     def manifest_roles(self) -> tuple[base.Role, ...]:
         """The roles that the operator takes: a chief was once called master."""
         chief, *others = self.roles
-        return (chief, base.Role("master", leads=True), *others)
+        return (chief, base.Role("master", is_leader=True), *others)
 
     def default_counts(self, job: "base.TrainingJob") -> dict[str, int]:
         """Returns the counts: a chief may train alone."""

@@ -14,14 +14,14 @@ class XgBoost(base.Framework):
     """XGBoost: a master, whose program starts the tracker and trains, and workers."""
 
     name = "xgboost"
-    about = "MASTER_ADDR, MASTER_PORT, WORKER_ADDRS, WORKER_PORT, RANK and WORLD_SIZE"
+    connects_by = "MASTER_ADDR, MASTER_PORT, WORKER_ADDRS, WORKER_PORT, RANK and WORLD_SIZE"
     kind = of_training_operator(
         "XGBoostJob", "xgbReplicaSpecs", "xgboost", longest_end="-worker-999"
     )
     image = XGBOOST
     has_gpu_image = False
     roles = (
-        base.Role("master", default=1, leads=True, is_single=True, is_required=True),
+        base.Role("master", default=1, is_leader=True, is_single=True, is_required=True),
         base.Role("worker"),
     )
     port = ("xgboostjob-port", 9999)

@@ -115,7 +115,7 @@ def _pods_of_role(
     count = 1 if spec.get("replicas") is None else spec["replicas"]
     if not isinstance(count, int) or count < 1:
         raise InputError(f"replicas {count!r} of {role.title}: must be a number of at least 1")
-    if role.leads and count > 1:
+    if role.is_leader and count > 1:
         raise InputError(f"replicas {count} of {role.title}: there can be only 1")
     default = "OnFailure" if role.is_batch_job else "Never"  # the operators' SetDefaults
     restart_policy = spec.get("restartPolicy") or default

@@ -48,9 +48,9 @@ def _temporary_directory(pod: Pod, variables: dict[str, str], temporary: Path) -
     """Returns variables that lead to a place for temporary files, unless the manifest has one."""
     if variables.get("TMPDIR") != os.environ.get("TMPDIR"):
         return variables
-    own = temporary / pod.name
-    own.mkdir()
-    return variables | {"TMPDIR": str(own)}
+    folder = temporary / pod.name
+    folder.mkdir()
+    return variables | {"TMPDIR": str(folder)}
 
 
 def _start(

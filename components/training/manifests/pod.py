@@ -134,8 +134,8 @@ def resources(replica: Replica) -> dict[str, Any]:
     """Returns requests and limits of a container: the same for what the job says."""
     amounts: dict[str, Any] = {"cpu": replica.cpu, "memory": replica.memory, GPU: replica.gpu}
     amounts |= replica.devices or {}
-    said = {name: amount for name, amount in amounts.items() if amount}
-    return {which: defaults | said for which, defaults in DEFAULTS.items()}
+    specified = {name: amount for name, amount in amounts.items() if amount}
+    return {which: defaults | specified for which, defaults in DEFAULTS.items()}
 
 
 def container_security(job: TrainingJob, replica: Replica) -> dict[str, Any]:

@@ -44,10 +44,10 @@ def trainjob(job: TrainingJob) -> dict[str, Any]:
     metadata = pod.metadata(job)
     if more:
         counts = {role: replica.count for role, replica in job.roles.items()}
-        told = {REPLICAS: json.dumps(counts)}
+        annotations = {REPLICAS: json.dumps(counts)}
         if job.elastic:
-            told[LEAST_REPLICAS] = str(job.elastic.min)
-        metadata["annotations"] = metadata.get("annotations", {}) | told
+            annotations[LEAST_REPLICAS] = str(job.elastic.min)
+        metadata["annotations"] = metadata.get("annotations", {}) | annotations
     return {
         "apiVersion": TRAINJOB.api_version,
         "kind": TRAINJOB.name,
@@ -97,7 +97,7 @@ def _check(job: TrainingJob) -> None:
             f"runtime {job.runtime!r}: is for {those} jobs, this one is {job.framework}; "
             "leave it out"
         )
-    asked = {
+    unsupported = {
         "replicas": job.replicas,
         "elastic": job.elastic,
         "retries": job.retries is not None,
@@ -110,7 +110,7 @@ def _check(job: TrainingJob) -> None:
         "scheduling.gang": job.scheduling.gang,
         "scheduling.spot": job.scheduling.spot,
     }
-    for field, value in asked.items():
+    for field, value in unsupported.items():
         if value:
             raise InputError(
                 f"{field}: runtime {job.runtime!r} would have to set this, because its TrainJob "
