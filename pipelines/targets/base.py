@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from trireme.components.errors import InputError
+from trireme.components.errors import InputError, StepFailed, TriremeError
 
 if TYPE_CHECKING:
     from trireme.components.kubernetes.connection import Cluster
@@ -64,6 +64,11 @@ class Run:
     message: str = field(default="", kw_only=True)
 
     @property
+    def key(self) -> str:
+        """What it is found by."""
+        return self.id or self.name
+
+    @property
     def id(self) -> str:
         """What else it can be named by; empty for nothing."""
         return ""
@@ -72,6 +77,11 @@ class Run:
     def facts(self) -> dict[str, str]:
         """Where its things are, in a person's words."""
         return {}
+
+    @property
+    def workspace(self) -> Path | None:
+        """Where its steps have left their files, if that is on this machine."""
+        return None
 
     def check_cancel(self) -> None:
         """Refuses to end a run that has ended."""
@@ -116,11 +126,13 @@ class Target(Generic[R]):
         name: What ``--target`` takes.
         title: What a person calls it.
         is_here: Whether runs end with this machine's processes; they have no pods then.
+        stays: Whether somebody stays with a run; servers may be away for longer then.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     is_here: ClassVar[bool] = True
+    stays = False
 
     def run(
         self, pipeline: "Pipeline", arguments: dict[str, Any], console: "Console", *, wait: bool
@@ -133,6 +145,12 @@ class Target(Generic[R]):
             console: Where it is shown.
             wait: Stay until it ends; otherwise return when it has started.
         """
+        raise self._cannot("run pipelines")
+
+    def start(
+        self, pipeline: "Pipeline", arguments: dict[str, Any], name: str, console: "Console"
+    ) -> tuple[R, str]:
+        """Starts a run of a name; returns it at once, and what a person should know of it."""
         raise self._cannot("run pipelines")
 
     def reproduce(self, run: str, pipeline: "Pipeline | None", console: "Console") -> int:
@@ -170,6 +188,20 @@ class Target(Generic[R]):
     def results(self, run: R, steps: Sequence[Step]) -> dict[str, str]:
         """Returns what steps have come to, in a few words, by their names."""
         return {step.name: step.result for step in steps}
+
+    def error(self, run: R) -> TriremeError | None:
+        """Returns why a run that has ended has not done what it should; None if it has."""
+        if run.state == "FINISHED":
+            return None
+        if run.state == "KILLED":
+            return TriremeError(f"run {run.name} was cancelled")
+        steps = self.steps(run)
+        results = self.results(run, steps)
+        failed = [step.name for step in steps if step.state == "FAILED"]
+        at = f" at {', '.join(failed)}" if failed else ""
+        # Kubeflow itself says no more than that it failed.
+        reason = next((results[name] for name in failed if results.get(name)), run.message)
+        return StepFailed(f"run {run.name} failed{at}" + (f": {reason}" if reason else ""))
 
     def logs(self, name: str, step: str, on_line: OnLine, *, follow: bool) -> None:
         """Passes on what the steps of a run have printed.

@@ -4,7 +4,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from trireme.components.errors import InputError
+from trireme.components.errors import InputError, TriremeError
 from trireme.pipelines.targets.base import OnLine, Step, Target
 from trireme.pipelines.targets.local import runs
 from trireme.pipelines.targets.local.runs import LocalRun
@@ -32,13 +32,21 @@ class Local(Target[LocalRun]):
 
         _check_steps(pipeline)
         result = running.run(pipeline, arguments, console)
-        console.print()
-        console.print(f"{result.name} {result.status}", "bold")
-        console.facts(result.facts)
+        result.show(console)
         if result.error:
             sys.stdout.flush()
             raise result.error
         return result.exit_status
+
+    def start(
+        self, pipeline: "Pipeline", arguments: dict[str, Any], name: str, console: "Console"
+    ) -> tuple[LocalRun, str]:
+        """Starts a run in a process of its own; see ``Target``."""
+        from trireme.pipelines.targets.local import running
+
+        _check_steps(pipeline)
+        runs.start(running.prepare(pipeline, arguments, name))
+        return runs.find(name), ""
 
     def reproduce(self, run: str, pipeline: "Pipeline | None", console: "Console") -> int:
         """Trains again as a run in MLflow did; see ``Target``."""
@@ -61,6 +69,12 @@ class Local(Target[LocalRun]):
             for name, step in run.ended.items()
         ]
         return ended + [Step(name, run.state) for name in run.logs if name not in run.ended]
+
+    def error(self, run: LocalRun) -> TriremeError | None:
+        """Returns what the run itself has failed with; see ``Target``."""
+        if run.state == "lost":
+            return TriremeError(f"run {run.name} was killed, or this machine went down")
+        return run.error or super().error(run)
 
     def logs(self, name: str, step: str, on_line: OnLine, *, follow: bool) -> None:
         """Passes on what steps print; see ``Target``."""
