@@ -88,10 +88,10 @@ class Run:
         if self.state in ENDED:
             raise InputError(f"run {self.name} has ended already: {self.state}")
 
-    def check_retry(self) -> None:
-        """Refuses to retry runs that has not failed."""
-        if self.state not in ("FAILED", "KILLED"):
-            raise InputError(f"run {self.name} is {self.state}; only a failed run can be retried")
+    def check_resume(self) -> None:
+        """Refuses to resume a run that goes on, or has done all that it should."""
+        if self.state not in ("FAILED", "KILLED", "lost"):
+            raise InputError(f"run {self.name} is {self.state}; only a failed run can be resumed")
 
 
 @dataclass(frozen=True)
@@ -218,9 +218,9 @@ class Target(Generic[R]):
         """Ends a run; returns what has happened, in a sentence."""
         raise self._cannot("cancel runs")
 
-    def retry(self, name: str) -> tuple[str, str]:
-        """Has a run tried again; returns what has happened, and what a person should know."""
-        raise self._cannot("retry runs")
+    def resume(self, name: str, console: "Console") -> int:
+        """Has a run go on with the steps that are not done; returns the command's exit status."""
+        raise self._cannot("resume runs")
 
     def schedules(self) -> "Schedules[Any, Any]":
         """Returns what keeps the schedules there."""

@@ -9,6 +9,7 @@ from typing import Any
 import typer
 
 from trireme.components.errors import TriremeError
+from trireme.components.say import say
 from trireme.components.signals import Interrupted, from_a_terminal, handled, interrupt
 from trireme.pipelines.compiling.steps import step_names
 from trireme.pipelines.console import Console
@@ -41,6 +42,19 @@ class Remote(Target[R]):
         if note:
             console.print(f"note: {note}")
         return _stay(self, run, step_names(pipeline.spec), console) if wait else 0
+
+    def retry(self, name: str) -> tuple[str, str]:
+        """Has a run tried again; returns its name, and what a person should know."""
+        raise NotImplementedError
+
+    def resume(self, name: str, console: Console) -> int:
+        """Has the engine retry a run, which keeps the steps that are done; see ``Target``."""
+        resumed, note = self.retry(name)
+        console.print(f"{resumed} is being resumed")
+        if note:
+            sys.stdout.flush()
+            say(f"note: {note}")
+        return 0
 
 
 def _stay(target: Remote[Any], run: Run, names: list[str], console: Console) -> int:

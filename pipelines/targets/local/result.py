@@ -27,6 +27,7 @@ class Result:
 
     name: str
     directory: Path
+    record: runs.Record
     status: str = "FINISHED"
     exit_status: int = 0
     steps: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -36,7 +37,6 @@ class Result:
     needs_ui: bool = False
     temporary: str = ""
     model_version: str = ""
-    record: runs.Record | None = None
 
     @property
     def workspace(self) -> Path:

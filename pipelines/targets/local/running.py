@@ -21,7 +21,7 @@ from trireme.components.signals import Interrupted, from_a_terminal, handled
 from trireme.components.tracking import client, journal, store
 from trireme.components.tracking.pipeline_run import PipelineRun
 from trireme.pipelines import catalog
-from trireme.pipelines.compiling.steps import step_names
+from trireme.pipelines.compiling.steps import after_failures, step_names
 from trireme.pipelines.console import Console
 from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.targets.local import runs as local_runs
@@ -58,17 +58,33 @@ def prepared(directory: Path) -> tuple[Pipeline, dict[str, Any]]:
     return catalog.load(str(directory / PIPELINE)), arguments
 
 
+def resume(run: local_runs.LocalRun, console: Console) -> Result:
+    """Runs what a run that has ended too early has not done."""
+    run.check_resume()
+    for place in (run.directory / PIPELINE, run.workspace):
+        if not place.exists():
+            raise InputError(
+                f"run {run.name}: cannot be resumed: there is no {place}; start a new run"
+            )
+    store.check_reachable(store.uri())
+    local_runs.wait_for_processes(run)
+    pipeline, arguments = prepared(run.directory)
+    local_runs.set_logs_aside(run, after_failures(pipeline.spec))
+    with contextlib.chdir(run.started_in if run.started_in.is_dir() else "."):
+        return go(pipeline, arguments, local_runs.Record(run.directory), console)
+
+
 def go(
     pipeline: Pipeline, arguments: dict[str, Any], kept: local_runs.Record, console: Console
 ) -> Result:
-    """Runs what has been prepared to its end; see ``run``."""
+    """Runs what has been prepared to its end, or what is left of it; see ``run``."""
     name = kept.directory.name
-    result = Result(name, kept.directory, record=kept)
+    result = Result(name, kept.directory, kept)
     experiment = arguments.get("experiment", "")
-    record = PipelineRun(name, experiment, pipeline.name, arguments, home())
+    record = PipelineRun(name, experiment, pipeline.name, arguments, home(), result.workspace)
     # Not in the run's directory: sockets are made there, whose paths are short.
     result.temporary = tempfile.mkdtemp(prefix="trireme-")
-    steps = Steps(result, record, console)
+    steps = Steps(result, record, console, after_failures(pipeline.spec))
     names = step_names(pipeline.spec)
     started = time.monotonic()
     with _quiet(result):

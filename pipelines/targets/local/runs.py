@@ -32,18 +32,26 @@ OF_A_NOTEBOOK = ("FORCE_COLOR", "CLICOLOR_FORCE", "MPLBACKEND")
 
 
 class Record:
-    """What a run keeps of itself in its directory while it runs."""
+    """What a run keeps of itself in its directory while it runs; one that is resumed goes on."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._file = directory / "run.json"
+        before = json.loads(self._file.read_text()) if self._file.exists() else {}
         self._content: dict[str, Any] = {
             "state": "running",
-            "started": time.time(),
+            "started": before.get("started", time.time()),
             "pid": os.getpid(),
             "born": born(os.getpid()),
+            "cwd": before.get("cwd", str(Path.cwd())),
+            "processes": {},
             "steps": {},
         }
+        self._write()
+
+    def started(self, pid: int) -> None:
+        """Keeps which process a step is, to be waited for should this one be killed."""
+        self._content["processes"][pid] = born(pid)
         self._write()
 
     def step(self, name: str, state: str, seconds: float, result: str) -> None:
@@ -71,12 +79,16 @@ class LocalRun(Run):
 
     Attributes:
         ended: State, seconds and result of the steps that have ended, by name.
+        processes: When the steps' processes have started, by their ids.
+        started_in: The working directory of its start, which parameters may be relative to.
         error: Why it failed; None where it did not.
     """
 
     directory: Path
     ended: dict[str, dict[str, Any]]
     pid: int
+    processes: dict[str, str]
+    started_in: Path
     error: TriremeError | None = None
 
     @property
@@ -134,6 +146,23 @@ def start(directory: Path) -> None:
         time.sleep(POLL / 10)
 
 
+def wait_for_processes(run: LocalRun) -> None:
+    """Waits until nothing runs any more of a run that was killed."""
+    limit = time.monotonic() + ENDING
+    while any(born(int(pid)) == moment for pid, moment in run.processes.items()):
+        if time.monotonic() > limit:
+            raise TriremeError(f"run {run.name}: processes of it still run after {ENDING:.0f} s")
+        time.sleep(POLL)
+
+
+def set_logs_aside(run: LocalRun, repeated: set[str]) -> None:
+    """Renames the logs of the steps that a run comes to once more when it is resumed."""
+    for name, log in run.logs.items():
+        is_done = run.ended.get(name, {}).get("state") == "FINISHED"
+        if not is_done or name.replace("_", "-") in repeated:
+            log.rename(log.with_name("output.before.log"))
+
+
 def cancel(name: str) -> None:
     """Ends a run; what it has left stays."""
     run = find(name)
@@ -183,6 +212,8 @@ def _read(directory: Path) -> LocalRun | None:
         seconds=record.get("seconds", time.time() - record["started"]),
         ended=record["steps"],
         pid=record["pid"],
+        processes=record.get("processes", {}),
+        started_in=Path(record.get("cwd", ".")),
         error=_error(*record["error"]) if "error" in record else None,
     )
 
