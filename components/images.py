@@ -32,7 +32,9 @@ def for_gpus(image: str) -> str:
     return f"{image}-cuda"
 
 
-OF_REPLICAS = {image: image for cpu in (PYTORCH, TENSORFLOW, MPI) for image in (cpu, for_gpus(cpu))}
+OF_REPLICAS = {
+    image: image for cpu in (PYTORCH, TENSORFLOW, MPI) for image in (cpu, for_gpus(cpu))
+} | {JAX: JAX, XGBOOST: XGBOOST}
 """What training replicas run in where nothing else is given, by name: what a run pulls for it."""
 
 USER = 1000

@@ -161,11 +161,8 @@ def _is_pipeline(found: Any) -> bool:
 
 
 def _imported(file: Path) -> ModuleType:
-    """Runs a file as a module; what is beside it can be imported meanwhile.
-
-    Its folder comes last on the path: what is installed, Trireme's own packages and what they
-    need among it, is found as without it.
-    """
+    """Runs a file as a module; what is beside it can be imported meanwhile."""
+    # Its folder comes last on the path, so that installed packages are found as without it.
     name = f"trireme_file_{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec and spec.loader

@@ -34,14 +34,7 @@ _COPYING = re.compile(r"(\S+ \S+ of \S+ \S+, [\d,]+ of [\d,]+ files, .*)")  # a 
 
 @dataclass
 class Line:
-    """What is shown of one step.
-
-    Attributes:
-        state: Empty before it starts, ``running``, then FINISHED, FAILED or KILLED.
-        share: How much of it is done, 0 to 1, where that is known.
-        ended: Of a loop: how many steps have ended, by state.
-        is_led: Whether another replica than a worker speaks for it.
-    """
+    """What is shown of one step or loop: the ``share`` done, and steps ``ended`` by state."""
 
     state: str = ""
     started: float = 0.0

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from trireme.components.training.lines import Lines
+from trireme.components.training.lines import LinePrinter
 
 _ARGO = re.compile(r"time=\S+ level=(?:DEBUG|INFO) msg=.* argo=true(?: |$)", re.I)
 """What argoexec, which starts a step's program, says of its own work, from v3.6 to v4.1:
@@ -28,15 +28,15 @@ class KfpLines:
         return inside
 
 
-class StepLines(Lines):
+class StepLines(LinePrinter):
     """Prints the lines of steps, but for kfp's and Argo's."""
 
     def __init__(self, shown: Callable[[str], str] = str, *, needs_reader: bool = False) -> None:
-        """Starts with nothing printed; see ``Lines``."""
+        """Starts with nothing printed; see ``LinePrinter``."""
         super().__init__(shown, needs_reader=needs_reader)
         self._kfps = KfpLines()
 
     def __call__(self, step: str, line: str) -> None:
-        """Prints a line of a step; see ``Lines``."""
+        """Prints a line of a step; see ``LinePrinter``."""
         if not (self._kfps.are(step, line) or _ARGO.match(line)):
             super().__call__(step, line)

@@ -23,7 +23,7 @@ from trireme.components.training.cluster import checks, preflight
 from trireme.components.training.cluster.checks import Finding, check_all
 from trireme.components.training.cluster.operators import operator_of
 from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.manifests import render, without_a_cluster
+from trireme.components.training.manifests import default_operator, render
 from trireme.components.training.manifests.references import Needed, references
 from trireme.components.training.manifests.roles import roles
 from trireme.pipelines import steps
@@ -162,7 +162,7 @@ def plan_job(manifest: dict[str, Any], known: Prices | None) -> Plan:
 
 def choose_operator(cluster: Cluster | None, job: TrainingJob) -> str:
     """Returns the operator that a job is planned for, where a cluster can be asked or not."""
-    return operator_of(cluster, job) if cluster else without_a_cluster(job)
+    return operator_of(cluster, job) if cluster else default_operator(job)
 
 
 def read_prices(cluster: Cluster) -> Prices | None:

@@ -47,11 +47,7 @@ def reproduction(
 
 
 def pipeline(lineage: Lineage, given: Pipeline | None) -> Pipeline:
-    """Returns the pipeline that trains as a run did.
-
-    Args:
-        given: What it was a run of; None for one of Trireme's own pipelines.
-    """
+    """Returns the pipeline that trains as a run did: the given one, or Trireme's."""
     if given is not None:
         if given.name != lineage.pipeline:
             raise InputError(

@@ -78,12 +78,7 @@ def job_inputs(given: dict[str, Any]) -> dict[str, Any]:
 def evaluate_and_export(
     given: dict[str, Any], model: Any, code: Task, data: Task, image: Any, kind: Any = None
 ) -> None:
-    """Adds the steps that measure a model and, if it is good enough, export and register it.
-
-    Args:
-        kind: How a new champion is deployed, a parameter of the pipeline that may be empty; None
-            where the pipeline does not deploy.
-    """
+    """Adds the steps that evaluate, export and, by ``kind``, deploy a model, if it is good."""
     common = _some(given, "entrypoint", "model_factory", "model_name") | {"image": image}
     gate = _some(given, "min_accuracy", "gate", "evaluation")
     evaluated = steps.evaluate(model, code, data, **gate, **common)

@@ -24,7 +24,7 @@ def checkout(
         directory: A directory in the repository that becomes CODE_DIR. Empty: all of it.
 
     Returns:
-        path: Where that directory is.
+        path: Path of that directory.
         commit: The full id of the commit that was checked out; for the reference trainers, a hash
             of their contents.
     """

@@ -71,12 +71,10 @@ def _check(secret: secrets.Secret, name: str, to: Server | None) -> None:
 
 
 def _helper(secret: secrets.Secret, kept: ExitStack) -> str:
-    """Returns a credential helper, which git runs only for the origin that it is configured for.
-
-    Unlike what GIT_ASKPASS names it is not asked in words that would have to be understood to
-    know whose password is wanted, for instance after a redirect.
-    See https://git-scm.com/docs/gitcredentials.
-    """
+    """Returns a credential helper, which git runs only for the origin that it is configured for."""
+    # Unlike what GIT_ASKPASS names it is not asked in words that would have to be understood to
+    # know whose password is wanted, for instance after a redirect. See
+    # https://git-scm.com/docs/gitcredentials.
     username = secret.get("username") or ANY_USER
     answer = _held(f"username={username}\npassword={secret['password']}\n", kept)
     return f'!answer() {{ test "$1" != get || cat {answer}; }}; answer'
@@ -97,10 +95,7 @@ def _ssh(secret: secrets.Secret, name: str, kept: ExitStack) -> str:
 
 
 def _held(content: str, kept: ExitStack) -> str:
-    """Returns the name of a file in memory, readable by this user, that ends with this process.
-
-    A file on disk would stay behind where the process is killed.
-    """
+    """Returns the name of a file in memory, readable by this user, that ends with this process."""
     descriptor = os.memfd_create("secret")
     kept.callback(os.close, descriptor)
     os.fchmod(descriptor, 0o600)

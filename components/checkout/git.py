@@ -56,11 +56,7 @@ def check_here(url: str, secret: str) -> None:
 
 
 def resolve(url: str, revision: str, secret: str = "") -> str:
-    """Returns the commit that a revision is now, so that many can check out the same.
-
-    Returns:
-        Its full id; the revision itself where only fetching could tell, or there is no URL.
-    """
+    """Returns the full id of a revision's commit, or the revision where only a fetch can tell."""
     check(url, revision, secret)
     if not url:
         return revision

@@ -17,11 +17,7 @@ _EVERYTHING = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"
 
 
 class Found(NamedTuple):
-    """What a revision was found to be.
-
-    Attributes:
-        branch: The branch that the revision names; empty where it is none.
-    """
+    """The commit of a revision, and the branch that it names; empty where it is none."""
 
     commit: str
     branch: str
@@ -113,10 +109,7 @@ def _deepen(origin: Origin, commit: str, repository: Path) -> str:
 
 
 def _full(origin: Origin, short: str, repository: Path) -> str:
-    """Returns the only commit whose id begins so; servers find none by less than all of it.
-
-    Commits are fetched without any files, where the server can do that.
-    """
+    """Returns the only commit whose id begins so; servers find none by less than all of it."""
     commits = repository / ".git" / "commits"
     must("make a repository", git("init", "--quiet", "--bare", "--template=", str(commits)))
     result = _fetch(origin, "--filter=tree:0", *_EVERYTHING, at=commits)

@@ -26,11 +26,7 @@ def may_be_short_commit(revision: str) -> bool:
 
 
 def names(revision: str) -> list[str]:
-    """Returns what a revision can be called on the server, the first that exists being meant.
-
-    Args:
-        revision: A revision; empty for what the server's ``HEAD`` is.
-    """
+    """Returns what a revision, or HEAD, can be called on the server, in order of precedence."""
     if is_commit(revision):
         return [revision.lower()]
     if revision in ("", "HEAD"):

@@ -22,7 +22,7 @@ def dataset(uri: str, secret: str, options: dict, workspace: str) -> NamedTuple(
         workspace: The run workspace.
 
     Returns:
-        path: Where the files are.
+        path: Path of the files.
         fingerprint: SHA-256 over the paths, sizes and content of the files.
     """
     from pathlib import Path

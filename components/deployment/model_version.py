@@ -74,7 +74,17 @@ def download(model: ModelVersion, directory: Path) -> DownloadedModel:
     os.environ["MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"] = "false"
     try:
         mlflow.artifacts.download_artifacts(model.uri, dst_path=str(directory))
+        if (
+            any(directory.iterdir())
+            and not (directory / mlflow.models.model.MLMODEL_FILE_NAME).exists()
+        ):
+            raise InputError(
+                f"{model} is plain files, which no scoring server can load; let the training "
+                "program save an MLflow model, or name a factory module:_load_pyfunc"
+            )
         described = mlflow.models.Model.load(str(directory))
+    except TriremeError:
+        raise
     except Exception as error:
         raise TriremeError(
             f"the files of {model} cannot be downloaded: {reason_of(error)}"

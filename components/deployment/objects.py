@@ -24,7 +24,7 @@ RESOURCES = {
 }
 
 POLL = 1.0  # seconds between two looks at an object
-GOING = 120.0  # seconds that an object and its pods may take to go away
+DELETION_LIMIT = 120.0  # seconds that an object and its pods may take to go away
 
 _VERBS = ("get", "create", "patch", "delete")
 _WITH_PODS = ((PODS, "", "list"), (PODS, "log", "get"), (PODS, "proxy", "create"))
@@ -156,5 +156,5 @@ def _delete(cluster: Cluster, there: Manifest) -> None:
         now = find(cluster, there)
         return now is None or now["metadata"]["uid"] != metadata["uid"]
 
-    if not wait_for(is_gone, GOING, POLL):
+    if not wait_for(is_gone, DELETION_LIMIT, POLL):
         raise TriremeError(f"{named(there)} is being deleted, but still exists")

@@ -2,16 +2,18 @@
 
 import json
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from itertools import starmap
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from trireme.components.deployment.model_version import DownloadedModel, ModelVersion
 from trireme.components.deployment.serving import ServingFailed
 from trireme.components.errors import InputError
-from trireme.components.evaluation.held_out import held_out, predict
+from trireme.components.evaluation.held_out import held_out, predict_in_batches
 from trireme.components.evaluation.onnx_file import load_onnx
 from trireme.components.export.agreement import TOLERANCE
+from trireme.components.export.packaging import SAMPLE
 from trireme.components.home import home
 from trireme.components.training.result.trained import NotLoadable
 
@@ -28,10 +30,10 @@ class Predicting(Protocol):
 
 
 class Expected(NamedTuple):
-    """What is sent to a server in one request, and the right answer."""
+    """What is sent to a server in one request, and the right answer; None where any is right."""
 
     inputs: np.ndarray
-    outputs: np.ndarray
+    outputs: np.ndarray | None
 
 
 class Agreement(NamedTuple):
@@ -42,44 +44,62 @@ class Agreement(NamedTuple):
     samples: int
 
     def __str__(self) -> str:
+        if not self.samples:
+            return "answers; its outputs are not numbers that could be compared"
         return (
-            f"answers as its file does: largest difference {self.difference:.2g} on "
-            f"{self.samples} samples, allowed {self.allowed:.2g}"
+            f"agrees with its file: largest difference {self.difference:.2g} on {self.samples} "
+            f"samples, allowed {self.allowed:.2g}"
         )
 
 
 def expected_answers(downloaded: DownloadedModel) -> list[Expected]:
     """Returns the samples that are at hand for a model, with the answers of its ONNX file.
 
+    A model that was not converted was asked when it was packaged; its answers are kept with it.
+
     The first is a request of its own, the others go together: both have to be right.
     """
     model, files, described = downloaded
     if "onnx" not in described.flavors:
-        raise InputError(
-            f"{model} has the flavors {', '.join(described.flavors)}, and a server's answers are "
-            "compared with those of a file of the flavor onnx"
-        )
+        return _kept_answers(downloaded)
     batches = list(_batches(samples_of(downloaded)))
     if not batches:
         raise InputError(f"{model} was logged without an input_example that is one array")
     answer = load_onnx(files / described.flavors["onnx"]["data"])
-    pairs = [Expected(inputs, np.asarray(predict(answer, inputs))) for inputs in batches]
-    if pairs[0].outputs.dtype.kind not in "fiu":
-        raise InputError(f"{model} answers with {pairs[0].outputs.dtype}, not numbers")
-    return pairs
+    outputs = [np.asarray(predict_in_batches(answer, inputs)) for inputs in batches]
+    if outputs[0].dtype.kind not in "fiu":
+        raise InputError(f"{model} answers with {outputs[0].dtype}, not numbers")
+    return list(starmap(Expected, zip(batches, outputs, strict=True)))
+
+
+def _kept_answers(downloaded: DownloadedModel) -> list[Expected]:
+    """Returns what a model that was not converted has answered, or has to answer at all."""
+    file = downloaded.files / SAMPLE
+    if not file.exists():
+        asked = json.loads(request(downloaded))
+        return [Expected(np.asarray(asked.get("inputs")), None)]
+    with np.load(file) as kept:
+        inputs, outputs = kept["inputs"], kept["outputs"]
+    parts = (slice(0, 1), slice(1, None)) if len(inputs) > 1 else (slice(0, 1),)
+    return [Expected(inputs[part], outputs[part]) for part in parts]
 
 
 def compare(server: Predicting, pairs: list[Expected]) -> Agreement:
     """Sends every sample to a server, and compares its answers."""
-    differences = [_difference(server, pair) for pair in pairs]
-    largest = max(float(np.abs(pair.outputs).max()) for pair in pairs)
+    differences, largest, samples = [0.0], 0.0, 0
+    for inputs, outputs in pairs:
+        answer = _first_output(server.answer(body(inputs)))
+        if outputs is not None:
+            differences.append(_difference(answer, outputs))
+            largest = max(largest, float(np.abs(outputs).max()))
+            samples += len(inputs)
     difference, allowed = float(np.max(differences)), TOLERANCE * max(1.0, largest)
     if not difference <= allowed:  # also when it is not a number
         raise ServingFailed(
-            "the server does not answer as the exported file does: largest difference "
+            "the server's outputs differ from the exported file's: largest difference "
             f"{difference:.3g}, allowed {allowed:.3g}"
         )
-    return Agreement(difference, allowed, sum(len(pair.inputs) for pair in pairs))
+    return Agreement(difference, allowed, samples)
 
 
 def _batches(samples: list[np.ndarray]) -> Iterator[np.ndarray]:
@@ -89,21 +109,24 @@ def _batches(samples: list[np.ndarray]) -> Iterator[np.ndarray]:
             yield inputs[start : start + BATCH]
 
 
-def _difference(server: Predicting, pair: Expected) -> float:
-    outputs = _first_output(server.answer(body(pair.inputs)))
-    if outputs.shape != pair.outputs.shape:
+def _difference(answer: Any, expected: np.ndarray) -> float:
+    try:
+        outputs = np.asarray(answer, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ServingFailed(f"the server returns no numbers: {str(answer)[:SHOWN]}") from None
+    if outputs.shape != expected.shape:
         raise ServingFailed(
-            f"the server returns the shape {outputs.shape}, the exported file {pair.outputs.shape}"
+            f"the server returns the shape {outputs.shape}, the exported file {expected.shape}"
         )
-    return float(np.abs(outputs - pair.outputs).max())
+    return float(np.abs(outputs - expected).max())
 
 
-def _first_output(answer: str) -> np.ndarray:
-    """Returns the first output of an ONNX model, which MLflow answers by name."""
+def _first_output(answer: str) -> Any:
+    """Returns a model's output; of an ONNX model, which MLflow answers by name, the first."""
     try:
         predictions = json.loads(answer)["predictions"]
-        return np.asarray(next(iter(predictions.values())), dtype=np.float64)
-    except (KeyError, TypeError, ValueError, AttributeError, StopIteration):
+        return next(iter(predictions.values())) if isinstance(predictions, dict) else predictions
+    except (KeyError, TypeError, ValueError, StopIteration):
         raise ServingFailed(f"the server returns no predictions: {answer[:SHOWN]}") from None
 
 

@@ -12,10 +12,7 @@ CONFIDENCE = 0.95
 def resampled(values: np.ndarray) -> np.ndarray:
     """Returns the means of ``RESAMPLES`` samples drawn with replacement, always the same ones.
 
-    Drawing samples comes to drawing how often each value is among them, a multinomial
-    distribution: Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapters 6 and 16.
-    Where there are many different values, those that differ by little are taken for one, their
-    mean.
+    Source: Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapters 6 and 16.
 
     Args:
         values: A number for each sample, of shape (samples).

@@ -28,9 +28,9 @@ def evaluate(
     """Evaluates the trained model on held-out data, and compares it with the champion.
 
     Args:
-        model: Where the training program left its model.
-        data: Where the staged dataset is.
-        code: Where the training code is.
+        model: Path of the MODEL_DIR of training.
+        data: Path of the staged dataset.
+        code: Path of the training code.
         entrypoint: The training program in it.
         model_factory: module:callable that builds the network, for a file of bare weights.
         min_accuracy: The lowest held-out accuracy that passes, 0 to 1.
@@ -40,13 +40,13 @@ def evaluate(
             trireme.components.evaluation.custom.
         model_name: The registered model whose champion it is compared with.
         workspace: The run workspace.
-        metrics: Accuracy and the like.
-        confusion: Confusion matrix and ROC curve, where there are classes.
-        report: A page on how good the model is.
+        metrics: The metrics, such as accuracy.
+        confusion: Confusion matrix and ROC curve of a classifier.
+        report: The evaluation report, an HTML page.
 
     Returns:
         passed: Whether the model may be exported.
-        score: Its headline figure on the held-out split; 0 when it could not be evaluated.
+        score: Its headline metric on the held-out split; 0 if it could not be evaluated.
         reason: One sentence that says why it passed or not.
         promote: Whether it becomes the champion.
         champion: The version that it was compared with; empty if there is none.

@@ -42,11 +42,7 @@ FOUND = "evaluation"
 def run(
     program: CustomEvaluation, source: Source, data: Path, directory: Path, tracked: bool = True
 ) -> None:
-    """Runs the program on a model.
-
-    Args:
-        tracked: Whether the program finds the step's MLflow run.
-    """
+    """Runs the program on a model, which finds the step's MLflow run if ``tracked``."""
     called = f"evaluation.entrypoint {program.entrypoint!r}"
     file = source.code / program.entrypoint
     if not file.is_file():

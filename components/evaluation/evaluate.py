@@ -31,11 +31,7 @@ from trireme.components.training.result.trained import NotLoadable
 
 
 class _Evaluated(NamedTuple):
-    """Figures of a model, and what is needed to compare another with it.
-
-    Attributes:
-        weights: How many numbers the model has learned; 0 where that is not known.
-    """
+    """Metrics of a model, its scores, and its number of weights; 0 where that is not known."""
 
     evaluation: Evaluation
     weights: int
@@ -49,20 +45,15 @@ def evaluate(
     gate: Gate = BETTER,
     champion: Champion | None = None,
 ) -> Judged:
-    """Measures a trained model on data it never saw, and against the model in use.
+    """Evaluates a trained model on held-out data, and against the champion.
 
-    A model or dataset in a form that cannot be evaluated is no fault of the training: the
-    verdict then says so, and the gate stays shut.
-
-    Args:
-        min_accuracy: The least accuracy with which it is exported, 0 to 1, of a model that has
-            one.
+    A model or dataset in a form that cannot be evaluated is no error: the verdict says so.
     """
 
     def evaluated() -> _Evaluated:
         samples, names = held_out(data), class_names(data)
         trained = source.load()
-        found = measure(trained.answer, samples, names)
+        found = measure(trained.predict, samples, names)
 
         def scores_of(champion: Champion) -> np.ndarray:
             if champion.onnx is None:
@@ -86,12 +77,7 @@ def evaluate_with(
     gate: Gate = BETTER,
     champion: Champion | None = None,
 ) -> Judged:
-    """Has a program of the user's measure a model, and the model in use.
-
-    Args:
-        directory: Where it leaves what it finds; what it finds of the champion is in
-            ``champion`` there.
-    """
+    """Has a program of the user's evaluate a model and, in a folder below, the champion."""
 
     def evaluated() -> _Evaluated:
         custom.run(program, source, data, directory)

@@ -39,12 +39,7 @@ class Worst(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """A picture of what was found.
-
-    Attributes:
-        across: What the horizontal axis is.
-        up: What the vertical one is.
-    """
+    """A chart, and what its axes are: ``across`` the horizontal one, ``up`` the vertical one."""
 
     title: str
     across: str

@@ -70,11 +70,7 @@ class Judged(NamedTuple):
 def check_thresholds(
     figures: Mapping[str, float], gate: Gate, min_accuracy: float
 ) -> tuple[bool, str]:
-    """Says whether a model is good enough to be exported.
-
-    Returns:
-        Whether it is, and why in one sentence.
-    """
+    """Tells whether a model is good enough to be exported, and why in one sentence."""
     bounds = [("accuracy", min_accuracy, f"min_accuracy {min_accuracy:g}", False)]
     bounds = bounds if "accuracy" in figures else []
     bounds += [(name, bound, f"gate.least {bound:g}", False) for name, bound in gate.least.items()]
@@ -103,13 +99,7 @@ def _number(name: str, value: float) -> str:
 def compare(
     evaluation: Evaluation, version: str, champion: np.ndarray, weights_saved: int, gate: Gate
 ) -> Comparison:
-    """Compares two models by a paired bootstrap over the samples that both were asked about.
-
-    Args:
-        evaluation: Of the model.
-        version: The champion's.
-        champion: The champion's scores, by sample.
-    """
+    """Compares a model with the champion's scores by a paired bootstrap over the samples."""
     by_sample = evaluation.scores - champion
     gains = resampled(by_sample)
     recall_gain, classes = {}, evaluation.classes
@@ -131,11 +121,7 @@ def compare(
 
 
 def judge(comparison: Comparison | None, gate: Gate) -> tuple[bool, str]:
-    """Says whether a model takes the champion's place.
-
-    Returns:
-        Whether it does, and why in one sentence.
-    """
+    """Tells whether a model becomes the champion, and why in one sentence."""
     if comparison is None:
         return True, "there is no champion to compare it with"
     against = _against(comparison)

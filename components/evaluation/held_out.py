@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trireme.components.trainers.pytorch import splits
-from trireme.components.training.result.trained import Answer, NotLoadable
+from trireme.components.training.result.trained import NotLoadable, Predict
 
 TEST, VALIDATION = "test", "validation"
 """Splits of a dataset: what models are measured on, and what one of many is chosen by."""
@@ -43,11 +43,11 @@ def held_out(data: Path, split: str = TEST) -> HeldOut:
     return HeldOut(inputs, labels)
 
 
-def answers_to(answer: Answer, inputs: np.ndarray) -> np.ndarray:
+def outputs_of(predict: Predict, inputs: np.ndarray) -> np.ndarray:
     """Returns a model's outputs for a batch."""
     try:
         # What is in a file is copied: frameworks want memory that they may write to.
-        outputs = np.asarray(answer(inputs if inputs.flags.writeable else inputs.copy()))
+        outputs = np.asarray(predict(inputs if inputs.flags.writeable else inputs.copy()))
     except NotLoadable:
         raise
     except Exception as error:
@@ -71,7 +71,7 @@ def batches(inputs: np.ndarray, outputs: np.ndarray) -> Iterator[slice]:
     return (slice(start, end) for start, end in pairwise(ends))
 
 
-def predict(answer: Answer, inputs: np.ndarray) -> np.ndarray:
+def predict_in_batches(predict: Predict, inputs: np.ndarray) -> np.ndarray:
     """Returns a model's outputs, computed in batches."""
-    first = answers_to(answer, inputs[:2])
-    return np.concatenate([answers_to(answer, inputs[part]) for part in batches(inputs, first)])
+    first = outputs_of(predict, inputs[:2])
+    return np.concatenate([outputs_of(predict, inputs[part]) for part in batches(inputs, first)])

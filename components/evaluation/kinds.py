@@ -6,22 +6,22 @@ from pathlib import Path
 import numpy as np
 
 from trireme.components.evaluation.classification import Classification
-from trireme.components.evaluation.held_out import HeldOut, answers_to, batches
+from trireme.components.evaluation.held_out import HeldOut, batches, outputs_of
 from trireme.components.evaluation.language import Language
 from trireme.components.evaluation.regression import Regression
 from trireme.components.trainers.pytorch import splits
-from trireme.components.training.result.trained import Answer, NotLoadable
+from trireme.components.training.result.trained import NotLoadable, Predict
 
 Measure = Classification | Regression | Language
 
 
-def measure(answer: Answer, samples: HeldOut, names: list[str]) -> Measure:
+def measure(predict: Predict, samples: HeldOut, names: list[str]) -> Measure:
     """Asks a model about all samples and takes in its answers."""
     inputs, labels = samples
-    few = answers_to(answer, inputs[:2])
+    few = outputs_of(predict, inputs[:2])
     measure, labels = _kind(few, labels, names)
     for part in batches(inputs, few):
-        measure.add(answers_to(answer, inputs[part]), labels[part])
+        measure.add(outputs_of(predict, inputs[part]), labels[part])
     return measure
 
 
@@ -72,12 +72,7 @@ def _are_one_hot(labels: np.ndarray) -> bool:
 
 
 def class_names(data: Path) -> list[str]:
-    """Returns the names of a dataset's classes; none where it does not say.
-
-    Args:
-        data: The staged dataset; ``dataset.json`` in it may hold ``{"classes": [...]}``, else
-            they are those of its folders of pictures.
-    """
+    """Returns ``classes`` of dataset.json, or the folders of pictures; none where none are."""
     try:
         names = json.loads((data / "dataset.json").read_text())["classes"]
     except (OSError, ValueError, KeyError, TypeError):

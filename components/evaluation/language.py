@@ -23,10 +23,7 @@ SCORE = Score("loss per token", -1, "nats")
 
 
 class Language:
-    """Takes in a language model's answers, batch by batch; what it keeps does not grow with them.
-
-    But for a number or two per sample.
-    """
+    """Takes in a language model's outputs, batch by batch; keeps a number or two per sample."""
 
     score = SCORE
 

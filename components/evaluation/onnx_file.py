@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 
 from trireme.components.errors import StepFailed, first_line
-from trireme.components.training.result.trained import Answer
+from trireme.components.training.result.trained import Predict
 
 
-def load_onnx(file: Path) -> Answer:
+def load_onnx(file: Path) -> Predict:
     """Returns what an ONNX file answers, on the CPU."""
     import onnxruntime
 
@@ -19,7 +19,7 @@ def load_onnx(file: Path) -> Answer:
         raise StepFailed(f"{file.name} does not run in ONNX Runtime: {reason}") from None
     name = session.get_inputs()[0].name
 
-    def answer(inputs: np.ndarray) -> np.ndarray:
+    def predict(inputs: np.ndarray) -> np.ndarray:
         return session.run(None, {name: inputs})[0]
 
-    return answer
+    return predict

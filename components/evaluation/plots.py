@@ -22,11 +22,7 @@ _NAMESPACE = re.compile(r' xmlns(:\w+)?="[^"]*"')  # HTML knows them
 
 
 def draw(chart: Chart) -> str:
-    """Draws a chart.
-
-    Returns:
-        An ``svg`` element.
-    """
+    """Draws a chart as an ``svg`` element."""
     import matplotlib
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
@@ -60,14 +56,10 @@ def draw(chart: Chart) -> str:
 
 
 def picture(sample: np.ndarray) -> str:
-    """Returns a sample as an image.
+    """Returns an image sample as a ``data:`` URL of a PNG; empty for a sample of another form.
 
     Args:
-        sample: Of shape (height, width), (1 or 3, height, width) or (height, width, 1 or 3),
-            with any range of numbers.
-
-    Returns:
-        A ``data:`` URL of a PNG; empty for a sample of another form.
+        sample: (height, width), (1 or 3, height, width) or (height, width, 1 or 3), of any range.
     """
     from matplotlib.image import imsave
 

@@ -62,6 +62,12 @@ def add_exported(file: Path, files: Iterable[ExportedFile], samples: int, regist
     file.write_text(file.read_text().replace(EXPORTED, section, 1))
 
 
+def add_package(file: Path, form: str, size: int, registered: str) -> None:
+    """Adds to a report in what form the model is kept, where it was not converted."""
+    section = _template("packaged.html").render(form=form, size=size, registered=registered)
+    file.write_text(file.read_text().replace(EXPORTED, section, 1))
+
+
 def hand_over(file: Path, artifact: Path) -> None:
     """Makes a report an artifact of kfp, and of the step's MLflow run."""
     artifact.parent.mkdir(parents=True, exist_ok=True)

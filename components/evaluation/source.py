@@ -8,13 +8,7 @@ from trireme.components.training.result.trained import TrainedModel
 
 
 class Source(NamedTuple):
-    """What was MODEL_DIR, and what its network is built by.
-
-    Attributes:
-        code: The training code's repository.
-        entrypoint: The training program in it.
-        factory: ``module:callable`` that builds the network, where the model needs it.
-    """
+    """A MODEL_DIR, and the code, entrypoint and ``module:callable`` that build its network."""
 
     model: Path
     code: Path

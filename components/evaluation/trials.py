@@ -14,13 +14,7 @@ RESULT = "trial.json"
 
 @dataclass(frozen=True)
 class TrialResult:
-    """What came of a trial.
-
-    Attributes:
-        failed: Why there is no model; empty where there is one.
-        score: That as a number to compare by, the greater the better.
-        params: What its training's run records.
-    """
+    """The result of a trial: its score, the greater the better, or why it ``failed``."""
 
     number: int
     values: dict[str, Value]

@@ -37,7 +37,7 @@ def largest_difference(
     allowed = tolerance * max(SMALLEST, float(np.abs(expected).max()))
     if not difference <= allowed:  # also when it is not a number
         raise StepFailed(
-            f"{name} does not answer as the trained model does: largest difference "
-            f"{difference:.3g}, allowed {allowed:.3g}"
+            f"{name} differs from the trained model: largest difference {difference:.3g}, "
+            f"allowed {allowed:.3g}"
         )
     return difference

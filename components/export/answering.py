@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-Answer = Callable[[np.ndarray], np.ndarray]
+Predict = Callable[[np.ndarray], np.ndarray]
 
 
 def main(module: str, inputs: str) -> None:
@@ -34,14 +34,15 @@ def main(module: str, inputs: str) -> None:
 
 def _answered(file: str, answers: str, batches: list[np.ndarray]) -> str:
     try:
-        answer = _LOADERS[Path(file).suffix](file)
-        np.savez(answers, *[answer(batch) for batch in batches])
+        is_mlflow = Path(file).name == "MLmodel"
+        predict = _mlflow(file) if is_mlflow else _LOADERS[Path(file).suffix](file)
+        np.savez(answers, *[predict(batch) for batch in batches])
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return ""
 
 
-def _onnx(file: str) -> Answer:
+def _onnx(file: str) -> Predict:
     import onnxruntime
 
     session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
@@ -49,7 +50,7 @@ def _onnx(file: str) -> Answer:
     return lambda inputs: session.run(None, {name: inputs})[0]
 
 
-def _program(file: str) -> Answer:
+def _program(file: str) -> Predict:
     import torch
 
     logged = _LastError()
@@ -59,26 +60,32 @@ def _program(file: str) -> Answer:
     except RuntimeError as error:
         raise logged.cause or error from None
 
-    def answer(inputs: np.ndarray) -> np.ndarray:
+    def predict(inputs: np.ndarray) -> np.ndarray:
         with torch.inference_mode():
             return module(torch.from_numpy(inputs)).numpy()
 
-    return answer
+    return predict
 
 
-def _saved_model(directory: str) -> Answer:
+def _saved_model(directory: str) -> Predict:
     import tensorflow as tf
 
     loaded = tf.saved_model.load(directory)
     serve = loaded.signatures["serving_default"]
     (name,) = serve.structured_input_signature[1]
 
-    def answer(inputs: np.ndarray) -> np.ndarray:
+    def predict(inputs: np.ndarray) -> np.ndarray:
         # The signature does not keep its variables; the model has to be there as long as it is.
         assert loaded is not None
         return next(iter(serve(**{name: tf.constant(inputs)}).values())).numpy()
 
-    return answer
+    return predict
+
+
+def _mlflow(file: str) -> Predict:
+    import mlflow.pyfunc
+
+    return mlflow.pyfunc.load_model(str(Path(file).parent)).predict
 
 
 class _LastError(logging.Handler):

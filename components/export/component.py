@@ -24,9 +24,9 @@ def export(
     """Exports the trained model to files that need no training code, checks and registers them.
 
     Args:
-        model: Where the training program left its model.
-        data: Where the staged dataset is; the files are compared on its held-out samples.
-        code: Where the training code is.
+        model: Path of the MODEL_DIR of training.
+        data: Path of the staged dataset; the files are checked on its held-out samples.
+        code: Path of the training code.
         entrypoint: The training program in it.
         model_factory: module:callable that builds the network, for a file of bare weights.
         model_name: The registered model that this becomes a version of.
@@ -34,10 +34,10 @@ def export(
         champion: The champion that it was better than; empty if there was none.
         workspace: The run workspace.
         exported: The exported files.
-        report: The page on how good the model is, with the files.
+        report: The evaluation report with the exported files.
 
     Returns:
-        path: Where the files are in the workspace.
+        path: Path of the files in the workspace.
         difference: Largest absolute difference of any file's outputs from the model's.
     """
     from trireme.components.export.export import export_and_report

@@ -9,15 +9,15 @@ import numpy as np
 from trireme.components.errors import StepFailed
 from trireme.components.evaluation import report as page
 from trireme.components.evaluation.custom import FOUND, inputs_of
-from trireme.components.evaluation.held_out import TEST, held_out, predict
+from trireme.components.evaluation.held_out import TEST, held_out, predict_in_batches
 from trireme.components.evaluation.source import Source
-from trireme.components.export import pytorch, tensorflow
+from trireme.components.export import packaging, pytorch, tensorflow
 from trireme.components.export.agreement import TOLERANCES, largest_difference
 from trireme.components.export.isolated import isolated
 from trireme.components.tracking import journal
 from trireme.components.tracking.registry import CHALLENGER, CHAMPION
 from trireme.components.trainers.pytorch import splits
-from trireme.components.training.result.trained import TrainedModel
+from trireme.components.training.result.trained import NotLoadable, TrainedModel
 from trireme.components.workspace import written_whole
 
 SAMPLES = 64  # real samples that every exported file is compared on
@@ -97,7 +97,7 @@ def export(
 
 def _samples(trained: TrainedModel, inputs: np.ndarray) -> np.ndarray:
     """Returns as many samples as are compared, given that their answers have to fit into memory."""
-    numbers = predict(trained.answer, inputs[:1]).size
+    numbers = predict_in_batches(trained.predict, inputs[:1]).size
     return inputs[: max(2, min(SAMPLES, ANSWER_LIMIT // numbers))]
 
 
@@ -105,7 +105,7 @@ def _takes_shorter(trained: TrainedModel, inputs: np.ndarray) -> bool:
     if inputs.shape[1] <= SHORTEST:
         return False
     try:
-        trained.answer(_shortened(inputs[:1]))
+        trained.predict(_shortened(inputs[:1]))
     except Exception:  # whatever a network says of it
         return False
     return True
@@ -120,7 +120,7 @@ def _write(
 ) -> tuple[dict[str, float], np.ndarray]:
     """Writes every form; returns each one's difference, and the trained model's answers."""
     batches = [inputs, inputs[:1]] + ([_shortened(inputs)] if any_length else [])
-    expected = [predict(trained.answer, batch) for batch in batches]
+    expected = [predict_in_batches(trained.predict, batch) for batch in batches]
     differences = {}
     with isolated(_MODULES[trained.framework], batches) as reloaded:
         for file in _WRITERS[trained.framework](trained, inputs, any_length, directory):
@@ -163,27 +163,40 @@ def export_and_report(
 ) -> Outputs:
     """Exports a model, and writes the step's artifacts."""
     place = Path(workspace)
-    inputs = inputs_of(place / FOUND)
-    if inputs is None and (place / FOUND).is_dir() and not splits.is_there(Path(data), TEST):
-        raise StepFailed(
-            "there are no samples to check the exported files with: the dataset has no held-out "
-            "samples in a known form, and the evaluation program wrote no inputs.npy"
-        )
-    source = Source(Path(model), Path(code), entrypoint, model_factory)
-    destination = place / "exported"
-    result = export(source, Path(data), model_name, destination, promote, champion, inputs)
-    largest = max(result.differences.values())
-    shutil.copytree(result.path, exported.path)
-    exported.metadata.update(registered_model=model_name, largest_difference=largest)
-    files = [
-        page.ExportedFile(name, _size_of(result.path / name), difference)
-        for name, difference in result.differences.items()
-    ]
+    kept, destination = place / page.NAME, place / "exported"
     registered = f"{CHAMPION if promote else CHALLENGER} of {model_name}"
-    kept = place / page.NAME
-    page.add_exported(kept, files, result.samples, registered)
+    source = Source(Path(model), Path(code), entrypoint, model_factory)
+    inputs, has_program = inputs_of(place / FOUND), (place / FOUND).is_dir()
+    has_samples = inputs is not None or splits.has_split(Path(data), TEST)
+    largest = 0.0
+    if has_program and not (has_samples and _is_loadable(source)):
+        package = packaging.package(source.model, source.code, model_factory, inputs, destination)
+        tags = {"form": package.flavor or "files"}
+        journal.log_artifact(destination, "exported")
+        journal.log_package(destination, model_name, tags=tags, promote=promote, champion=champion)
+        journal.summarize(package.words)
+        page.add_package(kept, package.words, _size_of(destination), registered)
+    else:
+        result = export(source, Path(data), model_name, destination, promote, champion, inputs)
+        largest = max(result.differences.values())
+        files = [
+            page.ExportedFile(name, _size_of(destination / name), difference)
+            for name, difference in result.differences.items()
+        ]
+        page.add_exported(kept, files, result.samples, registered)
+    shutil.copytree(destination, exported.path)
+    exported.metadata.update(registered_model=model_name, largest_difference=largest)
     page.hand_over(kept, Path(report.path))
-    return Outputs(str(result.path), largest)
+    return Outputs(str(destination), largest)
+
+
+def _is_loadable(source: Source) -> bool:
+    """Tells whether a model is in a form that can be converted."""
+    try:
+        source.load()
+    except NotLoadable:
+        return False
+    return True
 
 
 def _size_of(path: Path) -> int:

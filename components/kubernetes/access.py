@@ -31,11 +31,7 @@ def in_words(needed: Iterable[Right]) -> str:
 
 
 def check_rights(cluster: Cluster, namespace: str, needed: Iterable[Right]) -> None:
-    """Checks that this user may do what has to be done.
-
-    Raises:
-        Forbidden: This user lacks rights; the message names all of them.
-    """
+    """Raises Forbidden with all the rights that this user lacks."""
     lacking = [
         f"{verb} {resource.full_name}{'/' + part if part else ''}"
         for resource, part, verb in needed
@@ -54,11 +50,7 @@ def may(cluster: Cluster, namespace: str, resource: Resource, part: str, verb: s
 
 
 def lacking_to(cluster: Cluster, account: str, needed: Iterable[Right]) -> list[Right]:
-    """Returns what a service account of the cluster's namespace may not do.
-
-    Raises:
-        Forbidden: This user may not ask that.
-    """
+    """Returns what a service account may not do; Forbidden if this user may not ask."""
     namespace = cluster.namespace
     groups = ["serviceaccounts", f"serviceaccounts:{namespace}", "authenticated"]
     who = {

@@ -48,12 +48,8 @@ def amounts(container: Mapping[str, Any], which: str) -> dict[str, Decimal]:
 
 
 def requests(pod: Mapping[str, Any]) -> dict[str, Decimal]:
-    """Returns what the scheduler sets aside for a pod, by its spec.
-
-    That is what its containers ask for together, those that run beside them included, or, where
-    that is more, what a container asks for that runs before them
-    (https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers).
-    """
+    """Returns what the scheduler sets aside for a pod, by its spec."""
+    # https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers
     return _together(pod, "requests")
 
 

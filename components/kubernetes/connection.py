@@ -98,11 +98,7 @@ class Cluster:
             return None
 
     def first(self, resources: Sequence[Resource], ask: Callable[[Resource], Answer]) -> Answer:
-        """Returns what is asked of the first of some resources, or versions, that it knows.
-
-        Raises:
-            KindMissing: It knows none of them.
-        """
+        """Returns the answer for the first resource that the server knows; KindMissing for none."""
         *others, last = resources
         for resource in others:
             with suppress(KindMissing):
@@ -138,10 +134,8 @@ class Cluster:
     def apply(
         self, resource: Resource, body: dict[str, Any], namespace: str, **query: str
     ) -> dict[str, Any]:
-        """Has an object be as given, whether it is there or not; returns it as the server has it.
-
-        https://kubernetes.io/docs/reference/using-api/server-side-apply/
-        """
+        """Creates an object or changes it to be as given; returns it as the server has it."""
+        # https://kubernetes.io/docs/reference/using-api/server-side-apply/
         ours = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
         return self.request(
             "PATCH",
@@ -153,11 +147,7 @@ class Cluster:
         )
 
     def replace(self, resource: Resource, body: dict[str, Any], namespace: str) -> dict[str, Any]:
-        """Has an object be as given, in all its fields; returns it as the server has it.
-
-        Args:
-            body: All of the object, as it was read and then changed.
-        """
+        """Replaces an object that was read and changed, with all of its fields."""
         path = resource.path(namespace, body["metadata"]["name"])
         query = [("fieldManager", FIELD_MANAGER), ("fieldValidation", "Strict")]
         return self.request("PUT", resource, path, query=query, body=body)
@@ -192,11 +182,7 @@ class Cluster:
     def stream(
         self, resource: Resource, path: str, query: Query, stop: Stop, silence: float
     ) -> urllib3.BaseHTTPResponse:
-        """Opens an answer that goes on, such as a watch or a log.
-
-        Args:
-            silence: Seconds without a byte after which the connection counts as lost.
-        """
+        """Opens an answer that goes on, such as a watch or a log; ``silence`` seconds end it."""
         return self.request("GET", resource, path, query=query, stop=stop, silence=silence)
 
     def request(
@@ -260,11 +246,7 @@ class Cluster:
 
 
 class _NotNow(Exception):
-    """What may pass is in the way of an answer.
-
-    Attributes:
-        wait: Seconds that the API server asks to be left alone for.
-    """
+    """The API server cannot answer now; ``wait`` is how many seconds it wants to be left alone."""
 
     def __init__(self, problem: str, wait: float = 0.0) -> None:
         super().__init__(problem)

@@ -33,11 +33,7 @@ class Stamp(NamedTuple):
 
 
 def split(raw: bytes, before: Stamp | None) -> tuple[Stamp | None, bytes]:
-    """Parts a line of a log from its time.
-
-    Args:
-        before: The time of the line before, which is that of the rest of a line that was cut.
-    """
+    """Parts a line of a log from its time; the rest of a line that was cut has the time before."""
     match = _STAMP.match(raw)
     if not match:
         return before, raw
@@ -51,14 +47,10 @@ def is_of_the_kubelet(raw: bytes) -> bool:
 
 
 class Position:
-    """How far the log of one start of a container has been read.
+    """How far the log of one start of a container has been read, and the time of its first line."""
 
-    A log can be asked for from a whole second on, so what counts is how many lines of the last
-    second have been seen: these, and no more, come again.
-
-    Attributes:
-        first: The time of its first line; ``None`` if nothing has been read.
-    """
+    # A log can be asked for from a whole second on, so what counts is how many lines of the last
+    # second have been seen: these, and no more, come again.
 
     def __init__(self) -> None:
         self.first: Stamp | None = None

@@ -13,11 +13,7 @@ SILENCE = 30.0  # seconds without a byte after which the connection counts as lo
 def log_tail(
     cluster: Cluster, pod: dict[str, Any], container: str, count: int, *, previous: bool
 ) -> list[str]:
-    """Returns the last lines that a container has printed.
-
-    Args:
-        previous: Those of its start that ended last, not of one that runs.
-    """
+    """Returns the last lines of a container, or of its start that ended last (``previous``)."""
     # With times, which the program's lines have and the kubelet's own have not.
     query = [("container", container), ("tailLines", str(count)), ("timestamps", "true")]
     if previous:

@@ -20,11 +20,7 @@ _KEEPS_AWAY = ("NoSchedule", "NoExecute")
 
 @dataclass
 class Node:
-    """A node, and what of it nobody has requested.
-
-    Attributes:
-        taints: Its taints that keep pods away which do not tolerate them.
-    """
+    """A node: what of it nobody has requested, and its taints that keep pods away."""
 
     name: str
     labels: Mapping[str, str]
@@ -68,12 +64,7 @@ def free(cluster: Cluster) -> list[Node]:
 
 
 def problem(nodes: list[Node], pods: Iterable[tuple[str, int, Mapping[str, Any]]]) -> str:
-    """Says which pod finds no room, and what lacks; empty where all do.
-
-    Args:
-        nodes: The nodes; what the pods would take is taken from them.
-        pods: Of each role its name, how many of its pods have to run, and their spec.
-    """
+    """Says which pod finds no room, and what lacks, or nothing; takes the room from ``nodes``."""
     # Those with devices first: the others find room on more nodes.
     for role, count, pod in sorted(pods, key=lambda each: len(_wanted(each[2])), reverse=True):
         wanted = _wanted(pod)

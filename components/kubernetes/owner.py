@@ -22,11 +22,9 @@ SLACK = 2.0  # seconds by which clocks may differ
 
 
 def owners(cluster: Cluster) -> list[dict[str, Any]]:
-    """Returns owner references for what this pod creates: what owns the pod, or the pod itself.
-
-    On Kubeflow Pipelines and Argo a step's pod belongs to the run's Workflow, so that a job
-    survives a step that is started again and goes with the run.
-    """
+    """Returns owner references for what this pod creates: what owns the pod, or the pod itself."""
+    # On Kubeflow Pipelines and Argo a step's pod belongs to the run's Workflow, so that a job
+    # survives a step that is started again and goes with the run.
     metadata = this_pod(cluster)["metadata"]
     controllers = [
         owner for owner in metadata.get("ownerReferences") or [] if owner.get("controller")
@@ -44,12 +42,10 @@ def this_pod(cluster: Cluster, patience: float | None = None) -> dict[str, Any]:
 
 
 def starts_again(cluster: Cluster, job: dict[str, Any]) -> bool:
-    """Tells whether the step of this pod will, as far as is known, be started in another one.
-
-    So it is where the node is drained or the pod deleted, and neither the run was stopped, nor it
-    or the step have run out of time, and Argo tries the step again. Stopping sets ``shutdown``;
-    Kubeflow Pipelines 2.17 gives the run a deadline of 0 seconds.
-    """
+    """Tells whether the step of this pod will, as far as is known, be started in another one."""
+    # So it is where the node is drained or the pod deleted, and neither the run was stopped, nor it
+    # or the step have run out of time, and Argo tries the step again. Stopping sets ``shutdown``;
+    # Kubeflow Pipelines 2.17 gives the run a deadline of 0 seconds.
     references = job["metadata"].get("ownerReferences") or []
     names = [owner["name"] for owner in references if owner["kind"] == "Workflow"]
     if not names:
@@ -72,10 +68,8 @@ def starts_again(cluster: Cluster, job: dict[str, Any]) -> bool:
 
 
 def _attempts(pod: dict[str, Any]) -> float:
-    """Returns how many further ones Argo makes of a step's pod, as it has told its own containers.
-
-    Of a large template it does not tell them.
-    """
+    """Returns how many further attempts Argo makes of a step, as its pod's containers are told."""
+    # Of a large template it does not tell them.
     spec = pod["spec"]
     for container in [*(spec.get("initContainers") or []), *spec["containers"]]:
         for variable in container.get("env") or []:

@@ -23,10 +23,7 @@ SILENCE = 300.0  # seconds without a line after which the connection is made ane
 
 
 class PodLog(threading.Thread):
-    """Follows the log of a pod's main container, one start of it after the other.
-
-    It ends when the pod is over and all it printed has been passed on.
-    """
+    """Follows the log of a pod's main container through all its starts, until the pod is over."""
 
     def __init__(
         self,
@@ -135,11 +132,9 @@ class PodLog(threading.Thread):
         return self._follow and pods.is_running(self._pod, self._container) and not self._gone
 
     def _read_present(self, follow: bool) -> None:
-        """Goes on with the log of the present start.
-
-        The container may have been restarted without our knowing yet: then the line that was
-        read last does not come again, and what comes is the log of the new start.
-        """
+        """Goes on with the log of the present start."""
+        # The container may have been restarted without our knowing yet: then the line that was read
+        # last does not come again, and what comes is the log of the new start.
         last, is_new = self._position.last, self._position.resumed()
         at_first = True
 
@@ -157,10 +152,8 @@ class PodLog(threading.Thread):
             self._followed = None
 
     def _finish_previous(self) -> None:
-        """Reads what is left of the start before the present one, and turns to that.
-
-        What was read last may be of the present start already; then that is not read again.
-        """
+        """Reads what is left of the start before the present one, and turns to that."""
+        # What was read last may be of the present start already; then that is not read again.
         ahead = self._position if self._old or self._may_be_ahead() else None
         known = ahead.resumed() if ahead else None
         previous = self._old or (Position() if ahead else self._position)

@@ -20,12 +20,7 @@ _NOT_STARTED = ("StartError", "ContainerCannotRun", "RunContainerError", "Create
 
 @dataclass(frozen=True)
 class Failure:
-    """How a container failed.
-
-    Attributes:
-        stopped: Somebody was ending the pod when it did, and not because it had.
-        taken: The pod was removed from its node, whatever its program did.
-    """
+    """How a container failed; ``stopped`` with its pod, or ``taken`` with its node."""
 
     at: datetime
     words: str
@@ -103,11 +98,9 @@ def failure(pod: dict[str, Any], container: str) -> Failure | None:
 
 
 def removal(pod: dict[str, Any]) -> datetime | None:
-    """Returns when it was asked for the pod to be deleted while it ran; ``None``: it was not.
-
-    The API server gives a pod that is over no time to end (pkg/registry/core/pod/strategy.go in
-    Kubernetes 1.36), and counts that time into ``deletionTimestamp``.
-    """
+    """Returns when it was asked for the pod to be deleted while it ran, or ``None``."""
+    # The API server gives a pod that is over no time to end (pkg/registry/core/pod/strategy.go in
+    # Kubernetes 1.36), and counts that time into ``deletionTimestamp``.
     metadata = pod["metadata"]
     grace = metadata.get("deletionGracePeriodSeconds")
     if "deletionTimestamp" not in metadata or not grace:

@@ -31,11 +31,7 @@ Pods = Sequence[tuple[str, int, dict[str, Any]]]  # of each role its name, how m
 def problems(
     cluster: Cluster, jobs: Resource, pods: Pods, at_once: int = 1, workspace: str = ""
 ) -> list[str]:
-    """Returns why a job would not fit into the cluster's namespace, a sentence each.
-
-    Args:
-        workspace: In a pipeline the size of the run's volume; its steps' pods request nothing.
-    """
+    """Returns why a job, and a run's volume of that size, would not fit into the namespace."""
     quotas = cluster.items(QUOTAS, cluster.namespace)
     ranges = cluster.items(LIMIT_RANGES, cluster.namespace)
     found = [
@@ -120,10 +116,8 @@ def _over(quota: dict[str, Any], wanted: Amounts) -> Iterator[str]:
 
 
 def _silent(quota: dict[str, Any], ranges: list[dict[str, Any]]) -> Iterator[str]:
-    """Says what steps would have to request that request nothing.
-
-    https://kubernetes.io/docs/concepts/policy/resource-quotas/#requests-vs-limits
-    """
+    """Says what steps would have to request that request nothing."""
+    # https://kubernetes.io/docs/concepts/policy/resource-quotas/#requests-vs-limits
     for name in quota["spec"].get("hard") or {}:
         which, _, resource = name.rpartition(".")
         field = "default" if which == "limits" else "defaultRequest"

@@ -5,11 +5,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Resource:
-    """A namespaced or cluster-wide resource of the Kubernetes API.
-
-    Attributes:
-        provider: What a cluster lacks that does not know it, for a person to install.
-    """
+    """A resource of the Kubernetes API, and its ``provider``, for a person to install."""
 
     group: str
     version: str

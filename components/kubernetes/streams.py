@@ -56,12 +56,7 @@ def shut(response: BaseHTTPResponse) -> None:
 
 
 def lines(response: BaseHTTPResponse, limit: int = sys.maxsize) -> Iterator[bytes]:
-    """Yields the lines of a stream as they come, without their ends.
-
-    Args:
-        limit: Bytes after which a line is cut, wherever the network has cut it; what follows
-            is a line of its own.
-    """
+    """Yields the lines of a stream as they come, without their ends; cut after ``limit`` bytes."""
     rest = bytearray()
     for chunk in response.stream(_CHUNK, decode_content=False):
         searched = len(rest)

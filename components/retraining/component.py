@@ -48,8 +48,8 @@ def compare(
         job: As for the training step.
         commit: The commit that was checked out.
         fingerprint: Fingerprint of the dataset.
-        code: Where the checkout step put the repository.
-        data: Where the dataset step put the data.
+        code: Path of the repository in the workspace.
+        data: Path of the data in the workspace.
         model_name: The registered model whose champion it is compared with.
         warm_start: Whether training starts from the champion's model.
         force: Whether to train even if nothing has changed.

@@ -9,7 +9,7 @@ from trireme.components.evaluation.trials import TrialResult, results, trial_fol
 from trireme.components.step_names import in_a_loop
 from trireme.components.tracking import journal
 from trireme.components.training.inputs import TAG
-from trireme.components.training.launch import mend_links
+from trireme.components.training.launch import fix_links
 
 LOGS = "steps/train"
 """What a trial leaves in its folder, and a training in the run workspace."""
@@ -49,7 +49,7 @@ def _move(left: Path, kept: Path) -> None:
     if left.exists():
         shutil.rmtree(kept, ignore_errors=True)
         left.rename(kept)
-        mend_links(kept, left)
+        fix_links(kept, left)
 
 
 def _replica_seconds(tried: list[TrialResult], workspace: Path) -> float:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from kfp import dsl
 
 from trireme.components.images import BASE, PYTORCH
-from trireme.components.training.component import HANDED_ON
+from trireme.components.training.component import PASSED_THROUGH
 
 
 @dsl.component(base_image=BASE, install_kfp_package=False)
@@ -43,7 +43,9 @@ def plan(
         return [trial.as_json() for trial in found], of_framework(framework, images)
 
 
-@dsl.component(base_image=PYTORCH, install_kfp_package=False, task_config_passthroughs=HANDED_ON)
+@dsl.component(
+    base_image=PYTORCH, install_kfp_package=False, task_config_passthroughs=PASSED_THROUGH
+)
 def trial(
     trial: str,
     framework: str,
@@ -84,8 +86,8 @@ def trial(
         job: As for the training step.
         evaluation: As for the evaluation step.
         model_factory: As for the evaluation step.
-        code: Where the checkout step put the repository.
-        data: Where the dataset step put the data.
+        code: Path of the repository in the workspace.
+        data: Path of the data in the workspace.
         run: Id of the run, which the job's name is made from.
         workspace: The run workspace.
         task_config: Settings of this task that the job's pods get.
@@ -150,7 +152,7 @@ def choose(tried: list, workspace: str) -> NamedTuple("Outputs", model=str, entr
         workspace: The run workspace.
 
     Returns:
-        model: Where its training program left the model.
+        model: Path of its MODEL_DIR.
         entrypoint: That program.
     """
     from pathlib import Path

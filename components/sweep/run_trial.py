@@ -92,6 +92,6 @@ def _train_and_evaluate(
 
 
 def _measured(source: Source, data: Path) -> Evaluation:
-    split = VALIDATION if splits.is_there(data, VALIDATION) else TEST
+    split = VALIDATION if splits.has_split(data, VALIDATION) else TEST
     samples, names = held_out(data, split), class_names(data)
-    return measure(source.load().answer, samples, names).evaluation()
+    return measure(source.load().predict, samples, names).evaluation()

@@ -46,22 +46,14 @@ POLL = 0.02  # seconds between two looks
 
 
 def variables() -> dict[str, str]:
-    """Returns the variables, or none where nothing is tracked.
-
-    A tracking URI that holds a password is left out, because these end up in a manifest; the
-    training program finds it in the environment it inherits.
-    """
+    """Returns the variables, or none where nothing is tracked; no URI with a password."""
     if TRACKER in os.environ:
         return {name: value for name, value in _announced().items() if name in VARIABLES}
     return _public({name: os.environ[name] for name in VARIABLES if name in os.environ})
 
 
 def credentials() -> dict[str, str]:
-    """Returns where a training job's pods find what this step has from a Secret, by variable.
-
-    Each is the name of the Secret and its key, as in ``trireme-mlflow/MLFLOW_TRACKING_PASSWORD``;
-    none where nothing is tracked, or somebody else keeps this step's record.
-    """
+    """Returns where pods find the secret variables: names and keys of Secrets, NAME/KEY."""
     if TRACKER in os.environ or "MLFLOW_TRACKING_URI" not in os.environ:
         return {}
     if PLUGIN in os.environ:

@@ -62,10 +62,7 @@ def registered_path(workspace: Path) -> Path:
 
 
 def registered(workspace: Path) -> dict[str, str]:
-    """Returns ``model``, ``version`` and ``alias`` of what the run registered; empty if nothing.
-
-    ``late`` says why it is not the champion though it was better than the one it was compared with.
-    """
+    """Returns ``model``, ``version`` and ``alias`` of what the run registered, and why ``late``."""
     path = registered_path(workspace)
     found: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
     return found
@@ -134,11 +131,7 @@ def log_total(metrics: dict[str, float]) -> None:
 
 
 def log_artifact(path: Path, folder: str = "") -> None:
-    """Records a file or folder to be kept with the run.
-
-    Args:
-        path: What to keep; it must stay in place until the run has ended.
-    """
+    """Records a file or folder to be kept with the run; it must stay in place until that ends."""
     _append({"artifact": str(path), "folder": folder})
 
 
@@ -168,17 +161,21 @@ def log_model(
     _append({"model": model | {"tags": tags, "promote": promote, "champion": champion}})
 
 
+def log_package(
+    directory: Path, name: str, *, tags: dict[str, str], promote: bool, champion: str
+) -> None:
+    """Records a directory to be logged as a model, as it is, and registered; see ``log_model``."""
+    model = {"files": str(directory), "name": name, "tags": tags}
+    _append({"model": model | {"promote": promote, "champion": champion}})
+
+
 def summarize(text: str) -> None:
     """Records the step's result in a few words, shown beside the step's name."""
     _append({"summary": text})
 
 
 def log_error(error: TriremeError, is_fatal: bool = True) -> None:
-    """Records what went wrong.
-
-    Args:
-        is_fatal: Whether the run fails with it.
-    """
+    """Records what went wrong, and whether the run fails with it."""
     _append(_error(error, is_fatal))
 
 
@@ -240,11 +237,7 @@ def status_of(workspace: Path, step: str) -> str:
 
 
 def span_of(workspace: Path, step: str) -> tuple[float | None, float | None]:
-    """Returns when a step has begun and ended, in seconds since the epoch.
-
-    Returns:
-        ``None`` where it has had no time to say so.
-    """
+    """Returns when a step has begun and ended, in seconds since the epoch, or ``None``."""
     records = _lines(workspace, step)
     times = [record["time"] for record in records]
     ends = [record["time"] for record in records if "end" in record]

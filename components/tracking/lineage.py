@@ -65,14 +65,7 @@ def _refusals_explained() -> Iterator[None]:
 
 @_refusals_explained()
 def read(wanted: str) -> Lineage:
-    """Reads what a run was made from: one of a pipeline that trained a model, or a step of one.
-
-    Args:
-        wanted: Its id or name.
-
-    Raises:
-        InputError: There is no such run, or it does not say enough.
-    """
+    """Reads what a run, or a step of one, was made from, by its id or name."""
     run = _find(wanted)
     while whole := run.data.tags.get("mlflow.parentRunId"):
         run = _find(whole)  # of which this is one part
@@ -134,11 +127,7 @@ def download_trained(run_id: str, directory: Path) -> None:
 
 @_refusals_explained()
 def ended_since(experiment_id: str, since: int, tags: dict[str, str], limit: int) -> "list[Run]":
-    """Returns the runs of pipelines that started and finished since a moment, the latest first.
-
-    Args:
-        since: The moment, in milliseconds since 1970.
-    """
+    """Returns the pipelines' runs since a moment, in milliseconds, the latest first."""
     wanted = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
     wanted += ["attributes.status = 'FINISHED'", f"attributes.start_time > {since}"]
     latest_first = ["attributes.start_time DESC"]

@@ -18,11 +18,8 @@ def packages() -> str:
 
 
 def cpu() -> str:
-    """Returns the CPU's model, how many cores of it we may use, and threads where that is set.
-
-    They have a say in the last bits of a result: which instructions there are, and among how
-    many threads a sum is divided.
-    """
+    """Returns the CPU's model, how many cores of it we may use, and threads where that is set."""
+    # Instructions, and the threads that a sum is divided among, decide the last bits of a result.
     cores = len(os.sched_getaffinity(0))
     words = [_model() or platform.machine(), f"{cores} {'core' if cores == 1 else 'cores'}"]
     if threads := os.environ.get("OMP_NUM_THREADS"):

@@ -30,10 +30,7 @@ class RunDescription(NamedTuple):
 
 
 def load_secret() -> bool:
-    """Puts what the Secret holds into the environment; returns whether there is anything to do.
-
-    There is not where somebody else sees to this step's record, as the plugin does.
-    """
+    """Loads the Secret into the environment; tells whether this step records by it."""
     if not (MOUNT / "MLFLOW_TRACKING_URI").is_file():
         return False
     if {TRACKER, PLUGIN, "MLFLOW_RUN_ID", "MLFLOW_TRACKING_URI"} & os.environ.keys():

@@ -39,13 +39,7 @@ def check_name(name: str) -> None:
 
 
 class Champion(NamedTuple):
-    """The champion, brought here to be compared with.
-
-    Attributes:
-        onnx: The model as ONNX; None where it is not.
-        trained: What its training program left in MODEL_DIR; None where that was not brought,
-            or is not there any more.
-    """
+    """The champion, and where its files are: as ONNX, and as trained; None where they are not."""
 
     version: str
     onnx: Path | None
@@ -54,12 +48,7 @@ class Champion(NamedTuple):
 
 
 def champion_for(name: str, workspace: Path, trained: bool = False) -> Champion | None:
-    """Returns the champion that a step's model is to be compared with.
-
-    Args:
-        workspace: The run workspace, where ``trireme run`` has brought it before the step, and
-            where on a cluster the step brings it itself.
-    """
+    """Returns the champion that a step's model is to be compared with, with its files."""
     directory = champion_folder(workspace)
     if TRACKER in os.environ:
         environment.variables()  # which are there when the champion is
@@ -117,14 +106,10 @@ def load_champion(directory: Path) -> Champion | None:
 
 
 def promote(name: str, version: str, instead_of: str | None = None) -> str:
-    """Makes a version the champion, if the champion is the one that is thought to be.
+    """Makes a version the champion; returns the champion before, empty for none.
 
     Args:
-        instead_of: The champion that it was found better than, empty for none; None to take
-            whatever champion's place there is.
-
-    Returns:
-        The version that was champion before, empty for none.
+        instead_of: The champion that it has to replace, empty for none; None for any.
     """
     _must_exist(name, version)
     with _locked(name):
@@ -142,11 +127,7 @@ def promote(name: str, version: str, instead_of: str | None = None) -> str:
 
 
 def rollback(name: str) -> tuple[str, str]:
-    """Makes the version champion again whose place the champion took.
-
-    Returns:
-        The champion of before and the one of now.
-    """
+    """Makes the previous champion champion again; returns the one of before and the one of now."""
     with _locked(name):
         found = version_at(name, CHAMPION)
         if not found:

@@ -42,12 +42,7 @@ class PipelineRunId(NamedTuple):
 def open_pipeline(
     pipeline: str, experiment: str, name: str, params: dict[str, Any]
 ) -> PipelineRunId:
-    """Opens the run of a pipeline.
-
-    Args:
-        experiment: Name of the experiment; empty: the one that MLFLOW_EXPERIMENT_ID names, or
-            else one called like the pipeline.
-    """
+    """Opens the run of a pipeline in an experiment; empty: the environment's, or its own."""
     experiment_id = _experiment(experiment, pipeline)
     run_id = client.create_run(experiment_id, run_name=name).info.run_id
     describe(run_id, pipeline, params)
@@ -90,11 +85,7 @@ def open_step(step: str, workspace: Path) -> None:
 
 
 def step_run(step: str, workspace: Path, whole: PipelineRunId, began: float | None = None) -> str:
-    """Returns the id of a step's run, which is opened if it is not there.
-
-    Args:
-        began: When the step has begun, in seconds since the epoch, if that is not now.
-    """
+    """Returns the id of a step's run, which is opened if it is not there, as begun then or now."""
     file = journal.run_path(workspace, step)
     if file.exists():
         run_id = file.read_text()
@@ -108,11 +99,7 @@ def step_run(step: str, workspace: Path, whole: PipelineRunId, began: float | No
 
 
 def end(run_id: str, status: str, ended: float | None = None) -> None:
-    """Ends a run.
-
-    Args:
-        ended: When it has ended, in seconds since the epoch, if that is not now.
-    """
+    """Ends a run, in seconds since the epoch or now."""
     # Otherwise it prints where its server has the run, as seen from here, amid what we print.
     os.environ["MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"] = "true"
     client.set_terminated(run_id, status, _stamp(ended))

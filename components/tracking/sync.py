@@ -105,11 +105,7 @@ def log(
     tags: dict[str, str] | None = None,
     at: int | None = None,
 ) -> None:
-    """Logs to an MLflow run in as few calls as it takes.
-
-    Args:
-        at: When, in milliseconds since 1970; now by default.
-    """
+    """Logs to an MLflow run in as few calls as it takes, at some milliseconds since 1970 or now."""
     from mlflow.entities import Metric, Param, RunTag
 
     at = at or int(time.time() * 1000)
@@ -158,43 +154,28 @@ def _log_dataset(run_id: str, uri: str, fingerprint: str, **profile: int) -> Non
 
 
 def _log_model(
-    run: Run, onnx: str, name: str, sample: str, tags: dict[str, str], promote: bool, champion: str
+    run: Run, name: str, tags: dict[str, str], promote: bool, champion: str, **files: str
 ) -> dict[str, str]:
-    """Logs an ONNX model with its signature and registers it, tagged with its lineage."""
-    import importlib.metadata
+    """Logs a model and registers it, tagged with its lineage.
 
-    import mlflow.onnx
-    import numpy as np
-    from onnx import load
+    Args:
+        files: ``onnx`` and ``sample``, or ``files``; see ``journal.log_model``, ``log_package``.
+    """
+    import mlflow
 
     from trireme.components.tracking import registry
 
-    def pinned(package: str) -> str:
-        return f"{package}=={importlib.metadata.version(package)}"
-
-    model = load(onnx)
-    with np.load(sample) as arrays:
-        inputs, outputs = arrays["inputs"], arrays["outputs"]
     pipeline_run = client.get_run(run.pipeline_id)
     # Without this MLflow puts the model's files below whatever folder we happen to be in.
     mlflow.set_experiment(experiment_id=pipeline_run.info.experiment_id)
     lineage = {key: value for key, value in pipeline_run.data.tags.items() if key in LINEAGE} | {
         key: f"{value:.6g}" for key, value in pipeline_run.data.metrics.items()
     }
-    logged = patiently(
-        lambda: mlflow.onnx.log_model(
-            model,
-            name="model",
-            run_id=run.pipeline_id,  # whose page then shows the model and its version
-            signature=_signature(model.graph, inputs, outputs),
-            input_example=inputs,
-            # Listed, because finding them out means loading the model once more.
-            pip_requirements=[pinned("mlflow"), pinned("onnxruntime"), pinned("numpy")],
-            onnx_execution_providers=["CPUExecutionProvider"],
-        )
-    )
+    # On the pipeline's run, whose page then shows the model and its version.
+    log_files = _log_package if "files" in files else _log_onnx
+    uri = log_files(pipeline_run, **files)
     tags = tags | lineage | {"pipeline_run": run.pipeline_id}
-    registered = patiently(lambda: mlflow.register_model(logged.model_uri, name, tags=tags))
+    registered = patiently(lambda: mlflow.register_model(uri, name, tags=tags))
     version = str(registered.version)
     log(run.pipeline_id, tags={"model": name, "model.version": version})
     late = _take_part(run, name, version, champion) if promote else ""
@@ -204,12 +185,52 @@ def _log_model(
     return {"model": name, "version": version, "alias": alias, "late": late}
 
 
-def _signature(graph: Any, inputs: "np.ndarray", outputs: "np.ndarray") -> Any:
-    """Returns a signature in which every size is open that is in the model.
+def _log_onnx(run: Any, onnx: str, sample: str) -> str:
+    """Logs an ONNX model with its signature; returns its URI."""
+    import importlib.metadata
 
-    MLflow would infer that samples alone may be of any number, and not that texts may be of any
-    length.
-    """
+    import mlflow.onnx
+    import numpy as np
+    from onnx import load
+
+    def pinned(package: str) -> str:
+        return f"{package}=={importlib.metadata.version(package)}"
+
+    model = load(onnx)
+    with np.load(sample) as arrays:
+        inputs, outputs = arrays["inputs"], arrays["outputs"]
+    logged = patiently(
+        lambda: mlflow.onnx.log_model(
+            model,
+            name="model",
+            run_id=run.info.run_id,
+            signature=_signature(model.graph, inputs, outputs),
+            input_example=inputs,
+            # Listed, because finding them out means loading the model once more.
+            pip_requirements=[pinned("mlflow"), pinned("onnxruntime"), pinned("numpy")],
+            onnx_execution_providers=["CPUExecutionProvider"],
+        )
+    )
+    return str(logged.model_uri)
+
+
+def _log_package(run: Any, files: str) -> str:
+    """Logs a directory as a model, as it is; returns its URI."""
+    from mlflow.entities import LoggedModelOutput
+
+    made = client.create_logged_model(
+        run.info.experiment_id, name="model", source_run_id=run.info.run_id
+    )
+    client.log_model_artifacts(made.model_id, files)
+    client.finalize_logged_model(made.model_id, "READY")
+    client.log_outputs(run.info.run_id, [LoggedModelOutput(made.model_id, step=0)])
+    return f"models:/{made.model_id}"
+
+
+def _signature(graph: Any, inputs: "np.ndarray", outputs: "np.ndarray") -> Any:
+    """Returns a signature in which every size is open that is in the model."""
+    # MLflow would infer that samples alone may be of any number, and not that texts may be of any
+    # length.
     from mlflow.models import ModelSignature
     from mlflow.types import Schema, TensorSpec
 

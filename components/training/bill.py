@@ -18,14 +18,7 @@ MOST = 2**31 - 1  # seconds that a job's time limit can be
 
 
 class Bill:
-    """What one training job costs, here and on a cluster.
-
-    Taken is what each replica requests, for as long as it ran: that is set aside for it, whether
-    it is used or not. The step that waits for the job is not counted besides.
-
-    Args:
-        budget: The most that it may cost, in the price table's currency; 0 for no limit.
-    """
+    """What one training job costs: what its replicas request, for as long as they run."""
 
     def __init__(self, budget: float, known: Prices | None) -> None:
         self._budget, self._prices = budget, known
@@ -52,12 +45,14 @@ class Bill:
             role = self._roles.get(replica.rpartition("-")[0])
             if role is None:  # its pod has lost its labels; the model is worth more than the sum
                 continue
-            asked = requests(role.pod)
-            hours["cpu"] += float(asked.get("cpu", 0)) * ran / HOUR
-            hours["gib"] += float(asked.get("memory", 0)) / GIB * ran / HOUR
-            hours["gpu"] += sum(float(asked[name]) for name in filter(is_gpu, asked)) * ran / HOUR
+            requested = requests(role.pod)
+            hours["cpu"] += float(requested.get("cpu", 0)) * ran / HOUR
+            hours["gib"] += float(requested.get("memory", 0)) / GIB * ran / HOUR
+            hours["gpu"] += (
+                sum(float(requested[name]) for name in filter(is_gpu, requested)) * ran / HOUR
+            )
             if self._prices:
-                self._spent += self._prices.hour(asked, role.selector) * ran / HOUR
+                self._spent += self._prices.hour(requested, role.selector) * ran / HOUR
         journal.log_metrics(
             {"replica_seconds": sum(seconds.values())}
             | {f"requested_{name}_hours": amount for name, amount in hours.items()}
@@ -77,11 +72,7 @@ class Bill:
 
 
 def check(budget: float, manifest: Mapping[str, Any] | None) -> None:
-    """Refuses a budget, or a price table, that could not work.
-
-    Args:
-        manifest: The job, where it is to run here; another machine's price table is not known.
-    """
+    """Refuses a budget that could not work; with a manifest, also by this machine's prices."""
     if not 0 <= budget < math.inf:
         raise InputError(f"budget {budget}: must be an amount of money, or 0 for no limit")
     if manifest is None:

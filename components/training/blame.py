@@ -24,17 +24,13 @@ class TimeLimitReached(JobFailed):
     """The job had run as long as it may."""
 
 
-def dragged_down(lines: Iterable[str]) -> bool:
+def is_peer_loss(lines: Iterable[str]) -> bool:
     """Tells whether a replica failed because another one was gone."""
     return any(_PEER_LOST.search(line) for line in lines)
 
 
 def last_lines(replica: str, lines: Iterable[str]) -> str:
-    """Returns what a failed replica said last, without a launcher's report on its own processes.
-
-    Args:
-        lines: The last lines it printed, of which up to ``TAIL`` are returned.
-    """
-    kept = list(lines)
-    report = next((at for at, line in enumerate(kept) if _REPORT.match(line)), 0)
-    return "\n".join(f"[{replica}] {line}" for line in kept[: report or None][-TAIL:])
+    """Returns up to ``TAIL`` of a failed replica's last lines, without a launcher's own report."""
+    recent = list(lines)
+    report = next((at for at, line in enumerate(recent) if _REPORT.match(line)), 0)
+    return "\n".join(f"[{replica}] {line}" for line in recent[: report or None][-TAIL:])

@@ -6,7 +6,7 @@ from kfp import dsl
 
 from trireme.components.images import BASE
 
-HANDED_ON = [
+PASSED_THROUGH = [
     dsl.TaskConfigField.RESOURCES,
     dsl.TaskConfigField.KUBERNETES_TOLERATIONS,
     dsl.TaskConfigField.KUBERNETES_NODE_SELECTOR,
@@ -17,7 +17,7 @@ HANDED_ON = [
 """What is set on the task is meant for the job's pods; the step itself only waits for them."""
 
 
-@dsl.component(base_image=BASE, install_kfp_package=False, task_config_passthroughs=HANDED_ON)
+@dsl.component(base_image=BASE, install_kfp_package=False, task_config_passthroughs=PASSED_THROUGH)
 def train(
     framework: str,
     entrypoint: str,
@@ -56,16 +56,16 @@ def train(
         images: Images to pull in place of them, by name.
         job: Further fields of the training job, as in 'trireme job schema'.
         evaluation: The evaluation program; the repository is checked for it before training.
-        code: Where the checkout step put the repository.
-        data: Where the dataset step put the data.
+        code: Path of the repository in the workspace.
+        data: Path of the data in the workspace.
         run: Id of the run, which the job's name is made from.
         workspace: The run workspace.
         task_config: Settings of this task that the job's pods get.
         start: Folder that the program finds as WARM_START_DIR; empty if there is none.
 
     Returns:
-        model: Where the program left its model.
-        checkpoints: Where it left its checkpoints.
+        model: Path of its MODEL_DIR.
+        checkpoints: Path of its CHECKPOINT_DIR.
     """
     from dataclasses import asdict
     from pathlib import Path

@@ -11,7 +11,7 @@ TAG = "training.inputs"
 
 LIMIT = 5000  # characters of a tag that every MLflow keeps
 
-OF_THE_RUN = {
+RUN_FIELDS = {
     "name",
     "code_dir",
     "data_dir",
@@ -27,10 +27,10 @@ OF_THE_RUN = {
 
 def inputs_of(job: TrainingJob) -> str:
     """Returns the fields of a job that a model depends on, as JSON that can be compared."""
-    fields = job.model_dump(mode="json", exclude=OF_THE_RUN, exclude_defaults=True)
-    ours = (*VARIABLES, *CREDENTIALS, WARM_START)
-    fields["env"] = {name: value for name, value in job.env.items() if name not in ours}
-    secret = {name: place for name, place in job.secret_env.items() if name not in ours}
+    fields = job.model_dump(mode="json", exclude=RUN_FIELDS, exclude_defaults=True)
+    reserved = (*VARIABLES, *CREDENTIALS, WARM_START)
+    fields["env"] = {name: value for name, value in job.env.items() if name not in reserved}
+    secret = {name: place for name, place in job.secret_env.items() if name not in reserved}
     fields |= {"secret_env": secret} if secret else {}
     return short(json.dumps(fields, sort_keys=True))
 

@@ -38,12 +38,10 @@ class Kind(Resource):
 
 
 def of_training_operator(name: str, replicas: str, container: str, longest_end: str) -> Kind:
-    """Returns a kind of the training operator v1.9.
-
-    The operator looks at its jobs' time limit only when something else happens to a job: its own
-    reminder goes to a queue that nobody reads
-    (https://github.com/kubeflow/training-operator/blob/v1.9.0/pkg/controller.v1/common/job.go).
-    """
+    """Returns a kind of the training operator v1.9."""
+    # It looks at its jobs' time limit only when something else happens to a job: its own reminder
+    # goes to a queue that nobody reads
+    # (https://github.com/kubeflow/training-operator/blob/v1.9.0/pkg/controller.v1/common/job.go).
     return Kind(
         *("kubeflow.org", "v1", f"{name.lower()}s", name, replicas, container, longest_end),
         keeps_time=False,
@@ -67,5 +65,5 @@ ROLE = "trireme.dev/role"
 REPLICAS = "trireme.dev/replicas"
 """The annotation of a TrainJob that tells how many replicas of each role its runtime makes."""
 
-LEAST = "trireme.dev/least-replicas"
+LEAST_REPLICAS = "trireme.dev/least-replicas"
 """The annotation of an elastic TrainJob that tells how many replicas it needs."""

@@ -22,10 +22,10 @@ from trireme.components.training.description.reading import merged
 from trireme.components.training.frameworks import FRAMEWORKS
 from trireme.components.training.frameworks.base import literal
 from trireme.components.training.inputs import TAG, WARM_START, inputs_of
-from trireme.components.training.lines import Lines
+from trireme.components.training.lines import LinePrinter
 from trireme.components.training.manifests import render, to_yaml
 
-OWN = (
+RESERVED = (
     "name",
     "framework",
     "code",
@@ -37,7 +37,7 @@ OWN = (
 )
 """Fields of the description that a pipeline fills in itself."""
 
-_OF_LIBRARIES = re.compile(
+_LIBRARY_LINE = re.compile(
     r"🏃 View run |🧪 View experiment |\d{4}-[-\d]+ [:.\d]+: [EWIF] |[EWIF]\d{4} "
 )
 """How lines begin that MLflow and TensorFlow add to a program's own when it is about to end."""
@@ -50,11 +50,7 @@ SUMMARY = 200  # characters of the program's last line that stand for what it di
 
 
 class Trained(NamedTuple):
-    """What a training job left.
-
-    Attributes:
-        model: The directory that was its MODEL_DIR, complete.
-    """
+    """The directories that a training job left: its MODEL_DIR, complete, and its checkpoints."""
 
     model: str
     checkpoints: str
@@ -85,21 +81,15 @@ def prepare(
     """Describes the training job of a run.
 
     Args:
-        workspace: The run workspace, which checkpoints and model go to.
-        run: Id of the run, which the job's name is made from, so that a step that is started
-            again finds its job.
-        image: Image of every replica; empty for Trireme's own.
-        entrypoint: The training program, relative to the repository; empty for the reference one of
-            Trireme's own.
+        run: Id of the run; a step that is started again finds its job by the name made from it.
+        entrypoint: Relative to the repository; empty for Trireme's reference program.
         workers: Replicas besides the master or chief; or ``AS_THE_PROGRAM``.
-        parameter_servers: TensorFlow: parameter servers; with any, PS/Worker mode with a chief.
-        time_limit: Seconds the job may run; 0 for no limit.
-        more: Further fields of the description; none of ``OWN``.
-        images: What is pulled for Trireme's own images, by their names; none: themselves.
+        more: Further fields of the description; none of ``RESERVED``.
+        images: Images to pull in place of Trireme's, by name.
         tracking: Variables that lead the program to its MLflow run.
-        credentials: Where its variables for MLflow are that are secret, as ``secret_env``.
-        start: What it may start from: what an earlier training left in MODEL_DIR; empty for none.
-        trial: Which of the run's trainings it is, from 0; None where there is one.
+        credentials: The secret ones of these, as ``secret_env``.
+        start: MODEL_DIR of an earlier training to start from; empty for none.
+        trial: Number of the training in a sweep, from 0; None outside of one.
     """
     if not 0 <= seed < 2**32:
         raise InputError(f"seed {seed}: must be between 0 and 4294967295")
@@ -118,7 +108,7 @@ def prepare(
         count = FRAMEWORKS[framework].workers_shown if is_shown else others
     if parameter_servers < 0:
         raise InputError(f"parameter_servers {parameter_servers}: must not be negative")
-    for name in OWN:
+    for name in RESERVED:
         if name in more:
             raise InputError(f"job.{name}: the pipeline sets this itself")
     fields: dict[str, Any] = {
@@ -147,11 +137,11 @@ def prepare(
     }
     if parameter_servers:
         fields["replicas"] = {"chief": {}, "ps": {"count": parameter_servers}}
-    said = more.get("env")
+    given_env = more.get("env")
     fields["secret_env"] = {
         name: place
         for name, place in (credentials or {}).items()
-        if not (isinstance(said, dict) and name in said)
+        if not (isinstance(given_env, dict) and name in given_env)
     }
     both = merged(fields, more)
     replicas = both.get("replicas")
@@ -186,11 +176,11 @@ def train(
     Its model appears whole or not at all.
 
     Args:
-        passthrough: On a cluster: what the pipeline's task hands on to the job's pods, as
-            ``trireme.components.training.cluster.passthrough.hand_on`` takes it.
-        evaluation: The program of the repository that evaluates the model later, if one does.
+        passthrough: On a cluster: the pipeline task's settings for the job's pods, see
+            ``trireme.components.training.cluster.passthrough.pass_through``.
+        evaluation: The program that evaluates the model later, to check that it exists.
         budget: The most that the job may cost, in the price table's currency; 0 for no limit.
-        is_whole_run: Whether this is the training of its run, and not one of many.
+        is_whole_run: Whether this is the only training of its run.
 
     Raises:
         InputError: One of the programs is not in the repository, or the budget is no limit.
@@ -210,9 +200,9 @@ def train(
     try:
         with contextlib.closing(lines):
             if in_a_pod():
-                seconds = _train_there(job, passthrough or {}, logs, lines, bill)
+                seconds = _train_on_cluster(job, passthrough or {}, logs, lines, bill)
             else:
-                seconds = _train_here(job, logs, lines, bill)
+                seconds = _train_locally(job, logs, lines, bill)
     except JobFailed as error:
         bill.charge(error.replica_seconds)
         raise bill.explained(error) from None
@@ -225,11 +215,8 @@ def train(
     return Trained(str(model), job.checkpoint_dir)
 
 
-class _Lines(Lines):
-    """Prints what replicas say, and keeps the last line of the one that speaks for the job.
-
-    With ``logs`` every line goes to a file of its replica there, too.
-    """
+class _Lines(LinePrinter):
+    """Prints what replicas say and writes it to ``logs``; keeps the leading one's last line."""
 
     def __init__(self, role: str, logs: Path | None = None) -> None:
         super().__init__()
@@ -239,7 +226,7 @@ class _Lines(Lines):
     def __call__(self, replica: str, line: str) -> None:
         super().__call__(replica, line)
         words = line.strip()
-        if replica == self.speaker and words and not _OF_LIBRARIES.match(words):
+        if replica == self.speaker and words and not _LIBRARY_LINE.match(words):
             self.last = words[:SUMMARY]
         if self.logs:
             # A full disk is no reason to stop training.
@@ -261,7 +248,7 @@ class _Lines(Lines):
         return self._files[replica]
 
 
-def _train_here(job: TrainingJob, logs: Path, lines: _Lines, bill: Bill) -> dict[str, float]:
+def _train_locally(job: TrainingJob, logs: Path, lines: _Lines, bill: Bill) -> dict[str, float]:
     from trireme.components.training.local import installed, runner
 
     installed.check(job)
@@ -272,25 +259,25 @@ def _train_here(job: TrainingJob, logs: Path, lines: _Lines, bill: Bill) -> dict
     return runner.run(manifest, logs, lines)
 
 
-def _train_there(
+def _train_on_cluster(
     job: TrainingJob, passthrough: dict[str, Any], logs: Path, lines: _Lines, bill: Bill
 ) -> dict[str, float]:
     from trireme.components.kubernetes.connection import Cluster
     from trireme.components.kubernetes.owner import owners
     from trireme.components.training.cluster import launcher, submission
-    from trireme.components.training.cluster.following import Limits
+    from trireme.components.training.cluster.follower import Limits
     from trireme.components.training.cluster.operators import operator_of
-    from trireme.components.training.cluster.passthrough import hand_on
+    from trireme.components.training.cluster.passthrough import pass_through
 
     for file in logs.glob("*.log"):
         file.unlink()  # of an earlier attempt, whose lines come again
     cluster = Cluster()
     manifest = render(job, operator_of(cluster, job))
-    hand_on(manifest, passthrough)
+    pass_through(manifest, passthrough)
     bill.open(manifest)
     manifest["metadata"]["ownerReferences"] = owners(cluster)
     (logs / "job.yaml").write_text(to_yaml(manifest))
-    if not submission.make_way(cluster, manifest):
+    if not submission.remove_replaced(cluster, manifest):
         _make_room(job)
         for directory in (job.model_dir, job.checkpoint_dir):
             # The job's image may run as another user than this step.
@@ -324,14 +311,11 @@ def _keep(left: Path, model: Path) -> None:
         raise JobFailed("the program removed its MODEL_DIR, so there is no model")
     shutil.rmtree(model, ignore_errors=True)
     left.rename(model)
-    mend_links(model, left)
+    fix_links(model, left)
 
 
-def mend_links(model: Path, before: Path) -> None:
-    """Points links that a program made inside its MODEL_DIR to where that is now.
-
-    A link that leads nowhere is removed: nothing could be kept of it.
-    """
+def fix_links(model: Path, before: Path) -> None:
+    """Points links inside MODEL_DIR to where it is now, and removes broken ones."""
     for link in model.rglob("*"):
         if not link.is_symlink():
             continue

@@ -8,12 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-class Lines:
-    """Prints each line with its replica's name, whole, to whoever still reads.
+class LinePrinter:
+    """Prints each line with its replica's name, whole, while somebody reads."""
 
-    What a terminal has no letter for becomes a question mark. A reader that goes away, such as
-    ``head``, ends the showing and nothing else, unless a line is worth nothing without one.
-    """
+    # What a terminal has no letter for becomes a question mark. A reader that goes away, such as
+    # ``head``, ends the showing and nothing else, unless a line is worth nothing without one.
 
     def __init__(self, shown: Callable[[str], str] = str, *, needs_reader: bool = False) -> None:
         """Starts with nothing printed."""
@@ -36,12 +35,14 @@ class Lines:
                     raise
 
 
-def pass_on(file: Path, start: int, on_line: Callable[[str], None], *, to_the_end: bool) -> int:
+def forward_lines(
+    file: Path, start: int, on_line: Callable[[str], None], *, to_end_of_file: bool
+) -> int:
     """Passes on the lines of a file from a position; returns where they end."""
     with file.open("rb") as stream:
         stream.seek(start)
         for line in stream:
-            if not line.endswith(b"\n") and not to_the_end:
+            if not line.endswith(b"\n") and not to_end_of_file:
                 break
             start += len(line)
             on_line(line.decode(errors="replace").rstrip("\n"))

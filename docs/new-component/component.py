@@ -7,14 +7,14 @@ from trireme.components.images import BASE
 
 @dsl.component(base_image=BASE, install_kfp_package=False)
 def NAME(text: str, workspace: str) -> str:
-    """Says what it does in one sentence.
+    """Say in one sentence what it does.
 
     Args:
-        text: What it is given.
+        text: Its input.
         workspace: The run workspace.
 
     Returns:
-        What has come of it.
+        Its output.
     """
     from trireme.components.NAME.work import work
     from trireme.components.step import step

@@ -1,11 +1,11 @@
-"""What the step NAME does: plain Python, with no kfp in it."""
+"""The work of the step NAME: plain Python, without kfp."""
 
 from trireme.components.errors import InputError
 from trireme.components.tracking import journal
 
 
 def work(text: str) -> str:
-    """Returns what has come of a text; a mistake in it is one sentence."""
+    """Returns the text in capitals; an InputError is one sentence."""
     if not text:
         raise InputError("text: must not be empty")
     journal.summarize(f"{len(text)} letters")

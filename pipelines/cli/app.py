@@ -44,7 +44,7 @@ app.command()(runs.status)
 app.command()(runs.logs)
 app.command()(runs.cancel)
 app.command()(runs.resume)
-app.command(name="retry", hidden=True)(runs.resume)  # its name until 0.1
+app.command(name="retry", hidden=True)(runs.resume)  # its name in 0.1
 app.command()(registry.promote)
 app.command()(registry.rollback)
 app.command()(reproduce.reproduce)

@@ -1,8 +1,10 @@
 """The command line of training jobs without a pipeline: ``trireme job``."""
 
 import json
+import os
 import secrets
 import shlex
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,7 +21,7 @@ from trireme.pipelines.tables import age, table
 if TYPE_CHECKING:
     from trireme.components.kubernetes.connection import Cluster
     from trireme.components.training.description.job import TrainingJob
-    from trireme.components.training.lines import Lines
+    from trireme.components.training.lines import LinePrinter
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -123,7 +125,7 @@ def submit(
         return
 
     from trireme.components.training.cluster import checks, launcher, preflight, reasons, submission
-    from trireme.components.training.cluster.following import Limits
+    from trireme.components.training.cluster.follower import Limits
     from trireme.components.training.cluster.operators import operator_of
     from trireme.components.training.cluster.status import State, status_of
     from trireme.components.training.manifests import render, to_yaml
@@ -133,12 +135,12 @@ def submit(
     cluster = connect(namespace, context, stays=wait)
     manifest = render(_at_one_commit(job), operator_of(cluster, job))
     if dry_run or submission.find(cluster, manifest) is None:  # what there is goes on as it is
-        checks.must_be_there(cluster, *references(manifest))
+        checks.require_references(cluster, *references(manifest))
     if dry_run:
         preflight.check(cluster, manifest, cluster.namespace)
         typer.echo(to_yaml(manifest), nl=False)
         return
-    gang = reasons.without_gang(cluster, manifest)
+    gang = reasons.gang_unavailable(cluster, manifest)
     for note in [*notes(job, manifest, followed=wait), *([gang] if gang else [])]:
         typer.echo(f"note: {note}", err=True)
     if wait:
@@ -160,7 +162,7 @@ def render(file: File = None, operator: Operator = "") -> None:
     from trireme.components.training import manifests
 
     job = described(file, operator=operator)
-    manifest = manifests.render(job, manifests.without_a_cluster(job))
+    manifest = manifests.render(job, manifests.default_operator(job))
     typer.echo(manifests.to_yaml(manifest), nl=False)
 
 
@@ -252,6 +254,44 @@ def logs(
     jobs, place = _jobs(local, namespace, context, stays=follow)
     with suppress(BrokenPipeError):
         jobs.logs(place, name, follow=follow, replica=replica, on_line=lines)
+
+
+@app.command(name="exec")
+def exec_in_replica(
+    name: JobName,
+    replica: Annotated[str, typer.Argument(metavar="REPLICA", help="As in worker-0.")],
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- COMMAND", help="What runs in its container.")
+    ],
+    namespace: Namespace = "",
+    context: Context = "",
+) -> None:
+    """Run a command in a running replica on a cluster, by kubectl; 'bash' opens a shell."""
+    from trireme.components.training.cluster import jobs
+
+    cluster = connect(namespace, context)
+    pod, container = jobs.running_replica(cluster, name, replica)
+    words = ["kubectl", "exec", "-it" if sys.stdin.isatty() else "-i", pod, "-c", container]
+    words += ["--namespace", cluster.namespace, *(["--context", context] if context else [])]
+    words += ["--", *command]
+    try:
+        os.execvp(words[0], words)
+    except FileNotFoundError:
+        raise InputError(f"kubectl is not installed, which does it: {shlex.join(words)}") from None
+
+
+@app.command()
+def scale(
+    name: JobName,
+    workers: Annotated[int, typer.Argument(metavar="WORKERS", help="From elastic's min to max.")],
+    namespace: Namespace = "",
+    context: Context = "",
+) -> None:
+    """Change the number of workers of an elastic job that runs on a cluster."""
+    from trireme.components.training.cluster import jobs
+
+    jobs.scale(connect(namespace, context), name, workers)
+    typer.echo(f"{name} gets {workers} workers")
 
 
 @app.command()
@@ -381,8 +421,8 @@ def connect(namespace: str, context: str, stays: bool = False) -> "Cluster":
     )
 
 
-def _lines(needs_reader: bool = False) -> "Lines":
-    from trireme.components.training.lines import Lines
+def _lines(needs_reader: bool = False) -> "LinePrinter":
+    from trireme.components.training.lines import LinePrinter
     from trireme.pipelines.console import plain
 
-    return Lines(plain, needs_reader=needs_reader)
+    return LinePrinter(plain, needs_reader=needs_reader)

@@ -60,13 +60,10 @@ ON_CLUSTERS = ("no_wait", "no_check", "dataset_claim", "cache_claim", "images", 
 def on_target(
     *about: str, default: str = "local", known: tuple[str, ...] = tuple(TARGETS)
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command ``--target`` and what a person may have to say about that place.
-
-    The command gets the place as its argument ``target``, once it is known that all options that
-    were given mean something there.
+    """Gives a command ``--target`` and its options, checked, and the argument ``target``.
 
     Args:
-        about: What options of the places it takes besides how to reach them: BUILD, SCHEDULE.
+        about: The options that it takes besides how to reach the place: BUILD, SCHEDULE.
     """
     options = {
         option.name: option

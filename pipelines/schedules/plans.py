@@ -44,8 +44,7 @@ class Plan:
     """What is to be done about a schedule.
 
     Attributes:
-        found: What is there of its name, the oldest first.
-        differences: In what it differs from that.
+        found: The existing schedules of its name, the oldest first.
         runs: Whether it is to run in the end.
         notes: What cannot be had as it was asked for, a sentence each.
     """
@@ -69,13 +68,9 @@ K = TypeVar("K", bound=Kept)
 
 
 class Schedules(ABC, Generic[P, K]):
-    """What keeps schedules and runs them.
+    """What keeps schedules and runs them, as ``listed_by`` shows.
 
-    What a method raises is an ``InputError`` for what cannot be there or is not, ``Refused`` and
-    ``Unavailable`` for the server.
-
-    Attributes:
-        listed_by: The command that lists them.
+    Methods raise ``InputError`` for a user's mistake, ``Refused`` and ``Unavailable`` for servers.
     """
 
     listed_by: ClassVar[str] = "trireme schedule list"
@@ -87,12 +82,7 @@ class Schedules(ABC, Generic[P, K]):
 
     @abstractmethod
     def plan(self, described: list[Schedule], pins: dict[str, str]) -> list[P]:
-        """Returns what is to be done about schedules; nothing is changed.
-
-        Args:
-            described: The schedules.
-            pins: Images that are used in place of others.
-        """
+        """Returns what is to be done about schedules, with images pinned; nothing is changed."""
 
     @abstractmethod
     def carry_out(self, plan: P) -> dict[str, Any]:

@@ -39,13 +39,7 @@ def logs(
     follow: bool,
     left: str = "",
 ) -> None:
-    """Passes on what the steps of a run have printed; see ``Target.logs``.
-
-    Args:
-        pods_of: Returns the pods of a run that do a step's work, by the steps' names.
-        again: Returns the run, as it is then.
-        left: Says where something is left of pods that are gone.
-    """
+    """Passes on the output of a run's steps, by their pods; see ``Target.logs``."""
 
     def wanted(found: list[Named]) -> list[Named]:
         return [each for each in found if step in ("", each[0], without_index(each[0]))]
@@ -58,8 +52,8 @@ def logs(
         _follow(cluster, look, on_line)
     elif found := pods_of(run):
         for name, pod in wanted(found):
-            pass_on = partial(on_line, name)
-            PodLog(cluster, pod, CONTAINER, pass_on, lambda: None, Stop(), follow=False).run()
+            forward_lines = partial(on_line, name)
+            PodLog(cluster, pod, CONTAINER, forward_lines, lambda: None, Stop(), follow=False).run()
     else:
         raise InputError(
             f"run {run.name} has no pods in namespace {cluster.namespace}: either no step has "
@@ -123,8 +117,8 @@ class _Followed:
         self._pods |= now
         for name, pod in pods:
             if (uid := pod["metadata"]["uid"]) not in self._logs:
-                pass_on = partial(self._pass_on, name)
-                log = PodLog(self._cluster, pod, CONTAINER, pass_on, lambda: None, self.stop)
+                forward_lines = partial(self._pass_on, name)
+                log = PodLog(self._cluster, pod, CONTAINER, forward_lines, lambda: None, self.stop)
                 self._logs[uid] = log
                 log.start()
         for uid, log in self._logs.items():

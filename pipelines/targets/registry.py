@@ -42,12 +42,7 @@ class Option:
 
 @dataclass(frozen=True)
 class TargetEntry:
-    """A place where pipelines run.
-
-    Attributes:
-        target: The class, as ``module:class``.
-        is_cluster: Whether pipelines are compiled for it, and run in containers.
-    """
+    """A place where pipelines run; pipelines are compiled for a cluster."""
 
     target: str
     help: str

@@ -26,8 +26,8 @@ from trireme.components.errors import TriremeError
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import AlreadyThere, KindMissing, NotFound
 from trireme.components.kubernetes.resources import PODS, SERVICE_ACCOUNTS
-from trireme.components.training.cluster import following, submission
-from trireme.components.training.cluster.following import Limits
+from trireme.components.training.cluster import follower, submission
+from trireme.components.training.cluster.follower import Limits
 from trireme.components.training.cluster.launcher import launch
 from trireme.components.training.cluster.reasons import QUEUE
 from trireme.pipelines.cli.app import app
@@ -39,8 +39,8 @@ def impatient(monkeypatch):
     """Shortens every wait."""
     monkeypatch.setattr(patience, "FIRST_PAUSE", 0.02)
     monkeypatch.setattr(patience, "LONGEST_PAUSE", 0.2)
-    monkeypatch.setattr(following, "TICK", 0.05)
-    monkeypatch.setattr(following, "REASON_EVERY", 0.1)
+    monkeypatch.setattr(follower, "TICK", 0.05)
+    monkeypatch.setattr(follower, "REASON_EVERY", 0.1)
     monkeypatch.setattr(submission, "POLL", 0.05)
 
 

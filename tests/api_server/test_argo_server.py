@@ -115,7 +115,7 @@ def test_what_the_server_refuses_is_told(command, argo_server, failed, status, t
 
 def test_a_server_that_is_away_is_told(command, argo_server, failed, monkeypatch):
     monkeypatch.setenv("ARGO_SERVER", "127.0.0.1:1")
-    with pytest.raises(TriremeError, match="does not do it"):
+    with pytest.raises(TriremeError, match="failed: HTTPConnectionPool"):
         command("resume", failed)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from trireme.components.kubernetes import pods
 from trireme.components.kubernetes.resources import PODS
-from trireme.components.training.cluster import following, jobs
+from trireme.components.training.cluster import follower, jobs
 
 PEER = "RuntimeError: Connection closed by peer [10.0.0.1]:23456"
 
@@ -17,7 +17,7 @@ def cluster(standing_in):
 
 @pytest.fixture(autouse=True)
 def quick_to_settle(monkeypatch):
-    monkeypatch.setattr(following, "DRAIN", 1.0)
+    monkeypatch.setattr(follower, "DRAIN", 1.0)
 
 
 @pytest.fixture

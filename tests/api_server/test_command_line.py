@@ -16,7 +16,7 @@ from player import Player
 from trireme.components.checkout import command
 from trireme.components.kubernetes import connection
 from trireme.components.kubernetes.connection import Cluster
-from trireme.components.training.cluster import following, submission
+from trireme.components.training.cluster import follower, submission
 from trireme.components.training.frameworks import KINDS
 from trireme.pipelines.cli import app as cli
 
@@ -25,7 +25,7 @@ JOB = "entrypoint: train.py\nimage: example.org/train\nworkers: 1\n"
 
 @pytest.fixture(autouse=True)
 def quick_to_settle(monkeypatch):
-    monkeypatch.setattr(following, "DRAIN", 1.0)
+    monkeypatch.setattr(follower, "DRAIN", 1.0)
 
 
 @pytest.fixture
@@ -251,10 +251,10 @@ def test_one_kind_that_a_user_may_see_is_enough(server, container_logs, trireme)
         (["submit", "--queued-limit", "5"], "--queued-limit goes with --wait"),
         (["submit", "--starting-limit", "0"], "--starting-limit goes with --wait"),
         (["submit", "--local", "--wait", "--queued-limit", "5"], "not --local"),
-        (["submit", "--local", "--operator", "trainer"], "--operator is for a cluster"),
+        (["submit", "--local", "--operator", "trainer"], "--operator is for clusters"),
         (["submit", "--local", "-n", "team"], "--namespace is for clusters, not for --local"),
-        (["list", "--local", "-n", "team"], "--namespace is for a cluster"),
-        (["logs", "x", "--local", "--context", "here"], "--context is for a cluster"),
+        (["list", "--local", "-n", "team"], "--namespace is for clusters"),
+        (["logs", "x", "--local", "--context", "here"], "--context is for clusters"),
         (["list", "-n", "../../x"], "namespace '../../x': must be"),
         (["list", "--context", "other"], "context 'other': it is not in the kubeconfig"),
     ],

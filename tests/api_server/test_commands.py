@@ -103,6 +103,32 @@ def test_what_has_ended_cannot_be_cancelled(cluster, player, submitted, pytorch)
         jobs.cancel(cluster, "digits")
 
 
+def test_an_elastic_job_gets_as_many_workers_as_it_takes(cluster, submitted, pytorch):
+    pytorch["spec"]["elasticPolicy"] = {"minReplicas": 1, "maxReplicas": 3}
+    job = submitted(pytorch)
+    jobs.scale(cluster, "digits", 3)
+    now = cluster.get(kind_of(job), "digits", cluster.namespace)
+    assert now["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] == 3
+    with pytest.raises(InputError, match="4 workers: job 'digits' takes 1 to 3, as elastic says"):
+        jobs.scale(cluster, "digits", 4)
+
+
+def test_any_other_job_keeps_its_replicas(cluster, submitted, manifest):
+    submitted(manifest)
+    with pytest.raises(InputError, match="that is not elastic, so its replicas are fixed"):
+        jobs.scale(cluster, "digits", 2)
+
+
+def test_a_command_runs_in_a_replica_that_runs(cluster, player, submitted, pytorch):
+    job = submitted(pytorch)
+    master = player.pod(job, "master")
+    player.pod(job, "worker")
+    player.run(master)
+    assert jobs.running_replica(cluster, "digits", "master-0") == (master, "pytorch")
+    with pytest.raises(InputError, match=r"'worker-0' of job 'digits' does not run.*: master-0"):
+        jobs.running_replica(cluster, "digits", "worker-0")
+
+
 def test_deleting_takes_the_pods_too(cluster, player, submitted, manifest):
     job = submitted(manifest)
     player.run(player.pod(job, ROLES[job["kind"]][0]))

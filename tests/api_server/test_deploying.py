@@ -196,7 +196,7 @@ def other(space):
 
 def test_a_first_version_comes_up_and_answers(space, first):
     assert first.status == 0, first.errors
-    assert "relu version 1 is deployed, and answers as its file does" in first.output
+    assert "relu version 1 is deployed, and agrees with its file" in first.output
     there = f"--namespace {space.namespace} service/relu 8080:80"
     assert f"http://relu.{space.namespace}.svc/invocations" in first.output
     assert f"kubectl port-forward {there}" in first.output
@@ -240,7 +240,7 @@ def test_a_version_that_answers_differently_is_rolled_back(space, deploy, first)
     before = served(space)
     done = deploy(LIAR)
     assert done.status == 1
-    assert "the server does not answer as the exported file does" in done.errors
+    assert "the server's outputs differ from the exported file's" in done.errors
     assert done.errors.endswith(f"; rolled back to {before}\n")
     assert served(space) == before
     path = SERVICES.path(space.namespace, "relu:80", "proxy/invocations")

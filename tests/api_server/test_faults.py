@@ -19,7 +19,7 @@ from trireme.components.kubernetes.errors import (
 )
 from trireme.components.kubernetes.resources import PODS
 from trireme.components.kubernetes.streams import Stop
-from trireme.components.training.cluster import following
+from trireme.components.training.cluster import follower
 from trireme.components.training.frameworks import KINDS
 
 JOBS = KINDS["PyTorchJob"]
@@ -33,7 +33,7 @@ def cluster(standing_in):
 
 @pytest.fixture(autouse=True)
 def quick_to_settle(monkeypatch):
-    monkeypatch.setattr(following, "DRAIN", 5.0)
+    monkeypatch.setattr(follower, "DRAIN", 5.0)
 
 
 @pytest.fixture

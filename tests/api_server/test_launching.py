@@ -9,13 +9,13 @@ from trireme.components.errors import Cancelled, InputError, JobFailed
 from trireme.components.kubernetes.errors import Invalid, NotFound
 from trireme.components.kubernetes.resources import PODS
 from trireme.components.training.blame import TimeLimitReached
-from trireme.components.training.cluster import following, jobs, reasons, submission
+from trireme.components.training.cluster import follower, jobs, reasons, submission
 from trireme.components.training.frameworks import kind_of
 
 
 @pytest.fixture(autouse=True)
 def quick_to_settle(monkeypatch):
-    monkeypatch.setattr(following, "DRAIN", 1.0)
+    monkeypatch.setattr(follower, "DRAIN", 1.0)
 
 
 def running(player, manifest):
@@ -328,7 +328,7 @@ def test_a_reason_is_said_as_long_as_it_holds(launched, player, pytorch, monkeyp
     master, worker = player.pod(job, "master"), player.pod(job, "worker")
     player.set(master, conditions=[room])
     run.says("starting: 0 of 2 replicas run; master-0: Unschedulable: full")
-    monkeypatch.setattr(following, "REASON_EVERY", 1000.0)  # one more look at most
+    monkeypatch.setattr(follower, "REASON_EVERY", 1000.0)  # one more look at most
     player.set(master, conditions=[])
     player.run(master)
     run.says("starting: 1 of 2 replicas run")

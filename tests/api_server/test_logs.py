@@ -9,12 +9,12 @@ from player import ROLES
 from trireme.components.kubernetes import pod_log as logs
 from trireme.components.kubernetes.log_position import is_of_the_kubelet
 from trireme.components.training.blame import TAIL
-from trireme.components.training.cluster import following
+from trireme.components.training.cluster import follower
 
 
 @pytest.fixture(autouse=True)
 def time_to_settle(monkeypatch):
-    monkeypatch.setattr(following, "DRAIN", 20.0)
+    monkeypatch.setattr(follower, "DRAIN", 20.0)
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_a_second_pod_is_not_blamed_for_what_the_first_one_said(up, talkative, p
 
 
 def test_what_takes_long_to_read_is_read_whole_after_the_end(up, talkative, pytorch, monkeypatch):
-    monkeypatch.setattr(following, "DRAIN", 0.5)
+    monkeypatch.setattr(follower, "DRAIN", 0.5)
     run, job, pods = up(pytorch)
 
     class Slow(list):
@@ -172,7 +172,7 @@ def test_what_takes_long_to_read_is_read_whole_after_the_end(up, talkative, pyto
 
 
 def test_what_is_not_read_is_said(up, talkative, pytorch, monkeypatch, eventually):
-    monkeypatch.setattr(following, "DRAIN", 0.5)
+    monkeypatch.setattr(follower, "DRAIN", 0.5)
     run, job, pods = up(pytorch)
     for pod in pods:
         talkative.logs.write(pod, "read")

@@ -28,7 +28,7 @@ CLAIMS = Resource("", "v1", "persistentvolumeclaims")
 OPERATOR = dict.fromkeys(SHAPES, "training-operator") | dict.fromkeys(TRAINJOBS, "trainer")
 
 
-def try_out(cluster, resource, body):
+def dry_run(cluster, resource, body):
     """Has the server check an object as strictly as it can, and create nothing."""
     return cluster.create(resource, body, cluster.namespace, dryRun="All", fieldValidation="Strict")
 
@@ -39,14 +39,14 @@ def taken_of(cluster, body):
     if place is TRAINING_RUNTIMES:
         cluster.create(place, body, cluster.namespace, fieldValidation="Strict")
         return cluster.get(place, body["metadata"]["name"], cluster.namespace)
-    limit = time.monotonic() + submission.SEEING
+    limit = time.monotonic() + submission.RUNTIME_LIMIT
     while True:
         try:
-            return try_out(cluster, place, body)
+            return dry_run(cluster, place, body)
         except Invalid as error:
-            if submission.UNSEEN not in str(error) or time.monotonic() > limit:
+            if submission.RUNTIME_MISSING not in str(error) or time.monotonic() > limit:
                 raise
-        time.sleep(submission.BETWEEN)
+        time.sleep(submission.RUNTIME_PAUSE)
 
 
 def pods_of(manifest):
@@ -81,7 +81,7 @@ def test_the_api_server_takes_every_shape_and_keeps_all_of_it(name, real):
         taken = taken_of(real, body)
         assert missing(body["spec"], taken["spec"]) == []
     for pod in pods_of(manifest):
-        try_out(real, PODS, pod)
+        dry_run(real, PODS, pod)
 
 
 @pytest.mark.parametrize(
@@ -110,10 +110,10 @@ def test_jobs_of_an_ordinary_user_pass_pod_security_restricted(name, real):
         manifest = render(TrainingJob.create(**fields))
         for pod in pods_of(manifest):
             if passes:
-                try_out(real, PODS, pod)
+                dry_run(real, PODS, pod)
             else:
                 with pytest.raises(Forbidden, match='violates PodSecurity "restricted'):
-                    try_out(real, PODS, pod)
+                    dry_run(real, PODS, pod)
 
 
 def missing(given, taken, place="spec"):
@@ -148,8 +148,8 @@ def test_the_api_server_takes_whatever_is_not_refused(operator, real):
         except InputError:
             assume(False)
         for body in objects(manifest)[:1]:  # a TrainJob needs its runtime to be there
-            try_out(real, PLACES[body["kind"]], body)
+            dry_run(real, PLACES[body["kind"]], body)
         for pod in pods_of(manifest):
-            try_out(real, PODS, pod)
+            dry_run(real, PODS, pod)
 
     check()

@@ -15,7 +15,7 @@ ALONE = f"""
 import json, sys
 from pathlib import Path
 from trireme.components.kubernetes.connection import Cluster
-from trireme.components.training.cluster.following import Limits
+from trireme.components.training.cluster.follower import Limits
 from trireme.components.training.cluster.launcher import launch
 before, heard = {MARK}, 0
 def on_line(replica, line):

@@ -121,12 +121,12 @@ def test_a_pipeline_that_can_run(there, cluster):
     assert found == [
         ["ok", f"ServiceAccount default-editor may {rights}"],
         ["ok", "the API server would accept the PyTorchJob"],
-        ["ok", "ServiceAccount default-editor is there"],
+        ["ok", "ServiceAccount default-editor exists"],
         ["ok", "Secret trireme-mlflow does not exist, and is optional"],
         ["ok", "Secret trireme-code does not exist, and is optional"],
         ["ok", "Secret trireme-dataset does not exist, and is optional"],
         ["ok", "Secret trireme-webhook does not exist, and is optional"],
-        ["ok", "ConfigMap trireme-prices is there"],
+        ["ok", "ConfigMap trireme-prices exists"],
         ["ok", "no ResourceQuota or LimitRange is in the way"],
     ]
     assert "without both nothing is recorded" in done.output
@@ -192,8 +192,8 @@ def test_what_is_not_there_is_named(cluster, there):
         f"Secret keys is not in {where}",
         "LocalQueue gpus: the cluster has no localqueues.kueue.x-k8s.io",
     ]
-    assert ["ok", "Secret oss is there"] in done.found
-    assert ["ok", "PersistentVolumeClaim flowers is there"] in done.found
+    assert ["ok", "Secret oss exists"] in done.found
+    assert ["ok", "PersistentVolumeClaim flowers exists"] in done.found
 
 
 def test_a_queue_of_a_later_kueue_is_found(server, standing_in, trireme):
@@ -203,7 +203,7 @@ def test_a_queue_of_a_later_kueue_is_found(server, standing_in, trireme):
     standing_in.create(checks.RESOURCES["LocalQueue"][1], queue, "team")
     done = trireme(*PIPELINE, "-p", 'job={"scheduling": {"queue": "gpus"}}')
     assert done.status == 0
-    assert ["ok", "LocalQueue gpus is there"] in done.found
+    assert ["ok", "LocalQueue gpus exists"] in done.found
 
 
 def test_what_is_left_of_a_quota_has_to_do(server, standing_in, trireme):
@@ -222,9 +222,9 @@ def test_what_is_left_of_a_quota_has_to_do(server, standing_in, trireme):
     assert (done.status, failed(done)) == (
         1,
         [
-            "ResourceQuota team: requests.cpu 4 is wanted, 3.5 of 6 is left: ask for less, or "
+            "ResourceQuota team: requests.cpu 4 is needed, but 3.5 of 6 is left: ask for less, or "
             "have the quota raised",
-            "ResourceQuota team: limits.memory 8Gi is wanted, 7Gi of 100Gi is left: ask for "
+            "ResourceQuota team: limits.memory 8Gi is needed, but 7Gi of 100Gi is left: ask for "
             "less, or have the quota raised",
         ],
     )
@@ -468,8 +468,8 @@ def test_what_a_sweep_runs_at_the_same_time_has_to_fit(standing_in, trireme):
     assert "6 such jobs, up to 4 at a time\n" in done.output
     assert "9.00 EUR in its time limit of 4,050 s, 54.00 EUR in all\n" in done.output
     assert failed(done) == [
-        "ResourceQuota team: requests.nvidia.com/gpu 8 is wanted, 7 of 7 is left: ask for less, "
-        "or have the quota raised"
+        "ResourceQuota team: requests.nvidia.com/gpu 8 is needed, but 7 of 7 is left: ask for "
+        "less, or have the quota raised"
     ]
 
 

@@ -199,8 +199,8 @@ def test_the_same_specification_is_known_whatever_the_metadata():
     ],
 )
 def test_a_replica_whose_peer_is_gone_was_dragged_down(line):
-    assert blame.dragged_down(["Traceback (most recent call last):", line])
-    assert not blame.dragged_down(["ValueError: the cause"])
+    assert blame.is_peer_loss(["Traceback (most recent call last):", line])
+    assert not blame.is_peer_loss(["ValueError: the cause"])
 
 
 def test_what_torchrun_reports_is_not_shown():

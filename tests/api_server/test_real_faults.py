@@ -18,7 +18,7 @@ from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import Expired, Forbidden, Unauthorized
 from trireme.components.kubernetes.resources import PODS, SERVICE_ACCOUNTS, Resource
 from trireme.components.kubernetes.streams import Stop
-from trireme.components.training.cluster import following, submission
+from trireme.components.training.cluster import follower, submission
 from trireme.components.training.frameworks import KINDS
 
 pytestmark = pytest.mark.cluster
@@ -28,7 +28,7 @@ BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings")
 
 @pytest.fixture(autouse=True)
 def quick_to_settle(monkeypatch):
-    monkeypatch.setattr(following, "DRAIN", 1.0)
+    monkeypatch.setattr(follower, "DRAIN", 1.0)
 
 
 @pytest.fixture
@@ -175,12 +175,10 @@ def test_in_a_pod_the_rights_that_are_asked_for_are_enough(real, in_a_pod, pytor
     assert eventually(submitted)
     states, player = [], Player(real, Logs())
     job = player.wait_for(pytorch)
-    follow = following.Following(
-        cluster, job, following.Limits(), lambda *line: None, states.append
-    )
+    follow = follower.Follower(cluster, job, follower.Limits(), lambda *line: None, states.append)
     player.run(player.pod(job, "master"))
     player.condition(job, "Succeeded")
-    assert set(follow.to_the_end()) == {"master-0"}
+    assert set(follow.follow()) == {"master-0"}
     submission.delete(cluster, job)
     submission.wait_until_gone(cluster, job)
     assert not real.list(KINDS["PyTorchJob"], real.namespace)["items"]

@@ -16,7 +16,7 @@ from trireme.components.kubernetes import access, owner
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import Forbidden
 from trireme.components.kubernetes.resources import PODS, SECRETS, SERVICE_ACCOUNTS, Resource
-from trireme.components.training.cluster import following, jobs
+from trireme.components.training.cluster import follower, jobs
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.manifests import render
 
@@ -28,7 +28,7 @@ RBAC = "rbac.authorization.k8s.io"
 
 @pytest.fixture(autouse=True)
 def quick_to_settle(monkeypatch):
-    monkeypatch.setattr(following, "DRAIN", 1.0)
+    monkeypatch.setattr(follower, "DRAIN", 1.0)
 
 
 @pytest.fixture(params=["stand-in", pytest.param("real", marks=pytest.mark.cluster)])

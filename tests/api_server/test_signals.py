@@ -22,7 +22,7 @@ import json, sys
 from trireme.components.errors import TriremeError
 from trireme.components.training.cluster import launcher
 from trireme.components.kubernetes.connection import Cluster
-from trireme.components.training.cluster.following import Limits
+from trireme.components.training.cluster.follower import Limits
 from trireme.components.training.cluster.launcher import launch
 launcher.LAST_CALL = float(sys.argv[3])
 try:

@@ -12,7 +12,7 @@ from trireme.components.errors import InputError, JobFailed, TriremeError
 from trireme.components.kubernetes import connection, owner
 from trireme.components.kubernetes.resources import PODS
 from trireme.components.training import launch
-from trireme.components.training.cluster import following, launcher, submission
+from trireme.components.training.cluster import follower, launcher, submission
 from trireme.components.training.manifests import render
 
 CLAIM = {"name": "workspace", "persistentVolumeClaim": {"claimName": "run-7"}}
@@ -50,7 +50,7 @@ def training(cluster, monkeypatch, tmp_path, untracked, workflow):
     monkeypatch.setenv("POD_NAME", "workflow-train-1")
     monkeypatch.setattr(connection, "Cluster", lambda **_: cluster)
     monkeypatch.setattr(launcher, "_SIGNALS", ())  # only the main thread can be told of them
-    monkeypatch.setattr(following, "DRAIN", 1.0)
+    monkeypatch.setattr(follower, "DRAIN", 1.0)
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "train.py").touch()
     threads = []
@@ -250,4 +250,4 @@ def test_a_job_waits_as_long_as_it_says(training, described, monkeypatch):
     monkeypatch.setattr(launcher, "launch", lambda *_, limits, **__: asked.append(limits) or {})
     changes = {"queued_limit": 60, "starting_limit": 30}
     training(described.model_copy(update=changes)).end()
-    assert asked == [following.Limits(queued=60, starting=30)]
+    assert asked == [follower.Limits(queued=60, starting=30)]

@@ -62,7 +62,7 @@ def test_a_job_becomes_what_the_cluster_has_an_operator_for(
 
 
 def test_a_job_brings_its_runtime_and_takes_it_along(trainer, manifest, monkeypatch):
-    monkeypatch.setattr(submission, "GOING", 2.0)
+    monkeypatch.setattr(submission, "DELETION_LIMIT", 2.0)
     job = submission.submit(trainer, manifest)
     (runtime,) = runtimes(trainer)
     assert job["spec"]["runtimeRef"] == {

@@ -140,8 +140,8 @@ def main() -> None:
             speed, arguments = best(size, device, is_plain)
             speeds.append(speed)
             said = f"{size:10} {'plain' if is_plain else 'trainer':8} {speed:9.0f} tokens/s"
-            if cost.peak(device):
-                used = speed * cost.operations(arguments.shape, LENGTH) / cost.peak(device)
+            if cost.peak_flops(device):
+                used = speed * cost.operations(arguments.shape, LENGTH) / cost.peak_flops(device)
                 said += f", utilisation {used:5.1%}"
             print(f"{said}, {arguments.micro_batch} samples at a time", flush=True)
         print(f"{size:10} trainer / plain: {speeds[0] / speeds[1]:.2f}", flush=True)

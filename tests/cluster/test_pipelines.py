@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from engines import ENDED
 
-OWN = str(Path(__file__).with_name("own_rows.py"))
+OWN, OWN_JAX = (str(Path(__file__).with_name(f"own_{name}.py")) for name in ("rows", "jax"))
 STEPS = ["checkout", "dataset", "train", "evaluate", "export"]
 
 
@@ -207,3 +207,12 @@ def test_a_failure_of_a_step_of_ones_own_is_named(engine):
     assert whole.info.status == steps["count"].info.status == "FAILED"
     why = "step count failed: ValueError: too many rows"
     assert steps["count"].data.tags["error"] == whole.data.tags["error"] == why
+
+
+def test_a_pipeline_of_ones_own_that_trains_with_jax(engine):
+    run, output = engine.run(OWN_JAX)
+    assert f"{run} FINISHED" in output
+    scored = re.search(r"held-out accuracy (\S+)", engine.command("logs", run, "--step", "score"))
+    assert scored and float(scored[1]) > 0.85
+    _, steps = engine.recorded(run)
+    assert steps["train"].data.metrics["accuracy"] > 0.9  # as the trainer's rank 0 has logged it

@@ -1,10 +1,18 @@
 """An XGBoostJob for real: the reference trainer on two processes, one with the tracker."""
 
 import importlib.util
+import os
+import signal
+import socket
+import subprocess
+import sys
 
 import numpy as np
 import pytest
-from jobs_of_frameworks import on_own_hosts, run
+from jobs_of_frameworks import LIMIT, ROOT, on_own_hosts, run
+from stores import free_port
+
+from trireme.components.training.frameworks import FRAMEWORKS
 
 pytestmark = [
     pytest.mark.slow,
@@ -34,6 +42,69 @@ def test_training_goes_on_from_the_last_checkpoint(digits):
     again = run("xgboost", digits.folder, "--rounds", "13", workers=0)
     assert "resuming after round 10" in again.lines("master-0")
     assert again.figures(13)[0] < digits.figures(12)[0]
+
+
+@pytest.fixture
+def start(digits, tmp_path):
+    """Starts processes that train together; returns those of each rank."""
+    processes = []
+
+    def begin(port):
+        places = {"DATA_DIR": digits.folder / "data"} | {
+            f"{name}_DIR": tmp_path / name.lower() for name in ("CHECKPOINT", "MODEL")
+        }
+        for rank in range(3):
+            place = {"RANK": rank, "WORLD_SIZE": 3, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+            variables = {name: str(value) for name, value in (places | place).items()}
+            processes.append(
+                subprocess.Popen(
+                    [sys.executable, FRAMEWORKS["xgboost"].trainer, "--rounds", "600"],
+                    cwd=ROOT,
+                    env=os.environ | variables | {"OMP_NUM_THREADS": "1"},
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                )
+            )
+        return processes[-3:]
+
+    yield begin
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def until(process, start):
+    """Reads what a process prints, to the line that starts so; returns that."""
+    return next(line for line in process.stdout if line.startswith(start))
+
+
+def test_when_one_is_gone_the_others_end_and_all_can_go_on(start):
+    first, *_, last = processes = start(free_port())
+    until(first, "round 13/")
+    last.kill()
+    assert [process.wait(LIMIT) for process in processes] == [138, 138, -signal.SIGKILL]
+
+    first, *_, last = processes = start(free_port())
+    done = int(until(first, "resuming after round").split()[-1])
+    assert done >= 10 and done % 10 == 0
+    until(first, f"round {done + 3}/")
+    last.terminate()
+    assert [process.wait(LIMIT) for process in processes] == [143] * 3
+    stopped = until(first, "stopped after round").split(";")[0]
+
+    first, *_ = processes = start(free_port())
+    assert until(first, "resuming").split()[2:] == stopped.split()[2:]
+    assert int(stopped.split()[-1]) >= done + 3
+
+
+def test_training_waits_for_the_port_of_a_tracker_that_has_just_ended(start):
+    with socket.socket() as before:
+        before.bind(("127.0.0.1", 0))
+        first, *_ = start(before.getsockname()[1])
+        with pytest.raises(subprocess.TimeoutExpired):
+            first.wait(5)
+    until(first, "round 1/")
 
 
 @on_own_hosts

@@ -64,8 +64,16 @@ def finished(start):
 
     def finished(name, world_size, *arguments, **more):
         if name not in known:
-            known[name] = training = start(name, world_size, *arguments, **more)
-            assert set(training.end()) == {0}, training.output()
+            training = start(name, world_size, *arguments, **more)
+            ends = training.end()
+            if -signal.SIGSEGV in ends:
+                # Once in a great while a process dies in torch, which it did not load itself but
+                # was forked with; who trains for real restarts it (retries).
+                print(*(training.output(rank) for rank in range(world_size)))
+                training = start(f"{name}-again", world_size, *arguments, **more)
+                ends = training.end()
+            assert set(ends) == {0}, training.output()
+            known[name] = training
         return known[name]
 
     return finished

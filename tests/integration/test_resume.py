@@ -5,7 +5,7 @@ import time
 import pytest
 
 from trireme.components.tracking import journal
-from trireme.components.training.result.same import compare
+from trireme.components.training.result.comparison import compare
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

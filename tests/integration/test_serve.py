@@ -139,8 +139,7 @@ def test_check_compares_the_server_with_the_file(trireme, registered):
     result = trireme.call("serve", "relu", "--check", "--verbose")
     assert result.returncode == 0, result.stderr
     assert result.stdout == (
-        "relu version 1 answers as its file does: "
-        "largest difference 0 on 2 samples, allowed 0.0003\n"
+        "relu version 1 agrees with its file: largest difference 0 on 2 samples, allowed 0.0003\n"
     )
     assert "Uvicorn running" in result.stderr
 

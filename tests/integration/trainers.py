@@ -1,5 +1,6 @@
 """The reference trainers of PyTorch as processes that share what takes seconds to import."""
 
+import faulthandler
 import os
 import re
 import signal
@@ -23,6 +24,7 @@ def run(program, environment, arguments, output):
     for name in [name for name in os.environ if name.startswith("MLFLOW_")]:
         del os.environ[name]
     os.environ.update(environment)
+    faulthandler.enable()
     sys.path.insert(0, str(FOLDER))
     sys.argv = [program, *arguments]
     __import__(program).main()

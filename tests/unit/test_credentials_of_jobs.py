@@ -7,7 +7,7 @@ import pytest
 
 from trireme.components.tracking import environment
 from trireme.components.training import launch
-from trireme.components.training.cluster.passthrough import hand_on
+from trireme.components.training.cluster.passthrough import pass_through
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.inputs import inputs_of
 from trireme.components.training.manifests import render, to_yaml
@@ -114,7 +114,7 @@ def test_what_the_task_says_itself_wins(step):
     manifest = render(job())
     workspace = {"name": "w", "persistentVolumeClaim": {"claimName": "w"}}
     env = [{"name": "AWS_ACCESS_KEY_ID", "value": "mine"}]
-    hand_on(manifest, {"volumes": [workspace], "env": env})
+    pass_through(manifest, {"volumes": [workspace], "env": env})
     container = containers(manifest)[0]
     (found,) = [each for each in container["env"] if each["name"] == "AWS_ACCESS_KEY_ID"]
     assert found == {"name": "AWS_ACCESS_KEY_ID", "value": "mine"}

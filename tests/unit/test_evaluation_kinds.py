@@ -13,7 +13,13 @@ from trireme.components.evaluation import held_out as splits
 from trireme.components.evaluation import report
 from trireme.components.evaluation.bootstrap import interval, resampled
 from trireme.components.evaluation.gate import Judged, Verdict, compare, judge
-from trireme.components.evaluation.held_out import BATCH_BYTES, HeldOut, batches, held_out, predict
+from trireme.components.evaluation.held_out import (
+    BATCH_BYTES,
+    HeldOut,
+    batches,
+    held_out,
+    predict_in_batches,
+)
 from trireme.components.evaluation.kinds import measure
 from trireme.components.evaluation.options import FIGURES, Gate
 from trireme.components.training.result.trained import NotLoadable
@@ -214,7 +220,7 @@ def test_samples_in_files_are_read_batch_by_batch(tmp_path):
     split = held_out(tmp_path)
     tracemalloc.start()
     try:
-        outputs = predict(lambda batch: batch[:, :2] * 2, split.inputs)
+        outputs = predict_in_batches(lambda batch: batch[:, :2] * 2, split.inputs)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

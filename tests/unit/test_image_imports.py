@@ -31,7 +31,7 @@ LOCKS = {
 NOT_THERE = {
     "base": {
         # The step finish says so in a sentence: the one step here that may come to it.
-        "trireme.components.tracking.sync:_log_model",
+        "trireme.components.tracking.sync:_log_onnx",
         "trireme.components.tracking.sync:_signature",
     },
     # A model is loaded by the framework that it was made with.

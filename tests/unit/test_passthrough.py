@@ -3,7 +3,7 @@
 import pytest
 
 from trireme.components.errors import InputError
-from trireme.components.training.cluster.passthrough import hand_on
+from trireme.components.training.cluster.passthrough import pass_through
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.manifests import render
 from trireme.components.training.manifests.roles import roles
@@ -25,7 +25,7 @@ def pods():
 
     def make(task, **fields):
         manifest = render(TrainingJob.create(entrypoint="train.py", **fields))
-        hand_on(manifest, task)
+        pass_through(manifest, task)
         (replicas,) = (
             value for key, value in manifest["spec"].items() if key.endswith("ReplicaSpecs")
         )
@@ -88,7 +88,7 @@ def test_the_pods_of_a_trainjob_get_all_that_too():
         entrypoint="train.py", framework="tensorflow", replicas={"chief": {}, "ps": {}}, workers=1
     )
     manifest = render(job, "trainer")
-    hand_on(manifest, TASK)
+    pass_through(manifest, TASK)
     found = {role.name: role.pod for role in roles(manifest)}
     assert found.keys() == {"chief", "ps", "worker"}
     for role, pod in found.items():
@@ -105,7 +105,7 @@ def test_the_pods_of_a_trainjob_get_all_that_too():
 def test_a_trainjob_that_patches_a_runtime_gets_all_that_too(framework):
     job = TrainingJob.create(entrypoint="train.py", framework=framework, runtime="theirs")
     manifest = render(job, "trainer")
-    hand_on(manifest, TASK)
+    pass_through(manifest, TASK)
     trainer, (patch,) = manifest["spec"]["trainer"], manifest["spec"]["runtimePatches"]
     assert {"name": "TEAM", "value": "a"} in trainer["env"]
     assert trainer["resourcesPerNode"]["limits"]["nvidia.com/gpu"] == "2"

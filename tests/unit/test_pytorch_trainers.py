@@ -79,7 +79,7 @@ def test_what_does_not_fit_is_refused_in_a_sentence(parse, capsys, arguments, sa
 def test_a_dry_run_says_how_large_a_network_is(parse, capsys, size, parameters):
     import cost
 
-    cost.say(parse("--dry-run", "--size", size, "--strategy", "fsdp", "--dp", "8"))
+    cost.print_cost(parse("--dry-run", "--size", size, "--strategy", "fsdp", "--dp", "8"))
     said = capsys.readouterr().out
     count = int(said.partition("stage 0: ")[2].split()[0].replace(",", ""))
     assert count == pytest.approx(parameters, rel=1e-3)
@@ -209,8 +209,8 @@ def test_the_peak_of_a_gpu_is_that_of_its_data_sheet(monkeypatch, name, speed):
     import cost
 
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: name)
-    assert cost.peak(torch.device("cuda", 0)) == speed
-    assert cost.peak(torch.device("cpu")) == 0
+    assert cost.peak_flops(torch.device("cuda", 0)) == speed
+    assert cost.peak_flops(torch.device("cpu")) == 0
 
 
 def test_utilisation_is_logged_where_the_peak_is_known(parse, monkeypatch, capsys):
@@ -218,7 +218,7 @@ def test_utilisation_is_logged_where_the_peak_is_known(parse, monkeypatch, capsy
     import language_model
 
     monkeypatch.delenv("MLFLOW_RUN_ID", raising=False)
-    monkeypatch.setattr(cost, "peak", lambda device: 1e12)
+    monkeypatch.setattr(cost, "peak_flops", lambda device: 1e12)
     clock = iter([0.0, 2.0, 2.0])
     times = SimpleNamespace(monotonic=lambda: next(clock))
     monkeypatch.setattr(language_model, "time", times)
@@ -265,7 +265,7 @@ def test_training_starts_from_a_model_of_its_own_form_alone(tmp_path, monkeypatc
     monkeypatch.setenv("MODEL_DIR", str(tmp_path))
     with pytest.raises(helpers.Ended, match=r"cannot start from \S+/model.pt: .*No such file"):
         helpers.start_weights({"width": 3}, network)
-    helpers.leave_model("net:Net", {"width": 3}, network)
+    helpers.save_model("net:Net", {"width": 3}, network)
     given = helpers.start_weights({"width": 3}, network)
     assert torch.equal(given["weight"], network.weight)
     for changed in (torch.nn.Linear(3, 2), torch.nn.Sequential(network)):

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from trireme.components.training.result import same
+from trireme.components.training.result import comparison
 from trireme.components.training.result.load import load_model
 from trireme.components.training.result.trained import NotLoadable
 
@@ -234,7 +234,7 @@ def test_a_malicious_pickle_in_an_exported_program_does_not_run(model, code, tmp
     assert not mark.exists()
     assert "TORCH_FORCE_WEIGHTS_ONLY_LOAD" not in os.environ
     # Also where it is only compared with another.
-    assert not same.compare(model, model.parent).identical
+    assert not comparison.compare(model, model.parent).identical
     assert not mark.exists()
 
 
@@ -248,7 +248,7 @@ def test_other_numbers_take_what_a_dataset_holds(model, code, state, linear, num
     loaded = load_model(model, code, ENTRYPOINT, "other_numbers:make")
     sys.modules.pop("other_numbers")
     assert loaded.precision == number
-    found = loaded.answer(X.numpy())
+    found = loaded.predict(X.numpy())
     assert found.dtype == (np.float64 if number == "float64" else np.float32)
     assert np.allclose(found, linear(X).detach().numpy(), atol=0.1)
 

@@ -12,7 +12,7 @@ import torch.distributed.checkpoint as dcp
 from torch import nn
 from torch.distributed.checkpoint.metadata import BytesStorageMetadata
 
-from trireme.components.training.result import same
+from trireme.components.training.result import comparison
 from trireme.components.training.result.load import load_model
 from trireme.components.training.result.trained import NotLoadable
 
@@ -166,7 +166,7 @@ def test_what_fsdp_has_saved_answers_as_the_unsharded_network(saved, deep):
     assert not loaded.network.training
     for name, value in expected.state_dict().items():
         assert torch.allclose(loaded.network.state_dict()[name], value, atol=1e-6), name
-    assert np.allclose(loaded.answer(X.numpy()), expected(X).detach().numpy(), atol=1e-5)
+    assert np.allclose(loaded.predict(X.numpy()), expected(X).detach().numpy(), atol=1e-5)
 
 
 @pytest.mark.slow
@@ -193,13 +193,13 @@ def test_the_model_is_found_in_what_is_saved(model, code, deep, keys):
     for key in reversed(keys):
         content = {key: content}
     save(content, model)
-    assert np.array_equal(load(model, code).answer(X.numpy()), deep()(X).detach().numpy())
+    assert np.array_equal(load(model, code).predict(X.numpy()), deep()(X).detach().numpy())
 
 
 def test_of_two_networks_the_one_called_model_is_taken(model, code, deep):
     other = {name: value * 0 for name, value in deep().state_dict().items()}
     save({"ema": other, "model": deep().state_dict()}, model)
-    assert np.array_equal(load(model, code).answer(X.numpy()), deep()(X).detach().numpy())
+    assert np.array_equal(load(model, code).predict(X.numpy()), deep()(X).detach().numpy())
 
 
 def test_of_two_others_none_is_taken(model, code, deep):
@@ -321,7 +321,7 @@ def test_the_same_weights_in_other_shards_are_the_same(model, deep, tmp_path):
     save(before, model)
     save(after, tmp_path / "again")
     assert (model / ".metadata").read_bytes() != (tmp_path / "again" / ".metadata").read_bytes()
-    assert same.compare(model, tmp_path / "again").identical
+    assert comparison.compare(model, tmp_path / "again").identical
     after["first.bias"] = after["first.bias"] + 1
     save(after, tmp_path / "other")
-    assert same.compare(model, tmp_path / "other").largest.name == ".metadata first.bias"
+    assert comparison.compare(model, tmp_path / "other").largest.name == ".metadata first.bias"

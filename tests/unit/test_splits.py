@@ -41,8 +41,8 @@ def mnist(tmp_path):
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_mnist(mnist, tmp_path, split):
     images, labels = mnist[split]
-    assert splits.is_there(tmp_path, split)
-    assert not splits.is_there(tmp_path, "validation")
+    assert splits.has_split(tmp_path, split)
+    assert not splits.has_split(tmp_path, "validation")
     x, y = splits.load(tmp_path, split, ValueError)
     assert (x.shape, x.dtype, len(x)) == ((len(images), 1, 5, 4), np.float32, len(images))
     assert y.tolist() == labels.tolist()

@@ -64,7 +64,7 @@ def test_the_strategy_suits_the_cluster(distribution, name, cluster, chosen):
     ],
 )
 def test_a_strategy_that_the_cluster_cannot_have_is_refused(distribution, name, cluster, said):
-    with pytest.raises(distribution.Refused, match=said):
+    with pytest.raises(distribution.InvalidRequest, match=said):
         distribution.choose(name, cluster)
 
 
@@ -80,7 +80,7 @@ def test_a_strategy_that_the_cluster_cannot_have_is_refused(distribution, name, 
 )
 def test_one_replica_speaks_for_all(distribution, monkeypatch, config, leads):
     monkeypatch.setenv("TF_CONFIG", json.dumps(config))
-    assert distribution.Place.of_environment().leads == leads
+    assert distribution.Place.of_environment().is_leader == leads
 
 
 def test_an_evaluator_is_refused(classifier, monkeypatch, capsys):

@@ -98,7 +98,7 @@ def test_a_model_is_loaded_and_answers(model, network, form):
     trained = load(model)
     assert trained.framework == "tensorflow"
     for samples in (1, 3, 17):
-        found = trained.answer(images(samples))
+        found = trained.predict(images(samples))
         assert isinstance(found, np.ndarray)
         assert np.allclose(found, answers(network, images(samples)), atol=1e-5)
 
@@ -107,7 +107,7 @@ def test_a_saved_model_called_model_goes_before_others(model, network, tf):
     tf.saved_model.save(tf.Module(), str(model / "checkpoint"))
     save(network, model, "model")
     (model / "weights.pt").write_bytes(b"of something else")
-    assert np.allclose(load(model).answer(images(2)), answers(network, images(2)), atol=1e-5)
+    assert np.allclose(load(model).predict(images(2)), answers(network, images(2)), atol=1e-5)
 
 
 def test_of_two_saved_models_none_is_taken(model, network):
@@ -198,7 +198,7 @@ def test_what_is_exported_takes_any_batch_size(model, data, network, tmp_path, t
 @pytest.mark.parametrize(
     ("function", "said"),
     [
-        ("random", "does not answer as the trained model does"),
+        ("random", "differs from the trained model"),
         ("bessel", "model.onnx, loaded back without the training code, does not work: .*BesselJ0"),
     ],
 )
@@ -245,7 +245,7 @@ def test_a_model_of_two_answers_is_refused(model, tf):
     inputs = tf.keras.Input((4,))
     tf.keras.Model(inputs, [inputs + 1, inputs * 2]).save(model / "model.keras")
     with pytest.raises(NotLoadable, match="only a model that returns one tensor"):
-        load(model).answer(np.ones((1, 4), np.float32))
+        load(model).predict(np.ones((1, 4), np.float32))
 
 
 def test_a_saved_model_takes_tokens_of_another_size(model, tf):
@@ -253,4 +253,4 @@ def test_a_saved_model_takes_tokens_of_another_size(model, tf):
     spec = tf.TensorSpec([None, 3], tf.int32)
     module.serve = tf.function(lambda tokens: tokens * 2, input_signature=[spec])
     tf.saved_model.save(module, str(model / "model"), {"serving_default": module.serve})
-    assert load(model).answer(np.ones((2, 3), np.int64)).tolist() == [[2] * 3] * 2
+    assert load(model).predict(np.ones((2, 3), np.int64)).tolist() == [[2] * 3] * 2

@@ -48,7 +48,7 @@ def test_prometheus_finds_the_latest_metrics(port, tmp_path):
 
 def test_a_port_that_is_taken_does_not_stop_training(port, tmp_path, capsys):
     with socket.create_server(("127.0.0.1", port)):
-        assert metrics.served(tmp_path, "step-????????") is None
+        assert metrics.serve_metrics(tmp_path, "step-????????") is None
     assert "metrics are not served: [Errno 98]" in capsys.readouterr().out
 
 
@@ -69,7 +69,7 @@ def test_they_are_served_beyond_this_machine_in_a_pod_alone(
     monkeypatch.setattr(metrics, "HOSTS", tmp_path / "hosts")
     if hosts:
         (tmp_path / "hosts").write_text(hosts)
-    metrics.served(tmp_path, "step-????????")
+    metrics.serve_metrics(tmp_path, "step-????????")
     assert [given[:2] for given in asked] == [(port, address)]
 
 
@@ -104,7 +104,7 @@ def test_they_are_kept_in_the_time_that_is_left_after_sigterm(no_server, tmp_pat
     monkeypatch.setattr(metrics, "GRACE", 0.1)
     unsent = metrics.Metrics(tmp_path, "checkpoint", patience=math.inf)
     unsent.log(1, loss=0.5)
-    handler = signal.signal(signal.SIGTERM, lambda *_: unsent.hurry())
+    handler = signal.signal(signal.SIGTERM, lambda *_: unsent.limit_patience())
     reclaim = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM))
     reclaim.start()
     try:

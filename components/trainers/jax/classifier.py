@@ -42,7 +42,7 @@ def directory(name: str) -> Path:
     return Path(os.environ.get(name, name.split("_")[0].lower()))
 
 
-def refused(why: str) -> SystemExit:
+def exit_error(why: str) -> SystemExit:
     """Returns what ends the program with status 2, having said why."""
     print(why, flush=True)
     return SystemExit(2)
@@ -88,10 +88,7 @@ def sums_of(weights: Arrays, images: jax.Array, labels: jax.Array) -> tuple[jax.
 
 @jax.jit
 def step(state: Arrays, images: jax.Array, labels: jax.Array, rate: jax.Array) -> Any:
-    """Returns the state after a batch, of which each process has a part, and the batch's sums.
-
-    The optimizer is AdamW: https://arxiv.org/abs/1711.05101
-    """
+    """Returns the state after a step of AdamW, https://arxiv.org/abs/1711.05101, and its sums."""
     gradients, sums = jax.grad(sums_of, has_aux=True)(state["weights"], images, labels)
     count = state["count"] + 1
 
@@ -130,9 +127,9 @@ def train(arguments: argparse.Namespace) -> None:
     """Trains, leaving a checkpoint per epoch in CHECKPOINT_DIR and the model in MODEL_DIR."""
     rank, processes = jax.process_index(), jax.process_count()
     seed, checkpoint = int(os.environ.get("SEED", 0)), directory("CHECKPOINT_DIR") / "last.npz"
-    x, y = splits.load(directory("DATA_DIR"), "train", refused)
-    if why := splits.why_not_images(x, y):
-        raise refused(why)
+    x, y = splits.load(directory("DATA_DIR"), "train", exit_error)
+    if why := splits.image_problem(x, y):
+        raise exit_error(why)
     weights = make_network(x.shape[1:], int(y.max()) + 1, arguments.width, seed)
     zeros = jax.tree.map(np.zeros_like, weights)
     state = {"weights": weights, "first": zeros, "second": zeros, "count": np.zeros((), np.int32)}
@@ -143,7 +140,7 @@ def train(arguments: argparse.Namespace) -> None:
             found = [saved[jax.tree_util.keystr(path)] for path, _ in paths]
             state, done = jax.tree_util.tree_unflatten(form, found), int(saved["done"])
     metrics = Metrics(checkpoint.parent, checkpoint.name) if rank == 0 else None
-    reclaimed = until_sigterm(metrics)
+    terminated = until_sigterm(metrics)
     if metrics and done:
         print(f"resuming after epoch {done}", flush=True)
 
@@ -159,23 +156,23 @@ def train(arguments: argparse.Namespace) -> None:
         rate = arguments.learning_rate * (1 + np.cos(np.pi * done / arguments.epochs)) / 2
         order = np.random.default_rng([seed, done]).permutation(len(x))
         for start in range(0, len(x), size * processes):
-            taken = order[start + rank * size : min(start + (rank + 1) * size, len(x))]
+            chosen = order[start + rank * size : min(start + (rank + 1) * size, len(x))]
             images, labels = np.zeros((size, *x.shape[1:]), np.float32), np.full(size, -1)
-            images[: len(taken)], labels[: len(taken)] = x[taken], y[taken]
+            images[: len(chosen)], labels[: len(chosen)] = x[chosen], y[chosen]
             batch = (
                 jax.make_array_from_process_local_data(parts, each) for each in (images, labels)
             )
             state, counted = step(state, *batch, rate)
             sums += np.asarray(counted)
         done += 1
-        mine = np.full((len(jax.local_devices()), 1), reclaimed.is_set())
-        stop = bool(total(jax.make_array_from_process_local_data(parts, mine))[0])
+        flag = np.full((len(jax.local_devices()), 1), terminated.is_set())
+        stop = bool(total(jax.make_array_from_process_local_data(parts, flag))[0])
         if metrics:
             figures = {"loss": sums[0] / sums[2], "accuracy": sums[1] / sums[2]}
             speed = len(x) / (time.monotonic() - started)
             metrics.log(done, **figures, samples_per_second=speed)
-            said = " ".join(f"{name} {value:.7g}" for name, value in figures.items())
-            print(f"epoch {done}/{arguments.epochs} {said} samples/s {speed:.0f}", flush=True)
+            summary = " ".join(f"{name} {value:.7g}" for name, value in figures.items())
+            print(f"epoch {done}/{arguments.epochs} {summary} samples/s {speed:.0f}", flush=True)
             save(flat(state) | {"done": np.array(done)}, checkpoint)
     if metrics and done == arguments.epochs:
         save(

@@ -37,13 +37,7 @@ ASK_EVERY = 10  # steps after which the processes tell each other whether one is
 
 
 class Classifier(nn.Module):
-    """A small convolutional network.
-
-    Args:
-        channels: Channels of the input images.
-        classes: Number of classes.
-        width: Channels of the first convolution.
-    """
+    """A small convolutional network, its first layer ``width`` channels wide."""
 
     def __init__(self, channels: int, classes: int, width: int = 32) -> None:
         super().__init__()
@@ -66,7 +60,7 @@ def make_network(
     arguments: argparse.Namespace, samples: helpers.Samples, device: torch.device
 ) -> tuple[Classifier, dict[str, int]]:
     """Returns the network that training starts from, and what it is made of."""
-    if why := splits.why_not_images(samples.x, samples.y):
+    if why := splits.image_problem(samples.x, samples.y):
         raise helpers.Ended(why, 2)
     shape = {"channels": samples.x.shape[1], "classes": int(samples.y.max()) + 1}
     shape["width"] = arguments.width
@@ -79,10 +73,7 @@ def make_network(
 def compute(
     model: nn.Module, batch: helpers.Batch, device: torch.device
 ) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    """Returns the sum of the losses of this process's part of a batch, and what is counted of it.
-
-    That is the same sum, how many samples are classified right, and how many there are.
-    """
+    """Returns the sum of losses of this process's part of a batch, and loss, hits and samples."""
     inputs, targets = batch.inputs.to(device), batch.targets.to(device)
     logits = model(inputs)
     loss = nn.functional.cross_entropy(logits, targets, reduction="sum", ignore_index=helpers.NONE)
@@ -90,15 +81,8 @@ def compute(
     return loss, [loss.detach(), hits, counted]
 
 
-class Course:
-    """How far training is, and what is said of each epoch when it is over.
-
-    Args:
-        arguments: Of the command line.
-        samples: How many an epoch has.
-        progress: As in the checkpoint that training goes on from.
-        metrics: Of the process that speaks for all; None in the others.
-    """
+class Progress:
+    """How far training is, which ``metrics`` of the leading process get each epoch."""
 
     START: ClassVar = {"step": 0, "seen": 0, "sums": [0.0, 0.0, 0.0]}  # loss, hits, samples
 
@@ -126,11 +110,11 @@ class Course:
         return self.progress["seen"]
 
     @property
-    def goes_on(self) -> bool:
+    def has_more(self) -> bool:
         """Whether there are more."""
         return self.seen < self.arguments.epochs * self.samples
 
-    def ends_with(self, samples: int) -> bool:
+    def completes_epoch(self, samples: int) -> bool:
         """Whether an epoch is over with a batch of so many samples."""
         return (self.seen + samples) % self.samples == 0
 
@@ -152,9 +136,9 @@ class Course:
             rate = (self.seen - self.first) / (time.monotonic() - self.started)
             figures = {"loss": sums[0] / sums[2], "accuracy": sums[1] / sums[2]}
             self.metrics.log(epoch, **figures, samples_per_second=rate)
-            said = " ".join(f"{name} {value:.7g}" for name, value in figures.items())
-            said += f" samples/s {rate:.0f}"
-            print(f"epoch {epoch}/{self.arguments.epochs} {said}", flush=True)
+            summary = " ".join(f"{name} {value:.7g}" for name, value in figures.items())
+            summary += f" samples/s {rate:.0f}"
+            print(f"epoch {epoch}/{self.arguments.epochs} {summary}", flush=True)
         self.first, self.started = self.seen, time.monotonic()
         return True
 
@@ -172,15 +156,15 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
     network, shape = make_network(arguments, samples, device)
     model = helpers.data_parallel(network, samples.batch(0).inputs.to(device))
     optimizer = torch.optim.AdamW(network.parameters(), lr=arguments.learning_rate)
-    checkpoints = helpers.Checkpoints(network, optimizer, rank == 0, helpers.from_first)
+    checkpoints = helpers.Checkpoints(network, optimizer, rank == 0, helpers.broadcast)
     metrics = Metrics(checkpoints.directory, helpers.FILES) if rank == 0 else None
-    reclaimed = until_sigterm(metrics)
-    course = Course(arguments, len(samples.x), checkpoints.load(Course.START), metrics)
+    terminated = until_sigterm(metrics)
+    progress = Progress(arguments, len(samples.x), checkpoints.load(Progress.START), metrics)
     sums, stop = torch.zeros(3, dtype=torch.float64, device=device), 0.0
 
-    while course.goes_on and not stop:
-        course.set_rate(optimizer)
-        batch = samples.batch(course.seen)
+    while progress.has_more and not stop:
+        progress.set_rate(optimizer)
+        batch = samples.batch(progress.seen)
         loss, counted = compute(model, batch, device)
         # DistributedDataParallel takes the mean of the processes, for the sum of the batch.
         (loss * world_size / batch.counted).backward()
@@ -189,24 +173,24 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
         sums += torch.stack([value.double() for value in counted])
         counts = [0.0, 0.0, 0.0]
         # Now and then: each time training waits, for the others and for what a GPU still computes.
-        if course.ends_with(batch.samples) or (course.step + 1) % ASK_EVERY == 0:
-            shared = torch.cat([sums, sums.new_tensor([reclaimed.is_set()])])
+        if progress.completes_epoch(batch.samples) or (progress.step + 1) % ASK_EVERY == 0:
+            shared = torch.cat([sums, sums.new_tensor([terminated.is_set()])])
             dist.all_reduce(shared)  # with which all know whether one of them is to end
             *counts, stop = shared.tolist()
             sums.zero_()
         if stop and metrics:
-            metrics.hurry()
-        if course.take(batch.samples, counts) or stop:
-            checkpoints.save(course.step, course.progress)
+            metrics.limit_patience()
+        if progress.take(batch.samples, counts) or stop:
+            checkpoints.save(progress.step, progress.progress)
 
     checkpoints.wait()
-    if metrics and not course.goes_on:
-        helpers.leave_model(FACTORY, shape, network)
+    if metrics and not progress.has_more:
+        helpers.save_model(FACTORY, shape, network)
     if metrics:
         metrics.close()
     dist.barrier()  # one that ends may be the end of all
-    if course.goes_on:
-        raise helpers.Stopped(course.step)
+    if progress.has_more:
+        raise helpers.Stopped(progress.step)
 
 
 def parse(description: str | None) -> argparse.Namespace:

@@ -20,7 +20,7 @@ PEAKS = {
 """Operations per second of GPUs in bfloat16, dense, as their data sheets say."""
 
 
-def peak(device: torch.device) -> float:
+def peak_flops(device: torch.device) -> float:
     """Returns a device's operations per second in bfloat16; 0 where they are not known."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else ""
     # Whole words: the A10G of some clouds is slower than an A10.
@@ -31,10 +31,6 @@ def operations(shape: transformer.Shape, length: int) -> int:
     """Returns the floating-point operations that a token costs in training.
 
     Source: https://arxiv.org/abs/2204.02311, appendix B.
-
-    Args:
-        shape: Of the network.
-        length: Tokens of a sample.
     """
     with torch.device("meta"):
         count = sum(value.numel() for value in transformer.LanguageModel(*shape).parameters())
@@ -42,15 +38,7 @@ def operations(shape: transformer.Shape, length: int) -> int:
 
 
 class Footprint(NamedTuple):
-    """What a process of one stage holds.
-
-    Attributes:
-        weights: Parameters of the stage, in all of its processes.
-        parameters: Bytes of a process.
-        gradients: Bytes of a process.
-        optimizer: Bytes of a process, with AdamW.
-        activations: Bytes of a process, of what is kept for the backward pass, at the most.
-    """
+    """What a process of one stage holds, in bytes; ``weights`` are parameters of the stage."""
 
     weights: int
     parameters: int
@@ -74,14 +62,11 @@ def footprint(
     """Returns what a process of one stage holds, without allocating it.
 
     Args:
-        shape: Of the network.
-        stage: Which stage.
-        stages: How many there are.
         tp: Among how many processes matrices are divided.
         shards: Into how many parts parameters are divided besides.
         tokens: Of a micro-batch in a process.
         parts: Micro-batches of a step.
-        kind: What activations are in.
+        kind: The type of activations.
         recompute: Whether blocks are computed again.
     """
     with torch.device("meta"):
@@ -105,7 +90,7 @@ def footprint(
     )
 
 
-def say(arguments: argparse.Namespace) -> None:
+def print_cost(arguments: argparse.Namespace) -> None:
     """Prints what a step costs, and what the processes of each stage hold."""
     pp, dp, tp = arguments.mesh
     shape, length = arguments.shape, arguments.length
@@ -125,5 +110,5 @@ def say(arguments: argparse.Namespace) -> None:
         )
         bytes_of = held._asdict()
         count = bytes_of.pop("weights")
-        said = ", ".join(f"{name} {size / 2**30:.3f} GiB" for name, size in bytes_of.items())
-        print(f"stage {stage}: {count:,} parameters; each process: {said}")
+        summary = ", ".join(f"{name} {size / 2**30:.3f} GiB" for name, size in bytes_of.items())
+        print(f"stage {stage}: {count:,} parameters; each process: {summary}")

@@ -37,12 +37,7 @@ FILES = f"{WHOLE}.pt"  # such as ``Checkpoints`` writes
 
 
 class Ended(Exception):
-    """Training ends early, and the program is not to blame.
-
-    Args:
-        why: One sentence.
-        status: The process's exit status.
-    """
+    """Training ends early, for a reason outside of the program, with this exit status."""
 
     def __init__(self, why: str, status: int) -> None:
         super().__init__(why)
@@ -50,22 +45,14 @@ class Ended(Exception):
 
 
 class Stopped(Ended):
-    """Training ends early, as SIGTERM asks, and can go on from a checkpoint.
-
-    Args:
-        step: After which it was saved.
-    """
+    """Training ends early, as SIGTERM asks, and can resume after this step."""
 
     def __init__(self, step: int) -> None:
         super().__init__(f"stopped after step {step}; training can resume from there", RECLAIMED)
 
 
 def directory(name: str) -> Path:
-    """Returns one of the program's folders.
-
-    Args:
-        name: The variable that says where it is, such as ``DATA_DIR``; by default ``data`` here.
-    """
+    """Returns the folder that a variable such as DATA_DIR names; by default ``data`` here."""
     return Path(os.environ.get(name, name.split("_")[0].lower()))
 
 
@@ -77,11 +64,7 @@ def positive(text: str) -> int:
 
 
 def run(train: Callable[[torch.device], None]) -> None:
-    """Joins the process group, trains, leaves it, and ends the process with the right status.
-
-    Args:
-        train: Trains on the device it is given.
-    """
+    """Joins the process group, trains on its device, and ends the process with the right status."""
     status = 1
     try:
         train(join())
@@ -117,12 +100,11 @@ def join() -> torch.device:
 
 
 def leave(status: int) -> None:
-    """Leaves the process group and ends the process.
-
-    Gloo now and then hangs while it is destroyed (https://github.com/pytorch/pytorch/issues/56297),
-    mostly when other processes are gone. After an error nothing is left to be done; otherwise the
-    work is done by then, so the process ends with its status all the same.
-    """
+    """Leaves the process group and ends the process."""
+    # Gloo now and then hangs while it is destroyed
+    # (https://github.com/pytorch/pytorch/issues/56297), mostly when other processes are gone. After
+    # an error nothing is left to be done; otherwise the work is done by then, so the process ends
+    # with its status all the same.
     if status:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -135,7 +117,7 @@ def leave(status: int) -> None:
     raise SystemExit(status)
 
 
-def from_first(value: Any) -> Any:
+def broadcast(value: Any) -> Any:
     """Returns to all processes of the group what the first one gives it."""
     values = [value]
     dist.broadcast_object_list(values)
@@ -143,12 +125,7 @@ def from_first(value: Any) -> Any:
 
 
 def data_parallel(network: nn.Module, example: torch.Tensor) -> DistributedDataParallel:
-    """Returns the network as one whose gradients are the mean of those of all processes.
-
-    Args:
-        network: The same in all of them.
-        example: What it takes, with any content.
-    """
+    """Returns a network whose gradients are the mean of all processes', for such examples."""
     model = DistributedDataParallel(network)
     # Gradients are arranged anew after the first backward pass, and added up in another order. With
     # that done here, training after a restart adds them up as training without one.
@@ -190,28 +167,26 @@ class Samples:
     def __init__(self, data: Path, size: int, part: int, parts: int, seed: int) -> None:
         self.x, self.y = splits.load(data, "train", lambda why: Ended(why, 2))
         self.size, self.seed = size, seed
-        self.part, self.mine = part, slice(part * size // parts, (part + 1) * size // parts)
+        self.part, self.local = part, slice(part * size // parts, (part + 1) * size // parts)
         self.epoch, self.order = -1, np.arange(0)
 
     def batch(self, seen: int) -> Batch:
-        """Returns the next batch, after so many samples in all epochs.
-
-        Random numbers of PyTorch start anew, so that what is random in a step, as a dropout is,
-        depends on how far training is, and is the same when it goes on from a checkpoint.
-        """
+        """Returns the next batch, after so many samples in all epochs."""
+        # Random numbers of PyTorch start anew, so that what is random in a step, as a dropout is,
+        # depends on how far training is, and is the same when it goes on from a checkpoint.
         torch.manual_seed(int(np.random.default_rng([self.seed, seen, self.part]).integers(2**63)))
         epoch, start = divmod(seen, len(self.x))
         if epoch != self.epoch:
             self.epoch = epoch
             self.order = np.random.default_rng([self.seed, epoch]).permutation(len(self.x))
-        taken = self.order[start : start + self.size]
+        chosen = self.order[start : start + self.size]
         targets = np.full((self.size, *self.y.shape[1:]), NONE, np.int64)
-        targets[: len(taken)] = np.where(self.y[taken] < 0, NONE, self.y[taken])
-        mine = taken[self.mine]  # alone: to read what others train on would take time
-        inputs = np.zeros((self.mine.stop - self.mine.start, *self.x.shape[1:]), self.x.dtype)
-        inputs[: len(mine)] = self.x[mine]
-        both = torch.from_numpy(inputs), torch.from_numpy(targets)[self.mine]
-        return Batch(*both, len(taken), max(1, int((targets != NONE).sum())))
+        targets[: len(chosen)] = np.where(self.y[chosen] < 0, NONE, self.y[chosen])
+        local = chosen[self.local]  # alone: to read what others train on would take time
+        inputs = np.zeros((self.local.stop - self.local.start, *self.x.shape[1:]), self.x.dtype)
+        inputs[: len(local)] = self.x[local]
+        both = torch.from_numpy(inputs), torch.from_numpy(targets)[self.local]
+        return Batch(*both, len(chosen), max(1, int((targets != NONE).sum())))
 
 
 def save(state: dict[str, Any], file: Path) -> None:
@@ -225,27 +200,15 @@ def save(state: dict[str, Any], file: Path) -> None:
     partial.replace(file)
 
 
-def leave_model(factory: str, arguments: dict[str, int], network: nn.Module) -> None:
-    """Writes model.pt: how to build a network again, and its weights; nothing in it is executable.
-
-    Args:
-        factory: ``module:class`` of the network.
-        arguments: What it is made with.
-        network: The network.
-    """
+def save_model(factory: str, arguments: dict[str, int], network: nn.Module) -> None:
+    """Writes model.pt: the ``module:class`` of a network, its arguments and weights; no pickle."""
     weights = {name: value.cpu() for name, value in network.state_dict().items()}
     result = {"factory": factory, "arguments": arguments, "state_dict": weights}
     save(result, directory("MODEL_DIR") / "model.pt")
 
 
 def start_weights(arguments: dict[str, int], network: nn.Module) -> dict[str, torch.Tensor]:
-    """Returns the weights that WARM_START_DIR says to start from, as ``leave_model`` wrote them.
-
-    Args:
-        arguments: What the network is made with.
-        network: The network, or a part of it, whose parameters have to be among them; there may
-            be more.
-    """
+    """Returns the weights of WARM_START_DIR that a network, or a part of one, starts from."""
     if "WARM_START_DIR" not in os.environ:
         return {}
     file = Path(os.environ["WARM_START_DIR"], "model.pt")
@@ -282,8 +245,8 @@ class Checkpoints:
     Args:
         model: The network, without what makes it parallel.
         optimizer: Of its parameters.
-        leads: Whether this process is the one that reads and writes them.
-        from_leader: Returns to all processes what that one gives it.
+        is_leader: Whether this process is the one that reads and writes them.
+        from_leader: Broadcasts a value from that process to all.
         keep: How many are kept.
     """
 
@@ -291,26 +254,19 @@ class Checkpoints:
         self,
         model: nn.Module,
         optimizer: torch.optim.Optimizer,
-        leads: bool,
+        is_leader: bool,
         from_leader: Callable[[Any], Any],
         keep: int = 2,
     ) -> None:
         self.model, self.optimizer, self.keep = model, optimizer, keep
-        self.leads, self.from_leader = leads, from_leader
+        self.is_leader, self.from_leader = is_leader, from_leader
         self.directory = directory("CHECKPOINT_DIR")
         self.writer = ThreadPoolExecutor(1)
         self.writing: Future[None] | None = None
 
     def load(self, progress: dict[str, Any]) -> dict[str, Any]:
-        """Goes on from the newest, if there is one.
-
-        Args:
-            progress: How far training is without one.
-
-        Returns:
-            How far it is.
-        """
-        newest = max(self.directory.glob(FILES), default=None) if self.leads else None
+        """Resumes from the newest checkpoint; returns its progress, or the given one."""
+        newest = max(self.directory.glob(FILES), default=None) if self.is_leader else None
         # One reads it for all: not every machine's disk shows it at once.
         state = self.from_leader(torch.load(newest, "cpu", weights_only=True) if newest else None)
         if not state:
@@ -322,7 +278,7 @@ class Checkpoints:
     def save(self, step: int, progress: dict[str, Any]) -> None:
         """Starts to save; waits for nothing but the save before, which is long done as a rule."""
         self.wait()
-        if self.leads:
+        if self.is_leader:
             state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
             copied = on_cpu(state) | {"progress": progress}
             self.writing = self.writer.submit(self._write, copied, step)

@@ -67,7 +67,9 @@ class Meter:
     def __init__(self, arguments: argparse.Namespace, device: torch.device) -> None:
         self.arguments = arguments
         self.metrics = Metrics(helpers.directory("CHECKPOINT_DIR"), helpers.WHOLE)
-        self.peak = cost.peak(device) * math.prod(arguments.mesh) if arguments.bf16 else 0.0
+        self.peak_flops = (
+            cost.peak_flops(device) * math.prod(arguments.mesh) if arguments.bf16 else 0.0
+        )
         self.started, self.tokens = time.monotonic(), 0
 
     def log(self, step: int, loss: float, shape: torch.Size) -> None:
@@ -77,11 +79,11 @@ class Meter:
             return
         speed = self.tokens / (time.monotonic() - self.started)
         figures = {"loss": loss, "tokens_per_second": speed}
-        if self.peak:
+        if self.peak_flops:
             each = cost.operations(self.arguments.shape, shape[1])
-            figures["model_flops_utilization"] = speed * each / self.peak
-        said = " ".join(f"{name} {value:.7g}" for name, value in figures.items())
-        print(f"step {step}/{self.arguments.steps} {said}", flush=True)
+            figures["model_flops_utilization"] = speed * each / self.peak_flops
+        summary = " ".join(f"{name} {value:.7g}" for name, value in figures.items())
+        print(f"step {step}/{self.arguments.steps} {summary}", flush=True)
         self.metrics.log(step, **figures, learning_rate=rate(step - 1, self.arguments))
         self.started, self.tokens = time.monotonic(), 0
 
@@ -103,7 +105,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
     checkpoints = sharded.Checkpoints(model, optimizer, arguments.keep)
     progress = checkpoints.load({"step": 0, "seen": 0})
     meter = Meter(arguments, device) if dist.get_rank() == 0 else None
-    reclaimed = until_sigterm(meter.metrics if meter else None)
+    terminated = until_sigterm(meter.metrics if meter else None)
     if meter and progress["step"]:
         print(f"resuming after step {progress['step']}", flush=True)
     while progress["step"] < arguments.steps:
@@ -117,11 +119,11 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
         optimizer.zero_grad()
         progress = {"step": progress["step"] + 1, "seen": progress["seen"] + batch.samples}
         step, last = progress["step"], progress["step"] == arguments.steps
-        shared = torch.stack([loss, torch.full_like(loss, reclaimed.is_set())])
+        shared = torch.stack([loss, torch.full_like(loss, terminated.is_set())])
         dist.all_reduce(shared)
         mean, stop = shared.tolist()
         if meter and stop:
-            meter.metrics.hurry()
+            meter.metrics.limit_patience()
         if meter:
             meter.log(step, mean, torch.Size((arguments.batch_size, batch.targets.shape[1])))
         if stop or last or step % arguments.save_every == 0:
@@ -131,7 +133,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
     checkpoints.wait()
     done = progress["step"] >= arguments.steps
     if meter and done:
-        leave_model(arguments, checkpoints)
+        save_model(arguments, checkpoints)
     if meter:
         meter.metrics.close()
     dist.barrier()  # one that ends may be the end of all
@@ -139,13 +141,13 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
         raise helpers.Stopped(progress["step"])
 
 
-def leave_model(arguments: argparse.Namespace, checkpoints: sharded.Checkpoints) -> None:
+def save_model(arguments: argparse.Namespace, checkpoints: sharded.Checkpoints) -> None:
     """Puts the parts of the last checkpoint together, in MODEL_DIR."""
     with torch.device("meta"):
         network = transformer.LanguageModel(*arguments.shape)
     network.to_empty(device="cpu")
     checkpoints.fill(network)
-    helpers.leave_model("transformer:LanguageModel", arguments.shape._asdict(), network)
+    helpers.save_model("transformer:LanguageModel", arguments.shape._asdict(), network)
 
 
 def check_data(samples: helpers.Samples, arguments: argparse.Namespace) -> None:
@@ -170,7 +172,7 @@ def main() -> None:
     """Reads the command line and trains."""
     arguments = options.parse((__doc__ or "").splitlines()[0])
     if arguments.dry_run:
-        cost.say(arguments)
+        cost.print_cost(arguments)
     else:
         helpers.run(lambda device: train(arguments, device))
 

@@ -25,7 +25,7 @@ HOSTS = Path("/etc/hosts")
 IN_A_POD = "# Kubernetes-managed hosts file"  # at its start; a variable would not pass through SSH
 
 
-class Served:
+class MetricsServer:
     """The latest metrics, for Prometheus to fetch at http://HOST:METRICS_PORT/metrics.
 
     Besides what is logged: the step, the seconds spent on steps so far, and how old the newest
@@ -34,10 +34,10 @@ class Served:
     Args:
         port: The port; on this machine alone where this is no pod.
         checkpoints: The folder of checkpoints.
-        whole: What those are called that are complete, as for ``Path.glob``.
+        pattern: What complete checkpoints are called, as for ``Path.glob``.
     """
 
-    def __init__(self, port: int, checkpoints: Path, whole: str) -> None:
+    def __init__(self, port: int, checkpoints: Path, pattern: str) -> None:
         import prometheus_client as prometheus
 
         registry = prometheus.CollectorRegistry()
@@ -47,7 +47,7 @@ class Served:
             "training_seconds", "Seconds spent on steps.", registry=registry
         )
         age = self.gauge("training_checkpoint_age_seconds", "Since the newest checkpoint.")
-        age.set_function(lambda: time.time() - newest(checkpoints, whole))
+        age.set_function(lambda: time.time() - newest(checkpoints, pattern))
         self.since = time.monotonic()
         in_a_pod = HOSTS.is_file() and HOSTS.read_text().startswith(IN_A_POD)
         prometheus.start_http_server(port, "0.0.0.0" if in_a_pod else "127.0.0.1", registry)
@@ -64,21 +64,21 @@ class Served:
             self.gauges[name].set(value)
 
 
-def newest(checkpoints: Path, whole: str) -> float:
+def newest(checkpoints: Path, pattern: str) -> float:
     """Returns when the newest checkpoint was written; NaN where there is none."""
     times = []
-    for path in checkpoints.glob(whole):
+    for path in checkpoints.glob(pattern):
         with contextlib.suppress(FileNotFoundError):  # removed meanwhile
             times.append(path.stat().st_mtime)
     return max(times, default=math.nan)
 
 
-def served(checkpoints: Path, whole: str) -> Served | None:
+def serve_metrics(checkpoints: Path, pattern: str) -> MetricsServer | None:
     """Serves metrics where METRICS_PORT asks for it; that this fails does not stop training."""
     if "METRICS_PORT" not in os.environ:
         return None
     try:
-        return Served(int(os.environ["METRICS_PORT"]), checkpoints, whole)
+        return MetricsServer(int(os.environ["METRICS_PORT"]), checkpoints, pattern)
     except (ImportError, OSError, ValueError, OverflowError) as error:
         print(f"metrics are not served: {error}", flush=True)
         return None
@@ -94,11 +94,11 @@ class Metrics:
 
     Args:
         checkpoints: The folder of checkpoints, where that file goes.
-        whole: What checkpoints are called that are complete, as for ``Path.glob``.
+        pattern: What complete checkpoints are called, as for ``Path.glob``.
         patience: Seconds.
     """
 
-    def __init__(self, checkpoints: Path, whole: str, patience: float = 120.0) -> None:
+    def __init__(self, checkpoints: Path, pattern: str, patience: float = 120.0) -> None:
         self.unsent = checkpoints / "metrics-unsent.json"
         self.patience, self.limit = patience, math.inf
         self.waiting: list[dict[str, Any]] = []
@@ -106,7 +106,7 @@ class Metrics:
         self.thread = threading.Thread(target=self._send, daemon=True)
         if os.environ.get("MLFLOW_RUN_ID"):
             self.thread.start()
-        self.served = served(checkpoints, whole)
+        self.served = serve_metrics(checkpoints, pattern)
 
     def log(self, step: int, **values: float) -> None:
         """Takes the values of one step; returns at once."""
@@ -116,7 +116,7 @@ class Metrics:
             at = {"timestamp": int(time.time() * 1000), "step": step}
             self.waiting += [{"key": key, "value": value} | at for key, value in values.items()]
 
-    def hurry(self) -> None:
+    def limit_patience(self) -> None:
         """Leaves ``close`` no more time than there is, from now on, after SIGTERM."""
         self.limit = min(self.limit, time.monotonic() + GRACE)
 
@@ -160,17 +160,13 @@ class Metrics:
 
 
 def until_sigterm(metrics: Metrics | None) -> threading.Event:
-    """Returns what is set once this process is told to end, as when its machine is reclaimed.
-
-    Args:
-        metrics: They have little time from then on.
-    """
-    told = threading.Event()
+    """Returns an event that SIGTERM sets, after which metrics have little time."""
+    received = threading.Event()
 
     def take(*_: object) -> None:
-        told.set()
+        received.set()
         if metrics:
-            metrics.hurry()
+            metrics.limit_patience()
 
     signal.signal(signal.SIGTERM, take)
-    return told
+    return received

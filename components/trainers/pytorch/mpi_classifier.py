@@ -13,20 +13,20 @@ import traceback
 import helpers
 import numpy as np
 import torch
-from classifier import FACTORY, Course, compute, make_network, parse
+from classifier import FACTORY, Progress, compute, make_network, parse
 from metrics import Metrics, until_sigterm
 from mpi4py import MPI
 from torch import nn
 
 
-def place(world: MPI.Intracomm) -> torch.device:
+def choose_device(world: MPI.Intracomm) -> torch.device:
     """Returns this process's device: a GPU of its machine, if that has any, or the CPU."""
     if not torch.cuda.is_available():
         return torch.device("cpu")
     return torch.device("cuda", world.Split_type(MPI.COMM_TYPE_SHARED).rank)
 
 
-def add_up(network: nn.Module, world: MPI.Intracomm) -> None:
+def all_reduce_gradients(network: nn.Module, world: MPI.Intracomm) -> None:
     """Makes the gradients of a network the sum of those of all processes."""
     gradients = [value.grad for value in network.parameters() if value.grad is not None]
     together = nn.utils.parameters_to_vector(gradients).cpu()  # one message instead of many
@@ -36,7 +36,7 @@ def add_up(network: nn.Module, world: MPI.Intracomm) -> None:
 
 def train(arguments: argparse.Namespace, world: MPI.Intracomm) -> None:
     """Trains, leaving a checkpoint per epoch in CHECKPOINT_DIR and the model in MODEL_DIR."""
-    leads, device = world.rank == 0, place(world)
+    is_leader, device = world.rank == 0, choose_device(world)
     samples = helpers.Samples(
         helpers.directory("DATA_DIR"),
         arguments.batch_size * world.size,
@@ -46,37 +46,37 @@ def train(arguments: argparse.Namespace, world: MPI.Intracomm) -> None:
     )
     network, shape = make_network(arguments, samples, device)
     optimizer = torch.optim.AdamW(network.parameters(), lr=arguments.learning_rate)
-    checkpoints = helpers.Checkpoints(network, optimizer, leads, world.bcast)
-    metrics = Metrics(checkpoints.directory, helpers.FILES) if leads else None
-    reclaimed = until_sigterm(metrics)
-    course = Course(arguments, len(samples.x), checkpoints.load(Course.START), metrics)
+    checkpoints = helpers.Checkpoints(network, optimizer, is_leader, world.bcast)
+    metrics = Metrics(checkpoints.directory, helpers.FILES) if is_leader else None
+    terminated = until_sigterm(metrics)
+    progress = Progress(arguments, len(samples.x), checkpoints.load(Progress.START), metrics)
 
-    while course.goes_on:
-        course.set_rate(optimizer)
-        batch = samples.batch(course.seen)
+    while progress.has_more:
+        progress.set_rate(optimizer)
+        batch = samples.batch(progress.seen)
         loss, counted = compute(network, batch, device)
         (loss / batch.counted).backward()
-        add_up(network, world)
+        all_reduce_gradients(network, world)
         optimizer.step()
         optimizer.zero_grad()
-        sums = np.array([*map(float, counted), reclaimed.is_set()])
+        sums = np.array([*map(float, counted), terminated.is_set()])
         world.Allreduce(MPI.IN_PLACE, sums)  # with which all know whether one of them is to end
         *counts, stop = sums.tolist()
         if stop and metrics:
-            metrics.hurry()
-        if course.take(batch.samples, counts) or stop:
-            checkpoints.save(course.step, course.progress)
-        if stop and course.goes_on:
+            metrics.limit_patience()
+        if progress.take(batch.samples, counts) or stop:
+            checkpoints.save(progress.step, progress.progress)
+        if stop and progress.has_more:
             break
 
     checkpoints.wait()
-    if metrics and not course.goes_on:
-        helpers.leave_model(FACTORY, shape, network)
+    if metrics and not progress.has_more:
+        helpers.save_model(FACTORY, shape, network)
     if metrics:
         metrics.close()
     world.Barrier()  # one that ends may be the end of all
-    if course.goes_on:
-        raise helpers.Stopped(course.step)
+    if progress.has_more:
+        raise helpers.Stopped(progress.step)
 
 
 def main() -> None:

@@ -14,11 +14,7 @@ MAIN_AXIS = {"single": "dp", "ddp": "dp", "fsdp": "dp", "tp": "tp", "pp": "pp", 
 
 
 def complete(arguments: argparse.Namespace) -> None:
-    """Fills in what was not given.
-
-    Raises:
-        ValueError: What was given does not fit together.
-    """
+    """Fills in what was not given, or raises ValueError where it does not fit together."""
     size = transformer.SIZES[arguments.size]
     named = {name: getattr(arguments, name) or getattr(size, name) for name in size._fields}
     shape = arguments.shape = transformer.Shape(**named)
@@ -31,8 +27,8 @@ def complete(arguments: argparse.Namespace) -> None:
     others = math.prod(count or 1 for axis, count in given.items() if axis != main)
     given[main] = given[main] or max(1, world // others)
     pp, dp, tp = arguments.mesh = tuple(count or 1 for count in given.values())
-    mine = arguments.batch_size // dp
-    micro = arguments.micro_batch = arguments.micro_batch or max(1, mine // pp)
+    per_process = arguments.batch_size // dp
+    micro = arguments.micro_batch = arguments.micro_batch or max(1, per_process // pp)
     wrong = {
         f"--pp {pp} --dp {dp} --tp {tp} makes {pp * dp * tp} processes, and there are {world}": (
             pp * dp * tp != world
@@ -52,8 +48,8 @@ def complete(arguments: argparse.Namespace) -> None:
         f"--pp {pp} has to be at most the number of layers, {shape.layers}": pp > shape.layers,
         f"--batch-size {arguments.batch_size} has to be a multiple of {dp * micro}: --dp {dp} "
         f"times --micro-batch {micro}": arguments.batch_size % (dp * micro) != 0,
-        f"--pp {pp} needs as many micro-batches, and a process has {mine // micro}": (
-            mine // micro < pp
+        f"--pp {pp} needs as many micro-batches, and a process has {per_process // micro}": (
+            per_process // micro < pp
         ),
     }
     for sentence, holds in wrong.items():
@@ -62,11 +58,7 @@ def complete(arguments: argparse.Namespace) -> None:
 
 
 def parse(description: str) -> argparse.Namespace:
-    """Returns the arguments; ends the program with status 2 where they do not fit together.
-
-    Args:
-        description: What the program does, for its help.
-    """
+    """Returns the arguments; ends the program with status 2 where they do not fit together."""
     parser = argparse.ArgumentParser(
         description=description,
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,

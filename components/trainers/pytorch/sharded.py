@@ -54,14 +54,7 @@ class Checkpoints:
                 shutil.rmtree(partial)  # its writer has been killed
 
     def load(self, progress: dict[str, int]) -> dict[str, int]:
-        """Goes on from the newest, if there is one.
-
-        Args:
-            progress: How far training is without one.
-
-        Returns:
-            How far it is.
-        """
+        """Resumes from the newest checkpoint; returns its progress, or the given one."""
         newest = [max(self.directory.glob(helpers.WHOLE), default=None)]
         dist.broadcast_object_list(newest, group=self.group)  # not every disk shows it at once
         if not newest[0]:

@@ -37,12 +37,7 @@ BROKEN = (
 
 
 class Pictures:
-    """Pictures, as an array that is made of them when they are asked for.
-
-    Args:
-        shape: (samples, channels, height, width).
-        read: Returns those with some numbers, of bytes.
-    """
+    """Pictures of shape (samples, channels, height, width), read when they are asked for."""
 
     dtype = np.dtype(np.float32)
     ndim = 4
@@ -86,7 +81,7 @@ def load(data: Path, split: str, refuse: Refuse) -> tuple[Any, np.ndarray]:
     )
 
 
-def why_not_images(x: Any, y: np.ndarray) -> str:
+def image_problem(x: Any, y: np.ndarray) -> str:
     """Returns why an image classifier cannot learn from samples; nothing if it can."""
     images = x.ndim == 4 and x.dtype == np.float32 and 0 not in x.shape
     if not (images and y.shape == x.shape[:1] and y.dtype.kind in "iu"):
@@ -97,7 +92,7 @@ def why_not_images(x: Any, y: np.ndarray) -> str:
     return f"y has a class {y.min()}; they count from 0" if y.min() < 0 else ""
 
 
-def is_there(data: Path, split: str) -> bool:
+def has_split(data: Path, split: str) -> bool:
     """Tells whether a dataset seems to have a split in a known form."""
     files = (f"{split}.npz", f"{split}/x.npy", f"{split}/y.npy")
     known = any((data / name).exists() for name in files)

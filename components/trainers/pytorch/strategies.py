@@ -36,7 +36,7 @@ TIED = "embedding.weight"  # the matrix that the first and the last stage have i
 Losses = list[torch.Tensor]
 
 
-def divide(network: nn.Module, mesh: DeviceMesh) -> None:
+def parallelize(network: nn.Module, mesh: DeviceMesh) -> None:
     """Divides each matrix among the processes of a mesh; between them sequences are divided.
 
     Source: https://arxiv.org/abs/1909.08053, https://arxiv.org/abs/2205.05198
@@ -75,7 +75,7 @@ def build(arguments: argparse.Namespace, mesh: DeviceMesh, device: torch.device)
             recompute=arguments.recompute,
         )
     if tp.size() > 1:
-        divide(network, tp)
+        parallelize(network, tp)
     if arguments.compile:
         for block in network.blocks.values():
             block.compile(dynamic=False)
@@ -178,14 +178,14 @@ def gradients(
             # Data parallelism takes the mean of what processes compute, for the sum of a batch.
             losses = compute(inputs, targets, dp.size() / batch.counted)
         if tied:
-            add_up(model.get_parameter(TIED), tied)
-        loss = sum(map(whole, losses), torch.zeros((), device=device))
+            sum_over_stages(model.get_parameter(TIED), tied)
+        loss = sum(map(full_tensor, losses), torch.zeros((), device=device))
         return loss / (dp.size() * tp.size())
 
     return of_batch
 
 
-def add_up(value: nn.Parameter, group: dist.ProcessGroup) -> None:
+def sum_over_stages(value: nn.Parameter, group: dist.ProcessGroup) -> None:
     """Adds up the gradients of a parameter that several stages have."""
     if isinstance(value.grad, DTensor):
         # It may be divided in another way than the parameter, and than in the other stage.
@@ -195,7 +195,7 @@ def add_up(value: nn.Parameter, group: dist.ProcessGroup) -> None:
         dist.all_reduce(value.grad, group=group)
 
 
-def whole(value: torch.Tensor) -> torch.Tensor:
+def full_tensor(value: torch.Tensor) -> torch.Tensor:
     """Returns all of a tensor that processes have parts of."""
     return value.full_tensor() if isinstance(value, DTensor) else value
 
@@ -208,7 +208,7 @@ def clip(model: nn.Module, limit: float, pp: DeviceMesh) -> None:
         if value.grad is not None
         and (pp.get_local_rank() == 0 or name != TIED)  # the last stage's is the first one's
     ]
-    norm = whole(nn.utils.get_total_norm(counted))
+    norm = full_tensor(nn.utils.get_total_norm(counted))
     if pp.size() > 1:
         squares = norm**2
         dist.all_reduce(squares, group=pp.get_group())

@@ -14,14 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 
 class Shape(NamedTuple):
-    """How large a network is.
-
-    Attributes:
-        layers: Blocks, one after the other.
-        width: Features of a token between them.
-        heads: Attention heads in each.
-        vocabulary: Tokens that there are.
-    """
+    """How large a network is: blocks, features of a token, attention heads, and tokens."""
 
     layers: int
     width: int
@@ -45,13 +38,7 @@ def hidden_width(width: int) -> int:
 
 
 def rotate(x: torch.Tensor) -> torch.Tensor:
-    """Turns each pair of features by an angle that grows with the position.
-
-    Source: https://arxiv.org/abs/2104.09864
-
-    Args:
-        x: Queries or keys, (samples, heads, length, features).
-    """
+    """Rotates each pair of features by position, https://arxiv.org/abs/2104.09864."""
     half = x.shape[-1] // 2
     positions = torch.arange(x.shape[-2], device=x.device, dtype=torch.float32)
     features = torch.arange(half, device=x.device, dtype=torch.float32)
@@ -118,15 +105,10 @@ class Head(nn.Module):
 
 
 class LanguageModel(nn.Module):
-    """The network, or one of the stages it is cut into; parameters have the same names in both.
+    """The network, or one of its pipeline stages; parameters have the same names in both.
 
     Args:
-        layers: See ``Shape``.
-        width: See ``Shape``.
-        heads: See ``Shape``.
-        vocabulary: See ``Shape``.
-        stage: Which stage.
-        stages: How many there are. The first and the last both have the tokens' matrix.
+        stage: Which stage; the first and the last both have the tokens' matrix.
         recompute: In training keep only what is between blocks, and compute the rest again.
     """
 
@@ -142,10 +124,10 @@ class LanguageModel(nn.Module):
     ) -> None:
         super().__init__()
         self.first, self.last, self.recompute = stage == 0, stage == stages - 1, recompute
-        mine = range(stage * layers // stages, (stage + 1) * layers // stages)
+        stage_layers = range(stage * layers // stages, (stage + 1) * layers // stages)
         if self.first or self.last:
             self.embedding = nn.Embedding(vocabulary, width)
-        self.blocks = nn.ModuleDict({str(number): Block(width, heads) for number in mine})
+        self.blocks = nn.ModuleDict({str(number): Block(width, heads) for number in stage_layers})
         if self.last:
             self.norm, self.head = nn.RMSNorm(width, 1e-5), Head()
 
@@ -163,14 +145,7 @@ class LanguageModel(nn.Module):
 
 
 def initial(name: str, shape: torch.Size, layers: int, seed: int) -> torch.Tensor:
-    """Returns the initial value of a parameter, the same wherever it is computed.
-
-    Args:
-        name: Its name in the network.
-        shape: Its whole shape.
-        layers: Blocks of the network: what many of them add up starts smaller, as in GPT-2.
-        seed: Of all random numbers.
-    """
+    """Returns the initial value of a parameter, as in GPT-2, the same wherever it is computed."""
     if len(shape) == 1:
         return torch.ones(shape)
     generator = torch.Generator().manual_seed(zlib.crc32(f"{seed} {name}".encode()))

@@ -103,14 +103,8 @@ def make_step(
 def train(
     arguments: argparse.Namespace, strategy: tf.distribute.Strategy, metrics: Metrics | None
 ) -> None:
-    """Trains, leaving a checkpoint per epoch in CHECKPOINT_DIR and the model in MODEL_DIR.
-
-    Args:
-        arguments: Of the command line.
-        strategy: What connects the replicas.
-        metrics: Where the one that leads logs metrics; None in the others.
-    """
-    reclaimed = until_sigterm(metrics)
+    """Trains, leaving a checkpoint per epoch in CHECKPOINT_DIR and the model in MODEL_DIR."""
+    terminated = until_sigterm(metrics)
     seed = int(os.environ.get("SEED", 0))
     images, labels = distribution.load(directory("DATA_DIR"))
     shape = images.shape[1:], int(labels.max()) + 1, arguments.width
@@ -126,7 +120,9 @@ def train(
                 network.set_weights([variable.numpy() for variable in given])
             except (OSError, ValueError) as error:
                 why = str(error).partition("\n")[0]
-                raise distribution.Refused(f"training cannot start from {start}: {why}") from None
+                raise distribution.InvalidRequest(
+                    f"training cannot start from {start}: {why}"
+                ) from None
         optimizer = tf.keras.optimizers.AdamW(arguments.learning_rate, weight_decay=0.01)
         optimizer.build(network.trainable_variables)
     step = make_step(strategy, network, optimizer)
@@ -151,7 +147,7 @@ def train(
         optimizer.learning_rate = arguments.learning_rate * decay
         # Another one every epoch.
         order = distribution.batches(images, labels, size, [seed, epoch], seen)
-        for result in distribution.results(strategy, step, order, reclaimed):
+        for result in distribution.results(strategy, step, order, terminated):
             sums.assign_add(result[:3])
             stop = stop or result[3] > 0
         loss, hits, samples = sums.numpy()
@@ -162,16 +158,17 @@ def train(
                 figures = {"loss": loss / samples, "accuracy": hits / samples}
                 rate = (samples - seen) / (time.monotonic() - started)
                 metrics.log(epoch + 1, **figures, samples_per_second=rate)
-                said = " ".join(f"{name} {value:.7g}" for name, value in figures.items())
+                summary = " ".join(f"{name} {value:.7g}" for name, value in figures.items())
                 print(
-                    f"epoch {epoch + 1}/{arguments.epochs} {said} samples/s {rate:.0f}", flush=True
+                    f"epoch {epoch + 1}/{arguments.epochs} {summary} samples/s {rate:.0f}",
+                    flush=True,
                 )
         manager.save()
 
     if done.numpy() < arguments.epochs:
         print("stopped; training can resume from the checkpoint", flush=True)
         if metrics:
-            metrics.hurry()
+            metrics.limit_patience()
         raise SystemExit(RECLAIMED)
     weights = network.get_weights()
     if metrics:
@@ -194,8 +191,8 @@ def positive(text: str) -> int:
 def main() -> None:
     """Reads the command line and takes part in training; what is asked in vain is a sentence."""
     try:
-        take_part(parse())
-    except distribution.Refused as refused:
+        run_replica(parse())
+    except distribution.InvalidRequest as refused:
         print(refused, flush=True)
         raise SystemExit(2) from None
 
@@ -211,20 +208,20 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def take_part(arguments: argparse.Namespace) -> None:
+def run_replica(arguments: argparse.Namespace) -> None:
     """Trains, or serves the chief that does."""
     place = distribution.Place.of_environment()
     if place.role == "evaluator":
-        raise distribution.Refused("an evaluator has nothing to do; leave that role out")
+        raise distribution.InvalidRequest("an evaluator has nothing to do; leave that role out")
     name = distribution.choose(arguments.strategy, place.cluster)
     if name == "parameter_server":
-        distribution.give_threads(len(place.cluster["worker"]))
+        distribution.set_threads(len(place.cluster["worker"]))
         if place.role != "chief":
             distribution.serve(place)
     tf.get_logger().setLevel("ERROR")  # CheckpointManager warns of its own retracing
     tf.get_logger().addFilter(distribution.without_batch)
     metrics = None
-    if place.leads:
+    if place.is_leader:
         metrics = Metrics(directory("CHECKPOINT_DIR"), "checkpoint")
     try:
         train(arguments, distribution.make_strategy(name, arguments), metrics)

@@ -25,19 +25,13 @@ CROSS_DEVICE_OPS = {
 AHEAD = 4  # batches that are under way for each worker of a parameter server
 
 
-class Refused(Exception):
+class InvalidRequest(Exception):
     """What the program is asked to do cannot be done; one sentence says why."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """This replica's place among those of a job.
-
-    Attributes:
-        cluster: The addresses of all, by role.
-        role: Its own; alone it is the chief.
-        index: Which one of its role.
-    """
+    """This replica's role and index in the cluster of a job; alone it is the chief."""
 
     cluster: dict[str, list[str]]
     role: str
@@ -51,7 +45,7 @@ class Place:
         return cls(config.get("cluster", {}), task.get("type", "chief"), int(task.get("index", 0)))
 
     @property
-    def leads(self) -> bool:
+    def is_leader(self) -> bool:
         """Whether it is the one that speaks for all."""
         return self.role == "chief" or ("chief" not in self.cluster and self.index == 0)
 
@@ -69,14 +63,16 @@ def choose(name: str | None, cluster: dict[str, list[str]]) -> str:
     workers = len(cluster.get("chief", []) + cluster.get("worker", []))
     name = name or ("parameter_server" if "ps" in cluster else "multi_worker")
     if name == "parameter_server" and not {"chief", "ps", "worker"} <= set(cluster):
-        raise Refused(
+        raise InvalidRequest(
             "parameter_server needs a chief, which drives the training, a ps and a worker; "
             f"TF_CONFIG has {', '.join(cluster) or 'none of them'}"
         )
     if name != "parameter_server" and "ps" in cluster:
-        raise Refused(f"{name} does not use the ps in TF_CONFIG; parameter_server does")
+        raise InvalidRequest(f"{name} does not use the ps in TF_CONFIG; parameter_server does")
     if name in ("mirrored", "single") and workers > 1:
-        raise Refused(f"{name}: each of the {workers} replicas in TF_CONFIG would train alone")
+        raise InvalidRequest(
+            f"{name}: each of the {workers} replicas in TF_CONFIG would train alone"
+        )
     return "mirrored" if name == "multi_worker" and workers < 2 else name
 
 
@@ -103,18 +99,16 @@ def make_strategy(name: str, arguments: argparse.Namespace) -> tf.distribute.Str
         for device in devices or []:
             kind, _, number = device.upper().rpartition("DEVICE:")[2].strip("/").partition(":")
             if f"{kind}:{number or 0}" not in there:
-                raise Refused(f"there is no device {device}; there are {', '.join(there)}")
+                raise InvalidRequest(f"there is no device {device}; there are {', '.join(there)}")
         operations = CROSS_DEVICE_OPS[reduction]() if reduction else None
         return tf.distribute.MirroredStrategy(devices, operations)
     return tf.distribute.OneDeviceStrategy("GPU:0" if gpu else "CPU:0")
 
 
-def give_threads(workers: int) -> None:
-    """Gives a replica of a parameter-server job enough threads.
-
-    With fewer a server can wait for itself for ever.
-    Source: https://www.tensorflow.org/tutorials/distribute/parameter_server_training
-    """
+def set_threads(workers: int) -> None:
+    """Gives a replica of a parameter-server job enough threads."""
+    # With fewer a server can wait for itself for ever:
+    # https://www.tensorflow.org/tutorials/distribute/parameter_server_training
     threads = int(os.environ.get("TF_NUM_INTEROP_THREADS") or os.cpu_count() or 1)
     os.environ["TF_NUM_INTEROP_THREADS"] = str(max(threads, workers + 1))
 
@@ -134,9 +128,9 @@ def serve(place: Place) -> NoReturn:
 
 def load(data: Path) -> tuple[Any, np.ndarray]:
     """Returns the images and labels to train on."""
-    images, labels = splits.load(data, "train", Refused)
-    if why := splits.why_not_images(images, labels):
-        raise Refused(why)
+    images, labels = splits.load(data, "train", InvalidRequest)
+    if why := splits.image_problem(images, labels):
+        raise InvalidRequest(why)
     return images, labels
 
 
@@ -156,10 +150,10 @@ def batches(
     """
     order = np.random.default_rng(seed).permutation(len(images))
     for start in range(seen, len(order), size):
-        taken = order[start : start + size]
+        chosen = order[start : start + size]
         weights = np.zeros(size, np.float32)
-        weights[: len(taken)] = 1 / len(taken)
-        index = np.resize(taken, size)
+        weights[: len(chosen)] = 1 / len(chosen)
+        index = np.resize(chosen, size)
         yield images[index], labels[index], weights
 
 

@@ -17,13 +17,18 @@ Run it as it is (``python classifier.py``) or as every replica of an XGBoostJob.
 
 Rank 0 starts the tracker that connects all of them, and trains itself. All processes have to see
 the same folders. Each trains on samples of its own: tree by tree they share what they have counted.
+SIGTERM to any of them, as when a machine is reclaimed, makes all end their round, save a
+checkpoint and exit with status 143.
 """
 
 import argparse
 import contextlib
 import os
+import signal
 import socket
+import sys
 import time
+import traceback
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,10 +37,12 @@ from typing import Any
 import numpy as np
 import splits
 import xgboost
-from metrics import Metrics
+from metrics import Metrics, until_sigterm
 from xgboost.tracker import RabitTracker
 
 PATIENCE = 300  # seconds that processes wait for each other
+# Exit statuses of 128 and more: with the restart policy ExitCode the operator starts it again.
+RECLAIMED, LOST = 128 + signal.SIGTERM, 138
 
 
 def directory(name: str) -> Path:
@@ -43,13 +50,13 @@ def directory(name: str) -> Path:
     return Path(os.environ.get(name, name.split("_")[0].lower()))
 
 
-def refused(why: str) -> SystemExit:
+def exit_error(why: str) -> SystemExit:
     """Returns what ends the program with status 2, having said why."""
     print(why, flush=True)
     return SystemExit(2)
 
 
-def resolved(name: str) -> str:
+def resolve(name: str) -> str:
     """Returns the address of a pod, whose name may not be known yet when it has just started."""
     limit = time.monotonic() + PATIENCE
     while True:
@@ -61,17 +68,34 @@ def resolved(name: str) -> str:
             time.sleep(0.5)
 
 
+def make_tracker(address: str, port: int, world_size: int) -> RabitTracker:
+    """Returns a tracker, also where one has just ended: its port is in use for another minute."""
+    limit = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return RabitTracker(world_size, address, port, sortby="task", timeout=PATIENCE)
+        except xgboost.core.XGBoostError as error:
+            if "Address already in use" not in str(error) or time.monotonic() > limit:
+                raise
+            time.sleep(0.5)
+
+
 @contextlib.contextmanager
-def connected(rank: int, world_size: int) -> Iterator[None]:
-    """Connects the processes as long as it lasts; rank 0 has the tracker."""
+def collective(rank: int, world_size: int) -> Iterator[None]:
+    """Connects the processes as long as it lasts; rank 0 has the tracker.
+
+    One that fails ends at once: to take leave of a tracker that is gone it would try for minutes,
+    and then take leave of the next one.
+    """
     if world_size == 1:
         yield
         return
-    address, port = resolved(os.environ["MASTER_ADDR"]), int(os.environ["MASTER_PORT"])
-    if rank == 0:
-        tracker = RabitTracker(world_size, address, port, sortby="task", timeout=PATIENCE)
-        tracker.start()
+    address, port = resolve(os.environ["MASTER_ADDR"]), int(os.environ["MASTER_PORT"])
     with contextlib.ExitStack() as stack:
+        if rank == 0:
+            tracker = make_tracker(address, port, world_size)
+            tracker.start()
+            stack.callback(tracker.wait_for, PATIENCE)  # until the others have taken leave, too
         with warnings.catch_warnings():  # of each attempt until the tracker is there
             warnings.simplefilter("ignore")
             stack.enter_context(
@@ -83,29 +107,40 @@ def connected(rank: int, world_size: int) -> Iterator[None]:
                     dmlc_retry=PATIENCE,
                 )
             )
-        yield
-    if rank == 0:
-        tracker.wait_for(PATIENCE)
+        try:
+            yield
+        except Exception as error:
+            if lost := "/collective/" in str(error):  # a file of XGBoost's
+                reason = " ".join(str(error).partition("Stack trace:")[0].split())
+                print(f"another process was lost: {reason}", flush=True)
+            else:
+                traceback.print_exc()
+            sys.stdout.flush()
+            os._exit(LOST if lost else 1)
 
 
-class Rounds(xgboost.callback.TrainingCallback):
+class SaveRounds(xgboost.callback.TrainingCallback):
     """Says what each round has come to, on the samples of all processes, and saves checkpoints."""
 
-    def __init__(self, rounds: int, every: int, folder: Path) -> None:
+    def __init__(self, rounds: int, every: int, folder: Path, is_leader: bool) -> None:
         self.rounds, self.every, self.folder = rounds, every, folder
-        self.metrics = Metrics(folder, "rounds-*.ubj")
+        self.metrics = Metrics(folder, "rounds-*.ubj") if is_leader else None
+        self.terminated = until_sigterm(self.metrics)
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
-        """Takes in a round; never ends training early."""
+        """Takes in a round; ends training early where any process has to go."""
         done = model.num_boosted_rounds()  # with those of the checkpoint
-        found = {name: each[-1] for name, each in evals_log["train"].items()}
-        figures = {"loss": found["mlogloss"], "accuracy": 1 - found["merror"]}
-        self.metrics.log(done, **figures)
-        said = " ".join(f"{name} {value:.7g}" for name, value in figures.items())
-        print(f"round {done}/{self.rounds} {said}", flush=True)
-        if done % self.every == 0 and done < self.rounds:
-            save(model, self.folder / f"rounds-{done:08}.ubj")
-        return False
+        stopping = np.array([self.terminated.is_set()], np.int32)
+        stop = bool(xgboost.collective.allreduce(stopping, xgboost.collective.Op.MAX)[0])
+        if self.metrics:
+            found = {name: each[-1] for name, each in evals_log["train"].items()}
+            figures = {"loss": found["mlogloss"], "accuracy": 1 - found["merror"]}
+            self.metrics.log(done, **figures)
+            summary = " ".join(f"{name} {value:.7g}" for name, value in figures.items())
+            print(f"round {done}/{self.rounds} {summary}", flush=True)
+            if (stop or done % self.every == 0) and done < self.rounds:
+                save(model, self.folder / f"rounds-{done:08}.ubj")
+        return stop
 
 
 def save(model: Any, file: Path) -> None:
@@ -118,11 +153,11 @@ def save(model: Any, file: Path) -> None:
 
 def train(arguments: argparse.Namespace, rank: int, world_size: int) -> None:
     """Trains, leaving checkpoints in CHECKPOINT_DIR and the model in MODEL_DIR."""
-    x, y = splits.load(directory("DATA_DIR"), "train", refused)
+    x, y = splits.load(directory("DATA_DIR"), "train", exit_error)
     if len(x) != len(y) or y.dtype.kind not in "iu" or y.min() < 0:
-        raise refused(f"y has to be a class of each sample, from 0; it is {y.dtype} {y.shape}")
-    mine = slice(rank, None, world_size)
-    samples = xgboost.DMatrix(np.asarray(x[mine]).reshape(len(y[mine]), -1), y[mine])
+        raise exit_error(f"y has to be a class of each sample, from 0; it is {y.dtype} {y.shape}")
+    shard = slice(rank, None, world_size)
+    samples = xgboost.DMatrix(np.asarray(x[shard]).reshape(len(y[shard]), -1), y[shard])
     parameters = {
         "objective": "multi:softprob",
         "num_class": int(y.max()) + 1,
@@ -135,8 +170,8 @@ def train(arguments: argparse.Namespace, rank: int, world_size: int) -> None:
     checkpoints = directory("CHECKPOINT_DIR")
     last = max(checkpoints.glob("rounds-*.ubj"), default=None)
     done = int(last.stem.rpartition("-")[2]) if last else 0
-    rounds = Rounds(arguments.rounds, arguments.save_every, checkpoints) if rank == 0 else None
-    if rounds and done:
+    rounds = SaveRounds(arguments.rounds, arguments.save_every, checkpoints, is_leader=rank == 0)
+    if rounds.metrics and done:
         print(f"resuming after round {done}", flush=True)
     model = xgboost.train(
         parameters,
@@ -145,11 +180,16 @@ def train(arguments: argparse.Namespace, rank: int, world_size: int) -> None:
         evals=[(samples, "train")],
         verbose_eval=False,
         xgb_model=last,
-        callbacks=[rounds] if rounds else [],
+        callbacks=[rounds],
     )
-    if rounds:
-        save(model, directory("MODEL_DIR") / "model.ubj")
+    done = model.num_boosted_rounds()
+    if rounds.metrics:
+        if done == arguments.rounds:
+            save(model, directory("MODEL_DIR") / "model.ubj")
         rounds.metrics.close()
+    if done < arguments.rounds:
+        print(f"stopped after round {done}; training can resume from there", flush=True)
+        raise SystemExit(RECLAIMED)
 
 
 def main() -> None:
@@ -161,7 +201,7 @@ def main() -> None:
     parser.add_argument("--save-every", type=int, default=10, help="rounds between checkpoints")
     arguments = parser.parse_args()
     rank, world_size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    with connected(rank, world_size):
+    with collective(rank, world_size):
         train(arguments, rank, world_size)
 
 

@@ -33,7 +33,7 @@ RESOURCES = {
 }
 """Where each kind is; where there are several versions, a cluster may have only the later one."""
 
-_OF_THE_CLUSTER = ("PriorityClass", "Queue")
+_CLUSTER_SCOPED = ("PriorityClass", "Queue")
 
 
 class Verdict(StrEnum):
@@ -46,11 +46,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check has found.
-
-    Attributes:
-        sentence: What is so or, where it is not well, what to do.
-    """
+    """What a check has found, and in a sentence what is so or, if it failed, what to do."""
 
     verdict: Verdict
     sentence: str
@@ -70,8 +66,8 @@ def check_all(
     """Checks everything that can be checked beforehand; nothing is created.
 
     Args:
-        allowed: What is found of the rights that it takes, as ``yours`` and ``account`` do.
-        workspace: In a pipeline the size of the run's volume; its steps' pods request nothing.
+        allowed: The findings about rights, of ``yours`` and ``account``.
+        workspace: In a pipeline the size of the run's volume.
     """
     findings = chain(
         allowed,
@@ -113,9 +109,9 @@ def account(cluster: Cluster, name: str, rights: Iterable[Right], remedy: str) -
 
 def _dry_run(cluster: Cluster, manifest: dict[str, Any]) -> Iterator[Finding]:
     try:
-        preflight.try_out(cluster, manifest, cluster.namespace)
+        preflight.dry_run(cluster, manifest, cluster.namespace)
     except Refused as error:
-        if isinstance(error, Forbidden) and not preflight.may_make(cluster, manifest):
+        if isinstance(error, Forbidden) and not preflight.check_may_create(cluster, manifest):
             words = f"you may not check whether the API server would accept the {manifest['kind']}"
             yield _unknown(words)
         else:
@@ -126,7 +122,7 @@ def _dry_run(cluster: Cluster, manifest: dict[str, Any]) -> Iterator[Finding]:
 
 def _pods(cluster: Cluster, manifest: dict[str, Any]) -> Iterator[Finding]:
     try:
-        warnings = preflight.try_out_pods(cluster, manifest, cluster.namespace)
+        warnings = preflight.dry_run_pods(cluster, manifest, cluster.namespace)
     except Refused as error:
         yield _failed(str(error))
         return
@@ -146,7 +142,7 @@ def is_there(cluster: Cluster, needed: Needed) -> Finding:
     if found is None and needed.optional:
         return _ok(f"{what} does not exist, and is optional")
     if found is None:
-        where = "on the cluster" if needed.kind in _OF_THE_CLUSTER else f"in {cluster.namespace}"
+        where = "on the cluster" if needed.kind in _CLUSTER_SCOPED else f"in {cluster.namespace}"
         return _failed(f"{what} is not {where}: create it, or name another")
     modes = found.get("spec", {}).get("accessModes", []) if needed.modes else []
     if needed.modes and not set(modes) & set(needed.modes):
@@ -154,7 +150,7 @@ def is_there(cluster: Cluster, needed: Needed) -> Finding:
     return _ok(f"{what} exists")
 
 
-def must_be_there(cluster: Cluster, *objects: Needed) -> None:
+def require_references(cluster: Cluster, *objects: Needed) -> None:
     """Refuses what names objects that are not there; what cannot be seen may be."""
     for needed in objects:
         if (found := is_there(cluster, needed)).verdict is Verdict.FAILED:
@@ -163,7 +159,7 @@ def must_be_there(cluster: Cluster, *objects: Needed) -> None:
 
 
 def _find(cluster: Cluster, needed: Needed) -> dict[str, Any] | None:
-    namespace = "" if needed.kind in _OF_THE_CLUSTER else cluster.namespace
+    namespace = "" if needed.kind in _CLUSTER_SCOPED else cluster.namespace
     return cluster.first(
         RESOURCES[needed.kind], lambda each: cluster.find(each, needed.name, namespace)
     )
@@ -185,7 +181,7 @@ def _quota(
 
 
 def _gang(cluster: Cluster, manifest: dict[str, Any]) -> Iterator[Finding]:
-    if problem := reasons.without_gang(cluster, manifest):
+    if problem := reasons.gang_unavailable(cluster, manifest):
         yield _failed(problem)
 
 
@@ -207,10 +203,7 @@ def _room(cluster: Cluster, manifest: dict[str, Any], at_once: int) -> Iterator[
 
 
 def needed(manifest: dict[str, Any], at_once: int = 1) -> list[tuple[str, int, dict[str, Any]]]:
-    """Returns each role's name, how many of its pods have to run, and their spec.
-
-    An elastic job's others may come later.
-    """
+    """Returns each role's name, how many of its pods have to run, and their spec."""
     least = least_replicas(manifest)
     return [
         (role.name, at_once * (role.count if least is None else least), role.pod)

@@ -17,10 +17,7 @@ _SKEW = timedelta(seconds=2)  # that the clocks of two API servers may differ by
 
 
 def is_of(pod: dict[str, Any], job: dict[str, Any]) -> bool:
-    """Tells whether a pod with a job's labels is of this very job.
-
-    It may be of one of another kind that has the same name, or had it before.
-    """
+    """Tells whether a pod with a job's labels is of this very job, not of another of its name."""
     for owner in pod["metadata"].get("ownerReferences") or []:
         if owner["kind"] in KINDS:
             return bool(owner["uid"] == job["metadata"]["uid"])
@@ -30,11 +27,9 @@ def is_of(pod: dict[str, Any], job: dict[str, Any]) -> bool:
 
 
 def replica_name(pod: dict[str, Any]) -> str:
-    """Returns type and index of the replica that a pod is, as in ``worker-0``.
-
-    The labels are those of the v1 operators (the pod of a batch Job has no index), and of JobSet
-    for a TrainJob; where its runtime is ours each replica is a Job.
-    """
+    """Returns type and index of the replica that a pod is, as in ``worker-0``."""
+    # The labels are those of the v1 operators (the pod of a batch Job has no index), and of JobSet
+    # for a TrainJob; where its runtime is ours each replica is a Job.
     labels = pod["metadata"].get("labels", {})
     if ROLE in labels:
         return f"{labels[ROLE]}-{labels.get(_JOB_INDEX, '0')}"

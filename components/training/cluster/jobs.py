@@ -14,7 +14,7 @@ from trireme.components.kubernetes.errors import Forbidden, KindMissing, Refused
 from trireme.components.kubernetes.resources import PODS
 from trireme.components.kubernetes.streams import Stop
 from trireme.components.training.cluster import identity, reasons, submission
-from trireme.components.training.cluster.following import Following, Limits
+from trireme.components.training.cluster.follower import Follower, Limits
 from trireme.components.training.cluster.replicas import Replicas
 from trireme.components.training.cluster.status import (
     CANCELLED,
@@ -32,11 +32,7 @@ MANAGED = "app.kubernetes.io/managed-by=trireme"
 
 @dataclass(frozen=True)
 class Row:
-    """A job in a list.
-
-    Attributes:
-        reason: Why it is in that state, if the cluster says so.
-    """
+    """A job in a list; ``reason`` is why it is in its state, if the cluster says so."""
 
     name: str
     kind: str
@@ -49,11 +45,7 @@ class Row:
 
 @dataclass(frozen=True)
 class ReplicaRow:
-    """A replica of a job.
-
-    Attributes:
-        reason: Why it is in that state, if the cluster says so.
-    """
+    """A replica of a job; ``reason`` is why it is in its state, if the cluster says so."""
 
     name: str
     pod: str
@@ -83,7 +75,7 @@ def list_jobs(cluster: Cluster) -> list[Row]:
         for label in set(label_of.values())
         for pod in cluster.items(PODS, cluster.namespace, labelSelector=label)
     ]
-    return [_row(job, _those_of(job, all_pods)) for job in jobs]
+    return [_row(job, _pods_of_job(job, all_pods)) for job in jobs]
 
 
 def find(cluster: Cluster, name: str) -> dict[str, Any]:
@@ -118,13 +110,7 @@ def status(cluster: Cluster, name: str) -> Details:
 def logs(
     cluster: Cluster, name: str, *, follow: bool, replica: str, on_line: Callable[[str, str], None]
 ) -> None:
-    """Passes on what the replicas of a job print or have printed.
-
-    Args:
-        replica: The only one to read, such as ``worker-0``; empty for all of them.
-        on_line: Called with a replica's name and each line, from several threads; ends it all
-            with a BrokenPipeError.
-    """
+    """Passes on what the replicas of a job print, or only one such as ``worker-0``."""
     job = find(cluster, name)
     own_pods = _pods(cluster, job)
     names = {identity.replica_name(pod) for pod in own_pods} | replica_names(job)
@@ -135,7 +121,7 @@ def logs(
         )
     stop = Stop()
 
-    def pass_on(of: str, line: str) -> None:
+    def forward_lines(of: str, line: str) -> None:
         try:
             on_line(of, line)
         except BrokenPipeError:
@@ -144,22 +130,64 @@ def logs(
     if follow and not status_of(job).state.ended:
         # That the job fails is no failure of reading its logs.
         with suppress(JobFailed):
-            Following(
-                cluster, job, Limits(), pass_on, lambda state: None, replica=replica, stop=stop
-            ).to_the_end()
+            Follower(
+                cluster,
+                job,
+                Limits(),
+                forward_lines,
+                lambda state: None,
+                replica=replica,
+                stop=stop,
+            ).follow()
         return
     container = kind_of(job).container
-    replicas = Replicas(cluster, container, pass_on, stop, follow=False, only=replica)
+    replicas = Replicas(cluster, container, forward_lines, stop, follow=False, only=replica)
     for pod in own_pods:
         replicas.update(pod, gone=False)
     replicas.wait_for_logs()
 
 
-def cancel(cluster: Cluster, name: str) -> None:
-    """Stops a job's pods but keeps the job, with what it has to tell.
+def running_replica(cluster: Cluster, name: str, replica: str) -> tuple[str, str]:
+    """Returns the pod of a job's replica and its main container; refuses one that does not run."""
+    job = find(cluster, name)
+    found = {identity.replica_name(pod): pod for pod in _pods(cluster, job)}
+    container = kind_of(job).container
+    running = [
+        each
+        for each, pod in found.items()
+        if pods.is_running(pod, identity.main_container(pod, container))
+    ]
+    if replica not in running:
+        there_are = ", ".join(sorted(running)) or "none"
+        raise InputError(
+            f"replica {replica!r} of job {name!r} does not run; those that do: {there_are}"
+        )
+    pod = found[replica]
+    return pod["metadata"]["name"], identity.main_container(pod, container)
 
-    Its manifest then says that it is suspended, and an annotation that a person did that.
-    """
+
+def scale(cluster: Cluster, name: str, count: int) -> None:
+    """Gives an elastic job another number of workers, which join the others or leave them."""
+    job = find(cluster, name)
+    state = status_of(job).state
+    if state.ended:
+        raise InputError(f"job {name!r} has {state} already")
+    elastic = job["spec"].get("elasticPolicy")
+    if not elastic:
+        raise InputError(
+            f"job {name!r} is a {job['kind']} that is not elastic, so its replicas are fixed; only "
+            "a PyTorchJob with elastic: {min: ..., max: ...} can be scaled"
+        )
+    least, most = elastic["minReplicas"], elastic["maxReplicas"]
+    if not least <= count <= most:
+        raise InputError(f"{count} workers: job {name!r} takes {least} to {most}, as elastic says")
+    workers = {kind_of(job).replicas: {"Worker": {"replicas": count}}}
+    metadata = job["metadata"]
+    cluster.patch(kind_of(job), metadata["name"], metadata["namespace"], {"spec": workers})
+
+
+def cancel(cluster: Cluster, name: str) -> None:
+    """Stops a job's pods but keeps the job: it is suspended, with an annotation that says why."""
     job = find(cluster, name)
     state = status_of(job).state
     if state.ended:
@@ -220,10 +248,10 @@ def _all_jobs(cluster: Cluster, labels: str = "") -> tuple[list[dict[str, Any]],
 
 def _pods(cluster: Cluster, job: dict[str, Any]) -> list[dict[str, Any]]:
     found = cluster.items(PODS, job["metadata"]["namespace"], labelSelector=pods_of(job))
-    return _those_of(job, found)
+    return _pods_of_job(job, found)
 
 
-def _those_of(job: dict[str, Any], all_pods: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _pods_of_job(job: dict[str, Any], all_pods: list[dict[str, Any]]) -> list[dict[str, Any]]:
     label, name = kind_of(job).job_label, job["metadata"]["name"]
     return [
         pod
@@ -269,10 +297,8 @@ def _replica_row(job: dict[str, Any], pod: dict[str, Any]) -> ReplicaRow:
 
 
 def _deactivate(cluster: Cluster, job: dict[str, Any]) -> None:
-    """Takes a job out of its queue: Kueue would let it run again otherwise.
-
-    https://kueue.sigs.k8s.io/docs/concepts/workload/#active
-    """
+    """Takes a job out of its queue: Kueue would let it run again otherwise."""
+    # https://kueue.sigs.k8s.io/docs/concepts/workload/#active
     try:
         found = reasons.workload_of(cluster, job)
     except (Forbidden, KindMissing):

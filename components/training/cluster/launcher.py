@@ -10,7 +10,7 @@ from trireme.components.kubernetes import owner
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.signals import TOLD_TO_END, handled
 from trireme.components.training.cluster import submission
-from trireme.components.training.cluster.following import Following, Limits
+from trireme.components.training.cluster.follower import Follower, Limits
 from trireme.components.training.cluster.status import State, status_of
 from trireme.components.training.frameworks import kind_of, least_replicas
 
@@ -49,7 +49,7 @@ def launch(
         PodLost: It was told so because its pod goes, and its run does not.
         Refused: The cluster does not allow it, or does not know the kind of the job.
     """
-    following: Following | None = None
+    follower: Follower | None = None
     keeps_pods = False
     signals: list[int] = []
 
@@ -62,10 +62,10 @@ def launch(
     with handled(cancel, _SIGNALS):
         try:
             job = submission.submit(cluster, manifest)
-            following = Following(cluster, job, limits, on_line, on_state)
+            follower = Follower(cluster, job, limits, on_line, on_state)
             if _is_elastic(manifest) and _clean_up(cluster, job, "None"):
                 keeps_pods = True
-            return following.to_the_end()
+            return follower.follow()
         except BaseException as error:
             _ignore_signals()
             if signals and owner.starts_again(cluster, manifest):
@@ -73,26 +73,24 @@ def launch(
                     "this pod is being removed; the job goes on, and the step's next pod finds it"
                 )
                 raise PodLost from None
-            if following:
-                job_left: dict[str, Any] | None = following.job
+            if follower:
+                job_left: dict[str, Any] | None = follower.job
             else:
-                job_left = _left_behind(cluster, manifest, error, on_state)
+                job_left = _leftover_job(cluster, manifest, error, on_state)
             if job_left:
-                _delete_unless_over(cluster, job_left, on_state)
+                _delete_unless_ended(cluster, job_left, on_state)
             raise
         finally:
-            if keeps_pods and following and status_of(following.job).state.ended:
-                _clean_up(cluster, following.job, RUNNING)
+            if keeps_pods and follower and status_of(follower.job).state.ended:
+                _clean_up(cluster, follower.job, RUNNING)
 
 
 def _is_elastic(job: dict[str, Any]) -> bool:
-    """Tells whether pods of a job may be removed, with their logs, that are just ending.
-
-    The training operator 1.9 takes an elastic job for succeeded when one worker has, and
-    removes those that still run under ``cleanPodPolicy: Running`` (UpdateJobStatus in
-    its controller, DeletePodsAndServices in common/job.go). With nobody to follow it
-    that is as well: a worker that came too late for the others would never end.
-    """
+    """Tells whether pods of a job may be removed, with their logs, that are just ending."""
+    # The training operator 1.9 takes an elastic job for succeeded when one worker has, and removes
+    # those that still run under ``cleanPodPolicy: Running`` (UpdateJobStatus in its controller,
+    # DeletePodsAndServices in common/job.go). Without a follower that is as well: a worker that
+    # came too late for the others would never end.
     policy = job["spec"].get("runPolicy", {}).get("cleanPodPolicy")
     return policy == RUNNING and least_replicas(job) is not None
 
@@ -107,7 +105,7 @@ def _clean_up(cluster: Cluster, job: dict[str, Any], policy: str) -> bool:
     return True
 
 
-def _left_behind(
+def _leftover_job(
     cluster: Cluster,
     manifest: dict[str, Any],
     error: BaseException,
@@ -125,7 +123,7 @@ def _left_behind(
     return job if job and submission.is_same(job, manifest) else None
 
 
-def _delete_unless_over(
+def _delete_unless_ended(
     cluster: Cluster, job: dict[str, Any], on_state: Callable[[str], None]
 ) -> None:
     state = status_of(job).state

@@ -4,26 +4,20 @@ from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import Forbidden, KindMissing
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.kinds import TRAINJOB, Kind
-from trireme.components.training.manifests import without_a_cluster
+from trireme.components.training.manifests import default_operator
 
 
 def operator_of(cluster: Cluster, job: TrainingJob) -> str:
-    """Returns the operator that a job's manifest is to be made for, as ``render`` takes it.
-
-    Where the cluster has none for it that is the training operator, whose kind is then missing.
-    """
+    """Returns the operator for a job's manifest; by default the training operator."""
     if job.operator != "auto" or job.runtime:
-        return without_a_cluster(job)
+        return default_operator(job)
     if not _serves(cluster, job.plugin.kind) and _serves(cluster, TRAINJOB):
         return "trainer"
     return "training-operator"
 
 
 def _serves(cluster: Cluster, kind: Kind) -> bool:
-    """Tells whether a cluster has a kind, in the version that we make.
-
-    https://kubernetes.io/docs/concepts/overview/kubernetes-api/#discovery-api
-    """
+    """Tells whether a cluster has a kind, in the version that we make."""
     path = f"/apis/{kind.group}/{kind.version}"
     try:
         served = cluster.request("GET", kind, path)

@@ -11,37 +11,36 @@ from trireme.components.say import say
 from trireme.components.training.frameworks import IDLE, kind_of
 from trireme.components.training.manifests.roles import roles
 
-_LOGIN = re.compile(r"\w://[^/\s?#]*@")
+_CREDENTIAL = re.compile(r"\w://[^/\s?#]*@")
 
 
-def hand_on(manifest: dict[str, Any], task: dict[str, Any]) -> None:
+def pass_through(manifest: dict[str, Any], task: dict[str, Any]) -> None:
     """Adds a task's resources, volumes, variables and placement to the pods of a job.
 
-    A variable whose value holds a login, as in ``https://user:password@host``, is left out, and a
-    warning names it: the manifest is there for many to see.
+    A variable that holds a credential, as in ``https://user:password@host``, is left out with a
+    warning, because many can read the manifest.
 
     Args:
-        task: The fields of kfp's ``dsl.TaskConfig``: resources, volumes, volume_mounts, env,
-            tolerations, node_selector, affinity.
+        task: The fields of kfp's ``dsl.TaskConfig``.
     """
     if not task.get("volumes"):
         raise InputError(
             "the training job's pods need the run workspace, and the task has no volume"
         )
-    variables = _without_logins(task.get("env") or [])
+    variables = _without_credentials(task.get("env") or [])
     if not kind_of(manifest).replicas and "runtime" not in manifest:
-        _to_nodes(manifest["spec"]["trainer"], task.get("resources"), variables)
+        _patch_trainer(manifest["spec"]["trainer"], task.get("resources"), variables)
     for role, pod in _pods(manifest):
         container = pod["containers"][0]
         if task.get("resources") and role not in IDLE and "resources" in container:
-            container["resources"] = _both(container["resources"], task["resources"])
+            container["resources"] = _merge_resources(container["resources"], task["resources"])
         pod["volumes"] = [*pod.get("volumes", []), *task["volumes"]]
         container["volumeMounts"] = [
             *container.get("volumeMounts", []),
-            *map(_shared_to_be_read, task.get("volume_mounts") or []),
+            *map(_read_only_mount, task.get("volume_mounts") or []),
         ]
         if "env" in container:
-            container["env"] = _without_doubles(container["env"], variables)
+            container["env"] = _merge_variables(container["env"], variables)
         pod["tolerations"] = [*pod.get("tolerations", []), *(task.get("tolerations") or [])]
         pod["nodeSelector"] = pod.get("nodeSelector", {}) | (task.get("node_selector") or {})
         if task.get("affinity"):
@@ -59,32 +58,32 @@ def _pods(manifest: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     yield job["name"], job["template"]["spec"]["template"]["spec"]
 
 
-def _to_nodes(
+def _patch_trainer(
     trainer: dict[str, Any], resources: dict[str, Any] | None, variables: list[dict[str, Any]]
 ) -> None:
     """Adds to what a TrainJob itself says of its nodes, where a cluster's runtime is patched."""
     if resources:
-        trainer["resourcesPerNode"] = _both(trainer["resourcesPerNode"], resources)
-    trainer["env"] = _without_doubles(trainer["env"], variables)
+        trainer["resourcesPerNode"] = _merge_resources(trainer["resourcesPerNode"], resources)
+    trainer["env"] = _merge_variables(trainer["env"], variables)
 
 
-def _shared_to_be_read(mount: dict[str, Any]) -> dict[str, Any]:
+def _read_only_mount(mount: dict[str, Any]) -> dict[str, Any]:
     """Returns a mount through which a program cannot write to what other runs see."""
     is_shared = PurePosixPath(mount["mountPath"]).is_relative_to(SHARED)
     return mount | {"readOnly": True} if is_shared else mount
 
 
-def _both(ours: dict[str, Any], task: dict[str, Any]) -> dict[str, Any]:
+def _merge_resources(job: dict[str, Any], task: dict[str, Any]) -> dict[str, Any]:
     """Returns resources in which what the task asks for wins; either is the other's default."""
     limits, requests = task.get("limits") or {}, task.get("requests") or {}
     return {
-        "requests": ours["requests"] | limits | requests,
-        "limits": ours["limits"] | requests | limits,
+        "requests": job["requests"] | limits | requests,
+        "limits": job["limits"] | requests | limits,
     }
 
 
-def _without_logins(variables: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    kept = [each for each in variables if not _LOGIN.search(each.get("value") or "")]
+def _without_credentials(variables: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    kept = [each for each in variables if not _CREDENTIAL.search(each.get("value") or "")]
     left_out = [each["name"] for each in variables if each not in kept]
     if left_out:
         say(
@@ -95,12 +94,10 @@ def _without_logins(variables: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return kept
 
 
-def _without_doubles(
-    ours: list[dict[str, Any]], more: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
+def _merge_variables(job: list[dict[str, Any]], more: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Returns variables of both; the job's win, but for credentials that it may lack."""
-    lacked = {each["name"] for each in ours if _is_optional(each)} & {one["name"] for one in more}
-    kept = [each for each in ours if each["name"] not in lacked]
+    lacked = {each["name"] for each in job if _is_optional(each)} & {one["name"] for one in more}
+    kept = [each for each in job if each["name"] not in lacked]
     names = {each["name"] for each in kept}
     return [*kept, *(variable for variable in more if variable["name"] not in names)]
 

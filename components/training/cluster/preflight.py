@@ -23,9 +23,9 @@ _WITH_PODS = ("list", "watch")
 def check(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> None:
     """Checks that a job can be run; nothing is created."""
     check_rights(cluster, namespace, rights(manifest))
-    try_out(cluster, manifest, namespace)
+    dry_run(cluster, manifest, namespace)
     try:
-        try_out_pods(cluster, manifest, namespace)
+        dry_run_pods(cluster, manifest, namespace)
     except Invalid as error:
         if not _FULL.search(str(error)):  # there may be room later; the operator tries again
             raise
@@ -42,25 +42,20 @@ def rights(manifest: dict[str, Any]) -> list[Right]:
     ]
 
 
-def try_out(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> None:
-    """Has the API server say whether it would take a job; nothing is created.
-
-    Of a TrainJob with a runtime of its own it is asked for that, which says all of it: Trainer
-    refuses a TrainJob whose runtime is not there.
-    """
+def dry_run(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> None:
+    """Has the API server say whether it would take a job; nothing is created."""
+    # Of a TrainJob with a runtime of its own only that is tried: Trainer refuses a TrainJob whose
+    # runtime does not exist.
     first, *_ = objects(manifest)
     resource = TRAINING_RUNTIMES if "runtime" in manifest else kind_of(manifest)
     with suppress(AlreadyThere):
         cluster.create(resource, first, namespace, dryRun="All")
 
 
-def try_out_pods(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> list[str]:
-    """Has the API server say whether it would take a pod of each role; nothing is created.
-
-    The operator makes them, and meets Pod Security, LimitRanges, quotas and webhooks only then,
-    with the job there already. Nothing is tried out for a user who may make no pods, nor of a
-    TrainJob, whose pods are its runtime's.
-    """
+def dry_run_pods(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> list[str]:
+    """Has the API server say whether it would take a pod of each role; nothing is created."""
+    # The operator meets Pod Security, LimitRanges, quotas and webhooks only when the job exists.
+    # Users who may make no pods, and TrainJobs, whose pods are their runtime's, are skipped.
     kind, warnings = kind_of(manifest), []
     if not kind.replicas or not may(cluster, namespace, PODS, "", "create"):
         return []
@@ -80,13 +75,13 @@ def try_out_pods(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> 
         except (Forbidden, Invalid) as error:
             if "does not support dry run" in str(error):  # a webhook
                 continue
-            said = str(error).partition(": ")[2]  # what comes before says who
-            raise Invalid(f"a pod of role {role} would be refused: {said}") from None
+            message = str(error).partition(": ")[2]  # what comes before says who
+            raise Invalid(f"a pod of role {role} would be refused: {message}") from None
         warnings += [text.replace('\\"', '"') for text in _WARNING.findall(cluster.warning)]
     return list(dict.fromkeys(warnings))
 
 
-def may_make(cluster: Cluster, manifest: dict[str, Any]) -> bool:
+def check_may_create(cluster: Cluster, manifest: dict[str, Any]) -> bool:
     """Asks the cluster whether this user may make a job in its namespace."""
     jobs = kind_of(manifest)
     return may(cluster, cluster.namespace, jobs, "", "create")

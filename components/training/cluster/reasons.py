@@ -27,7 +27,7 @@ NO_GANG = (
 )
 """What is said of a job whose pods may wait for each other without end."""
 
-NOT_TAKEN_UP = "has not started to handle it; if that lasts, is it running?"
+NOT_HANDLED = "has not started to handle it; if that lasts, is it running?"
 """What is said of whoever is to see to a job or a pod next, where there is no sign of that."""
 
 _WORKLOADS = (
@@ -41,11 +41,7 @@ _POD_GROUPS = (
 
 
 def why_queued(cluster: Cluster, job: dict[str, Any]) -> str:
-    """Says what a job waits for that has no pods because it has not been let in.
-
-    Returns:
-        What its Kueue Workload or its PodGroup says; empty where it is not waiting in a queue.
-    """
+    """Says what a queued job waits for, as its Workload or PodGroup does; else empty."""
     if is_suspended(job):
         return _kueue(cluster, job)
     if _wants_gang(job):
@@ -54,12 +50,7 @@ def why_queued(cluster: Cluster, job: dict[str, Any]) -> str:
 
 
 class Reason(NamedTuple):
-    """Why pods of a job do not run.
-
-    Attributes:
-        words: The reason, in the cluster's words; empty where nothing says one.
-        replicas: The replicas that it is about: it is over when they run.
-    """
+    """Why pods of a job do not run, in the cluster's words, and the replicas that it is about."""
 
     words: str
     replicas: set[str]
@@ -77,40 +68,34 @@ def why_not_running(
         reason = pods.waiting_reason(pod)
         if reason:
             return Reason(f"{name}: {reason}", {name})
-    said = events(cluster, job, *pods_by_replica.values())
+    job_events = events(cluster, job, *pods_by_replica.values())
     for name, pod in pods_by_replica.items():
-        event = _present(_about(pod, said))
+        event = _present(_about(pod, job_events))
         if event:
             return Reason(f"{name}: {event}", {name})
     for name, pod in pods_by_replica.items():
         if not (pod["spec"].get("nodeName") or pod.get("status", {}).get("conditions")):
             scheduler = pod["spec"].get("schedulerName", "its scheduler")
-            return Reason(f"{name}: {scheduler} {NOT_TAKEN_UP}", {name})
+            return Reason(f"{name}: {scheduler} {NOT_HANDLED}", {name})
     if not lacking:
         return Reason("", set())  # what the Events of the job say is how its pods were made
-    event = _present(_about(job, said))
+    event = _present(_about(job, job_events))
     if not event and status_of(job).state is State.CREATED and not job.get("status"):
-        event = f"its operator {NOT_TAKEN_UP}"
+        event = f"its operator {NOT_HANDLED}"
     return Reason(event, set())
 
 
-def _present(said: list[Event]) -> str:
+def _present(job_events: list[Event]) -> str:
     """Returns what is wrong by the latest of the Events about a thing: earlier ones are over."""
-    latest = said[-1] if said else {"type": "Normal"}
+    latest = job_events[-1] if job_events else {"type": "Normal"}
     return f"{latest['reason']}: {latest['message']}" if latest["type"] == "Warning" else ""
 
 
 def events(cluster: Cluster, job: dict[str, Any], *its_pods: dict[str, Any]) -> list[Event]:
-    """Returns the Events about a job and pods of it, the latest last.
-
-    Of a TrainJob they are also those about the Jobs that are made for its roles: these make its
-    pods, and say why they cannot. Here they count as the job's own.
-
-    Returns:
-        Of each its ``type``, ``reason``, ``message`` and ``time``, and the ``uid`` of what it is
-        about; none if this user may not see them.
-    """
-    own = job["metadata"]["uid"]
+    """Returns the Events about a job and its pods, the latest last; none if this user may not."""
+    # The Jobs of a TrainJob's roles make its pods, and say why they cannot: theirs count as the
+    # job's.
+    job_uid = job["metadata"]["uid"]
     uids = {thing["metadata"]["uid"] for thing in (job, *its_pods)}
     is_of_its_jobs = partial(_is_of_its_jobs, job)
     try:
@@ -119,7 +104,7 @@ def events(cluster: Cluster, job: dict[str, Any], *its_pods: dict[str, Any]) -> 
         return []
     found = [
         {
-            "uid": own if is_of_its_jobs(event) else event["involvedObject"]["uid"],
+            "uid": job_uid if is_of_its_jobs(event) else event["involvedObject"]["uid"],
             "type": event.get("type", "Normal"),
             "reason": event.get("reason", ""),
             "message": " ".join(event.get("message", "").split()),
@@ -144,16 +129,12 @@ def _is_of_its_jobs(job: dict[str, Any], event: dict[str, Any]) -> bool:
     return about.get("name") in names and is_new
 
 
-def _about(thing: dict[str, Any], said: list[Event]) -> list[Event]:
-    return [event for event in said if event["uid"] == thing["metadata"]["uid"]]
+def _about(thing: dict[str, Any], job_events: list[Event]) -> list[Event]:
+    return [event for event in job_events if event["uid"] == thing["metadata"]["uid"]]
 
 
 def workload_of(cluster: Cluster, job: dict[str, Any]) -> tuple[Resource, dict[str, Any]] | None:
-    """Returns the Workload that Kueue has made for a job, after what resource it is.
-
-    Returns:
-        ``None`` if there is none.
-    """
+    """Returns the Workload that Kueue has made for a job, after what resource it is."""
     metadata = job["metadata"]
 
     def find(resource: Resource) -> tuple[Resource, dict[str, Any]] | None:
@@ -189,7 +170,7 @@ def _wants_gang(job: dict[str, Any]) -> bool:
     return "schedulingPolicy" in job["spec"].get("runPolicy", {})
 
 
-def without_gang(cluster: Cluster, job: dict[str, Any]) -> str:
+def gang_unavailable(cluster: Cluster, job: dict[str, Any]) -> str:
     """Says that a job asks for gang scheduling which the cluster cannot have; else nothing."""
     if not _wants_gang(job):
         return ""
@@ -206,10 +187,10 @@ def without_gang(cluster: Cluster, job: dict[str, Any]) -> str:
     return ""  # whether the operator makes use of them is seen when the job is there
 
 
-def no_gang(cluster: Cluster, job: dict[str, Any]) -> str:
+def gang_missing(cluster: Cluster, job: dict[str, Any]) -> str:
     """Says that a job's pods have been made without the gang that it asks for; else nothing."""
-    said = _pod_group(cluster, job) if _wants_gang(job) else ""
-    return said if said == NO_GANG else ""
+    reason = _pod_group(cluster, job) if _wants_gang(job) else ""
+    return reason if reason == NO_GANG else ""
 
 
 def _pod_group(cluster: Cluster, job: dict[str, Any]) -> str:

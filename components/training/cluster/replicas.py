@@ -13,12 +13,14 @@ from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.pod_log import PodLog
 from trireme.components.kubernetes.pods import Failure, Span
 from trireme.components.kubernetes.streams import Stop
-from trireme.components.training.blame import KEPT, dragged_down, last_lines
+from trireme.components.training.blame import KEPT, is_peer_loss, last_lines
 from trireme.components.training.cluster import identity
 
-UNSAID = timedelta(minutes=1)  # after which one fails that does not say that it lost a peer
+PEER_LOSS_WINDOW = timedelta(
+    minutes=1
+)  # after which one fails that does not say that it lost a peer
 
-Heard = tuple[datetime, float]
+Seen = tuple[datetime, float]
 
 
 class Replica:
@@ -34,7 +36,7 @@ class Replica:
     def __init__(self, name: str, container: str) -> None:
         self.name = name
         self.failures: dict[tuple[str, int], Failure] = {}
-        self.removals: dict[str, Heard] = {}
+        self.removals: dict[str, Seen] = {}
         self._heard: dict[tuple[str, int], float] = {}
         self.stuck = ""
         self._spans: dict[tuple[str, int], Span] = {}
@@ -51,9 +53,9 @@ class Replica:
             self._pod, self._gone = pod, gone
         for number, span in pods.spans(pod, container).items():
             self._spans[uid, number] = span
-        asked = pods.removal(pod)
-        if asked:
-            self.removals.setdefault(uid, (asked, time.monotonic()))
+        deleted_at = pods.removal(pod)
+        if deleted_at:
+            self.removals.setdefault(uid, (deleted_at, time.monotonic()))
         elif not gone:  # of one that goes the kubelet no longer says what it waited for
             started = pods.has_started(pod, container)
             self.stuck = "" if started else pods.waiting_reason(pod) or self.stuck
@@ -103,22 +105,18 @@ class Replica:
         return self.is_running or self._pod.get("status", {}).get("phase") == "Succeeded"
 
     def seconds(self, end: datetime) -> float:
-        """Returns how long it ran, restarts included.
-
-        Args:
-            end: When the job ended, for a container of which no end was seen.
-        """
+        """Returns how long it ran, until ``end`` where no end of a container was seen."""
         return sum(
             max(0.0, ((span.finished or end) - span.started).total_seconds())
             for span in self._spans.values()
         )
 
-    def started_anew(self) -> None:
+    def restarted(self) -> None:
         """Forgets what it printed before its restart."""
         with self._lock:
             self._tail.clear()
 
-    def said(self, uid: str, line: str) -> None:
+    def add_line(self, uid: str, line: str) -> None:
         """Takes in a line that one of its pods printed."""
         with self._lock:
             self._tail.append((uid, line))
@@ -133,29 +131,30 @@ class Replica:
         return last_lines(self.name, self._lines_of(first))
 
     @property
-    def first_removal(self) -> Heard | None:
+    def first_removal(self) -> Seen | None:
         """When a pod of it was deleted first; ``None``: none was."""
         return min(self.removals.values(), default=None)
 
-    def removed_before(self, other: "Replica") -> Heard | None:
+    def removed_before(self, other: "Replica") -> Seen | None:
         """Returns when a pod of it was deleted that another one, the first to fail, failed for."""
-        failure, began = other.last_failure, other.began
-        if not (failure.stopped or other.lost_a_peer):
-            began = max(began, failure.at - UNSAID)
+        failure, failure_start = other.last_failure, other.failure_start
+        if not (failure.stopped or other.lost_peer):
+            failure_start = max(failure_start, failure.at - PEER_LOSS_WINDOW)
         ended = failure.at, other._heard[other._last_start()]
         return min(
-            (at for at in self.removals.values() if began <= at[0] and at < ended), default=None
+            (at for at in self.removals.values() if failure_start <= at[0] and at < ended),
+            default=None,
         )
 
     def blame(self) -> tuple[bool, bool, bool, datetime]:
         """Returns what the failed replicas are ordered by: the cause comes first."""
         failure = self.last_failure
-        return self.recovered, failure.stopped, self.lost_a_peer, failure.at
+        return self.recovered, failure.stopped, self.lost_peer, failure.at
 
     @property
-    def lost_a_peer(self) -> bool:
+    def lost_peer(self) -> bool:
         """Whether it says that another replica was gone."""
-        return dragged_down(self._lines())
+        return is_peer_loss(self._lines())
 
     @property
     def last_failure(self) -> Failure:
@@ -163,10 +162,10 @@ class Replica:
         return self.failures[self._last_start()]
 
     @property
-    def began(self) -> datetime:
+    def failure_start(self) -> datetime:
         """When the start of it began that failed last, as far as that is known."""
         span = self._spans.get(self._last_start())
-        return span.started if span else self.last_failure.at - UNSAID
+        return span.started if span else self.last_failure.at - PEER_LOSS_WINDOW
 
     def _last_start(self) -> tuple[str, int]:
         """Returns the start of it that failed last; of two in one second, the one seen later."""
@@ -195,12 +194,7 @@ class Replicas:
         follow: bool = True,
         only: str = "",
     ) -> None:
-        """Starts with none; they come with their pods.
-
-        Args:
-            on_line: Called with a replica's name and each line it prints, from several threads.
-            follow: Wait for what is still to be printed; otherwise only what there is is read.
-        """
+        """Starts with none; they come with their pods. With ``follow`` logs are waited for."""
         self._cluster = cluster
         self._container = container
         self._on_line = on_line
@@ -226,14 +220,8 @@ class Replicas:
             self._logs[uid] = log = self._log_of(replica, pod)
             log.start()
 
-    def have_settled(self, since: float, patience: float) -> bool:
-        """Tells whether there is nothing to wait for any more, after the job has ended.
-
-        Pods get time to end, and then as long as it takes to read what they printed.
-
-        Args:
-            patience: Seconds for pods to end, and for a log that brings nothing new.
-        """
+    def are_done(self, since: float, patience: float) -> bool:
+        """Tells whether nothing more is to come after the job's end, in some patience."""
         now = time.monotonic()
         over = all(replica.is_over for replica in self._by_name.values())
         if not over and now < since + patience:
@@ -261,11 +249,9 @@ class Replicas:
         return min(failed, key=Replica.blame, default=None)
 
     def removed(self, end: datetime) -> Replica | None:
-        """Returns the one whose pod somebody deleted, for which others failed; ``None``: none was.
-
-        The training operator 1.9 takes a pod that is being deleted for one that has failed
-        (pkg/core/status.go), and then deletes the others: what tells is what came first.
-        """
+        """Returns the one whose pod somebody deleted, for which others failed, or ``None``."""
+        # The training operator 1.9 takes a pod that is being deleted for one that has failed
+        # (pkg/core/status.go), and then deletes the others: what tells is what came first.
         culprit, times = self.culprit, {}
         for name, replica in self._by_name.items():
             first = replica.removed_before(culprit) if culprit else replica.first_removal
@@ -289,13 +275,13 @@ class Replicas:
     def _log_of(self, replica: Replica, pod: dict[str, Any]) -> PodLog:
         uid = pod["metadata"]["uid"]
 
-        def said(line: str) -> None:
-            replica.said(uid, line)
+        def add_line(line: str) -> None:
+            replica.add_line(uid, line)
             self._pass_on(replica.name, line)
 
         container = identity.main_container(pod, self._container)
         log = PodLog(
-            self._cluster, pod, container, said, replica.started_anew, self._stop, self._follow
+            self._cluster, pod, container, add_line, replica.restarted, self._stop, self._follow
         )
         log.name = replica.name
         return log

@@ -81,7 +81,7 @@ def is_train_job(job: dict[str, Any]) -> bool:
 def expected_replicas(job: dict[str, Any]) -> int:
     """Returns how many replicas a job is to have; 0 where only the cluster's runtime knows."""
     if is_train_job(job):
-        return sum(_told(job).values())
+        return sum(_replica_counts(job).values())
     roles = job["spec"][kind_of(job).replicas].values()
     return sum(role.get("replicas", 1) for role in roles)
 
@@ -89,7 +89,7 @@ def expected_replicas(job: dict[str, Any]) -> int:
 def replica_names(job: dict[str, Any]) -> set[str]:
     """Returns the names of the replicas that a job is to have; of a TrainJob usual ones."""
     if is_train_job(job):
-        return {f"{role}-{index}" for role, n in _told(job).items() for index in range(n)}
+        return {f"{role}-{index}" for role, n in _replica_counts(job).items() for index in range(n)}
     return {
         f"{role.lower()}-{index}"
         for role, spec in job["spec"][kind_of(job).replicas].items()
@@ -99,14 +99,14 @@ def replica_names(job: dict[str, Any]) -> set[str]:
 
 def roles_of(job: dict[str, Any]) -> list[str]:
     """Returns the names of a TrainJob's roles, as far as it tells."""
-    return list(_told(job))
+    return list(_replica_counts(job))
 
 
-def _told(job: dict[str, Any]) -> dict[str, int]:
+def _replica_counts(job: dict[str, Any]) -> dict[str, int]:
     """Returns how many replicas a TrainJob's roles have, as far as it tells."""
-    told = job["metadata"].get("annotations", {}).get(REPLICAS)
-    if told:
-        return json.loads(told)
+    annotation = job["metadata"].get("annotations", {}).get(REPLICAS)
+    if annotation:
+        return json.loads(annotation)
     return {"node": int(job["spec"].get("trainer", {}).get("numNodes", 0))}
 
 
@@ -123,9 +123,6 @@ def _from_conditions(job: dict[str, Any]) -> Status:
 
 
 def _is_ready(job: dict[str, Any]) -> bool:
-    """Tells whether all nodes of a TrainJob run, of which it has no condition.
-
-    https://github.com/kubeflow/trainer/blob/v2.3.0/pkg/apis/trainer/v1alpha1/trainjob_types.go
-    """
+    """Tells whether all nodes of a TrainJob run, of which it has no condition."""
     jobs = job.get("status", {}).get("jobsStatus") or []
     return any(each.get("ready") and each.get("active") for each in jobs)

@@ -28,21 +28,18 @@ SPEC_HASH = "trireme.dev/spec-hash"
 """The annotation that tells whether a job of the same name is the same job."""
 
 POLL = 1.0  # seconds between two looks at a job that is going away
-UNSEEN = "specified trainingRuntime must be created before the TrainJob is created"
+RUNTIME_MISSING = "specified trainingRuntime must be created before the TrainJob is created"
 """What Trainer says of a runtime that it has not yet been told of."""
 
-SEEING, BETWEEN = 30.0, 0.2  # seconds that it may take to be, and between two attempts
-GOING = 300.0  # seconds that a job and its pods may take to go away
+RUNTIME_LIMIT, RUNTIME_PAUSE = 30.0, 0.2  # seconds that it may take to be, and between two attempts
+DELETION_LIMIT = 300.0  # seconds that a job and its pods may take to go away
 
 
 def submit(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, Any]:
-    """Makes sure that a job is on the cluster, and that there is one of it.
+    """Makes sure that a job is on the cluster, and only once; returns it as the API server has it.
 
-    A job of that name that runs or has succeeded is taken for this one if its specification is
-    the same. One that has failed or was cancelled is deleted and made anew.
-
-    Returns:
-        The job as the API server has it.
+    A job of that name and specification that runs or has succeeded is attached to. One that has
+    failed or was cancelled is deleted and made anew.
     """
     body = copy.deepcopy(manifest)
     metadata = body["metadata"]
@@ -61,7 +58,7 @@ def submit(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, Any]:
         except AlreadyThere:
             # Ours, if an answer was lost on its way, or that of somebody who was faster.
             there = cluster.get(jobs, metadata["name"], namespace)
-            job = _is_ours_or_refused(there, manifest)
+            job = _check_ours(there, manifest)
         give_to(job)
     return job
 
@@ -74,25 +71,20 @@ def _create(cluster: Cluster, body: dict[str, Any]) -> dict[str, Any]:
         try:
             return cluster.create(jobs, body, namespace)
         except Invalid as error:
-            if UNSEEN not in str(error):
+            if RUNTIME_MISSING not in str(error):
                 raise
             return None
 
-    return wait_for(create, SEEING, BETWEEN) or cluster.create(jobs, body, namespace)
+    return wait_for(create, RUNTIME_LIMIT, RUNTIME_PAUSE) or cluster.create(jobs, body, namespace)
 
 
 @contextmanager
 def _runtime_of(
     cluster: Cluster, body: dict[str, Any]
 ) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Brings the runtime of a TrainJob to the cluster, before it: Trainer wants it so.
-
-    It has a name that no other has, as one of a job before may be about to go. It stays only if
-    it is given to its job, and goes with that.
-
-    Returns:
-        What gives the runtime to a job.
-    """
+    """Creates the runtime of a TrainJob before it; yields what makes the job own it."""
+    # Its name is unique, as one of a job before may be about to go. It stays only if a job owns it,
+    # and goes with that.
     runtime = body.pop("runtime", None)
     if runtime is None:
         yield lambda job: None
@@ -134,12 +126,8 @@ def find(
     return cluster.find(kind_of(manifest), metadata["name"], namespace, patience)
 
 
-def make_way(cluster: Cluster, manifest: dict[str, Any]) -> bool:
-    """Removes a job that ``submit`` would replace, so that nothing of it writes any more.
-
-    Returns:
-        Whether there is one instead that ``submit`` would take.
-    """
+def remove_replaced(cluster: Cluster, manifest: dict[str, Any]) -> bool:
+    """Removes a job that ``submit`` would replace; tells whether there is one to attach to."""
     there = find(cluster, manifest)
     if there is not None and _is_usable(there, manifest):
         return True
@@ -167,20 +155,17 @@ def wait_until_gone(cluster: Cluster, job: dict[str, Any]) -> None:
         if there := find(cluster, job):
             # The name may be another job's, which waited for this one's pods.
             return bool(there["metadata"]["uid"] != metadata.get("uid"))
-        return not _is_left(cluster, job)
+        return not _has_leftovers(cluster, job)
 
-    if not wait_for(is_gone, GOING, POLL):
+    if not wait_for(is_gone, DELETION_LIMIT, POLL):
         raise TriremeError(
             f"{job['kind']} {metadata['name']} is being deleted but still exists; one of its "
             "pods may be on a node that does not answer"
         )
 
 
-def _is_left(cluster: Cluster, job: dict[str, Any]) -> bool:
-    """Tells whether something is left of a job that does not exist; see ``delete``.
-
-    It can be so of a TrainJob only: the others go when all of theirs has gone.
-    """
+def _has_leftovers(cluster: Cluster, job: dict[str, Any]) -> bool:
+    """Tells whether something is left of a TrainJob that does not exist; see ``delete``."""
     if not is_train_job(job):
         return False
     metadata = job["metadata"]
@@ -208,11 +193,11 @@ def _is_usable(there: dict[str, Any], body: dict[str, Any]) -> bool:
     """Tells whether to attach to a job rather than to replace it."""
     if status_of(there).state in (State.FAILED, State.CANCELLED, State.DELETING):
         return False
-    _is_ours_or_refused(there, body)
+    _check_ours(there, body)
     return True
 
 
-def _is_ours_or_refused(there: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+def _check_ours(there: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
     if is_same(there, body):
         return there
     name, state = there["metadata"]["name"], status_of(there).state
@@ -240,18 +225,16 @@ def _make_room(cluster: Cluster, manifest: dict[str, Any], there: dict[str, Any]
     # A TrainJob that somebody deletes in the foreground may take for ever.
     if there and (is_train_job(there) or status_of(there).state is not State.DELETING):
         delete(cluster, there)
-    if there or _is_left(cluster, manifest):
+    if there or _has_leftovers(cluster, manifest):
         wait_until_gone(cluster, there or manifest)
 
 
 def delete(cluster: Cluster, job: dict[str, Any], patience: float | None = None) -> None:
-    """Deletes a job with all its pods; one that is gone already is fine.
-
-    A job stays until its pods are gone, but for a TrainJob: Trainer 2.3 makes the JobSet of one
-    that is being deleted anew, as its reconciler does not look whether it is
-    (https://github.com/kubeflow/trainer/blob/v2.3.0/pkg/controller/trainjob_controller.go), so
-    that one goes first, and what belongs to it afterwards.
-    """
+    """Deletes a job with all its pods; one that is gone already is fine."""
+    # A job stays until its pods are gone, but for a TrainJob: Trainer 2.3 makes the JobSet of one
+    # that is being deleted anew, as its reconciler does not look whether it is
+    # (https://github.com/kubeflow/trainer/blob/v2.3.0/pkg/controller/trainjob_controller.go), so
+    # that one goes first, and what belongs to it afterwards.
     metadata = job["metadata"]
     # AlreadyThere: the name is another job's now.
     with suppress(NotFound, AlreadyThere):

@@ -30,13 +30,13 @@ from trireme.components.training.description.values import (
 
 
 class Resources(StrictModel):
-    """What one replica gets: requested and, being its limit as well, never exceeded."""
+    """Resources of one replica: each is its request and its limit."""
 
     cpu: Cpu | None = None
-    """CPUs, as in 4 or 500m."""
+    """CPUs, such as 4 or 500m."""
 
     memory: Bytes | None = None
-    """Memory, as in 16Gi."""
+    """Memory, such as 16Gi."""
 
     gpu: Annotated[int, Field(ge=0, le=1024)] | None = None
     """NVIDIA GPUs."""
@@ -45,11 +45,11 @@ class Resources(StrictModel):
     """Other devices by their plugin's name, as in {"amd.com/gpu": 2}."""
 
     shared_memory: Bytes | None = None
-    """Size limit of /dev/shm; without one it is bounded by the replica's memory."""
+    """Size limit of /dev/shm. Default: the replica's memory."""
 
 
 class Replica(Resources):
-    """The replicas of one role; what is not said here is as the job says it."""
+    """The replicas of one role; fields that are not given here are the job's."""
 
     count: Count = 1
     """How many."""
@@ -58,29 +58,29 @@ class Replica(Resources):
     """Their container image."""
 
     command: list[Argument] | None = None
-    """What they run instead of the job's program."""
+    """Their command, instead of the job's program."""
 
     args: list[Argument] | None = None
     """Arguments instead of the job's."""
 
     restart_policy: RestartPolicy | None = None
-    """Which of them are started again, instead of the job's policy."""
+    """Their restart policy, instead of the job's."""
 
 
 class Elastic(StrictModel):
-    """How far a PyTorch job may shrink and grow while it runs."""
+    """How many workers a PyTorch job may have while it runs."""
 
     min: Count
-    """Workers below which training waits."""
+    """The fewest workers; with fewer, training waits."""
 
     max: Count
-    """Workers that may join."""
+    """The most workers."""
 
     max_restarts: Annotated[int, Field(ge=0, le=1000)] = 3
-    """How often torchrun starts the processes anew, over the life of a replica."""
+    """How often torchrun restarts the processes over the life of a replica."""
 
     @model_validator(mode="after")
-    def _is_a_range(self) -> Self:
+    def _check_range(self) -> Self:
         if self.min > self.max:
             raise ValueError(f"min {self.min} must not be above max {self.max}")
         return self
@@ -100,10 +100,10 @@ class Code(StrictModel):
     ssh-privatekey and known_hosts."""
 
     directory: str = ""
-    """A directory in the repository, which becomes CODE_DIR; empty: all of it."""
+    """A directory in the repository that becomes CODE_DIR; empty: all of it."""
 
     @model_validator(mode="after")
-    def _is_one_that_git_takes(self) -> Self:
+    def _check_git(self) -> Self:
         try:
             git.check(self.url, self.revision, self.secret, self.directory)
         except InputError as error:
@@ -115,7 +115,7 @@ class Volume(StrictModel):
     """A volume in every replica: exactly one of claim, nfs, secret, config_map, host_path."""
 
     mount: AbsolutePath
-    """Where the replicas see it."""
+    """Path in the replicas."""
 
     claim: ObjectName | None = None
     """A PersistentVolumeClaim."""
@@ -136,10 +136,10 @@ class Volume(StrictModel):
     """A directory in the volume, to mount instead of its root."""
 
     read_only: bool = False
-    """Whether it can only be read."""
+    """Whether it is mounted read-only."""
 
     @model_validator(mode="after")
-    def _has_one_source(self) -> Self:
+    def _check_source(self) -> Self:
         sources = ("claim", "nfs", "secret", "config_map", "host_path")
         given = [name for name in sources if getattr(self, name) is not None]
         if len(given) != 1:
@@ -158,7 +158,7 @@ class Volume(StrictModel):
 
 
 class Toleration(StrictModel):
-    """A taint of a node that the replicas do not mind, as Kubernetes writes it."""
+    """A taint of a node that the replicas tolerate, as in Kubernetes."""
 
     key: LabelKey | None = None
     """The taint's key; without one, with operator Exists, every taint."""
@@ -176,7 +176,7 @@ class Toleration(StrictModel):
     """How long a NoExecute taint is tolerated, in seconds; without one, for ever."""
 
     @model_validator(mode="after")
-    def _is_one_that_kubernetes_takes(self) -> Self:
+    def _check_toleration(self) -> Self:
         if self.operator == "Exists" and self.value is not None:
             raise ValueError("value goes with operator Equal only")
         if self.operator == "Equal" and not self.key:
@@ -216,7 +216,7 @@ class Network(StrictModel):
     """How replicas talk to each other."""
 
     interface: Interfaces | None = None
-    """Network interface for NCCL and gloo; without one they find it themselves."""
+    """Network interface for NCCL and gloo. Default: they find it themselves."""
 
     nccl: dict[NcclName, Argument] = {}
     """Settings of NCCL, as in {"NCCL_DEBUG": "INFO"}."""

@@ -51,11 +51,14 @@ class TrainingJob(Resources):
     """Name of the job: lower-case letters, digits and dashes."""
 
     framework: Annotated[
-        FrameworkName, Field(description=f"What connects the replicas: {'; '.join(CONNECTIONS)}.")
+        FrameworkName,
+        Field(
+            description=f"The framework, and how its replicas connect: {'; '.join(CONNECTIONS)}."
+        ),
     ] = DEFAULT
 
     image: Image = ""
-    """Container image of the replicas; empty: Trireme's own for the framework, or its GPUs."""
+    """Container image of the replicas; empty: Trireme's for the framework, or for its GPUs."""
 
     entrypoint: str | None = None
     """The training program: a .py file, relative to code_dir."""
@@ -74,56 +77,55 @@ class TrainingJob(Resources):
     """More environment variables for every replica."""
 
     images: dict[Image, Image] = {}
-    """What is pulled in place of Trireme's own images, by their names, such as copies of them in
-    another registry; image and those of replicas are taken as they are."""
+    """Images to pull in place of Trireme's, by name, such as copies in another registry. The field
+    image, also of replicas, is not replaced."""
 
     secret_env: dict[VariableName, SecretKey] = {}
     """Environment variables from Secrets, as in {"MLFLOW_TRACKING_PASSWORD": "mlflow/password"}."""
 
     workers: Annotated[int, Field(ge=0, le=999)] | None = None
-    """Replicas of the role worker. PyTorch, XGBoost and custom jobs have a master besides them
-    (and default to none), the others default to 1."""
+    """Replicas of the role worker. PyTorch, XGBoost and custom jobs have a master besides them (and
+    default to none), the others default to 1."""
 
     replicas: dict[str, Replica] = {}
-    """The replicas of each role, where the roles differ or there are more than workers."""
+    """The replicas of each role, if roles differ or there are others than workers."""
 
     processes_per_worker: Annotated[int, Field(ge=1, le=1024)] = 1
     """Processes in each PyTorch replica, the master included; slots of each MPI worker."""
 
     elastic: Elastic | None = None
-    """PyTorch only: workers may come and go. There is no master then."""
+    """PyTorch only: the number of workers may change while the job runs. It has no master then."""
 
     cpu: Cpu | None = None
-    """CPUs of each replica, as in 4 or 500m: requested, and never exceeded. Without it 250m are
-    requested, and 2 never exceeded."""
+    """CPUs of each replica, such as 4 or 500m: its request and its limit. Default: a request of
+    250m and a limit of 2."""
 
     memory: Bytes | None = None
-    """Memory of each replica, as in 16Gi: requested, and never exceeded. Without it 1Gi is
-    requested, and 4Gi never exceeded."""
+    """Memory of each replica, such as 16Gi: its request and its limit. Default: a request of 1Gi
+    and a limit of 4Gi."""
 
     retries: Annotated[int, Field(ge=0, le=1000)] | None = None
-    """Restarts of replicas that the job survives. Without it a job whose replicas are never
-    restarted survives none, an elastic one max_restarts of each worker, and others any number."""
+    """Restarts of replicas that the job survives. Default: any number; for an elastic job
+    max_restarts of each worker; with restart_policy Never none."""
 
     restart_policy: RestartPolicy | None = None
-    """Which replicas are started again: ExitCode those that ended with 128 to 255 (by a signal,
-    for instance). Default: OnFailure with retries or elastic, ExitCode on spot nodes (OnFailure
-    for an MPI job), else Never.
-    With ExitCode the training operator counts no restarts; who follows the job keeps to retries (a
-    pipeline's step, or submit --wait)."""
+    """Which replicas are started again: ExitCode those that ended with 128 to 255 (by a signal, for
+    instance). Default: OnFailure with retries or elastic, ExitCode on spot nodes (OnFailure for an
+    MPI job), else Never. With ExitCode the training operator does not count restarts; only a
+    pipeline's step and submit --wait enforce retries."""
 
     time_limit: Seconds | None = None
     """Seconds the job may run."""
 
     queued_limit: Seconds | None = None
-    """Seconds the job may wait to be let in, by Kueue or a gang scheduler, before whoever follows
-    it on a cluster (a pipeline's step, or submit --wait) ends it."""
+    """Seconds the job may wait in the queue of Kueue or a gang scheduler. On a cluster a pipeline's
+    step and submit --wait enforce it."""
 
     starting_limit: Seconds | None = None
-    """Seconds its pods may then take to run, likewise."""
+    """Seconds its pods may take to start after that, likewise."""
 
     time_to_live: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
-    """Seconds after its end after which the job is deleted."""
+    """Seconds after its end until the job is deleted."""
 
     clean_up: Literal["Running", "All", "None"] = "Running"
     """Which pods are removed when the job has ended."""
@@ -141,11 +143,11 @@ class TrainingJob(Resources):
     """How replicas talk to each other: interface, NCCL's settings, RDMA."""
 
     code: Code | None = None
-    """A repository to check out into code_dir; without one, code_dir is there already."""
+    """A repository to check out into code_dir; without one, code_dir has to exist already."""
 
     dataset: DatasetOrUri | None = None
-    """What DATA_DIR holds, by its URI or with all that Dataset says; without one, data_dir is
-    there already or not needed."""
+    """The dataset in DATA_DIR, by its URI or with the fields of Dataset; without one, data_dir
+    exists already or is not needed."""
 
     tracking: Tracking | None = None
     """Where the program finds MLflow."""
@@ -167,7 +169,7 @@ class TrainingJob(Resources):
     """Directory of the checkpoints, which should be on a volume: CHECKPOINT_DIR."""
 
     model_dir: AbsolutePath = "/workspace/model"
-    """Directory that the program leaves its result in: MODEL_DIR."""
+    """Directory that the program writes its result to: MODEL_DIR."""
 
     labels: dict[LabelKey, LabelValue] = {}
     """More labels of the job and its pods."""
@@ -179,20 +181,20 @@ class TrainingJob(Resources):
     """Secrets to pull the image with."""
 
     service_account: ObjectName | None = None
-    """Service account of the pods; its token is mounted only where this is given."""
+    """Service account of the pods; its token is mounted only if this is given."""
 
     run_as_user: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
-    """Numeric user to run as, where the image allows it. Default: that of Trireme's own images,
-    1000, in these; elsewhere the image's."""
+    """Numeric user to run as, if the image allows it. Default: 1000 in Trireme's images, otherwise
+    the image's."""
 
     operator: Literal["auto", "training-operator", "trainer"] = "auto"
-    """What runs the job on a cluster: training-operator makes it the kind of its framework, such
-    as a PyTorchJob (the MPI operator's, of an MPIJob), trainer a TrainJob. auto: the first where
-    the cluster has that kind, else the second. Here it means nothing."""
+    """What runs the job on a cluster: training-operator makes it the kind of its framework, such as
+    a PyTorchJob (or the MPI operator's MPIJob), trainer a TrainJob. auto: the first if the cluster
+    has that kind, otherwise the second. It has no effect on this machine."""
 
     runtime: ObjectName | None = None
-    """Of a TrainJob only: a ClusterTrainingRuntime of the cluster's, which is patched; without one
-    the job brings a runtime of its own."""
+    """TrainJob only: a ClusterTrainingRuntime of the cluster to patch; by default the job has its
+    own runtime."""
 
     @classmethod
     def create(cls, **fields: Any) -> Self:
@@ -263,7 +265,7 @@ class TrainingJob(Resources):
     @property
     def deciding_role(self) -> str:
         """The role whose success is the job's."""
-        return next(role for role in self.roles if not self.plugin.role(role).is_aside)
+        return next(role for role in self.roles if not self.plugin.role(role).is_optional)
 
     @property
     def first_role(self) -> str:
@@ -281,11 +283,11 @@ class TrainingJob(Resources):
         With RDMA that is left to the images: memory is registered with a capability that only
         root has.
         """
-        are_ours = self.runs_in_ours and not self.network.rdma
+        are_ours = self.uses_trireme_images and not self.network.rdma
         return self.run_as_user or (USER if are_ours else None)
 
     @property
-    def runs_in_ours(self) -> bool:
+    def uses_trireme_images(self) -> bool:
         """Whether all replicas run in Trireme's own images, or what is pulled in place of them."""
         used = {replica.image or "" for replica in self.roles.values()}
         return all(is_ours(image) or image in self.images.values() for image in used)
@@ -313,35 +315,35 @@ class TrainingJob(Resources):
 
     def _complete(self, role: Role, count: int) -> Replica:
         """Returns the replicas of a role with everything they take over from the job."""
-        own = self.replicas.get(role.name, Replica())
-        devices = own.devices
+        override = self.replicas.get(role.name, Replica())
+        devices = override.devices
         if not role.is_idle:
             devices = self.devices if devices is None else devices
             if self.network.rdma:
                 devices = {self.network.rdma: 1} | (devices or {})
-        gpu = self.gpu if own.gpu is None and not role.is_idle else own.gpu
+        gpu = self.gpu if override.gpu is None and not role.is_idle else override.gpu
         command, args = (self.command, self.args) if role.has_program else (None, [])
         return Replica(
             count=count,
-            image=own.image or self.image or self._own_image(gpu=bool(gpu)),
-            command=own.command or command,
-            args=args if own.args is None else own.args,
-            restart_policy=own.restart_policy or self._default_restart_policy,
-            cpu=own.cpu or self.cpu,
-            memory=own.memory or self.memory,
+            image=override.image or self.image or self._default_image(gpu=bool(gpu)),
+            command=override.command or command,
+            args=args if override.args is None else override.args,
+            restart_policy=override.restart_policy or self._default_restart_policy,
+            cpu=override.cpu or self.cpu,
+            memory=override.memory or self.memory,
             gpu=gpu,
             devices=devices,
-            shared_memory=own.shared_memory or self.shared_memory,
+            shared_memory=override.shared_memory or self.shared_memory,
         )
 
-    def _own_image(self, *, gpu: bool) -> str:
+    def _default_image(self, *, gpu: bool) -> str:
         """Returns what replicas run in where nothing else is given."""
         image = for_gpus(self.plugin.image) if gpu else self.plugin.image
         return self.images.get(image, image)
 
     @field_validator("entrypoint")
     @classmethod
-    def _stays_in_the_code(cls, entrypoint: str | None) -> str | None:
+    def _check_entrypoint(cls, entrypoint: str | None) -> str | None:
         if entrypoint is None:
             return None
         path = PurePosixPath(entrypoint)
@@ -351,6 +353,6 @@ class TrainingJob(Resources):
         return entrypoint
 
     @model_validator(mode="after")
-    def _keeps_the_rules(self) -> Self:
+    def _check_rules(self) -> Self:
         rules.check(self)
         return self

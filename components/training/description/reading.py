@@ -66,7 +66,7 @@ def in_words(error: ValidationError, model: type[BaseModel]) -> str:
     place, reason = first["loc"], first["msg"].removeprefix("Value error, ")
     field = ".".join(_plain(str(part)) for part in place if part != "[key]")
     if first["type"] == "extra_forbidden":
-        return f"{field}: there is no such field; {_fields_there_are(model, place)}"
+        return f"{field}: there is no such field; {_known_fields(model, place)}"
     if first["type"] == "missing":
         return f"{field}: is missing"
     if not field:
@@ -83,7 +83,7 @@ def _plain(name: str) -> str:
     return name if name.isprintable() else repr(name)
 
 
-def _fields_there_are(model: type[BaseModel], place: tuple[int | str, ...]) -> str:
+def _known_fields(model: type[BaseModel], place: tuple[int | str, ...]) -> str:
     for part in place[:-1]:
         field = model.model_fields.get(str(part))
         model = (field and _model_in(field.annotation)) or model

@@ -106,7 +106,7 @@ def _roles(job: "TrainingJob") -> None:
             f"workers {job.workers} and replicas.worker.count {worker.count}: give one of them"
         )
     job.plugin.check(job)
-    if all(known[role].is_aside for role in job.roles):
+    if all(known[role].is_optional for role in job.roles):
         raise ValueError("workers 0: the job has no replica that trains")
 
 
@@ -151,10 +151,10 @@ def _restarts(job: "TrainingJob") -> None:
         )
     for role, replica in job.roles.items():
         policy = replica.restart_policy
-        taken = job.plugin.restart_policies
-        if policy not in taken:
+        allowed = job.plugin.restart_policies
+        if policy not in allowed:
             raise ValueError(
-                f"restart_policy {policy}: {job.framework} jobs take {' or '.join(taken)}"
+                f"restart_policy {policy}: {job.framework} jobs take {' or '.join(allowed)}"
             )
         if policy == "Always" and role == job.deciding_role:
             raise ValueError(
@@ -181,7 +181,7 @@ def _devices(job: "TrainingJob") -> None:
     for role, replica in job.roles.items():
         if replica.gpu is not None and GPU in (replica.devices or {}):
             raise ValueError(f"devices.{GPU} of the {role}: give gpu or this, not both")
-        lacks_image = not job.plugin.has_image_for_gpus
+        lacks_image = not job.plugin.has_gpu_image
         if replica.gpu and lacks_image and replica.image == for_gpus(job.plugin.image):
             raise ValueError(
                 f"gpu {replica.gpu}: there is no {job.framework} image for GPUs; give one"

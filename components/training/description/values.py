@@ -70,7 +70,7 @@ def _matching(pattern: str, what: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-def _of_at_least(least: Decimal, what: str) -> Callable[[str], str]:
+def _quantity(least: Decimal, what: str) -> Callable[[str], str]:
     def check(text: str) -> str:
         try:
             is_right = least <= quantity(text) <= LARGEST
@@ -124,14 +124,14 @@ Argument = Annotated[Text, AfterValidator(_short_enough)]
 Cpu = Annotated[
     str,
     _FromNumber,
-    AfterValidator(_of_at_least(Decimal("0.001"), "of at least 1m, as in 500m or 4")),
+    AfterValidator(_quantity(Decimal("0.001"), "of at least 1m, as in 500m or 4")),
 ]
 """CPUs as Kubernetes writes them: ``500m`` is half a one."""
 
 Bytes = Annotated[
     str,
     _FromNumber,
-    AfterValidator(_of_at_least(Decimal(MEBIBYTE), "of at least 1Mi, as in 512Mi or 16Gi")),
+    AfterValidator(_quantity(Decimal(MEBIBYTE), "of at least 1Mi, as in 512Mi or 16Gi")),
 ]
 """Memory as Kubernetes writes it: a number of bytes, or one with a unit."""
 
@@ -225,7 +225,7 @@ FrameworkName = Annotated[
 ]
 """The name of a framework."""
 
-CONNECTIONS = [f"{framework.name} {framework.about}" for framework in FRAMEWORKS.values()]
+CONNECTIONS = [f"{framework.name} {framework.connects_by}" for framework in FRAMEWORKS.values()]
 """What connects the replicas of each."""
 
 Seconds = Annotated[int, Field(ge=1, le=2**31 - 1)]

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from trireme.components.training.frameworks.base import Framework
-from trireme.components.training.kinds import LEAST, TRAINJOB, Kind
+from trireme.components.training.kinds import LEAST_REPLICAS, TRAINJOB, Kind
 
 DEFAULT = "pytorch"
 
@@ -55,5 +55,5 @@ def least_replicas(job: Mapping[str, Any]) -> int | None:
     """Returns how many replicas of a job have to run, where others may come and go."""
     if framework := of_kind(job["kind"]):
         return framework.least_replicas(job["spec"])
-    told = (job["metadata"].get("annotations") or {}).get(LEAST)
-    return None if told is None else int(told)
+    annotation = (job["metadata"].get("annotations") or {}).get(LEAST_REPLICAS)
+    return None if annotation is None else int(annotation)

@@ -28,9 +28,9 @@ class Role:
         name: As a description has it, such as ``worker``.
         title: As a manifest has it; by default the name with a capital.
         default: How many there are where the description does not say.
-        leads: It is one replica, whose success is the job's.
+        is_leader: It is one replica, whose success is the job's.
         is_single: There is at most one replica of it.
-        is_aside: The others can end without it: a job never succeeds with it.
+        is_optional: The others can end without it: a job never succeeds with it.
         is_idle: It does not compute: it gets no devices unless it asks for them itself.
         is_required: The operator takes no job without it.
         has_program: The job's program is what it runs.
@@ -42,9 +42,9 @@ class Role:
     name: str
     title: str = ""
     default: int = 0
-    leads: bool = False
+    is_leader: bool = False
     is_single: bool = False
-    is_aside: bool = False
+    is_optional: bool = False
     is_idle: bool = False
     is_required: bool = False
     has_program: bool = True
@@ -58,7 +58,7 @@ class Role:
     @property
     def trains(self) -> bool:
         """Whether its processes count in the world size."""
-        return not (self.is_aside or self.is_idle)
+        return not (self.is_optional or self.is_idle)
 
 
 @dataclass
@@ -68,12 +68,12 @@ class Start:
     Attributes:
         image: What stands for the variables of its image.
         command: What runs where the manifest has no command.
-        is_bare: Whether it is just this: nothing of what the manifest says of its container.
+        is_command_only: Whether to ignore what the manifest says of the container.
     """
 
     image: dict[str, str]
     command: list[str] = field(default_factory=list)
-    is_bare: bool = False
+    is_command_only: bool = False
 
 
 class Framework:
@@ -86,7 +86,7 @@ class Framework:
     name: str
     """As in a description's ``framework``."""
 
-    about: str
+    connects_by: str
     """What connects the replicas, for the description's schema."""
 
     kind: Kind
@@ -95,7 +95,7 @@ class Framework:
     image: str
     """What replicas run in by default."""
 
-    has_image_for_gpus: bool = True
+    has_gpu_image: bool = True
     """Whether there is an image of ours for GPUs, too."""
 
     roles: tuple[Role, ...]
@@ -183,8 +183,6 @@ class Framework:
         """Returns what a replica runs for an operator of this kind.
 
         Args:
-            job: The job.
-            role: The replica's role.
             variables: The names of its environment, without what an operator adds.
         """
         return python(job, role)
@@ -257,11 +255,9 @@ class Framework:
         """Returns how the pods of a job are started.
 
         Args:
-            job: The job.
-            network: Where its pods find each other.
             logs: Directory for files of the run.
             temporary: Directory for what only this run needs.
-            image: What stands for the variables of the pods' images.
+            image: The variables of the pods' images.
 
         Raises:
             InputError: It cannot run here.
@@ -272,7 +268,9 @@ class Framework:
         """Returns what is to be shown of a line."""
         return line
 
-    def blamed(self, replica: str, status: int, lines: Iterable[str]) -> tuple[str, list[str]]:
+    def explain_failure(
+        self, replica: str, status: int, lines: Iterable[str]
+    ) -> tuple[str, list[str]]:
         """Says how a job failed by a replica, and returns what matters of its last lines."""
         return f"replica {replica} {exit_in_words(status)}", list(lines)
 
@@ -302,8 +300,6 @@ def program(
     """Returns what starts a job's program; ``$(NAME)`` in its arguments is Kubernetes' to expand.
 
     Args:
-        job: The job.
-        role: Whose arguments it gets.
         launcher: What runs a Python file, or ``-m`` and a module.
         escaped: Guards text against what the launcher itself would replace in it.
     """
@@ -326,10 +322,8 @@ def entries(values: Mapping[str, str]) -> Variables:
 
 
 def from_label(name: str, label: str) -> dict[str, Any]:
-    """Returns the variable whose value is a label that JobSet gives a pod, its place in the set.
-
-    https://github.com/kubernetes-sigs/jobset/blob/v0.12.0/pkg/controllers/jobset_controller.go
-    """
+    """Returns the variable whose value is a label that JobSet gives a pod, its place in the set."""
+    # https://github.com/kubernetes-sigs/jobset/blob/v0.12.0/pkg/controllers/jobset_controller.go
     path = f"metadata.labels['jobset.sigs.k8s.io/{label}']"
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
 

@@ -14,10 +14,12 @@ class Jax(base.Framework):
     """JAX: workers alike, the first of which runs the coordinator of jax.distributed."""
 
     name = "jax"
-    about = "jax.distributed, by COORDINATOR_ADDRESS, COORDINATOR_PORT, NUM_PROCESSES, PROCESS_ID"
+    connects_by = (
+        "jax.distributed, by COORDINATOR_ADDRESS, COORDINATOR_PORT, NUM_PROCESSES, PROCESS_ID"
+    )
     kind = of_training_operator("JAXJob", "jaxReplicaSpecs", "jax", longest_end="-worker-999")
     image = JAX
-    has_image_for_gpus = False
+    has_gpu_image = False
     roles = (base.Role("worker", default=1),)
     port = ("jaxjob-port", 6666)
     injected = "COORDINATOR_(ADDRESS|PORT)|NUM_PROCESSES|PROCESS_ID"

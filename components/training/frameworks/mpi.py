@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 """Without these OpenMPI refuses to run as the user that most images have."""
 
-_TELL_RANKS = """\
+_STOP_RANKS = """\
 exec 2>/dev/null
 ranks=
 for process in /proc/[0-9]*; do
@@ -39,7 +39,7 @@ done
 for rank in $ranks; do kill $rank; done
 for rank in $ranks; do while kill -0 $rank; do sleep 0.1; done; done
 """
-BEFORE_STOP = {"preStop": {"exec": {"command": ["sh", "-c", _TELL_RANKS]}}}
+BEFORE_STOP = {"preStop": {"exec": {"command": ["sh", "-c", _STOP_RANKS]}}}
 """A worker's first process is an SSH server, which ends at SIGTERM and tells nobody.
 
 So the ranks, whose parent is OpenMPI's daemon, are told before it is, and have the pod's time to
@@ -52,7 +52,7 @@ SSHD = ["/usr/sbin/sshd", "-De"]
 KEYS = "/etc/mpi-keys"
 """Where the keys of a TrainJob are mounted in an image that is not ours."""
 
-_TAKE_KEYS = (
+_COPY_KEYS = (
     "mkdir -p ~/.ssh && cp "
     f'{KEYS}/* ~/.ssh && chmod 700 ~/.ssh && chmod 600 ~/.ssh/id_rsa && exec "$0" "$@"'
 )
@@ -74,7 +74,7 @@ class Mpi(base.Framework):
     """MPI: the launcher runs mpirun, which starts the ranks on the workers over SSH."""
 
     name = "mpi"
-    about = "mpirun"
+    connects_by = "mpirun"
     kind = Kind(
         *("kubeflow.org", "v2beta1", "mpijobs", "MPIJob", "mpiReplicaSpecs", "mpi"),
         longest_end="-launcher-xxxxx",  # the launcher is a batch/v1 Job
@@ -87,7 +87,7 @@ class Mpi(base.Framework):
         base.Role(
             "launcher",
             default=1,
-            leads=True,
+            is_leader=True,
             is_single=True,
             is_idle=True,
             is_required=True,
@@ -112,8 +112,8 @@ class Mpi(base.Framework):
 
     def check(self, job: "base.TrainingJob") -> None:
         """Refuses what mpirun and ssh leave no room for."""
-        own = job.replicas.get("worker")
-        if own and own.args and not own.command:
+        worker = job.replicas.get("worker")
+        if worker and worker.args and not worker.command:
             raise ValueError(
                 "replicas.worker.args: a worker of an mpi job waits for mpirun; give the "
                 "launcher args, or the worker a command as well"
@@ -134,11 +134,9 @@ class Mpi(base.Framework):
         return self.node_command(job, variables)
 
     def node_command(self, job: "base.TrainingJob", variables: list[str]) -> base.Command:
-        """Returns what the launcher runs.
-
-        A rank is started over ssh and sees none of its container's variables, so mpirun hands them
-        on by name (https://docs.open-mpi.org/en/v5.0.x/man-openmpi/man1/mpirun.1.html, -x).
-        """
+        """Returns what the launcher runs."""
+        # A rank is started over ssh and sees none of its container's variables, so mpirun passes
+        # them on by name (https://docs.open-mpi.org/en/v5.0.x/man-openmpi/man1/mpirun.1.html, -x).
         handed_on = [part for name in dict.fromkeys(["PATH", *variables]) for part in ("-x", name)]
         mpirun = ["mpirun", "-np", str(job.world_size), "--bind-to", "none"]
         return base.program(job, "launcher", [*mpirun, *handed_on, "python3"])
@@ -162,7 +160,7 @@ class Mpi(base.Framework):
             "mpiImplementation": "OpenMPI",
             self.kind.replicas: replicas,
         }
-        if job.runs_in_ours:
+        if job.uses_trireme_images:
             spec["sshAuthMountPath"] = MPI_KEYS  # by default /root/.ssh, for root alone
         return spec
 
@@ -175,7 +173,7 @@ class Mpi(base.Framework):
     ) -> base.Command:
         """Returns what a replica runs, which Trainer says of no worker."""
         start, arguments = self.command(job, role, variables)
-        taking = [] if job.runs_in_ours else ["sh", "-c", _TAKE_KEYS]
+        taking = [] if job.uses_trireme_images else ["sh", "-c", _COPY_KEYS]
         return [*taking, *(start or SSHD)], arguments
 
     def ml_policy(self, job: "base.TrainingJob") -> dict[str, Any]:
@@ -183,7 +181,7 @@ class Mpi(base.Framework):
         policy = {
             "numProcPerNode": job.processes_per_worker,
             "mpiImplementation": "OpenMPI",
-            "sshAuthMountPath": MPI_KEYS if job.runs_in_ours else KEYS,
+            "sshAuthMountPath": MPI_KEYS if job.uses_trireme_images else KEYS,
             "runLauncherAsNode": False,
         }
         return {"mpi": policy}
@@ -214,11 +212,9 @@ class Mpi(base.Framework):
         temporary: Path,
         image: dict[str, str],
     ) -> "Callable[[base.Pod], base.Start]":
-        """Returns how the pods are started; writes the hostfile.
-
-        Where all share one host a worker is what stands for its SSH server, and knows no more than
-        a session of that.
-        """
+        """Returns how the pods are started; writes the hostfile."""
+        # On a shared host a worker is what stands for its SSH server, and knows no more than a
+        # session.
         _check(job)
         session = {name: image[name] for name in _SESSION if name in image}
         run = f"trireme-mpi-{secrets.token_hex(8)}-"
@@ -250,7 +246,9 @@ class Mpi(base.Framework):
         """Returns what a rank printed, without the mark that mpirun puts before it."""
         return _TAG.sub("", line)
 
-    def blamed(self, replica: str, status: int, lines: Iterable[str]) -> tuple[str, list[str]]:
+    def explain_failure(
+        self, replica: str, status: int, lines: Iterable[str]
+    ) -> tuple[str, list[str]]:
         """Blames the rank that mpirun names, whose own exit statuses stand for no signal."""
         if not replica.startswith("launcher"):
             return f"replica {replica} {exit_in_words(status)}", list(lines)
@@ -268,13 +266,13 @@ class Mpi(base.Framework):
 
 def failed_rank(lines: Iterable[str]) -> tuple[int | None, list[str]]:
     """Returns the rank that an MPI job failed by, if mpirun names one, and its lines of these."""
-    kept = list(lines)
-    reports = [match for match in map(_FAILED.search, kept) if match]
+    all_lines = list(lines)
+    reports = [match for match in map(_FAILED.search, all_lines) if match]
     if not reports:
-        return None, [_TAG.sub("", line) for line in kept]
+        return None, [_TAG.sub("", line) for line in all_lines]
     rank = int(next(filter(None, reports[0].groups())))
-    said = [line for line in kept if (tag := _TAG.match(line)) and int(tag[1]) == rank]
-    return rank, [_TAG.sub("", line) for line in said or kept]
+    rank_lines = [line for line in all_lines if (tag := _TAG.match(line)) and int(tag[1]) == rank]
+    return rank, [_TAG.sub("", line) for line in rank_lines or all_lines]
 
 
 def _check(job: "base.Job") -> None:
@@ -312,10 +310,8 @@ def _this_machine() -> dict[str, str]:
 
 
 def _shared(run: str, temporary: Path) -> dict[str, str]:
-    """Returns what it takes for all workers to be on one host, and to stay on its loopback.
-
-    Their shared memory would have the same names, so they talk by TCP.
-    """
+    """Returns what it takes for all workers to be on one host, and to stay on its loopback."""
+    # Their shared memory would have the same names, so they talk by TCP.
     agent = temporary / "rsh"
     # By its whole path: PATH is the job's, where there may be another Python or none.
     command = shlex.join([sys.executable, "-S", "-I", rsh.__file__])

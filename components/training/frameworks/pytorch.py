@@ -44,12 +44,12 @@ class PyTorch(base.Framework):
     """PyTorch: torch.distributed, started by torchrun where a replica is several processes."""
 
     name = "pytorch"
-    about = "torch.distributed"
+    connects_by = "torch.distributed"
     kind = of_training_operator(
         "PyTorchJob", "pytorchReplicaSpecs", "pytorch", longest_end="-worker-999"
     )
     image = PYTORCH
-    roles = (base.Role("master", default=1, leads=True, is_single=True), base.Role("worker"))
+    roles = (base.Role("master", default=1, is_leader=True, is_single=True), base.Role("worker"))
     port = ("pytorchjob-port", 23456)
     injected = (
         r"MASTER_(ADDR|PORT)|(LOCAL_)?WORLD_SIZE|(LOCAL_)?RANK|PET_(NNODES|NODE_RANK|"
@@ -66,11 +66,9 @@ class PyTorch(base.Framework):
     report = r"E\d{4} .* torch/distributed/elastic/"
 
     def command(self, job: "base.TrainingJob", role: str, variables: list[str]) -> base.Command:
-        """Returns what a replica runs.
-
-        The operator sets all that one process needs, and torchrun would import PyTorch once more
-        only to wait.
-        """
+        """Returns what a replica runs."""
+        # The operator sets all that one process needs, and torchrun would import PyTorch once more
+        # only to wait.
         if not _is_alone(job):
             return self.node_command(job, variables, role)
         start, arguments = base.python(job, role)
@@ -211,7 +209,9 @@ class Custom(PyTorch):
     """Programs that need no torch: a PyTorchJob, for what MASTER_ADDR and RANK tell them."""
 
     name = "custom"
-    about = "MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE, for anything else that can use them"
+    connects_by = (
+        "MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE, for anything else that can use them"
+    )
     has_processes = is_elastic = False
     module = trainer = ""
     runtime_jobs = ()

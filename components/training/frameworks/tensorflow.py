@@ -17,14 +17,14 @@ class TensorFlow(base.Framework):
     """TensorFlow: workers alike, or with a chief and parameter servers."""
 
     name = "tensorflow"
-    about = "TF_CONFIG"
+    connects_by = "TF_CONFIG"
     kind = of_training_operator("TFJob", "tfReplicaSpecs", "tensorflow", longest_end="-evaluator-0")
     image = TENSORFLOW
     roles = (
-        base.Role("chief", leads=True, is_single=True),
-        base.Role("ps", "PS", is_aside=True, is_idle=True),
+        base.Role("chief", is_leader=True, is_single=True),
+        base.Role("ps", "PS", is_optional=True, is_idle=True),
         base.Role("worker", default=1),
-        base.Role("evaluator", is_single=True, is_aside=True),
+        base.Role("evaluator", is_single=True, is_optional=True),
     )
     workers_shown = 2
     port = ("tfjob-port", 2222)
@@ -40,7 +40,7 @@ class TensorFlow(base.Framework):
     def manifest_roles(self) -> tuple[base.Role, ...]:
         """The roles that the operator takes: a chief was once called master."""
         chief, *others = self.roles
-        return (chief, base.Role("master", leads=True), *others)
+        return (chief, base.Role("master", is_leader=True), *others)
 
     def default_counts(self, job: "base.TrainingJob") -> dict[str, int]:
         """Returns the counts: a chief may train alone."""
@@ -91,10 +91,8 @@ class TensorFlow(base.Framework):
         return {"TF_CONFIG": _compact(config)}
 
     def threads(self, count: str) -> dict[str, str]:
-        """Returns the variables; of operations at once there is no limit.
-
-        With TF_NUM_INTEROP_THREADS 1 a parameter server waits for itself for ever.
-        """
+        """Returns the variables; of operations at once there is no limit."""
+        # With TF_NUM_INTEROP_THREADS 1 a parameter server waits for itself for ever.
         return super().threads(count) | {"TF_NUM_INTRAOP_THREADS": count}
 
     def has_succeeded(self, job: "base.Job", succeeded: "list[base.Pod]") -> bool:

@@ -14,14 +14,14 @@ class XgBoost(base.Framework):
     """XGBoost: a master, whose program starts the tracker and trains, and workers."""
 
     name = "xgboost"
-    about = "MASTER_ADDR, MASTER_PORT, WORKER_ADDRS, WORKER_PORT, RANK and WORLD_SIZE"
+    connects_by = "MASTER_ADDR, MASTER_PORT, WORKER_ADDRS, WORKER_PORT, RANK and WORLD_SIZE"
     kind = of_training_operator(
         "XGBoostJob", "xgbReplicaSpecs", "xgboost", longest_end="-worker-999"
     )
     image = XGBOOST
-    has_image_for_gpus = False
+    has_gpu_image = False
     roles = (
-        base.Role("master", default=1, leads=True, is_single=True, is_required=True),
+        base.Role("master", default=1, is_leader=True, is_single=True, is_required=True),
         base.Role("worker"),
     )
     port = ("xgboostjob-port", 9999)
@@ -46,10 +46,8 @@ class XgBoost(base.Framework):
     def environment(
         self, job: "base.Job", pod: "base.Pod", network: "base.Network"
     ) -> dict[str, str]:
-        """Returns what the operator adds to a pod.
-
-        Where all pods share an address each has a port of its own, and WORKER_PORT is the first's.
-        """
+        """Returns what the operator adds to a pod."""
+        # Where all pods share an address each has its own port, and WORKER_PORT is the first's.
         (master,), workers = job.of("Master"), job.of("Worker")
         variables = {
             "MASTER_PORT": base.port_of(self, master, network),

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from trireme.components.errors import JobFailed
-from trireme.components.training.blame import dragged_down, last_lines
+from trireme.components.training.blame import is_peer_loss, last_lines
 from trireme.components.training.frameworks.base import Framework
 from trireme.components.training.local.replica import Failure, Replica
 
@@ -17,8 +17,8 @@ def failed(framework: Framework, replicas: Iterable[Replica], why: str = "") -> 
 
     def innocence(failure: Failure) -> tuple[bool, bool, float]:
         old = failure.ended < last - EPISODE
-        return dragged_down(failure.lines), old, failure.ended
+        return is_peer_loss(failure.lines), old, failure.ended
 
     cause = min(failures, key=innocence)
-    words, lines = framework.blamed(cause.replica, cause.status, cause.lines)
+    words, lines = framework.explain_failure(cause.replica, cause.status, cause.lines)
     return JobFailed(f"{words}{why}", last_lines(cause.replica, lines))

@@ -24,10 +24,7 @@ _STALE = re.compile(
 
 
 def image(job: Job) -> dict[str, str]:
-    """Returns what stands for the variables of the job's images: those of this machine.
-
-    Each process gets as many threads as keep them from fighting, unless the number is set already.
-    """
+    """Returns this machine's variables in place of the images', with a number of threads each."""
     variables = {name: value for name, value in os.environ.items() if not _STALE.fullmatch(name)}
     variables["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{variables.get('PATH', '')}"
     variables.setdefault("PYTHONUNBUFFERED", "1")
@@ -69,10 +66,8 @@ def inside(image: Mapping[str, str], visible: Mapping[str, str]) -> dict[str, st
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:
-    """Replaces ``$(NAME)`` and ``$$`` as Kubernetes does; an unknown name stays as it is.
-
-    https://github.com/kubernetes/kubernetes/blob/v1.31.0/third_party/forked/golang/expansion/expand.go
-    """
+    """Replaces ``$(NAME)`` and ``$$`` as Kubernetes does; an unknown name stays as it is."""
+    # https://github.com/kubernetes/kubernetes/blob/v1.31.0/third_party/forked/golang/expansion/expand.go
 
     def replacement(match: re.Match[str]) -> str:
         if match[0] == "$$":

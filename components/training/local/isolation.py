@@ -65,7 +65,7 @@ class Isolated:
                 self._pids[pod.name] = self._hold(
                     "--net", "--uts", "--mount", script=_HOST, arguments=(pod.host, self._hosts())
                 )
-                self._plug_in(pod)
+                self._connect(pod)
             self._holders = self._holders.pop_all()  # kept only if all of them came to be
         return self
 
@@ -130,7 +130,7 @@ class Isolated:
             raise InputError(f"isolation is not possible here: {line.decode().strip()}")
         return int(line)
 
-    def _plug_in(self, pod: Pod) -> None:
+    def _connect(self, pod: Pod) -> None:
         port, pid = f"host{self._number[pod.name]}", self._pids[pod.name]
         self._in_switch(
             f"ip link add {port} type veth peer name eth0 netns {pid}",

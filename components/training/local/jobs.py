@@ -18,7 +18,7 @@ from trireme.components.patience import wait_for
 from trireme.components.processes import born
 from trireme.components.signals import from_a_terminal, handled
 from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.lines import pass_on
+from trireme.components.training.lines import forward_lines
 from trireme.components.training.local import provision, runner
 from trireme.components.training.manifests import render, to_yaml
 
@@ -28,11 +28,7 @@ ENDING = 30.0  # seconds that a job gets to end when it is cancelled
 
 @dataclass(frozen=True)
 class LocalJob:
-    """A training job that was run on this machine, or still is.
-
-    Attributes:
-        state: running, succeeded, failed, cancelled; or lost, when its runner was killed.
-    """
+    """A job of this machine: running, succeeded, failed, cancelled, or lost with its runner."""
 
     name: str
     kind: str
@@ -79,19 +75,14 @@ def check(home: Path, job: TrainingJob) -> dict[str, Any]:
 def run(
     job: TrainingJob, directory: Path, on_line: Callable[[str, str], None], isolated: bool = False
 ) -> None:
-    """Runs a job to its end and keeps a record of it.
-
-    Args:
-        directory: The job's own directory, which is removed unless the job has started.
-        isolated: Give each replica a network namespace of its own; needs root.
-    """
+    """Runs a job to its end and keeps its record; the directory goes if it never started."""
     started = False
     try:
         # Code and data are brought here, so the manifest is to say nothing of them.
         here = job.model_copy(update={"code": None, "dataset": None})
         with _recorded(directory, render(here)["kind"]):
             with handled(_cancelled, from_a_terminal()):
-                manifest = render(provision.bring_here(job, directory))
+                manifest = render(provision.provision(job, directory))
             (directory / "job.yaml").write_text(to_yaml(manifest))
             started = True
             runner.run(manifest, directory / "logs", on_line, isolated=isolated)
@@ -118,11 +109,7 @@ def find(home: Path, name: str) -> LocalJob:
 def logs(
     home: Path, name: str, follow: bool, replica: str, on_line: Callable[[str, str], None]
 ) -> None:
-    """Passes on what a job's replicas have printed.
-
-    Args:
-        replica: The only one to read, such as ``worker-0``; empty for all.
-    """
+    """Passes on what a job's replicas have printed, or only one such as ``worker-0``."""
     job = find(home, name)
     may_come = follow and job.state == "running" and "/" not in replica
     if replica and replica not in job.replicas and not may_come:
@@ -136,7 +123,7 @@ def logs(
             file = job.directory / "logs" / f"{one}.log"
             if file.exists():
                 line_of = partial(on_line, one)
-                read[one] = pass_on(file, read.get(one, 0), line_of, to_the_end=over)
+                read[one] = forward_lines(file, read.get(one, 0), line_of, to_end_of_file=over)
         if over:
             return
         time.sleep(POLL)

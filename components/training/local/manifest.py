@@ -36,11 +36,7 @@ class Pod:
 
 @dataclass(frozen=True)
 class Job:
-    """A training job as this runner sees it.
-
-    Attributes:
-        pods: Its pods, in the order that they are started in.
-    """
+    """A training job as this runner sees it, its pods in the order that they are started in."""
 
     framework: Framework
     name: str
@@ -59,11 +55,7 @@ class Job:
 
 
 def read(manifest: Mapping[str, Any]) -> Job:
-    """Reads a manifest.
-
-    Args:
-        manifest: A job of a framework's kind, as its operator takes it.
-    """
+    """Reads the manifest of a job of a framework's kind, as its operator takes it."""
     framework = _framework(manifest)
     metadata, spec = manifest.get("metadata") or {}, manifest.get("spec") or {}
     name = metadata.get("name")
@@ -107,7 +99,7 @@ def _pods(framework: Framework, job: str, specs: Mapping[str, Any]) -> list[Pod]
     for role in known:
         if role.is_required and role.title not in given:
             raise InputError(f"{field} needs a {role.title}")
-    if all(framework.role(title).is_aside for title in given):
+    if all(framework.role(title).is_optional for title in given):
         raise InputError(f"{field} {list(given)}: no role of these can make the job succeed")
     return [
         pod
@@ -123,7 +115,7 @@ def _pods_of_role(
     count = 1 if spec.get("replicas") is None else spec["replicas"]
     if not isinstance(count, int) or count < 1:
         raise InputError(f"replicas {count!r} of {role.title}: must be a number of at least 1")
-    if role.leads and count > 1:
+    if role.is_leader and count > 1:
         raise InputError(f"replicas {count} of {role.title}: there can be only 1")
     default = "OnFailure" if role.is_batch_job else "Never"  # the operators' SetDefaults
     restart_policy = spec.get("restartPolicy") or default

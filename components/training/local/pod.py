@@ -17,13 +17,12 @@ Start = Callable[[], "subprocess.Popen[bytes]"]
 
 
 def starts(job: Job, network: Network, logs: Path, temporary: Path) -> list[tuple[Pod, Start]]:
-    """Returns each pod of a job, with what starts its process as often as it is called.
-
-    Args:
-        temporary: Directory for temporary files of the pods, which go with them.
-    """
+    """Returns each pod of a job, with what starts its process as often as it is called."""
     return [
-        (pod, partial(_start, network, pod, command, _own_tmp(pod, variables, temporary)))
+        (
+            pod,
+            partial(_start, network, pod, command, _temporary_directory(pod, variables, temporary)),
+        )
         for pod, command, variables in processes(job, network, logs, temporary)
     ]
 
@@ -38,20 +37,20 @@ def processes(
         start = start_of(pod)
         declared = environment.declared(job, pod, network.address(pod))
         visible = declared | job.framework.environment(job, pod, network)
-        if start.is_bare:
+        if start.is_command_only:
             yield pod, start.command, start.image
         else:
             command = environment.command(pod, visible) or start.command
             yield pod, command, environment.inside(start.image, visible)
 
 
-def _own_tmp(pod: Pod, variables: dict[str, str], temporary: Path) -> dict[str, str]:
+def _temporary_directory(pod: Pod, variables: dict[str, str], temporary: Path) -> dict[str, str]:
     """Returns variables that lead to a place for temporary files, unless the manifest has one."""
     if variables.get("TMPDIR") != os.environ.get("TMPDIR"):
         return variables
-    own = temporary / pod.name
-    own.mkdir()
-    return variables | {"TMPDIR": str(own)}
+    folder = temporary / pod.name
+    folder.mkdir()
+    return variables | {"TMPDIR": str(folder)}
 
 
 def _start(

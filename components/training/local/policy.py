@@ -13,7 +13,7 @@ from trireme.components.training.local.replica import Replica
 
 def deciding(job: Job, replicas: Sequence[Replica]) -> list[Replica]:
     """Returns the replicas by whose success the job succeeds: its leader, or its workers."""
-    leaders = [pod for pod in job.pods if job.framework.role(pod.role).leads]
+    leaders = [pod for pod in job.pods if job.framework.role(pod.role).is_leader]
     pods = leaders or job.of("Worker")
     return [replica for replica in replicas if replica.pod in pods]
 
@@ -23,7 +23,7 @@ def succeeded(job: Job, replicas: Sequence[Replica]) -> bool:
     some = deciding(job, replicas)
     if some and all(replica.succeeded for replica in some):
         return True
-    if any(job.framework.role(replica.pod.role).leads for replica in some):
+    if any(job.framework.role(replica.pod.role).is_leader for replica in some):
         return False
     return job.framework.has_succeeded(job, [each.pod for each in some if each.succeeded])
 
@@ -41,13 +41,11 @@ def restarts(job: Job, replica: Replica) -> bool:
 
 
 def past_backoff_limit(job: Job, replicas: Sequence[Replica], replica: Replica) -> bool:
-    """Tells whether one more restart of a replica is more than ``backoffLimit`` allows.
-
-    OnFailure and Always: the job fails when the restarts of all pods that have not ended reach
-    the limit, so that a limit of 3 allows two; a limit of 0 or 1 none. ExitCode: the operator
-    makes a new pod whose restarts count from 0, so that it heeds no limit but 0; here the limit
-    is the number of restarts. Where a batch Job counts, it counts one replica.
-    """
+    """Tells whether one more restart of a replica is more than ``backoffLimit`` allows."""
+    # OnFailure and Always: the job fails when the restarts of all pods that have not ended reach
+    # the limit, so that a limit of 3 allows two; a limit of 0 or 1 none. ExitCode: the operator
+    # makes a new pod whose restarts count from 0, so that it heeds no limit but 0; here the limit
+    # is the number of restarts. Where a batch Job counts, it counts one replica.
     default = job.framework.backoff_limit
     limit = job.policy.get("backoffLimit", default)
     if limit is None:

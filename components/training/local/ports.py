@@ -11,12 +11,10 @@ _RANGE = range(20000, 32768)
 
 
 class Ports:
-    """Hands out ports of this machine, each to one holder at a time.
+    """Hands out ports of this machine, each to one holder at a time."""
 
-    What keeps other runs away from a port is a Unix socket named after it, in the abstract
-    namespace: nothing is in the way of the server that will bind the port, and the kernel takes
-    the name back however this process ends.
-    """
+    # Other runs are kept away by a Unix socket named after the port, in the abstract namespace: the
+    # kernel takes the name back however this process ends.
 
     def __init__(self) -> None:
         self._claims: list[socket.socket] = []

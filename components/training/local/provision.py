@@ -27,12 +27,8 @@ def check(job: TrainingJob, directory: Path) -> dict[str, Any]:
     return manifest
 
 
-def bring_here(job: TrainingJob, directory: Path) -> TrainingJob:
-    """Returns a job with code, data and results in places of this machine.
-
-    Its repository is checked out and its dataset staged. Without a repository the code is where
-    the job says or, if it does not, in the current directory.
-    """
+def provision(job: TrainingJob, directory: Path) -> TrainingJob:
+    """Returns a job with code, data and results in places of this machine, all of them filled."""
     installed.check(job)
     places = _places(job, directory)
     if job.code:

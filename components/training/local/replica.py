@@ -18,7 +18,7 @@ from typing import IO, NamedTuple
 from trireme.components.errors import JobFailed, exit_in_words
 from trireme.components.training.blame import KEPT
 from trireme.components.training.local.manifest import Pod
-from trireme.components.training.local.supervised import cpu_seconds, kill_left
+from trireme.components.training.local.supervised import cpu_seconds, kill_leftovers
 
 LINE_LIMIT = 64 * 1024  # bytes after which a line without an end is cut
 WIDTH = 2000  # characters of a line that are kept for showing it with a failure
@@ -47,12 +47,7 @@ class Failure:
 
 
 class Replica:
-    """A replica, which runs, waits to be started again, or has ended.
-
-    Attributes:
-        status: The exit status of the last attempt; ``None`` while one runs.
-        due: When it is to be started again; ``None``: it is not.
-    """
+    """A replica that runs, waits until ``due`` for a restart, or has ended with ``status``."""
 
     def __init__(
         self,
@@ -63,12 +58,7 @@ class Replica:
         events: "queue.SimpleQueue[Ended | None]",
         shown: Callable[[str], str] = str,
     ) -> None:
-        """Describes a replica that has not been started.
-
-        Args:
-            on_line: Called with its name and each line it prints, from a thread of its own.
-            events: Where it is reported that an attempt has ended, for ``has_ended``.
-        """
+        """Describes a replica that has not been started; ``events`` gets the ends of attempts."""
         self.pod, self.name = pod, pod.name
         self._launch, self._log, self._on_line, self._events = start, log, on_line, events
         self._shown = shown
@@ -116,11 +106,7 @@ class Replica:
         threading.Thread(target=self._wait, args=(process, follower), daemon=True).start()
 
     def seems_to_hang(self, since: float, silence: float) -> bool:
-        """Tells whether a running attempt has neither printed nor worked for some time.
-
-        Args:
-            since: When the time starts at the earliest, by the monotonic clock.
-        """
+        """Tells whether an attempt has neither printed nor worked for some time."""
         if not self.running or time.monotonic() - max(self.spoke, since) <= silence:
             return False
         assert self._process is not None
@@ -139,7 +125,7 @@ class Replica:
         if status:
             self.failure = Failure(self.name, status, at, list(self.tail))
 
-    def start_later(self) -> None:
+    def schedule_restart(self) -> None:
         """Has another attempt started after a delay that grows with each of them."""
         if self.ended - self._started > LONG:
             self._delay = FIRST_DELAY
@@ -155,7 +141,7 @@ class Replica:
         """Reports that an attempt has ended, when its lines have been passed on."""
         status = process.wait()
         if status < 0:  # the supervisor itself was killed
-            kill_left(process.pid)
+            kill_leftovers(process.pid)
             status = 128 - status
         # Whoever does not read what is shown must not keep the job from ending.
         follower.join(UNREAD)

@@ -59,11 +59,7 @@ def run(
 
 
 def check(manifest: Mapping[str, Any]) -> None:
-    """Refuses a job that could not run here, as far as that can be known beforehand.
-
-    Raises:
-        InputError: The manifest asks for something that this runner does not do.
-    """
+    """Refuses a job that could not run here, as far as that can be known beforehand."""
     job = read(manifest)
     with Loopback() as network:
         for pod in job.pods:
@@ -81,7 +77,7 @@ def run_in(
             Replica(pod, start, logs / f"{pod.name}.log", on_line, events, job.framework.shown)
             for pod, start in starts(job, network, logs, Path(temporary))
         ]
-        life = _Life(job, replicas, events)
+        life = _JobRun(job, replicas, events)
         try:
             with handled(lambda number, frame: events.put(None), from_a_terminal()):
                 try:
@@ -98,7 +94,7 @@ def _seconds(replicas: Sequence[Replica]) -> dict[str, float]:
     return {replica.name: replica.seconds for replica in replicas}
 
 
-class _Life:
+class _JobRun:
     """The life of a job, from the start of its replicas to the end of the last."""
 
     def __init__(
@@ -158,7 +154,7 @@ class _Life:
             if policy.past_backoff_limit(self.job, self.replicas, replica):
                 restarted = any(other.restarts for other in self.replicas)
                 self._fail(": the job has reached its backoffLimit" if restarted else "")
-            replica.start_later()
+            replica.schedule_restart()
         elif policy.fatal(self.job, replica):
             self._fail()
         elif not policy.succeeded(self.job, self.replicas) and all(

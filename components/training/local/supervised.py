@@ -13,12 +13,7 @@ from trireme.components.training.local import supervisor
 def supervised(
     command: list[str], grace: float, environment: dict[str, str], directory: str | Path = "."
 ) -> subprocess.Popen[bytes]:
-    """Starts a command under ``trireme.components.training.local.supervisor``.
-
-    Returns:
-        The supervisor's process: it ends with the command's exit status, its output is the
-        command's, standard error included, and ending it ends all that the command started.
-    """
+    """Starts a command under a supervisor, whose end, output and exit status are the command's."""
     return subprocess.Popen(
         [sys.executable, "-S", "-I", supervisor.__file__, str(grace), *command],
         env=environment,
@@ -30,12 +25,8 @@ def supervised(
     )
 
 
-def kill_left(supervisor_pid: int) -> None:
-    """Kills what a supervisor has left that was killed itself.
-
-    Args:
-        supervisor_pid: Its process id, which the session of what it started is named by.
-    """
+def kill_leftovers(supervisor_pid: int) -> None:
+    """Kills what a supervisor that was itself killed has left, which is its session."""
     for pid in _seconds(supervisor_pid):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -47,10 +38,8 @@ def cpu_seconds(supervisor_pid: int) -> float:
 
 
 def _seconds(session: int) -> dict[int, float]:
-    """Returns the processor seconds of each process of a session, by process id.
-
-    https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
-    """
+    """Returns the processor seconds of each process of a session, by process id."""
+    # https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
     tick = os.sysconf("SC_CLK_TCK")
     used = {}
     for directory in Path("/proc").glob("[0-9]*"):

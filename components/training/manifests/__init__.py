@@ -14,7 +14,7 @@ OPERATORS = ("training-operator", "trainer")
 """The operators that manifests are made for: v1 (with MPIJob from the MPI operator) and v2."""
 
 
-def without_a_cluster(job: TrainingJob) -> str:
+def default_operator(job: TrainingJob) -> str:
     """Returns the operator that a manifest is made for where no cluster is asked what it has."""
     if job.operator == "auto":
         return "trainer" if job.runtime else "training-operator"

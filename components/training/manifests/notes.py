@@ -7,11 +7,7 @@ from trireme.components.training.frameworks import kind_of
 
 
 def notes(job: TrainingJob, manifest: dict[str, Any], *, followed: bool) -> list[str]:
-    """Returns what a job's operator does otherwise than one might think, and the job's own notes.
-
-    Args:
-        followed: Whether somebody follows it to its end: a pipeline's step, or submit --wait.
-    """
+    """Returns what may surprise in a job's operator, followed or not, and the job's notes."""
     if "runtime" in manifest:  # which is made for the job, and says all of it
         return job.notes
     if not kind_of(manifest).replicas:

@@ -68,11 +68,7 @@ def template(
     command: Command,
     rendezvous: Variables | None = None,
 ) -> dict[str, Any]:
-    """Returns the template of a role's pods.
-
-    Args:
-        rendezvous: What the replicas find each other by, where no operator adds it.
-    """
+    """Returns the template of a role's pods; ``rendezvous`` is what no operator adds."""
     return {
         "metadata": pod_metadata(job, has_rank_0=role == job.first_role),
         "spec": _pod(job, role, container, command, rendezvous or []),
@@ -127,8 +123,8 @@ def resources(replica: Replica) -> dict[str, Any]:
     """Returns requests and limits of a container: the same for what the job says."""
     amounts: dict[str, Any] = {"cpu": replica.cpu, "memory": replica.memory, GPU: replica.gpu}
     amounts |= replica.devices or {}
-    said = {name: amount for name, amount in amounts.items() if amount}
-    return {which: defaults | said for which, defaults in DEFAULTS.items()}
+    specified = {name: amount for name, amount in amounts.items() if amount}
+    return {which: defaults | specified for which, defaults in DEFAULTS.items()}
 
 
 def container_security(job: TrainingJob, replica: Replica) -> dict[str, Any]:
@@ -226,7 +222,7 @@ def _init_containers(job: TrainingJob) -> list[dict[str, Any]]:
         command = [
             "trireme.components.dataset",
             described,
-            f"{_FETCH}/{storage.staged_at(job.dataset)}",
+            f"{_FETCH}/{storage.staged_path(job.dataset)}",
         ]
         if job.dataset.cache:
             command.append(_FETCH)
@@ -235,11 +231,9 @@ def _init_containers(job: TrainingJob) -> list[dict[str, Any]]:
 
 
 def _confined(job: TrainingJob) -> dict[str, Any]:
-    """Returns the security context that every container of a job has.
-
-    A user other than root has no use for root's capabilities, and where Pod Security is
-    ``restricted`` it must not have them.
-    """
+    """Returns the security context that every container of a job has."""
+    # A user other than root has no use for root's capabilities, and where Pod Security is
+    # ``restricted`` it must not have them.
     context: dict[str, Any] = {"allowPrivilegeEscalation": False}
     if job.user:
         context["capabilities"] = {"drop": ["ALL"]}

@@ -9,11 +9,7 @@ from trireme.components.training.manifests.roles import roles
 
 @dataclass(frozen=True)
 class Needed:
-    """An object that something refers to by its name.
-
-    Attributes:
-        modes: Of a claim: access modes of which it has to have one; empty for any.
-    """
+    """An object that something refers to by name; a claim has to have one of the access modes."""
 
     kind: str
     name: str

@@ -10,13 +10,7 @@ from trireme.components.training.kinds import ROLE
 
 @dataclass(frozen=True)
 class Role:
-    """The pods of one role, which are all alike.
-
-    Attributes:
-        name: As the manifest has it, such as ``Worker``; ``node`` where a cluster's runtime is
-            patched.
-        pod: Their spec; where a cluster's runtime is patched what the TrainJob says itself.
-    """
+    """The pods of one role, such as ``Worker``; ``node`` for a patched runtime's."""
 
     name: str
     count: int

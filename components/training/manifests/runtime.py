@@ -124,10 +124,8 @@ def _backoff(job: TrainingJob, replica: Replica) -> int:
 
 
 def _only_if_killed() -> dict[str, Any]:
-    """Returns the policy that is the training operator's ``ExitCode``.
-
-    A pod that was removed from its node is made anew, and not counted.
-    """
+    """Returns the policy that is the training operator's ``ExitCode``."""
+    # A pod that was removed from its node is made anew, and not counted.
     return {
         "rules": [
             {

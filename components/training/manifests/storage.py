@@ -50,12 +50,10 @@ def volumes(job: TrainingJob, replica: Replica) -> tuple[list[dict], list[dict]]
     return sources, mounts
 
 
-def staged_at(dataset: Dataset) -> str:
-    """Returns where in its volume a staged dataset is: a pod's own, or one with a shared cache.
-
-    There it is a link, which Kubernetes follows inside of a volume, and only there:
-    https://github.com/kubernetes/mount-utils and pkg/volume/util/subpath in Kubernetes.
-    """
+def staged_path(dataset: Dataset) -> str:
+    """Returns where in its volume a staged dataset is: a pod's own, or one with a shared cache."""
+    # There it is a link, which Kubernetes follows inside of a volume, and only there:
+    # https://github.com/kubernetes/mount-utils and pkg/volume/util/subpath in Kubernetes.
     return f"{LINKS}/{dataset.key}" if dataset.cache else FETCHED
 
 
@@ -66,7 +64,7 @@ def _dataset(job: TrainingJob, dataset: Dataset) -> tuple[dict[str, Any], dict[s
         return dataset_volumes.volume(dataset, job.data_dir)
     if dataset.way == "stage" and kind != "file":
         mount = {"name": dataset_volumes.NAME, "mountPath": job.data_dir}
-        mount["subPath"] = staged_at(dataset)
+        mount["subPath"] = staged_path(dataset)
         if dataset.cache:
             held = {"persistentVolumeClaim": {"claimName": dataset.cache}}
             return {"name": dataset_volumes.NAME} | held, mount | {"readOnly": True}

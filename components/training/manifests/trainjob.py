@@ -8,7 +8,7 @@ from trireme.components.training.description.fields import Replica
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.frameworks import FRAMEWORKS
 from trireme.components.training.frameworks.base import literal
-from trireme.components.training.kinds import LEAST, REPLICAS, TRAINJOB
+from trireme.components.training.kinds import LEAST_REPLICAS, REPLICAS, TRAINJOB
 from trireme.components.training.manifests import pod, storage
 from trireme.components.training.manifests.runtime import training_runtime
 
@@ -44,10 +44,10 @@ def trainjob(job: TrainingJob) -> dict[str, Any]:
     metadata = pod.metadata(job)
     if more:
         counts = {role: replica.count for role, replica in job.roles.items()}
-        told = {REPLICAS: json.dumps(counts)}
+        annotations = {REPLICAS: json.dumps(counts)}
         if job.elastic:
-            told[LEAST] = str(job.elastic.min)
-        metadata["annotations"] = metadata.get("annotations", {}) | told
+            annotations[LEAST_REPLICAS] = str(job.elastic.min)
+        metadata["annotations"] = metadata.get("annotations", {}) | annotations
     return {
         "apiVersion": TRAINJOB.api_version,
         "kind": TRAINJOB.name,
@@ -57,12 +57,10 @@ def trainjob(job: TrainingJob) -> dict[str, Any]:
 
 
 def _patched(job: TrainingJob, runtime: str) -> dict[str, Any]:
-    """Returns the specification of a TrainJob that patches a ClusterTrainingRuntime.
-
-    The nodes are the workers and, with PyTorch, the master; all are alike. Of an MPI job the
-    first node is the launcher, and the others run the image of the runtime. Whether the pods get
-    a token of their service account is the runtime's to say.
-    """
+    """Returns the specification of a TrainJob that patches a ClusterTrainingRuntime."""
+    # The nodes are the workers and, with PyTorch, the master; all are alike. Of an MPI job the
+    # first node is the launcher, and the others run the image of the runtime. Whether the pods get
+    # a token of their service account is the runtime's to say.
     _check(job)
     node = job.roles[job.first_role]
     environment = pod.environment(job)
@@ -93,7 +91,7 @@ def _check(job: TrainingJob) -> None:
             f"runtime {job.runtime!r}: is for {those} jobs, this one is {job.framework}; "
             "leave it out"
         )
-    asked = {
+    unsupported = {
         "replicas": job.replicas,
         "elastic": job.elastic,
         "retries": job.retries is not None,
@@ -106,7 +104,7 @@ def _check(job: TrainingJob) -> None:
         "scheduling.gang": job.scheduling.gang,
         "scheduling.spot": job.scheduling.spot,
     }
-    for field, value in asked.items():
+    for field, value in unsupported.items():
         if value:
             raise InputError(
                 f"{field}: runtime {job.runtime!r} would have to set this, because its TrainJob "

@@ -14,11 +14,7 @@ if TYPE_CHECKING:
 
 
 def build(factory: Any, arguments: Any, code: Path, entrypoint: str) -> "torch.nn.Module":
-    """Imports a factory from the training code and calls it.
-
-    Args:
-        entrypoint: The training program; modules beside it can be imported.
-    """
+    """Imports a factory from the code, or from beside its entrypoint, and calls it."""
     with _importable(code, entrypoint):
         try:
             module, _, name = factory.partition(":")

@@ -24,10 +24,8 @@ def load_program(file: Path) -> TrainedModel:
 
 
 def load_exported(file: Path) -> "torch.export.ExportedProgram":
-    """Loads a program of tensors and operations only.
-
-    ``torch.export.load`` would unpickle anything else, and load the libraries of compiled code.
-    """
+    """Loads a program of tensors and operations only."""
+    # ``torch.export.load`` would unpickle anything else, and load the libraries of compiled code.
     import torch
     from torch.export.pt2_archive import PT2ArchiveReader, constants
 
@@ -49,12 +47,7 @@ def load_exported(file: Path) -> "torch.export.ExportedProgram":
 
 
 def load_weights(file: Path, code: Path, entrypoint: str, factory: str) -> TrainedModel:
-    """Builds a network and gives it the weights in a file that ``torch.save`` wrote.
-
-    Args:
-        entrypoint: The training program; modules beside it can be imported.
-        factory: ``module:callable`` that builds the network, where the file does not name one.
-    """
+    """Builds a network, with the factory of the file or the given one, and loads its weights."""
     saved = read(file, "a file of weights", _load_tensors)
     arguments: Any = {}
     state = saved
@@ -74,14 +67,14 @@ def load_weights(file: Path, code: Path, entrypoint: str, factory: str) -> Train
     except (RuntimeError, AttributeError) as error:
         reason = " ".join(str(error).split())[:300]
         raise NotLoadable(f"{file.name} does not fit {factory}: {reason}") from None
-    return as_trained(with_ordinary_numbers(network.eval()))
+    return as_trained(in_float32(network.eval()))
 
 
 def as_trained(network: "torch.nn.Module") -> TrainedModel:
     """Returns a network as the later steps see it."""
     import torch
 
-    def answer(inputs: np.ndarray) -> np.ndarray:
+    def predict(inputs: np.ndarray) -> np.ndarray:
         with torch.inference_mode():
             output = network(torch.from_numpy(inputs))
         if not isinstance(output, torch.Tensor):
@@ -92,14 +85,12 @@ def as_trained(network: "torch.nn.Module") -> TrainedModel:
         return output.numpy()
 
     weights = sum(parameter.numel() for parameter in network.parameters())
-    return TrainedModel("pytorch", network, answer, weights, _precision(network))
+    return TrainedModel("pytorch", network, predict, weights, _precision(network))
 
 
-def with_ordinary_numbers(network: "torch.nn.Module") -> "torch.nn.Module":
-    """Returns a network that takes and answers float32 where it computes with something else.
-
-    A dataset is float32 whatever the network is, and NumPy, ONNX Runtime and JSON lack bfloat16.
-    """
+def in_float32(network: "torch.nn.Module") -> "torch.nn.Module":
+    """Returns a network that takes and returns float32 where it computes with something else."""
+    # A dataset is float32 whatever the network is; NumPy, ONNX Runtime and JSON lack bfloat16.
     import torch
 
     number = getattr(torch, _precision(network))
@@ -137,10 +128,8 @@ def _precision(network: "torch.nn.Module") -> str:
 
 @contextmanager
 def _weights_only() -> Iterator[None]:
-    """Keeps every torch.load from unpickling, whatever it is called with.
-
-    https://docs.pytorch.org/docs/stable/notes/serialization.html#environment-variables
-    """
+    """Keeps every torch.load from unpickling, whatever it is called with."""
+    # https://docs.pytorch.org/docs/stable/notes/serialization.html#environment-variables
     before = os.environ.get(WEIGHTS_ONLY)
     os.environ[WEIGHTS_ONLY] = "1"
     try:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from trireme.components.errors import first_line
 from trireme.components.training.result.factory import build
-from trireme.components.training.result.pytorch import as_trained, with_ordinary_numbers
+from trireme.components.training.result.pytorch import as_trained, in_float32
 from trireme.components.training.result.trained import NotLoadable, TrainedModel, read
 
 if TYPE_CHECKING:
@@ -44,14 +44,9 @@ _ALLOWED = {
 
 
 def load_sharded(directory: Path, code: Path, entrypoint: str, factory: str) -> TrainedModel:
-    """Builds a network and gives it the weights of a sharded checkpoint.
-
-    The checkpoint may hold more than the model, such as the state of the optimizer: the model is
-    the part of it whose names are the network's.
-
-    Args:
-        entrypoint: The training program; modules beside it can be imported.
-    """
+    """Builds a network and gives it the weights of a sharded checkpoint."""
+    # The checkpoint may hold more than the model, such as the state of the optimizer: the model is
+    # the part of it whose names are the network's.
     if not factory:
         raise NotLoadable(
             f"{directory.name} is a sharded checkpoint, which holds weights only; give "
@@ -67,7 +62,7 @@ def load_sharded(directory: Path, code: Path, entrypoint: str, factory: str) -> 
     except (ValueError, AttributeError) as error:
         raise NotLoadable(f"{directory.name} does not fit {factory}: {error}") from None
     _fill({part + name: tensor for name, tensor in state.items()}, directory, metadata)
-    return as_trained(with_ordinary_numbers(network.eval()))
+    return as_trained(in_float32(network.eval()))
 
 
 def tensors_in(directory: Path) -> dict[str, "torch.Tensor"]:
@@ -84,10 +79,7 @@ def tensors_in(directory: Path) -> dict[str, "torch.Tensor"]:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads ``.metadata``, which is a pickle: as torch reads it, it could execute anything.
-
-    Here it can only make what torch writes into it, descriptions of tensors and of their places.
-    """
+    """Reads ``.metadata``, a pickle, of which only torch's descriptions of tensors are made."""
 
     def find_class(self, module: str, name: str) -> Any:
         import torch

@@ -60,7 +60,7 @@ def _as_trained(loaded: Any, call: Any, variables: Iterable[Any]) -> TrainedMode
     module.loaded = loaded
     module.call = tf.function(call)
 
-    def answer(inputs: np.ndarray) -> np.ndarray:
+    def predict(inputs: np.ndarray) -> np.ndarray:
         output = module.call(tf.constant(inputs))
         if not isinstance(output, tf.Tensor):
             raise NotLoadable(
@@ -72,4 +72,4 @@ def _as_trained(loaded: Any, call: Any, variables: Iterable[Any]) -> TrainedMode
     weights = sum(math.prod(variable.shape) for variable in variables)
     types = {tf.as_dtype(variable.dtype).name for variable in variables}
     precision = next((name for name in COARSEST_FIRST if name in types), "float32")
-    return TrainedModel("tensorflow", module, answer, weights, precision)
+    return TrainedModel("tensorflow", module, predict, weights, precision)

@@ -9,7 +9,7 @@ import numpy as np
 
 from trireme.components.errors import TriremeError, first_line
 
-Answer = Callable[[np.ndarray], np.ndarray]  # outputs for inputs, samples along the first axis
+Predict = Callable[[np.ndarray], np.ndarray]  # outputs for inputs, samples along the first axis
 
 
 class NotLoadable(TriremeError):
@@ -21,12 +21,12 @@ class TrainedModel:
     """A trained model on the CPU, in evaluation mode.
 
     Attributes:
-        precision: The type of number it computes with: float64, float32, float16 or bfloat16.
+        precision: What it computes with: float64, float32, float16 or bfloat16.
     """
 
     framework: str
     network: Any
-    answer: Answer
+    predict: Predict
     weights: int
     precision: str = "float32"
 

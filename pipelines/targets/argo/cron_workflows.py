@@ -127,13 +127,11 @@ _THE_SAME = re.compile(r"\*(/\d+)?|\d+(-\d+)?(,\d+(-\d+)?)*", re.ASCII)
 
 
 def five_fields(text: str) -> str:
-    """Returns a cron expression as Argo wants it, as it is wherever that is possible.
-
-    Argo parses with robfig/cron 3. There a day has to fit both fields of days where one of them is
-    ``*``, and otherwise either: ``*/2`` is no ``*``. Weekdays are counted from 0 to 6, and the step
-    of a range never leaves it. Argo v4.0's definitions allow no names:
-    https://github.com/robfig/cron/blob/v3.0.1/parser.go
-    """
+    """Returns a cron expression as Argo wants it, as it is wherever that is possible."""
+    # Argo parses with robfig/cron 3. There a day has to fit both fields of days where one of them
+    # is ``*``, and otherwise either: ``*/2`` is no ``*``. Weekdays are counted from 0 to 6, and the
+    # step of a range never leaves it. Argo v4.0's definitions allow no names:
+    # https://github.com/robfig/cron/blob/v3.0.1/parser.go
     cron = parse(text)
     minutes, hours, days, months, weekdays = cron.text.split()
     days = _field(days, cron.days)

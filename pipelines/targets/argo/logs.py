@@ -12,10 +12,7 @@ from trireme.pipelines.targets.base import ENDED, OnLine
 
 
 def logs(cluster: Cluster, workflow: Workflow, step: str, on_line: OnLine, *, follow: bool) -> None:
-    """Passes on what the steps of a workflow have printed; see ``Target.logs``.
-
-    Of a workflow that runs a step is waited for that has not begun.
-    """
+    """Passes on the output of a workflow's steps, waiting for them; see ``Target.logs``."""
     again = partial(workflows.find, cluster, workflow.name)
     is_followed = follow and workflow.state not in ENDED
     if not is_followed:

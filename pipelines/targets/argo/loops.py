@@ -42,12 +42,7 @@ is itself escaped.
 def template(
     task: Task, body: str, inputs: Mapping[str, str], outputs: Mapping[str, str]
 ) -> tuple[models.Template, dict[str, Value]]:
-    """Returns the template of a loop, and what it is given.
-
-    Args:
-        body: The name of the template of what is done for each item.
-        inputs: The names of its inputs, by kfp's.
-    """
+    """Returns the template of a loop over the template ``body``, and what it is given."""
     iterator = task.spec.get("parameterIterator") or task.spec["artifactIterator"]
     is_artifact = "artifactIterator" in task.spec
     item = iterator["itemInput"]

@@ -25,12 +25,7 @@ _TEXT = "type(#) == 'string' ? # : toJson(#)"
 
 @dataclass
 class Scope:
-    """What can be referred to in a template that consists of tasks.
-
-    Attributes:
-        names: What the tasks are called in Argo.
-        outputs: Parameters and artifacts of the tasks rendered so far, by task and name.
-    """
+    """What a template of tasks can refer to: their Argo names, and their outputs so far."""
 
     inputs: dict[str, Value]
     names: dict[str, str]
@@ -165,11 +160,10 @@ _TOKEN = re.compile(
 
 
 def condition(cel: str, inputs: Mapping[str, Value], task: str) -> str:
-    """Returns an expression that evaluates to whether a task is to run.
-
-    The SDK writes a small part of CEL, which the two languages share but for how inputs are named:
-    https://github.com/kubeflow/pipelines/blob/master/sdk/python/kfp/compiler/pipeline_spec_builder.py
-    """
+    """Returns an expression that evaluates to whether a task is to run."""
+    # The SDK writes a small part of CEL, which the two languages share but for how inputs are
+    # named:
+    # https://github.com/kubeflow/pipelines/blob/master/sdk/python/kfp/compiler/pipeline_spec_builder.py
     made = []
     position = 0
     while position < len(cel):

@@ -50,12 +50,7 @@ _EXECUTOR_INPUT = "{{$}}"
 
 @dataclass
 class Step:
-    """A task that is a container.
-
-    Attributes:
-        more: What the template is given besides the task's inputs.
-        task_config: What the task hands on to a workload that it launches.
-    """
+    """A task that is a container, what its template needs besides, and its task config."""
 
     task: Task
     container: dict[str, Any]

@@ -75,7 +75,7 @@ class Argo(Remote[Workflow]):
     ) -> tuple[Workflow, str]:
         """Makes a Workflow that holds all that it runs."""
         template = compiling.compiled(pipeline, self._service_account)
-        checks.must_be_there(self._cluster, Needed("ServiceAccount", self._service_account))
+        checks.require_references(self._cluster, Needed("ServiceAccount", self._service_account))
         run = workflows.start(self._cluster, pipeline, template, arguments, name)
         return run, tracking.lacking(self._cluster)
 

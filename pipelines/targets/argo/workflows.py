@@ -68,11 +68,9 @@ def start(
     arguments: dict[str, Any],
     name: str,
 ) -> Workflow:
-    """Starts a workflow of a pipeline.
-
-    All that it runs is in the Workflow itself: what a name leads to may be changed by somebody else
-    meanwhile, and Argo's controller finds what was there before for a while.
-    """
+    """Starts a workflow of a pipeline."""
+    # All that it runs is in the Workflow itself: what a name leads to may be changed by somebody
+    # else meanwhile, and Argo's controller finds what was there before for a while.
     compiled: dict[str, Any] = json.loads(json.dumps(template.to_dict()))
     labels = {label: compiled["metadata"]["labels"][label] for label in (PIPELINE, VERSION)}
     body = {

@@ -14,10 +14,8 @@ _MACRO = re.compile(r"\[\[(RunUUID|ScheduledTime|CurrentTime|Index)\b.*?\]\]")
 
 
 def check(values: dict[str, Any]) -> None:
-    """Refuses values that would arrive in a step as something else.
-
-    Kubeflow Pipelines keeps parameters as ``google.protobuf.Value``, whose numbers are doubles.
-    """
+    """Refuses values that would arrive in a step as something else."""
+    # Kubeflow Pipelines keeps parameters as ``google.protobuf.Value``, whose numbers are doubles.
     for name, value in values.items():
         _check(name, value)
         # A schedule's are replaced wherever they are, a run's in texts.

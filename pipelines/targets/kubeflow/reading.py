@@ -29,12 +29,7 @@ _FIRST = ("FAILED", "running", "stopping", "paused", "pending", "KILLED", "FINIS
 
 @dataclass(frozen=True, kw_only=True)
 class Run(base.Run):
-    """A run, as the server has it.
-
-    Attributes:
-        begun: Its steps that have started, and whatever else the server counts as such, by name.
-        source: kfp's model that it was read from.
-    """
+    """A run, as the server has it, with the names of what has ``begun``."""
 
     run_id: str
     page: str

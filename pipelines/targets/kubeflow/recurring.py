@@ -49,11 +49,10 @@ class Trigger:
 
     @property
     def is_for_the_plugin(self) -> bool:
-        """Whether Kubeflow Pipelines' MLflow plugin can record its runs.
-
-        2.17 makes a recurring run that says anything to a plugin without its parameters, if it has
-        a version of its own (CreateJob in backend/src/apiserver/resource/resource_manager.go).
-        """
+        """Whether Kubeflow Pipelines' MLflow plugin can record its runs."""
+        # 2.17 makes a recurring run that says anything to a plugin without its parameters, if it
+        # has a version of its own (CreateJob in
+        # backend/src/apiserver/resource/resource_manager.go).
         return not (self.schedule.version != LATEST and self.schedule.params)
 
     def body(
@@ -118,10 +117,8 @@ def description(schedule: Schedule, *, paused: bool) -> str:
 
 
 def _start(schedule: Schedule) -> datetime | None:
-    """Returns when a schedule begins, if that is still to come or it catches up.
-
-    Kubeflow Pipelines would otherwise run it at once, for the last time that it has missed.
-    """
+    """Returns when a schedule begins, if that is still to come or it catches up."""
+    # Kubeflow Pipelines would otherwise run it at once, for the last time that it has missed.
     starts = schedule.starts
     return starts if starts and (schedule.catch_up or starts > datetime.now(UTC)) else None
 

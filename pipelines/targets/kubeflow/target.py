@@ -122,11 +122,9 @@ class Kubeflow(Remote[Run]):
         return reading.begun_steps(run, self._step_paths(run))
 
     def results(self, run: Run, steps: Sequence[Step]) -> dict[str, str]:
-        """Returns what steps have come to; nothing where the pods cannot be asked for.
-
-        Kubeflow's API tells states alone. A step leaves its result as its container's last words,
-        which its pod has as long as that is there.
-        """
+        """Returns the results of steps; none where the pods cannot be asked for."""
+        # Kubeflow's API tells states alone. A step leaves its result as its container's last words,
+        # which its pod has as long as that is there.
         try:
             cluster = self._cluster_of_runs(PATIENCE_FOR_RESULTS)
             return pod_logs.last_words(logs.pods(cluster, run, self._step_paths(run)))

@@ -80,11 +80,9 @@ def _offset(moment: datetime, zone: ZoneInfo) -> int:
 
 
 def _days(field: str, days: frozenset[int], text: str) -> str:
-    """Returns a field of days with the meaning that it has in a crontab.
-
-    To both a field that begins with ``*`` says nothing that the other field of days could be an
-    alternative to; only to crontab a 7 is Sunday.
-    """
+    """Returns a field of days with the meaning that it has in a crontab."""
+    # To both a field that begins with ``*`` says nothing that the other field of days could be an
+    # alternative to; only to crontab a 7 is Sunday.
     if _STARRED.fullmatch(field):
         return field
     if field.startswith("*"):

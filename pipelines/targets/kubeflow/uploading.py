@@ -146,10 +146,7 @@ def _name(commit: str, is_dirty: bool, content: str) -> str:
 
 
 def _commit(pipeline: Pipeline) -> tuple[str, bool]:
-    """Returns the commit that a pipeline is at, and whether what it is of has changed since.
-
-    Where it is in no checkout, it is Trireme's release.
-    """
+    """Returns the commit of a pipeline, or the release, and whether files have changed since."""
     tree, parts = (pipeline.source, ["."]) if pipeline.source else (SOURCE_TREE, OWN)
     head = git("rev-parse", "HEAD", at=tree)
     if head.returncode != 0 or not (pipeline.source or (tree / ".git").exists()):

@@ -67,11 +67,9 @@ def tamed(steps: Steps) -> Iterator[None]:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Keeps each step from changing ``print`` and logging.
-
-    kfp.local replaces both and puts back what it has found. Steps of a loop, in threads, find what
-    another has put there, and ``print`` indents for the rest of the process.
-    """
+    """Keeps each step from changing ``print`` and logging."""
+    # kfp.local replaces both and puts back what it has found. Steps of a loop, in threads, find
+    # what another has put there, and ``print`` indents for the rest of the process.
     with (
         logging_utils.local_logger_context(),
         patch.object(logging_utils, "local_logger_context", contextlib.nullcontext),

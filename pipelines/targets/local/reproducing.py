@@ -57,7 +57,7 @@ def _warn(changes: list[str]) -> None:
 
 def _compared(result: Result, lineage: Lineage) -> str:
     """Compares the models and records what is found."""
-    from trireme.components.training.result.same import compare
+    from trireme.components.training.result.comparison import compare
 
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # else it tells of this CPU's instructions
     again = lineages.read(result.run_id)

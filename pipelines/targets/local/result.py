@@ -17,13 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Result:
-    """How a run ended.
-
-    Attributes:
-        steps: What each step that ran said about itself, by name.
-        needs_ui: Whether that UI has to be started first.
-        record: What the other commands know the run by.
-    """
+    """How a run ended, what its steps said, and whether MLflow's UI is to be started."""
 
     name: str
     directory: Path

@@ -18,7 +18,7 @@ from trireme.components.errors import InputError, TriremeError
 from trireme.components.home import home
 from trireme.components.processes import born
 from trireme.components.step_names import without_index
-from trireme.components.training.lines import pass_on
+from trireme.components.training.lines import forward_lines
 from trireme.pipelines.targets.base import Run
 
 POLL = 0.2  # seconds between two looks
@@ -189,7 +189,7 @@ def logs(name: str, step: str, on_line: Callable[[str, str], None], *, follow: b
         for one, file in begun.items():
             if step in ("", one, without_index(one)):
                 line_of = partial(on_line, one)
-                read[one] = pass_on(file, read.get(one, 0), line_of, to_the_end=over)
+                read[one] = forward_lines(file, read.get(one, 0), line_of, to_end_of_file=over)
         if over:
             return
         time.sleep(POLL)

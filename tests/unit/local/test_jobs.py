@@ -72,7 +72,7 @@ def test_whatever_goes_wrong_before_a_job_starts_leaves_its_name_free(run, home,
         raise RuntimeError("no such luck")
 
     with monkeypatch.context() as patch:
-        patch.setattr(provision, "bring_here", fails)
+        patch.setattr(provision, "provision", fails)
         with pytest.raises(RuntimeError):
             run()
     run()

@@ -21,12 +21,7 @@ _OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"  # the key of what TensorFlow knows of
 
 
 class Difference(NamedTuple):
-    """A tensor, or a file, that is not the same in both results.
-
-    Attributes:
-        amount: The largest absolute difference; infinite where they cannot be subtracted.
-        how: What is different, as the rest of a sentence that begins with the name.
-    """
+    """A tensor, or a file, that differs: how, and by what absolute amount at the most."""
 
     name: str
     amount: float
@@ -35,11 +30,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """How two results compare.
-
-    Attributes:
-        tensors: How many tensors they have; files, where no tensor was found.
-    """
+    """How two results compare, by their tensors or, where no tensor was found, their files."""
 
     tensors: int
     parameters: int
@@ -174,11 +165,9 @@ def _as_array(tensor: "torch.Tensor") -> np.ndarray:
 
 
 def _of_checkpoint(file: Path) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields the variables of a TensorFlow checkpoint, of which this is the index.
-
-    Keras writes each variable twice, the second time numbered in an order that changes. So they
-    go by the names that their layers gave them, and are numbered only where names do not tell.
-    """
+    """Yields the variables of a TensorFlow checkpoint, of which this is the index."""
+    # Keras writes each variable twice, the second time numbered in an order that changes. So they
+    # go by the names that their layers gave them, and are numbered only where names do not tell.
     import tensorflow as tf
 
     checkpoint = tf.train.load_checkpoint(str(file.with_suffix("")))
@@ -197,10 +186,8 @@ def _of_checkpoint(file: Path) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _variables(checkpoint: Any) -> dict[str, str]:
-    """Returns the names of the variables in a TensorFlow checkpoint by their keys in it.
-
-    https://github.com/tensorflow/tensorflow/blob/v2.21.0/tensorflow/core/protobuf/trackable_object_graph.proto
-    """
+    """Returns the names of the variables in a TensorFlow checkpoint by their keys in it."""
+    # https://github.com/tensorflow/tensorflow/blob/v2.21.0/tensorflow/core/protobuf/trackable_object_graph.proto
     from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
     keys = checkpoint.get_variable_to_shape_map()

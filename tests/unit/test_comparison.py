@@ -1,4 +1,4 @@
-"""components/training/result/same.py: two results of training, compared tensor by tensor."""
+"""components/training/result/comparison.py: two results of training, compared tensor by tensor."""
 
 import math
 import pickle
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from trireme.components.training.result.same import compare
+from trireme.components.training.result.comparison import compare
 
 
 @pytest.fixture
@@ -167,7 +167,9 @@ def test_models_of_tensorflow_are_compared(results, form):
     assert (comparison.tensors, len(comparison.differences)) == (12, 1)
     assert comparison.largest.amount == 0.5
 
-    same = again.with_name("same")
-    same.mkdir()
-    save(1.0, same / name)
-    assert compare(original, same).in_words == "is bit-identical, 12 tensors with 57 parameters"
+    comparison = again.with_name("comparison")
+    comparison.mkdir()
+    save(1.0, comparison / name)
+    assert (
+        compare(original, comparison).in_words == "is bit-identical, 12 tensors with 57 parameters"
+    )

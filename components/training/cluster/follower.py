@@ -22,25 +22,19 @@ from trireme.components.training.frameworks import kind_of, least_replicas, pods
 
 TICK = 1.0  # seconds between two looks at the clock
 REASON_EVERY = 5.0  # seconds between two questions why nothing runs
-LAST_WORDS = 5  # lines of a replica that was removed before it ended
+REMOVED_LINES = 5  # lines of a replica that was removed before it ended
 DRAIN = 15.0  # seconds that pods get to end after the job has, and the next line of a log to come
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How many seconds a job may wait; ``None`` is for ever.
-
-    How long it may run its manifest says, to the operator, who keeps to it with no launcher.
-
-    Attributes:
-        queued: To be let in, by Kueue or a gang scheduler.
-    """
+    """How many seconds a job may be queued, and its pods take to start; ``None`` is for ever."""
 
     queued: float | None = None
     starting: float | None = None
 
 
-class Following:
+class Follower:
     """A job that is followed."""
 
     def __init__(
@@ -54,12 +48,7 @@ class Following:
         replica: str = "",
         stop: Stop | None = None,
     ) -> None:
-        """Prepares it.
-
-        Args:
-            on_line: Called with a replica's name and each line it prints, from several threads.
-            on_state: Called with a short sentence whenever the job's state has changed.
-        """
+        """Prepares it; ``on_line`` is called from several threads, with replica and line."""
         self.job = job
         self._cluster = cluster
         self._limits = limits
@@ -76,12 +65,8 @@ class Following:
         self._all_started = False
         self._said = ""
 
-    def to_the_end(self) -> dict[str, float]:
-        """Follows the job until it has ended.
-
-        Returns:
-            Seconds that each replica ran, by name; nothing if it was stopped.
-        """
+    def follow(self) -> dict[str, float]:
+        """Follows the job until it ends; returns the seconds that each replica ran, by name."""
         self._watch(kind_of(self.job), fieldSelector=f"metadata.name={self._metadata['name']}")
         self._watch(PODS, labelSelector=pods_of(self.job))
         try:
@@ -89,8 +74,8 @@ class Following:
                 if self._stop.is_set():
                     return {}
                 self._check(status)
-                self._take_in(TICK)
-            self._settle()
+                self._receive(TICK)
+            self._drain()
             if status.state is State.FAILED:
                 raise self._failure(status)
         except JobFailed as error:
@@ -116,7 +101,7 @@ class Following:
 
         threading.Thread(target=follow, daemon=True).start()
 
-    def _take_in(self, seconds: float) -> None:
+    def _receive(self, seconds: float) -> None:
         """Takes in what has been seen, or waits that long for something."""
         try:
             seen = self._seen.get(timeout=seconds)
@@ -189,7 +174,7 @@ class Following:
             self._reason, self._waiting = found.words, found.replicas
         if replicas and not self._all_started:
             self._reason = "; ".join(
-                filter(None, [self._reason, reasons.no_gang(self._cluster, self.job)])
+                filter(None, [self._reason, reasons.gang_missing(self._cluster, self.job)])
             )
 
     def _phase_now(self, status: Status) -> str:
@@ -212,11 +197,9 @@ class Following:
             raise JobFailed(f"the job was {phase} for more than its limit of {limit:g} s{why}")
 
     def _check_retries(self, replicas: list[Replica]) -> None:
-        """Ends a job with more retries than it may have, where its operator does not count them.
-
-        Of a replica with the restart policy ExitCode the training operator 1.9 makes a new pod,
-        and counts the restarts in pods (PastBackoffLimit in pkg/core/job.go).
-        """
+        """Ends a job with more retries than it may have, where its operator does not count them."""
+        # With the restart policy ExitCode the training operator 1.9 makes a new pod, and counts the
+        # restarts in pods (PastBackoffLimit in pkg/core/job.go).
         spec = self.job["spec"]
         limit = spec.get("runPolicy", {}).get("backoffLimit")
         roles = spec.get(kind_of(self.job).replicas) or {}
@@ -236,17 +219,17 @@ class Following:
             self._said = sentence
             self._on_state(sentence)
 
-    def _settle(self) -> None:
+    def _drain(self) -> None:
         """Waits until the pods have ended and all that they printed has been passed on."""
         while not self._seen.empty():
-            self._take_in(0)  # in its order, which a list does not tell
+            self._receive(0)  # in its order, which a list does not tell
         namespace, selector = self._metadata["namespace"], pods_of(self.job)
         for pod in self._cluster.items(PODS, namespace, labelSelector=selector):
             if identity.is_of(pod, self.job):
                 self._replicas.update(pod, gone=False)
         ended = time.monotonic()
-        while not self._replicas.have_settled(ended, DRAIN) and not self._stop.is_set():
-            self._take_in(0.1)
+        while not self._replicas.are_done(ended, DRAIN) and not self._stop.is_set():
+            self._receive(0.1)
         self._replicas.give_up()
 
     def _failure(self, status: Status) -> JobFailed:
@@ -271,22 +254,22 @@ class Following:
             return JobFailed(f"replica {stuck.name} did not start: {stuck.stuck}")
         if culprit:
             words, detail = culprit.last_failure.words, culprit.last_lines()
-            if culprit.lost_a_peer:
+            if culprit.lost_peer:
                 # The operator removes the other pods at the first failure, which a replica that
                 # takes longer to end than those it drags down does not live to report.
                 words += " after it had lost a peer"
-                detail = "\n".join([*self._last_words_of_the_removed(), detail])
+                detail = "\n".join([*self._last_lines_of_removed(), detail])
             return JobFailed(f"replica {culprit.name} {words}", detail)
         why = status.message or status.reason or "its operator does not say why"
         return JobFailed(f"{self.job['kind']} {self._metadata['name']} failed: {why}")
 
-    def _last_words_of_the_removed(self) -> list[str]:
+    def _last_lines_of_removed(self) -> list[str]:
         """Returns the last lines of replicas that nobody saw end."""
         return [
             line
             for replica in self._replicas
-            if not replica.failures and not replica.lost_a_peer
-            for line in replica.last_lines().splitlines()[-LAST_WORDS:]
+            if not replica.failures and not replica.lost_peer
+            for line in replica.last_lines().splitlines()[-REMOVED_LINES:]
         ]
 
     def _seconds(self) -> dict[str, float]:

@@ -1,0 +1,236 @@
+"""A model that is kept in its own form: packaged as the MLflow model that its library loads.
+
+Nothing is loaded to be packaged, so a pickle stays a pickle; what MLflow has to know of each form
+is written beside it (https://mlflow.org/docs/latest/ml/model/#storage-format).
+"""
+
+import json
+import shutil
+from collections.abc import Callable
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trireme.components.errors import StepFailed, first_line
+from trireme.components.export.isolated import isolated
+
+DESCRIPTION, SAMPLE = "MLmodel", "sample.npz"
+
+LOADER = "_load_pyfunc"
+"""What MLflow calls a module's function that loads a model."""
+
+TASKS = {
+    "ForCausalLM": "text-generation",
+    "ForConditionalGeneration": "text2text-generation",
+    "ForImageClassification": "image-classification",
+    "ForMaskedLM": "fill-mask",
+    "ForQuestionAnswering": "question-answering",
+    "ForSequenceClassification": "text-classification",
+    "ForTokenClassification": "token-classification",
+}
+"""Tasks of Hugging Face's pipelines by the ends of their architectures' names."""
+
+
+OF_TEXT = ("text-classification", "text-generation", "text2text-generation", "token-classification")
+TEXT = ["An example."]
+"""What models of these tasks are asked, so that their signature and their requests are known."""
+
+
+class Package(NamedTuple):
+    """A model in its own form.
+
+    Attributes:
+        flavor: What MLflow loads it as; empty for files that only their owner can load.
+        note: What a person should know of it.
+    """
+
+    flavor: str
+    note: str
+
+    @property
+    def words(self) -> str:
+        """Both, as a person reads them."""
+        form = {"": "", "mlflow": "an MLflow model"}.get(self.flavor, f"MLflow's {self.flavor}")
+        return ", ".join(filter(None, (form, self.note)))
+
+
+def package(
+    model: Path, code: Path, factory: str, inputs: np.ndarray | None, destination: Path
+) -> Package:
+    """Makes of what a training program left a directory that MLflow takes as a model.
+
+    Args:
+        code: The training code's repository.
+        factory: ``module:_load_pyfunc`` in it, which loads the model; anything else is ignored.
+        inputs: Real inputs, if any are known: the package has to answer them.
+    """
+    shutil.rmtree(destination, ignore_errors=True)
+    shutil.copytree(model, destination)
+    try:
+        flavor = _describe(destination, code, factory)
+    except Exception as error:  # libraries raise whatever they like
+        return Package("", f"kept as plain files: {first_line(error)}")
+    if not flavor:
+        return Package("", "kept as plain files: MLflow knows no library for their form")
+    if flavor == "transformers" or inputs is None:
+        return Package(flavor, "" if inputs is None else "not asked for its answers to inputs.npy")
+    try:
+        _try(destination, inputs)
+    except StepFailed as error:
+        return Package(flavor, f"does not answer inputs.npy through MLflow: {error}")
+    return Package(flavor, "answers inputs.npy through MLflow")
+
+
+def _describe(directory: Path, code: Path, factory: str) -> str:
+    """Adds MLflow's description to a model's files; returns the flavor, empty for none."""
+    if (directory / DESCRIPTION).is_file():
+        return "mlflow"
+    module, _, function = factory.partition(":")
+    if function == LOADER:
+        shutil.copytree(code, directory / "code", ignore=shutil.ignore_patterns(".git"))
+        _write(directory, "python_function", {}, loader_module=module, data=".", code="code")
+        return "python_function"
+    if task := _task(directory):
+        return _save_transformers(directory, task)
+    for flavor, describe in _LIBRARIES.items():
+        for file in sorted(file for file in directory.iterdir() if file.is_file()):
+            if about := describe(file):
+                place = "model_path" if flavor == "sklearn" else "data"
+                loads = {"loader_module": f"mlflow.{flavor}", place: file.name}
+                if flavor == "sklearn":
+                    loads["predict_fn"] = "predict"
+                _write(directory, flavor, about, **loads)
+                return flavor
+    return ""
+
+
+def _write(directory: Path, flavor: str, about: dict[str, Any], **loads: str) -> None:
+    from mlflow.models import Model
+    from mlflow.pyfunc import add_to_model
+
+    description = Model()
+    add_to_model(description, **loads)
+    if about:
+        description.add_flavor(flavor, code=None, **about)
+    description.save(str(directory / DESCRIPTION))
+
+
+def _task(directory: Path) -> str:
+    """Returns what a folder of Hugging Face's does; empty where it is none, or not known."""
+    try:
+        (architecture, *_) = json.loads((directory / "config.json").read_text())["architectures"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    return next((task for end, task in TASKS.items() if str(architecture).endswith(end)), "")
+
+
+def _save_transformers(directory: Path, task: str) -> str:
+    import mlflow.transformers
+
+    transformers = import_module("transformers")  # the user's, where it is installed
+    original = directory.with_name(f"{directory.name}.original")
+    directory.rename(original)
+    try:
+        # Not its path, which MLflow takes of Transformers before 5 alone. No code of it is run.
+        mlflow.transformers.save_model(
+            transformers.pipeline(task, model=str(original)),
+            str(directory),
+            input_example=TEXT if task in OF_TEXT else None,
+            pip_requirements=[f"{name}=={version(name)}" for name in ("transformers", "torch")],
+        )
+    except BaseException:
+        shutil.rmtree(directory, ignore_errors=True)
+        original.rename(directory)
+        raise
+    shutil.rmtree(original)
+    return "transformers"
+
+
+def _try(directory: Path, inputs: np.ndarray) -> None:
+    """Has the package answer in a process of its own, and keeps what it answered."""
+    from mlflow.models import Model, infer_signature
+
+    with isolated("mlflow.pyfunc", [inputs]) as reloaded:
+        (outputs,) = reloaded(directory / DESCRIPTION)
+    np.savez(directory / SAMPLE, inputs=inputs, outputs=outputs)
+    description = Model.load(str(directory))
+    description.signature = description.signature or infer_signature(inputs, outputs)
+    example = {"inputs": inputs[:2].tolist()}
+    for name in ("input_example.json", "serving_input_example.json"):
+        (directory / name).write_text(json.dumps(example))
+    description.saved_input_example_info = {
+        "artifact_path": "input_example.json",
+        "serving_input_path": "serving_input_example.json",
+        "type": "ndarray",
+        "format": "tf-serving",
+    }
+    description.save(str(directory / DESCRIPTION))
+
+
+def _xgboost(file: Path) -> dict[str, Any]:
+    start = _start_of(file)
+    if file.suffix not in (".ubj", ".json", ".xgb", ".model") or b"learner" not in start:
+        return {}
+    return {
+        "data": file.name,
+        "model_class": "xgboost.core.Booster",
+        "model_format": "json" if start.startswith(b'{"') else "ubj",
+        "xgb_version": _version("xgboost", "xgboost-cpu"),
+    }
+
+
+def _lightgbm(file: Path) -> dict[str, Any]:
+    if not _start_of(file).startswith(b"tree\nversion="):
+        return {}
+    return {
+        "data": file.name,
+        "model_class": "lightgbm.basic.Booster",
+        "lgb_version": _version("lightgbm"),
+    }
+
+
+def _sklearn(file: Path) -> dict[str, Any]:
+    form = {".pkl": "pickle", ".pickle": "pickle", ".skops": "skops"}.get(file.suffix)
+    if not form:
+        return {}
+    return {
+        "pickled_model": file.name,
+        "serialization_format": form,
+        "sklearn_version": _version("scikit-learn"),
+    }
+
+
+def _onnx(file: Path) -> dict[str, Any]:
+    if file.suffix != ".onnx":
+        return {}
+    return {
+        "data": file.name,
+        "onnx_version": _version("onnx"),
+        "providers": ["CPUExecutionProvider"],
+    }
+
+
+_LIBRARIES: dict[str, Callable[[Path], dict[str, Any]]] = {
+    "onnx": _onnx,
+    "xgboost": _xgboost,
+    "lightgbm": _lightgbm,
+    "sklearn": _sklearn,
+}
+"""By MLflow's names of their flavors: what a file of theirs is described by; nothing for others."""
+
+
+def _start_of(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        return opened.read(4096)
+
+
+def _version(*distributions: str) -> str:
+    for name in distributions:
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            continue
+    return "unknown"

@@ -1,0 +1,137 @@
+"""Models that Trireme does not convert: a program evaluates them, and they keep their form."""
+
+import json
+import subprocess
+
+import pytest
+
+TRAIN = """
+import os, pickle, sys
+from pathlib import Path
+import numpy as np
+
+library, size = sys.argv[1:]
+with np.load(Path(os.environ["DATA_DIR"], "train.npz") ) as split:
+    x, y = split["x"].reshape(len(split["x"]), -1).astype(np.float32), split["y"]
+model = Path(os.environ["MODEL_DIR"])
+if library == "sklearn":
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    trained = make_pipeline(StandardScaler(), LogisticRegression(max_iter=int(size)))
+    (model / "model.pkl").write_bytes(pickle.dumps(trained.fit(x, y)))
+elif library == "xgboost":
+    import xgboost
+    settings = {"objective": "multi:softmax", "num_class": 10, "nthread": 1}
+    trained = xgboost.train(settings, xgboost.DMatrix(x, y), num_boost_round=int(size))
+    trained.save_model(model / "booster.ubj")
+else:
+    middle = np.stack([x[y == digit].mean(0) for digit in range(10)])
+    (model / "middle.txt").write_text("\\n".join(" ".join(map(str, row)) for row in middle))
+"""
+
+EVALUATE = """
+import json, os
+from pathlib import Path
+import numpy as np
+
+model, found = Path(os.environ["MODEL_DIR"]), Path(os.environ["EVALUATION_DIR"])
+with np.load(Path(os.environ["DATA_DIR"], "test.npz")) as split:
+    x, y = split["x"].reshape(len(split["x"]), -1).astype(np.float32), split["y"]
+if (model / "model.pkl").exists():
+    import pickle
+    answers = pickle.loads((model / "model.pkl").read_bytes()).predict(x)
+elif (model / "booster.ubj").exists():
+    import xgboost
+    answers = xgboost.Booster(model_file=model / "booster.ubj").predict(xgboost.DMatrix(x))
+else:
+    from nearest import _load_pyfunc
+    answers = _load_pyfunc(model).predict(x)
+right = answers == y
+(found / "metrics.json").write_text(json.dumps({"accuracy": float(right.mean())}))
+np.save(found / "scores.npy", right.astype(float))
+np.save(found / "inputs.npy", x[:8])
+"""
+
+NEAREST = """
+from pathlib import Path
+import numpy as np
+
+class Nearest:
+    def __init__(self, middle):
+        self.middle = middle
+    def predict(self, x, params=None):
+        return ((x[:, None] - self.middle) ** 2).sum(-1).argmin(1)
+
+def _load_pyfunc(path):
+    return Nearest(np.loadtxt(Path(path, "middle.txt")))
+"""
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def trireme(tmp_path_factory, trireme_type):
+    trireme = trireme_type(tmp_path_factory.mktemp("home"))
+    repository = trireme.home / "code"
+    repository.mkdir()
+    files = {"train.py": TRAIN, "evaluate.py": EVALUATE, "nearest.py": NEAREST}
+    for name, text in files.items():
+        (repository / name).write_text(text)
+    identity = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
+    for words in (["init", "--quiet"], ["add", "."], [*identity, "commit", "--quiet", "-m", "All"]):
+        subprocess.run(["git", "-C", str(repository), *words], check=True)
+    return trireme
+
+
+def run(trireme, library, size, **more):
+    """Trains, and returns what the command printed."""
+    given = {
+        "code_url": "code",
+        "entrypoint": "train.py",
+        "args": json.dumps([library, size]),
+        "evaluation": json.dumps({"entrypoint": "evaluate.py"}),
+        "min_accuracy": 0.5,
+        "model_name": library,
+    } | more
+    words = [word for name, value in given.items() for word in ("-p", f"{name}={value}")]
+    done = trireme.call("run", "pytorch-training", *words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("library", "flavor", "worse", "better"),
+    [("sklearn", "sklearn", 1, 200), ("xgboost", "xgboost", 1, 20)],
+)
+def test_a_library_s_own_form_is_registered_compared_and_served(
+    trireme, library, flavor, worse, better
+):
+    assert f"{library}, version 1, champion" in run(trireme, library, worse)
+    output = run(trireme, library, better)
+    assert f"MLflow's {flavor}, answers inputs.npy through MLflow" in output
+    assert f"{library}, version 2, champion" in output
+    champion = trireme.client.get_model_version_by_alias(library, "champion")
+    assert int(champion.version) == 2 and champion.tags["form"] == flavor
+    served = trireme.call("serve", library, "--check")
+    assert served.returncode == 0, served.stderr
+    assert f"{library} version 2 agrees with its file" in served.stdout
+
+
+def test_a_loader_of_the_repository_s_own_makes_any_files_a_model(trireme):
+    output = run(trireme, "nearest", 0, model_factory="nearest:_load_pyfunc")
+    assert "MLflow's python_function, answers inputs.npy through MLflow" in output
+    served = trireme.call("serve", "nearest", "--check")
+    assert served.returncode == 0, served.stderr
+
+
+def test_any_other_files_are_a_version_too(trireme):
+    output = run(trireme, "nearest", 0, model_name="files")
+    assert "kept as plain files: MLflow knows no library for their form" in output
+    assert "files, version 1, champion" in output
+    served = trireme.call("serve", "files", "--check")
+    assert served.returncode == 2
+    assert "files version 1 is plain files, which no scoring server can load" in served.stderr
+    (version,) = trireme.client.search_model_versions("name='files'")
+    kept = trireme.client.list_artifacts(version.run_id)
+    assert version.tags["form"] == "files" and kept is not None
