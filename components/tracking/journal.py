@@ -102,6 +102,12 @@ def opened(workspace: Path, step: str) -> Iterator[None]:
             _journal = None
 
 
+def forget(workspace: Path, step: str) -> None:
+    """Removes the journal of a step that is about to run again."""
+    journal_path(workspace, step).unlink(missing_ok=True)
+    synced_path(workspace, step).unlink(missing_ok=True)
+
+
 def log_params(params: dict[str, Any]) -> None:
     """Records parameters of this step."""
     _append({"params": params})
