@@ -36,6 +36,9 @@ MODEL = "model"
 TRAINING = "training.run"
 """The tag of a pipeline's run that names the run of the step that holds the model."""
 
+PACKAGES = "packages.txt"
+"""The artifact of a training's run that says exactly which packages the run has installed."""
+
 BEGUN = "begun"
 
 _journal: TextIO | None = None

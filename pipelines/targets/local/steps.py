@@ -25,6 +25,7 @@ from trireme.components.signals import from_a_terminal, handled, interrupt
 from trireme.components.step_names import in_a_loop
 from trireme.components.tracking import journal, registry
 from trireme.components.tracking.pipeline_run import PipelineRun
+from trireme.components.training.frameworks.base import WAITING
 from trireme.components.training.local.supervised import supervised
 from trireme.pipelines.console import Console
 from trireme.pipelines.engine_lines import KfpLines
@@ -122,7 +123,7 @@ class Steps:
         wanted = self._wanted(name, inputs)
         environment = self._record.step_started(name, Path(result.temporary), wanted)
         environment |= variables
-        environment["TMPDIR"] = result.temporary
+        environment = WAITING | environment | {"TMPDIR": result.temporary}
         log = result.workspace / "steps" / name / "output.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         started, state = time.monotonic(), "KILLED"
