@@ -19,7 +19,6 @@ from trireme.pipelines.cli.target import (
     Params,
     PipelineName,
     SecretEnv,
-    loaded,
     on_target,
     variables,
 )
@@ -51,6 +50,7 @@ def plan(
     """Show what a run would create, request and cost, and check that it can; create nothing."""
     from trireme.components.kubernetes import access, credentials
     from trireme.pipelines import planning
+    from trireme.pipelines.loading import loaded
 
     (chosen,) = loaded([pipeline], dataset_claim, cache_claim)
     claims = None if target.is_here else set(chosen.claims)

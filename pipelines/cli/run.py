@@ -16,7 +16,6 @@ from trireme.pipelines.cli.target import (
     Params,
     PipelineName,
     SecretEnv,
-    loaded,
     on_target,
     variables,
 )
@@ -62,6 +61,8 @@ def run(
 
     console = Console(sys.stdout, verbose)
     with console.waiting(f"loading {pipeline}"):  # kfp, for the most part
+        from trireme.pipelines.loading import loaded
+
         (chosen,) = loaded([pipeline], dataset_claim, cache_claim, images, parallelism)
     claims = None if target.is_here else set(chosen.claims)
     arguments = chosen.arguments(param or [], params, claims, variables(env, secret_env))

@@ -75,7 +75,7 @@ def test_a_program_that_fails_fails_the_run_with_its_words(engine, quick):
 
 def test_retry_goes_on_from_the_step_that_failed(engine, quick, within):
     run, _ = engine.run(**quick, args=["--fail-once"], model_name=f"again-{engine.name}", status=1)
-    engine.command("retry", run)
+    engine.command("resume", run)
     within(900, lambda: engine.state(run), ENDED.__contains__)
     _, steps = finished(engine, run)
     assert steps["checkout"].info.end_time < steps["train"].info.start_time
