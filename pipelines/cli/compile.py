@@ -11,6 +11,7 @@ from trireme.pipelines.cli.target import (
     DatasetClaim,
     Images,
     Parallelism,
+    StorageClass,
     loaded,
     on_target,
 )
@@ -34,12 +35,13 @@ def compile(
     ] = Path("compiled"),
     dataset_claim: DatasetClaim = None,
     cache_claim: CacheClaim = "",
+    storage_class: StorageClass = "",
     images: Images = None,
     parallelism: Parallelism = None,
 ) -> None:
     """Write pipelines as YAML for Kubeflow Pipelines or Argo, to review, commit and upload."""
     named = pipelines or _own()
-    for pipeline in loaded(named, dataset_claim, cache_claim, images, parallelism):
+    for pipeline in loaded(named, dataset_claim, cache_claim, images, parallelism, storage_class):
         typer.echo(target.compile(pipeline, output))
 
 
@@ -49,6 +51,7 @@ def upload(
     pipelines: Pipelines = None,
     dataset_claim: DatasetClaim = None,
     cache_claim: CacheClaim = "",
+    storage_class: StorageClass = "",
     images: Images = None,
     parallelism: Parallelism = None,
 ) -> None:
@@ -57,7 +60,7 @@ def upload(
 
     console = Console(sys.stdout)
     named = pipelines or _own()
-    for pipeline in loaded(named, dataset_claim, cache_claim, images, parallelism):
+    for pipeline in loaded(named, dataset_claim, cache_claim, images, parallelism, storage_class):
         target.upload(pipeline).show(pipeline.name, console)
 
 
