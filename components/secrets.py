@@ -17,7 +17,12 @@ from trireme.components.home import home, mounted
 MOUNTS = Path("/var/run/secrets/trireme")
 """Where pods have their Secrets, in a directory for each purpose."""
 
-DEFAULTS = {"code": "trireme-code", "dataset": "trireme-dataset", "webhook": "trireme-webhook"}
+DEFAULTS = {
+    "code": "trireme-code",
+    "requirements": "trireme-requirements",
+    "dataset": "trireme-dataset",
+    "webhook": "trireme-webhook",
+}
 """What Secrets are called where nobody says otherwise, by purpose; there need not be one."""
 
 # Kubernetes takes dots, too, but Kubeflow Pipelines also calls the pod's volume by this name.

@@ -3,6 +3,7 @@
 import difflib
 import importlib
 import importlib.util
+import os
 import sys
 import traceback
 from collections.abc import Iterator
@@ -29,16 +30,20 @@ GROUP = "trireme.pipelines"
 COMPILED = (".yaml", ".yml", ".json")
 
 
-def load(reference: str) -> Pipeline:
+def load(reference: Any) -> Pipeline:
     """Returns a pipeline.
 
     Args:
         reference: The name of one of Trireme's own or of an entry point, ``FILE.py``,
-            ``FILE.py:FUNCTION``, or a YAML file that kfp has compiled.
+            ``FILE.py:FUNCTION``, or a YAML file that kfp has compiled; or a function with
+            ``@dsl.pipeline``.
 
     Raises:
         InputError: There is none, or it cannot be loaded; one sentence.
     """
+    if not isinstance(reference, str | os.PathLike):
+        return _of_function(reference)
+    reference = os.fspath(reference)
     path, _, function = reference.partition(":")
     if path.endswith(".py"):
         return _of_file(Path(path), function, reference)
@@ -80,6 +85,14 @@ def _of_file(file: Path, function: str, reference: str) -> Pipeline:
         module = _imported(file.resolve())
     graph = _chosen(module, function, reference)
     return _pipeline(graph, module, file.resolve().parent)
+
+
+def _of_function(graph: Any) -> Pipeline:
+    if not _is_pipeline(graph):
+        raise InputError(f"{graph!r} is not a function with @dsl.pipeline")
+    module = sys.modules[graph.pipeline_func.__module__]
+    file = getattr(module, "__file__", None)  # a notebook has none
+    return _pipeline(graph, module, Path(file).resolve().parent if file else Path.cwd())
 
 
 def _of_entry_point(entry: EntryPoint) -> Pipeline:

@@ -43,6 +43,18 @@ PARAMETERS = {
     "code_directory": Described(
         str, "", "A directory in the repository that becomes CODE_DIR. Empty: all of it."
     ),
+    "requirements": Described(
+        list,
+        [],
+        "Packages that the run's programs need besides those that are there: a JSON list of "
+        'requirements and of files in CODE_DIR, such as ["requirements.txt", "accelerate>=1.2"].',
+    ),
+    "requirements_secret": Described(
+        str,
+        DEFAULTS["requirements"],
+        "The Secret with the index of these packages, if there is one of that name: index-url and "
+        "extra-index-url.",
+    ),
     "entrypoint": Described(
         str,
         "",

@@ -178,14 +178,16 @@ class Pipeline:
             else:
                 written[name] = self._parameter(name).parse(text)
         values |= self.accept(written)
-        if job:
-            from trireme.components.training.description.reading import merged
+        return self.with_job(values, job) if job else values
 
-            if "job" not in self.parameters:
-                option = next(iter(job)).replace("_", "-")
-                raise InputError(f"--{option}: {self.name} has no parameter job, which takes it")
-            values["job"] = merged(values.get("job") or {}, job)
-        return values
+    def with_job(self, values: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
+        """Returns values whose ``job`` has further fields."""
+        from trireme.components.training.description.reading import merged
+
+        if job and "job" not in self.parameters:
+            option = next(iter(job)).replace("_", "-")
+            raise InputError(f"--{option}: {self.name} has no parameter job, which takes it")
+        return values | {"job": merged(values.get("job") or {}, job)} if job else values
 
     def accept(self, values: dict[str, Any]) -> dict[str, Any]:
         """Returns values by name, refused if a parameter is unknown or of another type.

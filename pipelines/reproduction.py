@@ -12,6 +12,7 @@ from trireme.components.checkout import builtin
 from trireme.components.dataset import staging
 from trireme.components.dataset.description import described
 from trireme.components.errors import InputError, StepFailed
+from trireme.components.secrets import DEFAULTS
 from trireme.components.tracking.lineage import Lineage
 from trireme.components.tracking.sync import PARAMETER_LIMIT
 from trireme.pipelines import catalog, steps, training
@@ -39,10 +40,12 @@ def reproduction(
     job: dict,
     parameter_servers: int = 0,
     processes_per_worker: int = 1,
+    requirements: list = [],  # noqa: B006 - kfp copies it
+    requirements_secret: str = DEFAULTS["requirements"],
 ) -> None:
     """Trains as another run did, and neither evaluates nor exports nor registers."""
     given = locals()
-    code, data = training.prepare(given)
+    code, data = training.prepare(given, framework)
     steps.train(code, data, framework=framework, **training.job_inputs(given))
 
 

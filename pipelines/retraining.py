@@ -27,7 +27,7 @@ COMPARED = (
 def retraining(given: dict[str, Any]) -> None:
     """Trains again if code, data or parameters have changed, and keeps the better model."""
     with steps.finishing("retraining", given["webhook_secret"]):
-        code, data = training.prepare(given)
+        code, data = training.prepare(given, given["framework"])
         compared = steps.compare(
             **{name: given[name] for name in (*training.JOB_PARAMETERS, *COMPARED)},
             commit=code.outputs["commit"],

@@ -64,9 +64,15 @@ def finishing(pipeline: str, webhook_secret: Any = DEFAULTS["webhook"]) -> dsl.E
 
 
 def checkout(
-    url: Any = "", revision: Any = "", secret: Any = DEFAULTS["code"], directory: Any = ""
+    url: Any = "",
+    revision: Any = "",
+    secret: Any = DEFAULTS["code"],
+    directory: Any = "",
+    requirements: Any = (),
+    requirements_secret: Any = DEFAULTS["requirements"],
+    framework: Any = "pytorch",
 ) -> Task:
-    """Adds the step that checks out the training code.
+    """Adds the step that checks out the training code, and installs what it requires.
 
     Args:
         url: Git repository: an https, ssh, git or file URL, or a directory. Empty: the reference
@@ -74,11 +80,23 @@ def checkout(
         revision: Branch, tag or commit. Empty: the default branch.
         secret: The Secret with the credentials, if there is one of that name.
         directory: A directory in the repository that becomes CODE_DIR. Empty: all of it.
+        requirements: Packages that the programs of all steps find: a list of requirements, and of
+            files in CODE_DIR that list them.
+        requirements_secret: The Secret with their index, if there is one of that name.
+        framework: As for ``train``; its package stays the one that is there.
     """
     code = checkouts.checkout(
-        url=url, revision=revision, secret=secret, directory=directory, workspace=WORKSPACE_PATH
+        url=url,
+        revision=revision,
+        secret=secret,
+        directory=directory,
+        requirements=_list(requirements),
+        requirements_secret=requirements_secret,
+        framework=framework,
+        workspace=WORKSPACE_PATH,
     )
     _use_secret(code, "code", secret)
+    _use_secret(code, "requirements", requirements_secret)
     return tracked(code)
 
 

@@ -30,7 +30,7 @@ def sweep(given: dict[str, Any]) -> None:
     has them, otherwise by the held-out ones. A training that fails is told, and fails no run.
     """
     with steps.finishing("sweep", given["webhook_secret"]):
-        code, data = training.prepare(given)
+        code, data = training.prepare(given, given["framework"])
         listed = ("grid", "trials", "framework", "entrypoint")
         planned = steps.plan_trials(**{name: given[name] for name in listed})
         planned.after(data)

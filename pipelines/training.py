@@ -12,6 +12,7 @@ from trireme.components.checkout import builtin, git, url
 from trireme.components.dataset import description, mounted
 from trireme.components.dataset.sources import source_of
 from trireme.components.evaluation import options
+from trireme.components.packages import requirements
 from trireme.components.tracking import pipeline_run, registry
 from trireme.components.training import bill, launch
 from trireme.components.training.description.job import TrainingJob
@@ -55,15 +56,18 @@ class Trainings:
 def add_steps(pipeline: str, framework: str, given: dict[str, Any]) -> None:
     """Adds all steps from the checkout to the export to the pipeline that is being built."""
     with steps.finishing(pipeline, given["webhook_secret"]):
-        code, data = prepare(given)
+        code, data = prepare(given, framework)
         trained = steps.train(code, data, framework=framework, **job_inputs(given))
         evaluate_and_export(given, trained, code, data, steps.IMAGES[framework])
 
 
-def prepare(given: dict[str, Any]) -> tuple[Task, Task]:
+def prepare(given: dict[str, Any], framework: Any) -> tuple[Task, Task]:
     """Adds the steps that training needs: checkout and dataset."""
     code = steps.checkout(
-        *(given[f"code_{name}"] for name in ("url", "revision", "secret", "directory"))
+        **{name: given[f"code_{name}"] for name in ("url", "revision", "secret", "directory")},
+        requirements=given["requirements"],
+        requirements_secret=given["requirements_secret"],
+        framework=framework,
     )
     data = steps.dataset(*(given[f"dataset_{name}"] for name in ("uri", "secret", "options")))
     data.after(code)  # which may fail in a second, and not after a copy of hours
@@ -116,11 +120,17 @@ def check_training(
 ) -> None:
     """Refuses parameters that could not lead to a model, before anything is created."""
     git.check(*(parameters[f"code_{name}"] for name in ("url", "revision", "secret", "directory")))
+    requirements.check(parameters["requirements"])
+    secrets.check("requirements_secret", parameters["requirements_secret"])
     described = description.described(
         *(parameters[f"dataset_{name}"] for name in ("uri", "secret", "options"))
     )
     if claims is None:
         git.check_here(parameters["code_url"], parameters["code_secret"])
+        for file in requirements.files(parameters["requirements"]):
+            at = (parameters[f"code_{name}"] for name in ("url", "revision", "directory"))
+            if not git.has_file(file, *at):
+                raise requirements.missing(file)
         description.check_here(described)
         source_of(described)
     else:

@@ -48,14 +48,19 @@ PATCHABLE_OF_A_CONTAINER = {"name", "env", "volumeMounts", "securityContext"}
 
 def refusals(manifest: dict[str, Any]) -> list[str]:
     """Returns what the operator of a manifest's kind would not take."""
-    return {
+    checks = {
         "PyTorchJob": pytorchjob,
         "TFJob": tfjob,
         "MPIJob": mpijob,
         "JAXJob": jaxjob,
         "XGBoostJob": xgboostjob,
         "TrainJob": trainjob,
-    }[manifest["kind"]](manifest)
+    }
+    kind = manifest["kind"]
+    assert kind in checks, (
+        f"tests/operators.py: there is no function for what its operator says of a {kind}"
+    )
+    return checks[kind](manifest)
 
 
 def pytorchjob(manifest: dict[str, Any]) -> list[str]:

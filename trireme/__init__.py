@@ -1,9 +1,10 @@
 """Distributed deep-learning training as pipelines: here, on Kubeflow, on Argo.
 
 What a pipeline of one's own is built from: ``from trireme import checkout, dataset, train, ...``;
-docs/own-pipelines.md has a whole one.
+docs/own-pipelines.md has a whole one. ``trireme.run`` runs a pipeline, see docs/python.md.
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         train,
         trial,
     )
+    from trireme.pipelines.targets.handle import run
 
 __all__ = [
     "WORKSPACE",
@@ -36,6 +38,7 @@ __all__ = [
     "finishing",
     "good_enough",
     "plan_trials",
+    "run",
     "tracked",
     "train",
     "trial",
@@ -43,9 +46,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Loads the steps when one is first asked for: kfp takes a second, and few commands need it."""
+    """Loads what is asked for: kfp takes a second, and few commands need it."""
     if name not in __all__:
         raise AttributeError(f"module 'trireme' has no attribute {name!r}")
-    from trireme.pipelines import steps
-
-    return getattr(steps, name)
+    module = "targets.handle" if name == "run" else "steps"
+    return getattr(importlib.import_module(f"trireme.pipelines.{module}"), name)

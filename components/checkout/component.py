@@ -9,9 +9,16 @@ from trireme.components.images import BASE
 
 @dsl.component(base_image=BASE, install_kfp_package=False)
 def checkout(
-    url: str, revision: str, workspace: str, secret: str = "", directory: str = ""
+    url: str,
+    revision: str,
+    workspace: str,
+    secret: str = "",
+    directory: str = "",
+    requirements: list[str] = [],  # noqa: B006 - kfp copies it
+    requirements_secret: str = "",
+    framework: str = "pytorch",
 ) -> NamedTuple("Outputs", path=str, commit=str):
-    """Checks out a git repository at an exact commit into the run workspace.
+    """Checks out a git repository at an exact commit into the run workspace, and what it requires.
 
     Args:
         url: An https, ssh, git or file URL, or a directory on this machine. Empty: the reference
@@ -22,6 +29,12 @@ def checkout(
             password (or a token), or ssh-privatekey and known_hosts. Empty:
             none; one of the default name is optional.
         directory: A directory in the repository that becomes CODE_DIR. Empty: all of it.
+        requirements: Packages for all steps of the run: requirements, and files in CODE_DIR that
+            list them.
+        requirements_secret: The name of the Secret with their index, under the keys index-url and
+            extra-index-url. Empty: none; one of the default name is optional.
+        framework: The framework of the training program, whose package the others have to get
+            along with.
 
     Returns:
         path: Path of that directory.
@@ -32,13 +45,23 @@ def checkout(
 
     from trireme.components import secrets
     from trireme.components.checkout.git import checkout
+    from trireme.components.packages.install import install
     from trireme.components.step import step
 
     with step("checkout", workspace):
-        return checkout(
+        code = checkout(
             url,
             revision,
             Path(workspace, "code"),
             secret=secrets.given(secret, "code"),
             directory=directory,
         )
+        install(
+            requirements,
+            Path(code.path),
+            Path(workspace),
+            framework=framework,
+            secret=secrets.given(requirements_secret, "requirements"),
+            commit=code.commit,
+        )
+        return code

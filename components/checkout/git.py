@@ -55,6 +55,19 @@ def check_here(url: str, secret: str) -> None:
             repository.tip(Origin(source, name, access), "")
 
 
+def has_file(file: str, url: str, revision: str, directory: str) -> bool:
+    """Tells whether a repository on this machine has a file; also True where it cannot tell."""
+    source = urls.source(url) if url else ""
+    if not urls.is_local(source):
+        return bool(url)
+    at = urls.path(source)
+    commit = revision or "HEAD"
+    if git("rev-parse", "--verify", f"{commit}^{{commit}}", at=at).returncode:
+        return True
+    name = f"{commit}:{PurePosixPath(directory, file)}"
+    return git("cat-file", "-e", name, at=at).returncode == 0
+
+
 def resolve(url: str, revision: str, secret: str = "") -> str:
     """Returns the full id of a revision's commit, or the revision where only a fetch can tell."""
     check(url, revision, secret)

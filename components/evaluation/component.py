@@ -52,10 +52,14 @@ def evaluate(
         champion: The version that it was compared with; empty if there is none.
         against: One sentence that compares it with that version.
     """
+    from pathlib import Path
+
     from trireme.components.evaluation.evaluate import evaluate_and_report
+    from trireme.components.packages.use import use
     from trireme.components.step import step
 
     with step("evaluate", workspace):
+        use(Path(workspace))
         return evaluate_and_report(
             model=model,
             data=data,

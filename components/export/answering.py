@@ -1,15 +1,17 @@
 """Answers from exported files, in a process without the training code: ``python -I answering.py``.
 
 A program, started by ``isolated.py`` as a file of its own: nothing of Trireme is
-imported, let alone of a user. It is told a module to load in advance and a ``.npz`` of inputs;
-then each line of standard input is a JSON list of an exported file and the ``.npz`` to write its
-answers to, and each line of standard output a JSON string that says what went wrong, or nothing.
+imported, let alone of a user. It is told a module to load in advance, a ``.npz`` of inputs, and the
+folder of the run's packages; then each line of standard input is a JSON list of an exported file
+and the ``.npz`` to write its answers to, and each line of standard output a JSON string that says
+what went wrong, or nothing.
 """
 
 import importlib
 import json
 import logging
 import os
+import site
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,8 +22,10 @@ import numpy as np
 Predict = Callable[[np.ndarray], np.ndarray]
 
 
-def main(module: str, inputs: str) -> None:
+def main(module: str, inputs: str, *packages: str) -> None:
     """Answers until standard input ends."""
+    for folder in packages:
+        site.addsitedir(folder)
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print must not get between the replies
     importlib.import_module(module)

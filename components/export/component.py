@@ -40,10 +40,14 @@ def export(
         path: Path of the files in the workspace.
         difference: Largest absolute difference of any file's outputs from the model's.
     """
+    from pathlib import Path
+
     from trireme.components.export.export import export_and_report
+    from trireme.components.packages.use import use
     from trireme.components.step import step
 
     with step("export", workspace):
+        use(Path(workspace))
         return export_and_report(
             model=model,
             data=data,

@@ -12,6 +12,7 @@ import numpy as np
 
 from trireme.components.errors import StepFailed, exit_in_words
 from trireme.components.export import answering
+from trireme.components.packages.use import used
 
 REASON_LIMIT = 300  # characters of what a framework says
 LAST_LINES = 20  # of a process that has died
@@ -24,7 +25,8 @@ def isolated(module: str, batches: list[np.ndarray]) -> Iterator[Reloaded]:
     """Starts a process in which exported files are loaded back.
 
     It imports what it needs while the files are still being written. Python's isolated mode
-    keeps the working directory, PYTHONPATH and a user's own packages out of its path.
+    keeps the working directory, PYTHONPATH and a user's own packages out of its path; those that
+    the run requires are in it.
 
     Yields:
         A function that returns what a file answers to each batch. It raises StepFailed, with
@@ -33,7 +35,7 @@ def isolated(module: str, batches: list[np.ndarray]) -> Iterator[Reloaded]:
     with tempfile.TemporaryDirectory(prefix="trireme-") as folder:
         inputs, output = Path(folder, "inputs.npz"), Path(folder, "output")
         np.savez(inputs, *batches)
-        command = [sys.executable, "-I", answering.__file__, module, str(inputs)]
+        command = [sys.executable, "-I", answering.__file__, module, str(inputs), *used()]
         with (
             output.open("wb") as errors,
             subprocess.Popen(

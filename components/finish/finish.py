@@ -139,7 +139,7 @@ def _complete(step: str, workspace: Path, pipeline_id: str) -> None:
     except ModuleNotFoundError as error:  # this step's image is not made for models
         raise StepFailed(
             f"the model of step {step} is not registered: MLflow was unavailable, and this step "
-            f"lacks {error.name} to do it now; retry the run"
+            f"lacks {error.name} to do it now; resume the run"
         ) from None
     if (status := journal.status_of(workspace, step)) == "FINISHED":
         runs.clear_error(run_id)

@@ -70,6 +70,7 @@ def compare(
     from pathlib import Path
 
     from trireme.components.images import of_framework
+    from trireme.components.packages import use
     from trireme.components.retraining.compare import compare
     from trireme.components.step import step
     from trireme.components.training import launch
@@ -91,6 +92,7 @@ def compare(
             seed=seed,
             time_limit=time_limit,
             more=job,
+            packages=use.folder(Path(workspace)),
         )
         found = compare(
             described,

@@ -99,6 +99,7 @@ def trial(
     from pathlib import Path
     from typing import Any
 
+    from trireme.components.packages import use
     from trireme.components.step import step
     from trireme.components.step_names import in_a_loop
     from trireme.components.sweep.run_trial import EvaluationSettings, run_trial
@@ -116,6 +117,7 @@ def trial(
     }
     name = in_a_loop("trial", one.number)
     with step(name, workspace):
+        use.use(Path(workspace))
         run_trial(
             one,
             lambda place: launch.prepare(
@@ -130,6 +132,7 @@ def trial(
                 args=[*args, *one.options],
                 time_limit=time_limit,
                 more=job,
+                packages=use.folder(Path(workspace)),
                 tracking=environment.variables(),
                 credentials=environment.credentials(),
                 **(common | one.parameters),

@@ -36,6 +36,9 @@ MODEL = "model"
 TRAINING = "training.run"
 """The tag of a pipeline's run that names the run of the step that holds the model."""
 
+PACKAGES = "packages.txt"
+"""The artifact of a training's run that says exactly which packages the run has installed."""
+
 BEGUN = "begun"
 
 _journal: TextIO | None = None
@@ -97,6 +100,12 @@ def opened(workspace: Path, step: str) -> Iterator[None]:
             yield
         finally:
             _journal = None
+
+
+def forget(workspace: Path, step: str) -> None:
+    """Removes the journal of a step that is about to run again."""
+    journal_path(workspace, step).unlink(missing_ok=True)
+    synced_path(workspace, step).unlink(missing_ok=True)
 
 
 def log_params(params: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.tracking import machine
 from trireme.components.tracking.client import client
-from trireme.components.tracking.journal import MODEL, TRAINING
+from trireme.components.tracking.journal import MODEL, PACKAGES, TRAINING
 from trireme.components.tracking.store import public, reason_of
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class Lineage:
         pipeline: The pipeline's name.
         framework: What connected the replicas.
         trainers: The release of Trireme whose reference trainers it is; empty for a repository.
+        packages: The hash of its packages' lock; empty where it required none.
         machine: What it computed with, by name: ``Python``, ``CPU`` and all packages.
     """
 
@@ -47,6 +48,7 @@ class Lineage:
     commit: str
     trainers: str
     fingerprint: str
+    packages: str
     machine: dict[str, str]
     training_id: str
 
@@ -90,6 +92,7 @@ def read(wanted: str) -> Lineage:
         commit=tags["git.commit"],
         trainers=tags.get("trainers.version", ""),
         fingerprint=tags["dataset.fingerprint"],
+        packages=tags.get("packages", ""),
         machine=_machine(run),
         training_id=training.info.run_id,
     )
@@ -110,6 +113,12 @@ def download_model(lineage: Lineage, directory: Path) -> Path:
     """Brings what the run's training program left in MODEL_DIR; returns where it is in there."""
     directory.mkdir()
     return Path(client.download_artifacts(lineage.training_id, MODEL, str(directory)))
+
+
+@_refusals_explained()
+def download_packages(lineage: Lineage, directory: Path) -> Path:
+    """Brings the lock of the run's packages; returns where it is."""
+    return Path(client.download_artifacts(lineage.training_id, PACKAGES, str(directory)))
 
 
 @_refusals_explained()

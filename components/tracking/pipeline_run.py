@@ -4,6 +4,7 @@ On Kubeflow its MLflow plugin does this: it opens the runs and gives every step
 ``MLFLOW_TRACKING_URI``, ``MLFLOW_EXPERIMENT_ID`` and ``MLFLOW_RUN_ID``. Here we do the same.
 """
 
+import json
 import os
 import time
 import traceback
@@ -14,7 +15,7 @@ from typing import Any
 
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.home import TRACKER
-from trireme.components.tracking import runs
+from trireme.components.tracking import journal, runs
 from trireme.components.tracking.client import client, hurry
 from trireme.components.tracking.environment import announce
 from trireme.components.tracking.store import (
@@ -43,10 +44,18 @@ class PipelineRun:
     Args:
         experiment: Name of the experiment; empty: the one that MLFLOW_EXPERIMENT_ID names, or
             else one called like the pipeline.
+        workspace: The run workspace, which names the MLflow runs from then on: a run that is
+            resumed goes on with them.
     """
 
     def __init__(
-        self, name: str, experiment: str, pipeline: str, params: dict[str, Any], home: Path
+        self,
+        name: str,
+        experiment: str,
+        pipeline: str,
+        params: dict[str, Any],
+        home: Path,
+        workspace: Path,
     ) -> None:
         self.uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(home)
         check_reachable(self.uri)
@@ -55,6 +64,7 @@ class PipelineRun:
         own = ("MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID")
         self._inherited = {name: value for name, value in os.environ.items() if name not in own}
         self.experiment_id = ""
+        self._workspace = workspace
         self._steps: dict[str, str] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="mlflow")
         self._work: list[Future[None]] = []
@@ -65,6 +75,10 @@ class PipelineRun:
     def is_on_a_server(self) -> bool:
         """Whether MLflow is a server, not a database that we write to ourselves."""
         return self.uri.startswith(("http://", "https://"))
+
+    @property
+    def _whole(self) -> runs.PipelineRunId:
+        return runs.PipelineRunId(self.experiment_id, self.run_id)
 
     @property
     def page(self) -> str:
@@ -89,7 +103,7 @@ class PipelineRun:
         """
         file = directory / f"mlflow-{step}.json"
         file.unlink(missing_ok=True)
-        opened = self._then(self._open_step, step, file, before, int(time.time() * 1000))
+        opened = self._then(self._open_step, step, file, before, time.time())
         # The step that waits for the file is told if there will be none.
         opened.add_done_callback(lambda _: self._tell(file))
         return self._inherited | {TRACKER: str(file)}
@@ -100,6 +114,10 @@ class PipelineRun:
         """Brings a step's journal into its run and ends that; returns at once."""
         now = int(time.time() * 1000)
         self._then(self._end_step, step, status, workspace, resources, now)
+
+    def step_kept(self, step: str, seconds: float) -> None:
+        """Completes the record of a step that had finished before the run was resumed."""
+        self._then(self._complete_step, step, seconds)
 
     def close(self, status: str, resources: dict[str, float]) -> None:
         """Ends the pipeline's run with its true status, after everything else is recorded."""
@@ -150,28 +168,31 @@ class PipelineRun:
         try:
             home.mkdir(parents=True, exist_ok=True)
             with FileLock(home / "mlflow.lock"):  # two must not both set up a new SQLite store
+                file = runs.named_by(self._workspace)
+                if file.exists():
+                    self.experiment_id, self.run_id = json.loads(file.read_text()).values()
                 if self.run_id:
                     at_once = mlflow.MlflowClient()
                     self.experiment_id = at_once.get_run(self.run_id).info.experiment_id
                     at_once.update_run(self.run_id, status="RUNNING")
+                    runs.clear_error(self.run_id)
                     runs.describe(self.run_id, pipeline, params)
                 else:
                     opened = runs.open_pipeline(pipeline, experiment, name, params)
                     self.experiment_id, self.run_id = opened
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(json.dumps(self._whole._asdict()))
         except client.refusal as error:
             reason = str(error).replace(self.uri, public(self.uri))
             raise InputError(f"MLflow at {public(self.uri)} refuses: {reason}") from None
 
     def _open_step(
-        self, step: str, file: Path, before: Callable[[str], None] | None, at: int
+        self, step: str, file: Path, before: Callable[[str], None] | None, at: float
     ) -> None:
         if before:
             before(self.experiment_id)
-        if step in self._steps:
-            client.update_run(self._steps[step], status="RUNNING")
-        else:
-            tags = {"mlflow.parentRunId": self.run_id}
-            self._steps[step] = client.create_run(self.experiment_id, at, tags, step).info.run_id
+        self._steps[step] = runs.step_run(step, self._workspace, self._whole, at)
+        runs.clear_error(self._steps[step])
         variables = {
             "MLFLOW_TRACKING_URI": self.uri,
             "MLFLOW_EXPERIMENT_ID": self.experiment_id,
@@ -195,6 +216,16 @@ class PipelineRun:
             raise
         finally:
             client.set_terminated(run_id, status, at)
+
+    def _complete_step(self, step: str, seconds: float) -> None:
+        """Does what the process that was killed had not done yet after the step."""
+        named = journal.run_path(self._workspace, step)
+        if named.exists() and client.get_run(named.read_text()).info.status != "RUNNING":
+            return
+        began, ended = journal.span_of(self._workspace, step)
+        self._steps[step] = runs.step_run(step, self._workspace, self._whole, began)
+        at = int(1000 * (ended or time.time()))
+        self._end_step(step, "FINISHED", self._workspace, {"duration_seconds": seconds}, at)
 
     def _close(self, status: str, resources: dict[str, float]) -> None:
 

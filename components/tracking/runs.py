@@ -93,6 +93,7 @@ def step_run(step: str, workspace: Path, whole: PipelineRunId, began: float | No
         return run_id
     tags = {"mlflow.parentRunId": whole.run_id}
     run = client.create_run(whole.experiment_id, _stamp(began), tags, step)
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(run.info.run_id)
     return str(run.info.run_id)
 
@@ -116,9 +117,14 @@ def clear_error(run_id: str) -> None:
         client.delete_tag(run_id, "error")
 
 
+def named_by(workspace: Path) -> Path:
+    """Returns the file that names the run of the pipeline once that is open."""
+    return workspace / "mlflow-run.json"
+
+
 def pipeline_run(workspace: Path) -> PipelineRunId:
     """Returns the run of the pipeline, which the first step opens."""
-    file = workspace / "mlflow-run.json"
+    file = named_by(workspace)
     if file.exists():
         return PipelineRunId(**json.loads(file.read_text()))
     pipeline, name, params = os.environ[PIPELINE], os.environ.get(RUN, ""), _parameters()

@@ -17,9 +17,9 @@ ANSWER_LIMIT = 10.0  # seconds within which a tracking server has to answer befo
 
 def use() -> str:
     """Makes MLflow use the store that MLFLOW_TRACKING_URI names, by default this machine's own."""
-    uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(home())
-    check_reachable(uri)
-    if uri == default_uri(home()) and not (home() / "mlflow.db").exists():
+    at = uri()
+    check_reachable(at)
+    if at == default_uri(home()) and not (home() / "mlflow.db").exists():
         raise InputError(
             f"nothing has run on this machine yet: there is no {home() / 'mlflow.db'}; run a "
             "pipeline, or set MLFLOW_TRACKING_URI to a server"
@@ -28,8 +28,13 @@ def use() -> str:
     import mlflow
 
     quiet()
-    mlflow.set_tracking_uri(uri)
-    return uri
+    mlflow.set_tracking_uri(at)
+    return at
+
+
+def uri() -> str:
+    """Returns what MLFLOW_TRACKING_URI names, by default this machine's own store."""
+    return os.environ.get("MLFLOW_TRACKING_URI") or default_uri(home())
 
 
 def quiet() -> None:

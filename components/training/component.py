@@ -70,6 +70,7 @@ def train(
     from dataclasses import asdict
     from pathlib import Path
 
+    from trireme.components.packages import use
     from trireme.components.step import step
     from trireme.components.tracking import environment
     from trireme.components.training import launch
@@ -94,6 +95,7 @@ def train(
             tracking=environment.variables(),
             credentials=environment.credentials(),
             start=start,
+            packages=use.folder(Path(workspace)),
         )
         launch.say_size(described, workers)
         later = evaluation.get("entrypoint", "")

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from pathlib import Path
 
 from trireme.components.tracking.environment import CREDENTIALS, VARIABLES
 from trireme.components.training.description.job import TrainingJob
@@ -17,6 +18,7 @@ RUN_FIELDS = {
     "data_dir",
     "checkpoint_dir",
     "model_dir",
+    "packages",
     "secret_env",
     "time_limit",
     "queued_limit",
@@ -32,6 +34,7 @@ def inputs_of(job: TrainingJob) -> str:
     fields["env"] = {name: value for name, value in job.env.items() if name not in reserved}
     secret = {name: place for name, place in job.secret_env.items() if name not in reserved}
     fields |= {"secret_env": secret} if secret else {}
+    fields |= {"packages": Path(job.packages).name} if job.packages else {}  # a hash
     return short(json.dumps(fields, sort_keys=True))
 
 

@@ -34,6 +34,7 @@ RESERVED = (
     "data_dir",
     "checkpoint_dir",
     "model_dir",
+    "packages",
 )
 """Fields of the description that a pipeline fills in itself."""
 
@@ -76,6 +77,7 @@ def prepare(
     tracking: dict[str, str] | None = None,
     credentials: dict[str, str] | None = None,
     start: str = "",
+    packages: str = "",
     trial: int | None = None,
 ) -> TrainingJob:
     """Describes the training job of a run.
@@ -89,6 +91,7 @@ def prepare(
         tracking: Variables that lead the program to its MLflow run.
         credentials: The secret ones of these, as ``secret_env``.
         start: MODEL_DIR of an earlier training to start from; empty for none.
+        packages: The folder of the run's packages; empty for none.
         trial: Number of the training in a sweep, from 0; None outside of one.
     """
     if not 0 <= seed < 2**32:
@@ -133,6 +136,7 @@ def prepare(
         "checkpoint_dir": str(workspace / "checkpoints"),
         # Half a model is never taken for a whole one: the job writes here, success renames it.
         "model_dir": str(workspace / "model.partial"),
+        "packages": packages or None,
         "time_limit": time_limit or None,
     }
     if parameter_servers:
@@ -342,6 +346,8 @@ def _image(job: TrainingJob) -> str:
 def _record(job: TrainingJob, logs: Path) -> None:
     journal.log_params(params_of(job))
     journal.log_artifact(logs / "job.yaml")
+    if job.packages:
+        journal.log_artifact(Path(job.packages) / journal.PACKAGES)
     for role, replica in job.roles.items():
         for index in range(replica.count):
             journal.log_artifact(logs / f"{role}-{index}.log", "logs")

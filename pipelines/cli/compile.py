@@ -12,7 +12,6 @@ from trireme.pipelines.cli.target import (
     Images,
     Parallelism,
     StorageClass,
-    loaded,
     on_target,
 )
 from trireme.pipelines.targets.registry import BUILD, CLUSTERS
@@ -40,6 +39,8 @@ def compile(
     parallelism: Parallelism = None,
 ) -> None:
     """Write pipelines as YAML for Kubeflow Pipelines or Argo, to review, commit and upload."""
+    from trireme.pipelines.loading import loaded
+
     named = pipelines or _own()
     for pipeline in loaded(named, dataset_claim, cache_claim, images, parallelism, storage_class):
         typer.echo(target.compile(pipeline, output))
@@ -57,6 +58,7 @@ def upload(
 ) -> None:
     """Upload the pipelines that have changed to Kubeflow or Argo."""
     from trireme.pipelines.console import Console
+    from trireme.pipelines.loading import loaded
 
     console = Console(sys.stdout)
     named = pipelines or _own()

@@ -21,7 +21,6 @@ from trireme.pipelines.cli.target import (
     SecretEnv,
     StorageClass,
     Workspace,
-    loaded,
     on_target,
     variables,
 )
@@ -54,6 +53,7 @@ def plan(
     """Show what a run would create, request and cost, and check that it can; create nothing."""
     from trireme.components.kubernetes import access, credentials
     from trireme.pipelines import planning
+    from trireme.pipelines.loading import loaded
 
     (chosen,) = loaded([pipeline], dataset_claim, cache_claim, storage_class=storage_class)
     claims = None if target.is_here else set(chosen.claims)

@@ -17,7 +17,6 @@ from trireme.pipelines.cli.target import (
     PipelineName,
     SecretEnv,
     StorageClass,
-    loaded,
     on_target,
     variables,
 )
@@ -64,6 +63,8 @@ def run(
 
     console = Console(sys.stdout, verbose)
     with console.waiting(f"loading {pipeline}"):  # kfp, for the most part
+        from trireme.pipelines.loading import loaded
+
         (chosen,) = loaded(
             [pipeline], dataset_claim, cache_claim, images, parallelism, storage_class
         )

@@ -1,4 +1,4 @@
-"""Runs that there are: ``trireme list``, ``status``, ``logs``, ``cancel`` and ``retry``."""
+"""Runs that there are: ``trireme list``, ``status``, ``logs``, ``cancel`` and ``resume``."""
 
 import sys
 from contextlib import suppress
@@ -83,12 +83,11 @@ def cancel(target: "Target", run: RunName) -> None:
 
 
 @on_target()
-def retry(target: "Target", run: RunName) -> None:
-    """Retry a failed run on a cluster from the steps that failed."""
-    done, note = target.retry(run)
-    typer.echo(done)
-    if note:
-        typer.echo(f"note: {note}", err=True)
+def resume(target: "Target", run: RunName) -> None:
+    """Resume a run that failed or was killed, from the steps that are not done."""
+    from trireme.pipelines.console import Console
+
+    raise typer.Exit(target.resume(run, Console(sys.stdout)))
 
 
 def _end_records(target: "Target", states: dict[str, str]) -> None:

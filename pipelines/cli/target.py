@@ -4,16 +4,13 @@ import inspect
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from trireme.components.errors import InputError
 from trireme.pipelines.targets import registry
 from trireme.pipelines.targets.registry import CLUSTERS, REACH, TARGETS, Option
-
-if TYPE_CHECKING:
-    from trireme.pipelines.pipeline import Pipeline
 
 PipelineName = Annotated[
     str,
@@ -166,26 +163,6 @@ def variables(env: list[str] | None, secret_env: list[str] | None) -> dict[str, 
     return {
         field: dict(pair.split("=", 1) for pair in pairs) for field, pairs in given.items() if pairs
     }
-
-
-def loaded(
-    references: list[str],
-    dataset_claim: list[str] | None,
-    cache_claim: str,
-    images: Path | None = None,
-    parallelism: int | None = None,
-    storage_class: str = "",
-) -> "list[Pipeline]":
-    """Returns pipelines as they are for a cluster, with what the command's options say."""
-    from trireme.pipelines import catalog
-    from trireme.pipelines.compiling import images as pins
-    from trireme.pipelines.compiling import ir
-    from trireme.pipelines.compiling.loops import limited
-
-    found = [catalog.load(reference) for reference in references]
-    claims, wanted = ir.mounts(dataset_claim or [], cache_claim), pins.read(images, found)
-    changed = [limited(pins.pinned(pipeline, wanted), parallelism) for pipeline in found]
-    return [ir.stored(ir.mounted(pipeline, claims), storage_class) for pipeline in changed]
 
 
 def _annotation(default: str, known: tuple[str, ...]) -> Any:

@@ -1,5 +1,6 @@
 """Compile pipelines to kfp's intermediate representation, the YAML of Kubeflow Pipelines."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ from trireme.components.errors import InputError
 from trireme.pipelines.pipeline import Pipeline
 
 
-def mounts(dataset_claims: list[str], cache_claim: str) -> dict[str, Path]:
+def mounts(dataset_claims: Sequence[str], cache_claim: str) -> dict[str, Path]:
     """Returns where the pods of a pipeline have claims mounted, by the claims' names."""
     places = {}
     given = [("--dataset-claim", claim, volumes.DATASETS / claim) for claim in dataset_claims]

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kfp.local import graph_utils
+from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineTaskSpec
 
 
 class PathTask(NamedTuple):
@@ -35,6 +36,17 @@ def containers(spec: Any) -> Iterator[tuple[list[PathTask], Any]]:
         executor = executors[component.executor_label]
         if "container" in executor:
             yield path, executor["container"]
+
+
+def after_failures(spec: Any) -> set[str]:
+    """Returns the names of components that run even after a failure, such as exit handlers."""
+    always = PipelineTaskSpec.TriggerPolicy.ALL_UPSTREAM_TASKS_COMPLETED
+    return {
+        task.component_ref.name.removeprefix("comp-")
+        for component in (spec.root, *spec.components.values())
+        for task in component.dag.tasks.values()
+        if task.trigger_policy.strategy == always
+    }
 
 
 def _steps(spec: Any, component: Any, path: list[PathTask]) -> Iterator[tuple[list[PathTask], Any]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from trireme.components.errors import InputError
+from trireme.components.errors import InputError, StepFailed, TriremeError
 
 if TYPE_CHECKING:
     from trireme.components.kubernetes.connection import Cluster
@@ -64,6 +64,11 @@ class Run:
     message: str = field(default="", kw_only=True)
 
     @property
+    def key(self) -> str:
+        """What it is found by."""
+        return self.id or self.name
+
+    @property
     def id(self) -> str:
         """What else it can be named by; empty for nothing."""
         return ""
@@ -73,15 +78,20 @@ class Run:
         """Where its things are, in a person's words."""
         return {}
 
+    @property
+    def workspace(self) -> Path | None:
+        """Where its steps have left their files, if that is on this machine."""
+        return None
+
     def check_cancel(self) -> None:
         """Refuses to end a run that has ended."""
         if self.state in ENDED:
             raise InputError(f"run {self.name} has ended already: {self.state}")
 
-    def check_retry(self) -> None:
-        """Refuses to retry runs that has not failed."""
-        if self.state not in ("FAILED", "KILLED"):
-            raise InputError(f"run {self.name} is {self.state}; only a failed run can be retried")
+    def check_resume(self) -> None:
+        """Refuses to resume a run that goes on, or has done all that it should."""
+        if self.state not in ("FAILED", "KILLED", "lost"):
+            raise InputError(f"run {self.name} is {self.state}; only a failed run can be resumed")
 
 
 @dataclass(frozen=True)
@@ -116,11 +126,13 @@ class Target(Generic[R]):
         name: What ``--target`` takes.
         title: What a person calls it.
         is_here: Whether runs end with this machine's processes; they have no pods then.
+        stays: Whether somebody stays with a run; servers may be away for longer then.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     is_here: ClassVar[bool] = True
+    stays = False
 
     def run(
         self, pipeline: "Pipeline", arguments: dict[str, Any], console: "Console", *, wait: bool
@@ -133,6 +145,12 @@ class Target(Generic[R]):
             console: Where it is shown.
             wait: Stay until it ends; otherwise return when it has started.
         """
+        raise self._cannot("run pipelines")
+
+    def start(
+        self, pipeline: "Pipeline", arguments: dict[str, Any], name: str, console: "Console"
+    ) -> tuple[R, str]:
+        """Starts a run of a name; returns it at once, and what a person should know of it."""
         raise self._cannot("run pipelines")
 
     def reproduce(self, run: str, pipeline: "Pipeline | None", console: "Console") -> int:
@@ -171,6 +189,20 @@ class Target(Generic[R]):
         """Returns what steps have come to, in a few words, by their names."""
         return {step.name: step.result for step in steps}
 
+    def error(self, run: R) -> TriremeError | None:
+        """Returns why a run that has ended has not done what it should; None if it has."""
+        if run.state == "FINISHED":
+            return None
+        if run.state == "KILLED":
+            return TriremeError(f"run {run.name} was cancelled")
+        steps = self.steps(run)
+        results = self.results(run, steps)
+        failed = [step.name for step in steps if step.state == "FAILED"]
+        at = f" at {', '.join(failed)}" if failed else ""
+        # Kubeflow itself says no more than that it failed.
+        reason = next((results[name] for name in failed if results.get(name)), run.message)
+        return StepFailed(f"run {run.name} failed{at}" + (f": {reason}" if reason else ""))
+
     def logs(self, name: str, step: str, on_line: OnLine, *, follow: bool) -> None:
         """Passes on what the steps of a run have printed.
 
@@ -186,9 +218,9 @@ class Target(Generic[R]):
         """Ends a run; returns what has happened, in a sentence."""
         raise self._cannot("cancel runs")
 
-    def retry(self, name: str) -> tuple[str, str]:
-        """Has a run tried again; returns what has happened, and what a person should know."""
-        raise self._cannot("retry runs")
+    def resume(self, name: str, console: "Console") -> int:
+        """Has a run go on with the steps that are not done; returns the command's exit status."""
+        raise self._cannot("resume runs")
 
     def schedules(self) -> "Schedules[Any, Any]":
         """Returns what keeps the schedules there."""

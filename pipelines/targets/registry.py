@@ -1,6 +1,7 @@
 """The places where pipelines run, and what the command line has to say to reach each."""
 
 import importlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,11 @@ class Option:
     variables: tuple[str, ...] = ()
     default: str = ""
     flags: tuple[str, ...] = ()
+
+    @property
+    def preset(self) -> str:
+        """What it is where nobody gives it: of its variables, or the default."""
+        return next(filter(None, map(os.environ.get, self.variables)), self.default)
 
 
 @dataclass(frozen=True)
@@ -122,14 +128,18 @@ TARGETS = {
 CLUSTERS = tuple(name for name, entry in TARGETS.items() if entry.is_cluster)
 
 
-def open(name: str, given_options: Mapping[str, Any]) -> "Target":
-    """Returns a place to run pipelines at; nothing is asked there yet."""
+def entry(name: str) -> TargetEntry:
+    """Returns what is known of a place before it is opened."""
     if name not in TARGETS:
         raise InputError(f"--target {name!r}: must be one of {', '.join(TARGETS)}")
-    entry = TARGETS[name]
-    module, _, kind = entry.target.partition(":")
+    return TARGETS[name]
+
+
+def open(name: str, given_options: Mapping[str, Any]) -> "Target":
+    """Returns a place to run pipelines at; nothing is asked there yet."""
+    module, _, kind = entry(name).target.partition(":")
     options = {
-        option.name: given_options.get(option.name, option.default) for option in entry.options
+        option.name: given_options.get(option.name, option.preset) for option in entry(name).options
     }
     target: Target = getattr(importlib.import_module(module), kind)(**options)
     return target

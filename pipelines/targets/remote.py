@@ -8,7 +8,8 @@ from typing import Any
 
 import typer
 
-from trireme.components.errors import StepFailed, TriremeError
+from trireme.components.errors import TriremeError
+from trireme.components.say import say
 from trireme.components.signals import Interrupted, from_a_terminal, handled, interrupt
 from trireme.pipelines.compiling.steps import step_names
 from trireme.pipelines.console import Console
@@ -25,17 +26,10 @@ class Remote(Target[R]):
     """A place that runs pipelines by itself; servers may be away for longer if a command stays."""
 
     is_here = False
-    stays = False
 
     def reached_by(self) -> str:
         """Returns the words that lead a further command there."""
         return f"--target {self.name}"
-
-    def start(
-        self, pipeline: Pipeline, arguments: dict[str, Any], name: str, console: Console
-    ) -> tuple[R, str]:
-        """Starts a run of a name; returns it, and what a person should know of it."""
-        raise NotImplementedError
 
     def run(
         self, pipeline: Pipeline, arguments: dict[str, Any], console: Console, *, wait: bool
@@ -44,15 +38,23 @@ class Remote(Target[R]):
         self.stays = wait
         run, note = self.start(pipeline, arguments, pipeline.name_of_a_run(), console)
         console.print(f"{run.name} started", "bold")
-        console.facts(run.facts | {"Status": f"trireme status {key(run)} {self.reached_by()}"})
+        console.facts(run.facts | {"Status": f"trireme status {run.key} {self.reached_by()}"})
         if note:
             console.print(f"note: {note}")
         return _stay(self, run, step_names(pipeline.spec), console) if wait else 0
 
+    def retry(self, name: str) -> tuple[str, str]:
+        """Has a run tried again; returns its name, and what a person should know."""
+        raise NotImplementedError
 
-def key(run: Run) -> str:
-    """Returns what a run is found by."""
-    return run.id or run.name
+    def resume(self, name: str, console: Console) -> int:
+        """Has the engine retry a run, which keeps the steps that are done; see ``Target``."""
+        resumed, note = self.retry(name)
+        console.print(f"{resumed} is being resumed")
+        if note:
+            sys.stdout.flush()
+            say(f"note: {note}")
+        return 0
 
 
 def _stay(target: Remote[Any], run: Run, names: list[str], console: Console) -> int:
@@ -71,8 +73,8 @@ def _stay(target: Remote[Any], run: Run, names: list[str], console: Console) -> 
                 _say_it_goes_on(target, run, console)
                 return 128 + interruption.number
             stopped_by = 128 + interruption.number
-            if target.find(key(run)).state not in ENDED:
-                console.print(target.cancel(key(run)))
+            if target.find(run.key).state not in ENDED:
+                console.print(target.cancel(run.key))
     if stopped_by and run.state == "FAILED":  # as a server may call what was terminated
         run = replace(run, state="KILLED")
     console.print()
@@ -84,7 +86,7 @@ def _stay(target: Remote[Any], run: Run, names: list[str], console: Console) -> 
             console.print(f"{name}: {words}")
     if stopped_by and run.state == "KILLED":
         return stopped_by
-    if error := _error_of(run, steps, results):
+    if error := target.error(run):
         sys.stdout.flush()
         raise error
     return 0
@@ -97,7 +99,7 @@ def _follow(
     shown: dict[str, str] = {}
     with console.showing(names):
         while True:
-            run = target.find(key(run))
+            run = target.find(run.key)
             steps, has_ended = target.steps(run), run.state in ENDED
             for step in steps:
                 shown[step.name] = _show(step, shown.get(step.name, ""), has_ended, console)
@@ -120,21 +122,8 @@ def _show(step: Step, before: str, run_has_ended: bool, console: Console) -> str
     return state
 
 
-def _error_of(run: Run, steps: Sequence[Step], results: dict[str, str]) -> TriremeError | None:
-    """Returns why a run that has ended has not done what it should; None if it has."""
-    if run.state == "FINISHED":
-        return None
-    if run.state == "KILLED":
-        return TriremeError(f"run {run.name} was cancelled")
-    failed = [step.name for step in steps if step.state == "FAILED"]
-    at = f" at {', '.join(failed)}" if failed else ""
-    # Kubeflow itself says no more than that it failed.
-    reason = next((results[name] for name in failed if results.get(name)), run.message)
-    return StepFailed(f"run {run.name} failed{at}" + (f": {reason}" if reason else ""))
-
-
 def _say_it_goes_on(target: Remote[Any], run: Run, console: Console) -> None:
-    end_it = f"trireme cancel {key(run)} {target.reached_by()}"
+    end_it = f"trireme cancel {run.key} {target.reached_by()}"
     console.print(f"{run.name} goes on; cancel it with: {end_it}")
 
 

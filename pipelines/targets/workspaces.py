@@ -20,7 +20,7 @@ def check(cluster: Cluster, workflow: dict[str, Any], run: str) -> None:
             cluster.get(CLAIMS, name, cluster.namespace)
         except NotFound:
             raise InputError(
-                f"run {run}: cannot be retried: its workspace, the claim {name}, is gone; start "
+                f"run {run}: cannot be resumed: its workspace, the claim {name}, is gone; start "
                 "a new run"
             ) from None
         except Forbidden:  # who may not look finds out from the steps

@@ -78,7 +78,7 @@ def failed(argo):
 
 
 def test_a_run_is_tried_again(argo, command, argo_server, failed):
-    assert command("retry", failed) == f"{failed} is being retried\n"
+    assert command("resume", failed) == f"{failed} is being resumed\n"
     [(path, body)] = argo_server.asked
     assert path == f"/argo/api/v1/workflows/{argo.namespace}/{failed}/retry"
     assert body == {
@@ -89,12 +89,12 @@ def test_a_run_is_tried_again(argo, command, argo_server, failed):
     }
     assert workflows.find(argo, failed).state == "running"
     with pytest.raises(InputError, match=r"is running; only a failed run"):
-        command("retry", failed)
+        command("resume", failed)
 
 
 def test_an_answer_that_cannot_be_read_is_no_failure(command, argo_server, failed):
     argo_server.answers = [(200, '{"metadata": 3}')]
-    assert "is being retried" in command("retry", failed)
+    assert "is being resumed" in command("resume", failed)
 
 
 @pytest.mark.parametrize(
@@ -110,16 +110,16 @@ def test_an_answer_that_cannot_be_read_is_no_failure(command, argo_server, faile
 def test_what_the_server_refuses_is_told(command, argo_server, failed, status, text, kind, said):
     argo_server.answers = [(status, text)]
     with pytest.raises(kind, match=said):
-        command("retry", failed)
+        command("resume", failed)
 
 
 def test_a_server_that_is_away_is_told(command, argo_server, failed, monkeypatch):
     monkeypatch.setenv("ARGO_SERVER", "127.0.0.1:1")
     with pytest.raises(TriremeError, match="failed: HTTPConnectionPool"):
-        command("retry", failed)
+        command("resume", failed)
 
 
 def test_without_a_server_argos_own_command_is_named(command, failed, monkeypatch):
     monkeypatch.delenv("ARGO_SERVER", raising=False)
     with pytest.raises(InputError, match=f"set it to HOST:PORT.*argo retry {failed} -n"):
-        command("retry", failed)
+        command("resume", failed)

@@ -264,7 +264,7 @@ def test_logs_of_turns_are_followed_until_the_run_has_ended(
     [
         (["status", "nobody"], "there is no run 'nobody'"),
         (["logs", "-f", "nobody"], "there is no run 'nobody'"),
-        (["retry", "nobody"], "there is no run 'nobody'"),
+        (["resume", "nobody"], "there is no run 'nobody'"),
         (["list", "--endpoint", "http://x"], "--endpoint needs --target kfp"),
     ],
 )

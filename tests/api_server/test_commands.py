@@ -109,7 +109,7 @@ def test_an_elastic_job_gets_as_many_workers_as_it_takes(cluster, submitted, pyt
     jobs.scale(cluster, "digits", 3)
     now = cluster.get(kind_of(job), "digits", cluster.namespace)
     assert now["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] == 3
-    with pytest.raises(InputError, match="4 workers: job 'digits' takes 1 to 3, as elastic says"):
+    with pytest.raises(InputError, match="4 workers: the job takes 1 to 3, as elastic says"):
         jobs.scale(cluster, "digits", 4)
 
 

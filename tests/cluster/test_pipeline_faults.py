@@ -117,7 +117,7 @@ def test_mlflow_with_a_wrong_password(elsewhere, place, quick, within):  # noqa:
     assert [states[step] for step in ("checkout", "dataset", "train")] == ["FINISHED"] * 3
     places.kubectl("delete", "secret", "trireme-mlflow", namespace=elsewhere.namespace)
     places.create(elsewhere.namespace, places.credentials(place.namespace, place.password))
-    elsewhere.command("retry", run)
+    elsewhere.command("resume", run)
     within(900, lambda: elsewhere.state(run), ENDED.__contains__)
     whole, steps = elsewhere.recorded(run)
     assert whole.info.status == steps["evaluate"].info.status == "FINISHED"
@@ -157,7 +157,7 @@ def test_a_volume_that_belongs_to_root(elsewhere, quick, within):  # noqa: F811
     places.create(elsewhere.namespace, root)
     done = ("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/root", "--timeout=60s")
     places.kubectl(*done, namespace=elsewhere.namespace)
-    elsewhere.command("retry", run)
+    elsewhere.command("resume", run)
     within(900, lambda: elsewhere.state(run), ENDED.__contains__)
     steps = elsewhere.steps(run)
     said = elsewhere.command("status", run)

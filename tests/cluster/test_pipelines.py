@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from engines import ENDED
 
-OWN, OWN_JAX = (str(Path(__file__).with_name(f"own_{name}.py")) for name in ("rows", "jax"))
+OWN, OWN_JAX, OWN_XGBOOST = (
+    str(Path(__file__).with_name(f"own_{name}.py")) for name in ("rows", "jax", "xgboost")
+)
 STEPS = ["checkout", "dataset", "train", "evaluate", "export"]
 
 
@@ -73,7 +75,7 @@ def test_a_program_that_fails_fails_the_run_with_its_words(engine, quick):
 
 def test_retry_goes_on_from_the_step_that_failed(engine, quick, within):
     run, _ = engine.run(**quick, args=["--fail-once"], model_name=f"again-{engine.name}", status=1)
-    engine.command("retry", run)
+    engine.command("resume", run)
     within(900, lambda: engine.state(run), ENDED.__contains__)
     _, steps = finished(engine, run)
     assert steps["checkout"].info.end_time < steps["train"].info.start_time
@@ -216,3 +218,11 @@ def test_a_pipeline_of_ones_own_that_trains_with_jax(engine):
     assert scored and float(scored[1]) > 0.85
     _, steps = engine.recorded(run)
     assert steps["train"].data.metrics["accuracy"] > 0.9  # as the trainer's rank 0 has logged it
+
+
+def test_a_pipeline_of_ones_own_that_registers_a_model_of_xgboost(engine, place):
+    given = {"code_url": place.code, "model_name": f"boosted-{engine.name}"}
+    run, _ = engine.run(OWN_XGBOOST, **given)
+    finished(engine, run)
+    (version,) = engine.client.search_model_versions(f"name='{given['model_name']}'")
+    assert version.tags["form"] == "xgboost"

@@ -82,7 +82,7 @@ def test_the_dataset_is_recorded(parent):
 
 
 def test_the_parameters_and_packages_are_recorded(trireme, parent):
-    assert parent.data.params["workers"] == "1"
+    assert parent.data.params["workers"] == "-1"
     assert parent.data.params["dataset_uri"] == "builtin://digits"
     packages = trireme.client.download_artifacts(parent.info.run_id, "environment.txt")
     assert "torch==2.13.0" in Path(packages).read_text()
@@ -106,7 +106,7 @@ def test_the_cost_is_recorded_and_shown(finished, parent, steps, workspace):
     assert parent.data.tags["currency"] == "EUR"
     assert f"Cost        {parent.data.metrics['cost']:,.2f} EUR\n" in finished[1].stdout
     report = (workspace / "report.html").read_text()
-    assert f"of which {metrics['train']['cost']:,.2f} EUR for training" in report
+    assert f"{metrics['train']['cost']:,.2f} EUR of it for training" in report
 
 
 def test_rank_zero_logged_every_epoch_once(trireme, steps):

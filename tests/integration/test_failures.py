@@ -11,9 +11,8 @@ pytestmark = pytest.mark.slow
 
 def test_a_script_that_raises_shows_the_failing_rank(trireme, repository):
     code = repository(train=programs.RANK_ONE_RAISES)
-    result = trireme.run(
-        "run", "pytorch-training", "-p", f"code_url={code}", "-p", "entrypoint=train.py"
-    )
+    given = ("-p", f"code_url={code}", "-p", "entrypoint=train.py", "-p", "workers=1")
+    result = trireme.run("run", "pytorch-training", *given)
     assert result.returncode == 1
     assert "ValueError: the learning rate went to seed" in result.stderr
     assert "[master-0]" not in result.stderr  # it was only dragged down
@@ -44,7 +43,7 @@ def must_refuse(trireme, sentence, *parameters):
         ("code_revision=main", "code_revision 'main' is given without code_url"),
         ("entrypoint=no/such.py", "entrypoint 'no/such.py' is not one of Trireme's"),
         ("dataset_uri=/no/such", "dataset_uri '/no/such': there is no such file or directory"),
-        ('args=["--epochs", 3]', 'args.1 3: must be a valid string, as "3"'),
+        ('args=["--epochs", null]', "args.1 None: must be a valid string"),
     ],
 )
 def test_what_this_machine_can_tell_is_told_before_anything_is_there(trireme, parameter, sentence):

@@ -184,7 +184,7 @@ def test_a_run_loses_nothing_while_the_database_is_away(
     workspace, result = tmp_path / "workspace", tmp_path / "model"
     result.mkdir()
     (result / "model.pt").write_bytes(b"weights")
-    run = PipelineRun("a run", "", name, {"seed": 7, "model_name": name}, untracked)
+    run = PipelineRun("a run", "", name, {"seed": 7, "model_name": name}, untracked, workspace)
 
     told = run.step_started("train", tmp_path)
     with journal.opened(workspace, "train"):
@@ -235,7 +235,7 @@ def test_the_server_of_a_cluster_may_be_killed_in_the_middle_of_a_run(
     deployed, tracking, untracked, tmp_path, eventually
 ):
     client, workspace = tracking(deployed.uri), tmp_path / "workspace"
-    run = PipelineRun("a run", "", "killed", {"seed": 7}, untracked)
+    run = PipelineRun("a run", "", "killed", {"seed": 7}, untracked, workspace)
     run.step_started("train", tmp_path)
     with journal.opened(workspace, "train"):
         for number in range(RECORDS):

@@ -4,11 +4,13 @@ import re
 from pathlib import Path
 
 import pytest
+from shapes import SHAPES
 
 import trireme
 from trireme.components.training import frameworks
 from trireme.components.training.frameworks import FRAMEWORKS, KINDS, least_replicas, of_kind
 
+ROOT = Path(__file__).parents[2]
 TRAINING = Path(trireme.__file__).parent / "components" / "training"
 
 NAMES = {*FRAMEWORKS, *(kind for kind in KINDS if of_kind(kind)), "torch", "torchrun", "mpirun"}
@@ -32,6 +34,19 @@ def test_a_file_in_the_folder_is_a_framework():
     files = {file.stem for file in (TRAINING / "frameworks").glob("*.py")}
     of_files = {type(framework).__module__.rpartition(".")[2] for framework in FRAMEWORKS.values()}
     assert of_files == files - {"__init__", "base"}
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_a_framework_comes_with_what_contributing_says(name):
+    kind = FRAMEWORKS[name].kind
+    has_shape = any(fields.get("framework", "pytorch") == name for fields in SHAPES.values())
+    assert has_shape, f"tests/shapes.py: a {name} job, from which its golden file is made"
+    rights = (ROOT / "manifests" / "base" / "rights" / "roles.yaml").read_text()
+    assert kind.plural in rights, (
+        f"manifests/base/rights/roles.yaml: the right to make {kind.plural}"
+    )
+    page = (ROOT / "docs" / "jobs.md").read_text()
+    assert f"| `{name}` | {kind.name}" in page, f"docs/jobs.md: a row for {name}"
 
 
 def test_a_kind_is_read_by_the_first_framework_that_makes_it():

@@ -56,7 +56,7 @@ def affinity(term):
         (
             "framework",
             "mxnet",
-            "must be 'pytorch', 'jax', 'mpi', 'custom'",
+            "must be 'pytorch', ",
         ),
         ("image", 7, "must be a valid string"),
         ("image", "my image", "must be a container image, as in example.org/team/train:1.2"),

@@ -24,6 +24,8 @@ def two_at_once():
 class Overlapping:
     """Two steps, of which the one that starts last ends last."""
 
+    run_id = "1"
+
     def __init__(self, eventually):
         self._both, self._print, self._eventually = threading.Barrier(2), print, eventually
 

@@ -35,7 +35,9 @@ def home(tmp_path_factory, mlflow_store):
         for name in ("MLFLOW_TRACKING_URI", "MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID"):
             environment.delenv(name, raising=False)
         environment.setenv("TRIREME_HOME", str(home))
-        record = PipelineRun("whole-run", "digits", "pytorch-training", PARAMS, home)
+        record = PipelineRun(
+            "whole-run", "digits", "pytorch-training", PARAMS, home, home / "workspace"
+        )
         _steps(record, home / "workspace")
         record.close("FINISHED", {})
         store.use()

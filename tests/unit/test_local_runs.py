@@ -133,10 +133,26 @@ def test_a_run_that_is_not_there_is_one_sentence(trireme, kept, command, name):
     assert f"there is no run {name!r} in " in errors
 
 
-def test_retry_is_for_kubeflow(trireme):
-    status, _, errors = trireme("retry", "one")
-    assert (status, errors.count("\n")) == (2, 1)
-    assert "retry needs --target kfp or argo; on this machine 'trireme run'" in errors
+def test_what_cannot_be_resumed_is_one_sentence(trireme, kept, untracked):
+    kept("one")
+    status, _, errors = trireme("resume", "one")
+    assert (status, errors) == (
+        2,
+        "error: run one is running; only a failed run can be resumed\n",
+    )
+    kept("two").end("FINISHED")
+    status, _, errors = trireme("retry", "two")
+    assert (status, errors) == (
+        2,
+        "error: run two is FINISHED; only a failed run can be resumed\n",
+    )
+    kept("three").end("FAILED")
+    place = untracked / "runs" / "three" / "pipeline.yaml"
+    sentence = f"error: run three: cannot be resumed: there is no {place}; start a new run\n"
+    assert trireme("resume", "three")[::2] == (2, sentence)
+    place.write_text("")
+    sentence = sentence.replace("pipeline.yaml", "workspace")
+    assert trireme("resume", "three")[::2] == (2, sentence)
 
 
 def test_the_logs_are_followed_until_the_run_has_ended(trireme, kept, untracked, monkeypatch):

@@ -473,7 +473,9 @@ def test_a_pipelines_run_and_its_steps_end_with_their_true_status(
 
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    record = PipelineRun("a run", "", "a pipeline", {"seed": 7, "long": "x" * 9000}, home)
+    record = PipelineRun(
+        "a run", "", "a pipeline", {"seed": 7, "long": "x" * 9000}, home, workspace
+    )
     ids = {}
     for step, status in (("train", "FINISHED"), ("evaluate", "FAILED")):
         file = Path(record.step_started(step, workspace)[TRACKER])
@@ -510,7 +512,7 @@ def test_a_server_that_is_not_there_is_refused_before_anything_starts(home, monk
         port = bound_but_not_listening.getsockname()[1]
         monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://{password}127.0.0.1:{port}")
         with pytest.raises(InputError, match="does not answer") as caught:
-            PipelineRun("a run", "", "a pipeline", {}, home)
+            PipelineRun("a run", "", "a pipeline", {}, home, workspace)
     assert f"http://127.0.0.1:{port}" in str(caught.value)
     assert "hunter2" not in str(caught.value)
     assert list(home.iterdir()) == []
@@ -530,7 +532,7 @@ def test_a_run_whose_model_could_not_be_recorded_has_failed(
     home, workspace, tmp_path, mlflow_store
 ):
     shutil.copy(mlflow_store, home)
-    record = PipelineRun("a run", "", "pytorch-training", {"seed": 0}, home)
+    record = PipelineRun("a run", "", "pytorch-training", {"seed": 0}, home, workspace)
     record.step_started("export", tmp_path)
     with journal.opened(workspace, "export"):
         journal.log_model(tmp_path / "none.onnx", "digits", tmp_path / "none.npz", tags={})

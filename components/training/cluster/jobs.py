@@ -24,7 +24,7 @@ from trireme.components.training.cluster.status import (
     replica_names,
     status_of,
 )
-from trireme.components.training.frameworks import KINDS, kind_of, pods_of
+from trireme.components.training.frameworks import KINDS, kind_of, of_kind, pods_of
 
 MANAGED = "app.kubernetes.io/managed-by=trireme"
 """The label of the jobs that are ours."""
@@ -172,18 +172,15 @@ def scale(cluster: Cluster, name: str, count: int) -> None:
     state = status_of(job).state
     if state.ended:
         raise InputError(f"job {name!r} has {state} already")
-    elastic = job["spec"].get("elasticPolicy")
-    if not elastic:
+    framework = of_kind(job["kind"])
+    change = framework and framework.scaled(job["spec"], count)
+    if not change:
         raise InputError(
-            f"job {name!r} is a {job['kind']} that is not elastic, so its replicas are fixed; only "
-            "a PyTorchJob with elastic: {min: ..., max: ...} can be scaled"
+            f"job {name!r} is a {job['kind']} that is not elastic, so its replicas are fixed; one "
+            "described with elastic: {min: ..., max: ...} can be scaled"
         )
-    least, most = elastic["minReplicas"], elastic["maxReplicas"]
-    if not least <= count <= most:
-        raise InputError(f"{count} workers: job {name!r} takes {least} to {most}, as elastic says")
-    workers = {kind_of(job).replicas: {"Worker": {"replicas": count}}}
     metadata = job["metadata"]
-    cluster.patch(kind_of(job), metadata["name"], metadata["namespace"], {"spec": workers})
+    cluster.patch(kind_of(job), metadata["name"], metadata["namespace"], {"spec": change})
 
 
 def cancel(cluster: Cluster, name: str) -> None:

@@ -171,6 +171,10 @@ class TrainingJob(Resources):
     model_dir: AbsolutePath = "/workspace/model"
     """Directory that the program writes its result to: MODEL_DIR."""
 
+    packages: AbsolutePath | None = None
+    """Directory of more Python packages, such as pip install --target makes: the program can import
+    them, and finds their commands first in PATH."""
+
     labels: dict[LabelKey, LabelValue] = {}
     """More labels of the job and its pods."""
 

@@ -205,6 +205,17 @@ class Framework:
         """Returns how many replicas an elastic job needs by its manifest; None: it is not."""
         return None
 
+    def scaled(self, spec: Mapping[str, Any], count: int) -> dict[str, Any]:
+        """Returns the change of a ``spec`` that gives an elastic job so many workers.
+
+        Returns:
+            Nothing where the job is not elastic.
+
+        Raises:
+            InputError: It does not take as many, or as few.
+        """
+        return {}
+
     # The manifest for Trainer v2: of a runtime of our own, or patching one of the cluster's.
 
     def rendezvous(self, job: "TrainingJob", role: str) -> Variables:

@@ -111,6 +111,14 @@ class PyTorch(base.Framework):
         elastic = spec.get("elasticPolicy") or {}
         return int(elastic["minReplicas"]) if "minReplicas" in elastic else None
 
+    def scaled(self, spec: Mapping[str, Any], count: int) -> dict[str, Any]:
+        if not (elastic := spec.get("elasticPolicy")):
+            return {}
+        least, most = elastic["minReplicas"], elastic["maxReplicas"]
+        if not least <= count <= most:
+            raise InputError(f"{count} workers: the job takes {least} to {most}, as elastic says")
+        return {self.kind.replicas: {"Worker": {"replicas": count}}}
+
     def rendezvous(self, job: "base.TrainingJob", role: str) -> base.Variables:
         address, port = self.address(job, job.first_role), str(self.port[1])
         values = {"PET_NPROC_PER_NODE": str(job.processes_per_worker)}

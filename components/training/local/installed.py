@@ -2,6 +2,7 @@
 
 from importlib.util import find_spec
 
+from trireme.components import extras
 from trireme.components.errors import InputError
 from trireme.components.training.description.job import TrainingJob
 
@@ -10,7 +11,9 @@ def check(job: TrainingJob) -> None:
     """Refuses a job whose framework is not there; its own command may bring its own Python."""
     module = job.plugin.module
     if module and not job.command and find_spec(module) is None:
+        extra = extras.of(module)
+        what = f"'trireme[{extra}]'" if extra else module
         raise InputError(
             f"framework {job.framework}: {module} is not installed here; "
-            f"install it with: pip install 'trireme[{job.framework}]'"
+            f"install it with: pip install {what}"
         )

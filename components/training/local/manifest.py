@@ -117,7 +117,7 @@ def _pods_of_role(
         raise InputError(f"replicas {count!r} of {role.title}: must be a number of at least 1")
     if role.is_leader and count > 1:
         raise InputError(f"replicas {count} of {role.title}: there can be only 1")
-    default = "OnFailure" if role.is_batch_job else "Never"  # the operators' SetDefaults
+    default = "OnFailure" if role.is_batch_job else "Never"  # ours always say
     restart_policy = spec.get("restartPolicy") or default
     if restart_policy not in framework.restart_policies:
         raise InputError(

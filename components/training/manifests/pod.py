@@ -107,6 +107,8 @@ def environment(job: TrainingJob) -> list[dict[str, Any]]:
         values["NCCL_SOCKET_IFNAME"] = values["GLOO_SOCKET_IFNAME"] = job.network.interface
     values |= job.network.nccl
     values = {name: literal(value) for name, value in values.items()} | job.env
+    if job.packages:
+        values["PYTHONPATH"] += f":{literal(job.packages)}"
     entries = {name: {"name": name, "value": value} for name, value in values.items()}
     # A name that is there twice would be refused.
     for name, key in job.secret_env.items():
@@ -117,6 +119,15 @@ def environment(job: TrainingJob) -> list[dict[str, Any]]:
         for name in CREDENTIALS:
             entries.setdefault(name, _from_secret(name, f"{SECRET}/{name}", optional=True))
     return list(entries.values())
+
+
+def with_packages(job: TrainingJob, start: list[str]) -> list[str]:
+    """Returns a command that finds the commands of the job's packages first."""
+    if not (job.packages and start):
+        return start
+    # Only a shell can tell what PATH the image has.
+    path = 'export PATH="$0/bin:$PATH" && exec "$@"'
+    return ["sh", "-c", path, literal(job.packages), *start]
 
 
 def resources(replica: Replica) -> dict[str, Any]:
@@ -176,12 +187,13 @@ def _pod(
     sources, mounts = storage.volumes(job, replica)
     env = environment(job)
     given = {entry["name"] for entry in env}
+    start = with_packages(job, command[0]) if job.plugin.role(role).has_program else command[0]
     more = [each for each in job.plugin.variables(job, role) if each["name"] not in given]
     main = {
         "name": container,
         "image": replica.image,
         "workingDir": job.code_dir,
-        "command": command[0],
+        "command": start,
         "args": command[1],
         "env": [*env, *rendezvous, *more],
         "resources": resources(replica),

@@ -70,7 +70,13 @@ def _patched(job: TrainingJob, runtime: str) -> dict[str, Any]:
         "numNodes": job.world_size // job.processes_per_worker,
         "numProcPerNode": job.processes_per_worker,
         # A TrainJob has no working directory.
-        "command": ["sh", "-c", 'cd "$0" && exec "$@"', literal(job.code_dir), *start],
+        "command": [
+            "sh",
+            "-c",
+            'cd "$0" && exec "$@"',
+            literal(job.code_dir),
+            *pod.with_packages(job, start),
+        ],
         "args": arguments,
         "env": environment,
         "resourcesPerNode": pod.resources(node),

@@ -35,7 +35,7 @@ class _Session(requests.Session):
 
 def retry(cluster: Cluster, name: str) -> None:
     """Has a workflow tried again from the steps on that have failed."""
-    workflows.find(cluster, name).check_retry()
+    workflows.find(cluster, name).check_resume()
     address = _address(name, cluster.namespace)
     workspaces.check(cluster, cluster.get(WORKFLOWS, name, cluster.namespace), name)
     try:
@@ -69,7 +69,7 @@ def _address(name: str, namespace: str) -> str:
     server = os.environ.get("ARGO_SERVER")
     if not server:
         raise InputError(
-            "ARGO_SERVER is not set, and only Argo's server can retry a run; set it to "
+            "ARGO_SERVER is not set, and only Argo's server can resume a run; set it to "
             f"HOST:PORT, or use Argo's own command: argo retry {name} -n {namespace} "
             f"--restart-successful --node-field-selector {AGAIN}"
         )

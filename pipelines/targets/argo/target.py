@@ -109,9 +109,9 @@ class Argo(Remote[Workflow]):
         return f"{name} is being cancelled"
 
     def retry(self, name: str) -> tuple[str, str]:
-        """Has Argo's server retry runs; see ``Target``."""
+        """Has Argo's server retry a run; see ``Remote``."""
         server.retry(self._cluster, name)
-        return f"{name} is being retried", ""
+        return name, ""
 
     def schedules(self) -> ArgoSchedules:
         """Returns what keeps CronWorkflows; see ``Target``."""

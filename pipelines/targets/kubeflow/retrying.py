@@ -24,7 +24,7 @@ HOOK = ".onExit"
 
 def retry(connection: Connection, context: str, run: Run) -> str:
     """Has a run tried again; returns what a person should know of it, if there is anything."""
-    run.check_retry()
+    run.check_resume()
     try:
         namespace = connection.namespace_of_runs
         cluster = Cluster(namespace, context=context or None, patience=PATIENCE_OF_A_PERSON)
@@ -34,7 +34,7 @@ def retry(connection: Connection, context: str, run: Run) -> str:
         return f"its last step, which calls the webhook, does not run again: {first_line(error)}"
     if not found:
         raise InputError(
-            f"run {run.name}: cannot be retried: its Workflow is gone from namespace "
+            f"run {run.name}: cannot be resumed: its Workflow is gone from namespace "
             f"{namespace}, and its workspace with it; start a new run"
         )
     workflow = found[0]

@@ -156,10 +156,10 @@ class Kubeflow(Remote[Run]):
         return f"{run.name} is being cancelled"
 
     def retry(self, name: str) -> tuple[str, str]:
-        """Has a run tried again from the steps on that failed; see ``Target``."""
+        """Has a run tried again from the steps on that failed; see ``Remote``."""
         run = self.find(name)
         note = retrying.retry(self.connection, self._server.context, run)
-        return f"{run.name} is being retried", note
+        return run.name, note
 
     def schedules(self) -> KubeflowSchedules:
         """Returns what keeps recurring runs; see ``Target``."""

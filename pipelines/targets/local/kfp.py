@@ -6,7 +6,13 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from kfp.local import logging_utils, pipeline_orchestrator, status, subprocess_task_handler
+from kfp.local import (
+    executor_input_utils,
+    logging_utils,
+    pipeline_orchestrator,
+    status,
+    subprocess_task_handler,
+)
 from kfp.local.orchestrator import task_spec_utils
 from kfp.local.orchestrator.enhanced_dag_orchestrator import ConditionEvaluator
 
@@ -24,6 +30,7 @@ def tamed(steps: Steps) -> Iterator[None]:
     - the removal of the workspace at the end: a person wants to read it;
     - how a condition finds a task's output: it knows outputs called ``Output`` only, and takes a
       branch on any other for false;
+    - names by the time and by chance, so that a run that is resumed has the same once more;
     - what the steps in a loop get from steps before it: the loop's item, whatever it should be;
     - what ``undisturbed`` is about.
     """
@@ -35,12 +42,15 @@ def tamed(steps: Steps) -> Iterator[None]:
             return steps.run(self.full_command, self.env_vars)
 
     keep = SimpleNamespace(rmtree=lambda path: None)
+    ids = SimpleNamespace(make_random_id=lambda: steps.run_id)
     resolve = ConditionEvaluator._resolve_pipeline_channel
     iteration = task_spec_utils.create_parameter_loop_iteration_task_spec
     with (
         undisturbed(),
         patch.object(subprocess_task_handler, "SubprocessTaskHandler", Step),
         patch.object(pipeline_orchestrator, "shutil", keep),
+        patch.object(pipeline_orchestrator, "placeholder_utils", ids),
+        patch.object(executor_input_utils, "get_local_pipeline_resource_name", str),
         patch.object(
             ConditionEvaluator,
             "_resolve_pipeline_channel",

@@ -2,8 +2,13 @@
 
 import os
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from trireme.components.errors import StepFailed
+from trireme.components.packages.use import AGAIN
 from trireme.components.say import say
 from trireme.components.tracking import lineage as lineages
 from trireme.components.tracking import store
@@ -32,7 +37,8 @@ def reproduce(run: str, given: Pipeline | None, console: Console) -> int:
     _warn(lineages.changes(lineage))
     if arguments.get("parameter_servers"):
         say(f"warning: {ASYNCHRONOUS}")
-    result = running.run(pipeline, arguments, console)
+    with _packages(lineage):
+        result = running.run(pipeline, arguments, console)
     facts = {"Run": str(result.directory), "MLflow": result.mlflow_page}
     try:
         if result.status == "FINISHED":
@@ -45,6 +51,20 @@ def reproduce(run: str, given: Pipeline | None, console: Console) -> int:
     if result.error:
         raise result.error
     return result.exit_status
+
+
+@contextmanager
+def _packages(lineage: Lineage) -> Iterator[None]:
+    """Has the steps install the packages that the run had, not what is newest now."""
+    if not lineage.packages:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="trireme-") as directory:
+        os.environ[AGAIN] = str(lineages.download_packages(lineage, Path(directory)))
+        try:
+            yield
+        finally:
+            del os.environ[AGAIN]
 
 
 def _warn(changes: list[str]) -> None:
@@ -63,6 +83,7 @@ def _compared(result: Result, lineage: Lineage) -> str:
     again = lineages.read(result.run_id)
     reproduction.check_same("code", lineage.commit, again.commit, lineage.name)
     reproduction.check_same("dataset", lineage.fingerprint, again.fingerprint, lineage.name)
+    reproduction.check_same("packages", lineage.packages, again.packages, lineage.name)
     original = lineages.download_model(lineage, result.directory / "original")
     comparison = compare(original, result.workspace / "model")
     lineages.link(result.run_id, lineage, comparison.in_words)

@@ -5,11 +5,14 @@ import shlex
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trireme.components.cost.table import in_words
 from trireme.components.errors import TriremeError
 from trireme.pipelines.targets.local import runs
+
+if TYPE_CHECKING:
+    from trireme.pipelines.console import Console
 
 
 @dataclass
@@ -18,6 +21,7 @@ class Result:
 
     name: str
     directory: Path
+    record: runs.Record
     status: str = "FINISHED"
     exit_status: int = 0
     steps: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -27,7 +31,6 @@ class Result:
     needs_ui: bool = False
     temporary: str = ""
     model_version: str = ""
-    record: runs.Record | None = None
 
     @property
     def workspace(self) -> Path:
@@ -69,6 +72,12 @@ class Result:
             start_it = f" (start it with: {_this_command()} ui)" if self.needs_ui else ""
             facts["MLflow"] = self.mlflow_page + start_it
         return facts
+
+    def show(self, console: "Console") -> None:
+        """Shows how it ended."""
+        console.print()
+        console.print(f"{self.name} {self.status}", "bold")
+        console.facts(self.facts)
 
     def fail(self, error: TriremeError) -> None:
         """Makes this the result of a run that failed; the first failure counts."""

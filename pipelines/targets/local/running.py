@@ -8,18 +8,20 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from kfp import local
+from kfp import compiler, local
 
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.finish import outcome, webhook
 from trireme.components.home import home
 from trireme.components.secrets import given
 from trireme.components.signals import Interrupted, from_a_terminal, handled
-from trireme.components.tracking import client, journal
+from trireme.components.tracking import client, journal, store
 from trireme.components.tracking.pipeline_run import PipelineRun
-from trireme.pipelines.compiling.steps import step_names
+from trireme.pipelines import catalog
+from trireme.pipelines.compiling.steps import after_failures, step_names
 from trireme.pipelines.console import Console
 from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.targets.local import runs as local_runs
@@ -27,26 +29,62 @@ from trireme.pipelines.targets.local.kfp import tamed
 from trireme.pipelines.targets.local.result import Result
 from trireme.pipelines.targets.local.steps import Steps
 
+PIPELINE = "pipeline.yaml"
+"""The pipeline of a run in its directory, as kfp compiled it."""
+
 
 def run(pipeline: Pipeline, arguments: dict[str, Any], console: Console) -> Result:
     """Runs a pipeline to its end; afterwards no process of it is left."""
-    name = pipeline.name_of_a_run()
-    result = Result(name, home() / "runs" / name)
+    directory = prepare(pipeline, arguments, pipeline.name_of_a_run())
+    return go(pipeline, arguments, local_runs.Record(directory), console)
+
+
+def prepare(pipeline: Pipeline, arguments: dict[str, Any], name: str) -> Path:
+    """Makes the directory of a run, with all that it takes to run it."""
+    store.check_reachable(store.uri())
+    directory = home() / "runs" / name
     try:
-        result.workspace.mkdir(parents=True)
-        (result.directory / "parameters.json").write_text(json.dumps(arguments, indent=2) + "\n")
+        (directory / "workspace").mkdir(parents=True)
+        (directory / "parameters.json").write_text(json.dumps(arguments, indent=2) + "\n")
+        compiler.Compiler().compile(pipeline.graph, str(directory / PIPELINE))
     except OSError as error:
         raise InputError(f"TRIREME_HOME {home()}: cannot be written: {error.strerror}") from None
-    try:
-        experiment = arguments.get("experiment", "")
-        record = PipelineRun(name, experiment, pipeline.name, arguments, home())
-    except InputError:
-        shutil.rmtree(result.directory)
-        raise
-    result.record = local_runs.Record(result.directory)
+    return directory
+
+
+def prepared(directory: Path) -> tuple[Pipeline, dict[str, Any]]:
+    """Returns what ``prepare`` has left: a pipeline and its arguments."""
+    arguments = json.loads((directory / "parameters.json").read_text())
+    return catalog.load(str(directory / PIPELINE)), arguments
+
+
+def resume(run: local_runs.LocalRun, console: Console) -> Result:
+    """Runs what a run that has ended too early has not done."""
+    run.check_resume()
+    for place in (run.directory / PIPELINE, run.workspace):
+        if not place.exists():
+            raise InputError(
+                f"run {run.name}: cannot be resumed: there is no {place}; start a new run"
+            )
+    store.check_reachable(store.uri())
+    local_runs.wait_for_processes(run)
+    pipeline, arguments = prepared(run.directory)
+    local_runs.set_logs_aside(run, after_failures(pipeline.spec))
+    with contextlib.chdir(run.started_in if run.started_in.is_dir() else "."):
+        return go(pipeline, arguments, local_runs.Record(run.directory), console)
+
+
+def go(
+    pipeline: Pipeline, arguments: dict[str, Any], kept: local_runs.Record, console: Console
+) -> Result:
+    """Runs what has been prepared to its end, or what is left of it; see ``run``."""
+    name = kept.directory.name
+    result = Result(name, kept.directory, kept)
+    experiment = arguments.get("experiment", "")
+    record = PipelineRun(name, experiment, pipeline.name, arguments, home(), result.workspace)
     # Not in the run's directory: sockets are made there, whose paths are short.
     result.temporary = tempfile.mkdtemp(prefix="trireme-")
-    steps = Steps(result, record, console)
+    steps = Steps(result, record, console, after_failures(pipeline.spec))
     names = step_names(pipeline.spec)
     started = time.monotonic()
     with _quiet(result):
@@ -64,7 +102,7 @@ def run(pipeline: Pipeline, arguments: dict[str, Any], console: Console) -> Resu
                 _close(record, result, {"duration_seconds": time.monotonic() - started})
                 if result.status == "KILLED":
                     _tell(pipeline, arguments, result, record.page, console)
-            result.record.end(result.status)
+            kept.end(result.status, result.error)
             shutil.rmtree(result.temporary, ignore_errors=True)
     result.run_id, result.mlflow_page = record.run_id, record.page
     result.needs_ui = not record.is_on_a_server

@@ -3,6 +3,9 @@
 import json
 import os
 import signal
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,19 +24,34 @@ from trireme.pipelines.targets.base import Run
 POLL = 0.2  # seconds between two looks
 ENDING = 60.0  # seconds that a run gets to end when it is cancelled
 
+CONSOLE = "console.log"
+"""What a run that was started in a process of its own would have shown."""
+
+OF_A_NOTEBOOK = ("FORCE_COLOR", "CLICOLOR_FORCE", "MPLBACKEND")
+"""Variables of a notebook's process that tell how it draws, which a run does not."""
+
 
 class Record:
-    """What a run keeps of itself in its directory while it runs."""
+    """What a run keeps of itself in its directory while it runs; one that is resumed goes on."""
 
     def __init__(self, directory: Path) -> None:
+        self.directory = directory
         self._file = directory / "run.json"
+        before = json.loads(self._file.read_text()) if self._file.exists() else {}
         self._content: dict[str, Any] = {
             "state": "running",
-            "started": time.time(),
+            "started": before.get("started", time.time()),
             "pid": os.getpid(),
             "born": born(os.getpid()),
+            "cwd": before.get("cwd", str(Path.cwd())),
+            "processes": {},
             "steps": {},
         }
+        self._write()
+
+    def started(self, pid: int) -> None:
+        """Keeps which process a step is, to be waited for should this one be killed."""
+        self._content["processes"][pid] = born(pid)
         self._write()
 
     def step(self, name: str, state: str, seconds: float, result: str) -> None:
@@ -41,9 +59,11 @@ class Record:
         self._content["steps"][name] = {"state": state, "seconds": seconds, "result": result}
         self._write()
 
-    def end(self, state: str) -> None:
-        """Keeps how the run has ended."""
+    def end(self, state: str, error: TriremeError | None = None) -> None:
+        """Keeps how the run has ended, and why if it failed."""
         self._content |= {"state": state, "seconds": time.time() - self._content["started"]}
+        if error:
+            self._content["error"] = [str(error), error.detail, error.exit_status]
         self._write()
 
     def _write(self) -> None:
@@ -55,11 +75,21 @@ class Record:
 
 @dataclass(frozen=True, kw_only=True)
 class LocalRun(Run):
-    """A run on this machine; ``ended`` has state, seconds and result of steps, by name."""
+    """A run on this machine.
+
+    Attributes:
+        ended: State, seconds and result of the steps that have ended, by name.
+        processes: When the steps' processes have started, by their ids.
+        started_in: The working directory of its start, which parameters may be relative to.
+        error: Why it failed; None where it did not.
+    """
 
     directory: Path
     ended: dict[str, dict[str, Any]]
     pid: int
+    processes: dict[str, str]
+    started_in: Path
+    error: TriremeError | None = None
 
     @property
     def facts(self) -> dict[str, str]:
@@ -67,9 +97,14 @@ class LocalRun(Run):
         return {"Directory": str(self.directory)}
 
     @property
+    def workspace(self) -> Path:
+        """What its steps share."""
+        return self.directory / "workspace"
+
+    @property
     def logs(self) -> dict[str, Path]:
         """The logs of the steps that have started, by name, in the order of their start."""
-        files = (self.directory / "workspace" / "steps").glob("*/output.log")
+        files = (self.workspace / "steps").glob("*/output.log")
         begun = sorted(files, key=lambda file: file.parent.stat().st_ctime)
         return {file.parent.name: file for file in begun}
 
@@ -89,6 +124,43 @@ def find(name: str) -> LocalRun:
             "with --target kfp those on Kubeflow"
         )
     return run
+
+
+def start(directory: Path) -> None:
+    """Starts a process that runs what has been prepared; it goes on when this one ends."""
+    command = [sys.executable, "-P", "-m", "trireme.pipelines.targets.local", directory.name]
+    inherited = {name: value for name, value in os.environ.items() if name not in OF_A_NOTEBOOK}
+    with (directory / CONSOLE).open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            env=inherited,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    threading.Thread(target=process.wait, daemon=True).start()  # else it would stay a zombie
+    while not (directory / "run.json").exists():
+        if process.poll() is not None:
+            raise TriremeError(f"run {directory.name} did not start; see {directory / CONSOLE}")
+        time.sleep(POLL / 10)
+
+
+def wait_for_processes(run: LocalRun) -> None:
+    """Waits until nothing runs any more of a run that was killed."""
+    limit = time.monotonic() + ENDING
+    while any(born(int(pid)) == moment for pid, moment in run.processes.items()):
+        if time.monotonic() > limit:
+            raise TriremeError(f"run {run.name}: processes of it still run after {ENDING:.0f} s")
+        time.sleep(POLL)
+
+
+def set_logs_aside(run: LocalRun, repeated: set[str]) -> None:
+    """Renames the logs of the steps that a run comes to once more when it is resumed."""
+    for name, log in run.logs.items():
+        is_done = run.ended.get(name, {}).get("state") == "FINISHED"
+        if not is_done or name.replace("_", "-") in repeated:
+            log.rename(log.with_name("output.before.log"))
 
 
 def cancel(name: str) -> None:
@@ -140,4 +212,13 @@ def _read(directory: Path) -> LocalRun | None:
         seconds=record.get("seconds", time.time() - record["started"]),
         ended=record["steps"],
         pid=record["pid"],
+        processes=record.get("processes", {}),
+        started_in=Path(record.get("cwd", ".")),
+        error=_error(*record["error"]) if "error" in record else None,
     )
+
+
+def _error(sentence: str, detail: str, exit_status: int) -> TriremeError:
+    error = TriremeError(sentence, detail)
+    error.exit_status = exit_status
+    return error

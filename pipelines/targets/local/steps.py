@@ -1,6 +1,7 @@
 """Run the steps of a pipeline here: each as a process, shown, recorded, and stopped as a whole."""
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -36,13 +37,28 @@ _ITERATION = re.compile(r"-iteration-(\d+)/[^/]+/executor_output\.json")
 
 
 class Steps:
-    """The steps of a run, which kfp.local starts: one after another, but for those in a loop."""
+    """The steps of a run, which kfp.local starts: one after another, but for those in a loop.
 
-    def __init__(self, result: Result, record: PipelineRun, console: Console) -> None:
+    A step that has finished leaves a mark beside its outputs. Where the run is resumed, kfp.local
+    comes to the same step with the same inputs, and gets those outputs.
+
+    Args:
+        repeated: Components that run again even so, see ``compiling.steps.after_failures``.
+    """
+
+    def __init__(
+        self, result: Result, record: PipelineRun, console: Console, repeated: set[str]
+    ) -> None:
         self._result, self._record, self._console = result, record, console
+        self._repeated = repeated
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._stopped = False
         self._recorded, self._shown = threading.Lock(), threading.Lock()
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run that kfp.local gives to steps, a number of 16 digits as its own are."""
+        return str(int(_digest(self._result.name), 16) % 10**16).zfill(16)
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
         """Handles the first signal: ends all steps, lets no other start, raises ``Interrupted``."""
@@ -62,17 +78,50 @@ class Steps:
         name = in_a_loop(function, int(iteration[1])) if iteration else function
         with self._shown:
             self._console.started(name, function if iteration else "")
+        given = json.loads(command[command.index("--executor_input") + 1])
+        inputs, output = given["inputs"], Path(given["outputs"]["outputFile"])
+        mark = output.with_name("done")
+
+        def succeeded() -> None:
+            if output.parent.name not in self._repeated:
+                output.parent.mkdir(parents=True, exist_ok=True)
+                mark.write_text(_seal(inputs, output))
+
         try:
-            return self._run(name, command, variables)
+            if mark.exists() and mark.read_text() == _seal(inputs, output):
+                self._kept(name)
+                return status.Status.SUCCESS
+            return self._run(name, command, variables, inputs.get("parameterValues", {}), succeeded)
         except OSError as error:
             where = self._result.directory
             self._result.fail(TriremeError(f"the run {where} cannot go on: {error}"))
             return status.Status.FAILURE
 
-    def _run(self, name: str, command: list[str], variables: dict[str, str]) -> status.Status:
+    def _kept(self, name: str) -> None:
+        """Shows and records a step that had finished before the run was resumed."""
+        records = journal.read(self._result.workspace, name)
+        summary = str(_last_record(records, "summary") or "")
+        began, ended = journal.span_of(self._result.workspace, name)
+        seconds = ended - began if ended and began else 0.0
+        with self._recorded:
+            self._result.steps[name] = records
+            self._record.step_kept(name, seconds)
+            self._result.record.step(name, "FINISHED", seconds, summary)
+        with self._shown:
+            self._console.ended(name, "FINISHED", f"kept: {summary}", seconds)
+
+    def _run(
+        self,
+        name: str,
+        command: list[str],
+        variables: dict[str, str],
+        inputs: dict[str, Any],
+        on_success: Callable[[], None],
+    ) -> status.Status:
         result = self._result
+        journal.forget(result.workspace, name)  # what an earlier attempt has recorded
         command = subprocess_task_handler.replace_python_executable(command, sys.executable)
-        wanted = self._wanted(name, _inputs(command))
+        wanted = self._wanted(name, inputs)
         environment = self._record.step_started(name, Path(result.temporary), wanted)
         environment |= variables
         environment["TMPDIR"] = result.temporary
@@ -97,6 +146,8 @@ class Steps:
                 ended = time.time()
                 began = ended - resources["duration_seconds"]
                 journal.write_for(result.workspace, name, state, error, log, began, ended)
+            if state != "KILLED" and not exit_status:
+                on_success()  # before anybody is told that it is done
             self._ended(name, state, records, resources, error)
         if error and exit_status:
             result.fail(error)
@@ -120,6 +171,8 @@ class Steps:
         process = None
         try:
             process = self._running[name] = supervised(command, GRACE, environment)
+            with self._recorded:
+                self._result.record.started(process.pid)
             if self._stopped:
                 process.terminate()
             tail = _follow(process, log, partial(self._show, name))
@@ -146,8 +199,7 @@ class Steps:
         with self._recorded:
             self._result.steps[name] = records
             self._record.step_ended(name, state, self._result.workspace, resources)
-            if self._result.record:
-                self._result.record.step(name, state, resources["duration_seconds"], result)
+            self._result.record.step(name, state, resources["duration_seconds"], result)
         with self._shown:
             self._console.ended(name, state, result)
 
@@ -156,11 +208,14 @@ class Steps:
             self._console.line(name, line)
 
 
-def _inputs(command: list[str]) -> dict[str, Any]:
-    """Returns the values that a step is given, by the names of its inputs."""
-    given = json.loads(command[command.index("--executor_input") + 1])
-    values: dict[str, Any] = given["inputs"].get("parameterValues", {})
-    return values
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _seal(inputs: dict[str, Any], output: Path) -> str:
+    """Returns what a step's mark holds: it fits these inputs, and outputs that are whole."""
+    outputs = output.read_text() if output.exists() else ""
+    return _digest(json.dumps(inputs, sort_keys=True) + outputs)
 
 
 def _signals_ignored() -> contextlib.AbstractContextManager[None]:

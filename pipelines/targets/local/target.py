@@ -4,7 +4,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from trireme.components.errors import InputError
+from trireme.components.errors import InputError, TriremeError
 from trireme.pipelines.targets.base import OnLine, Step, Target
 from trireme.pipelines.targets.local import runs
 from trireme.pipelines.targets.local.runs import LocalRun
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from trireme.pipelines.console import Console
     from trireme.pipelines.pipeline import Pipeline
     from trireme.pipelines.planning import Plan
+    from trireme.pipelines.targets.local.result import Result
 
 AT_ONCE = 2
 """Steps of a loop that kfp.local runs at the same time, however many the pipeline allows."""
@@ -31,14 +32,17 @@ class Local(Target[LocalRun]):
         from trireme.pipelines.targets.local import running
 
         _check_steps(pipeline)
-        result = running.run(pipeline, arguments, console)
-        console.print()
-        console.print(f"{result.name} {result.status}", "bold")
-        console.facts(result.facts)
-        if result.error:
-            sys.stdout.flush()
-            raise result.error
-        return result.exit_status
+        return _ended(running.run(pipeline, arguments, console), console)
+
+    def start(
+        self, pipeline: "Pipeline", arguments: dict[str, Any], name: str, console: "Console"
+    ) -> tuple[LocalRun, str]:
+        """Starts a run in a process of its own; see ``Target``."""
+        from trireme.pipelines.targets.local import running
+
+        _check_steps(pipeline)
+        runs.start(running.prepare(pipeline, arguments, name))
+        return runs.find(name), ""
 
     def reproduce(self, run: str, pipeline: "Pipeline | None", console: "Console") -> int:
         """Trains again as a run in MLflow did; see ``Target``."""
@@ -62,6 +66,15 @@ class Local(Target[LocalRun]):
         ]
         return ended + [Step(name, run.state) for name in run.logs if name not in run.ended]
 
+    def error(self, run: LocalRun) -> TriremeError | None:
+        """Returns what the run itself has failed with; see ``Target``."""
+        if run.state == "lost":
+            return TriremeError(
+                f"run {run.name} was killed, or this machine went down; 'trireme resume "
+                f"{run.name}' goes on with it"
+            )
+        return run.error or super().error(run)
+
     def logs(self, name: str, step: str, on_line: OnLine, *, follow: bool) -> None:
         """Passes on what steps print; see ``Target``."""
         runs.logs(name, step, on_line, follow=follow)
@@ -71,16 +84,26 @@ class Local(Target[LocalRun]):
         runs.cancel(name)
         return f"{name} cancelled"
 
-    def retry(self, name: str) -> tuple[str, str]:
-        """Says what there is instead."""
-        raise InputError(
-            "retry needs --target kfp or argo; on this machine 'trireme run' starts a new run"
-        )
+    def resume(self, name: str, console: "Console") -> int:
+        """Runs what is left of a run to its end; see ``Target``."""
+        found = runs.find(name)
+        from trireme.pipelines.targets.local import running
+
+        return _ended(running.resume(found, console), console)
 
     def plan(self, plan: "Plan", pipeline: "Pipeline") -> "Plan":
         """Returns a plan with what this machine does at once."""
         _check_steps(pipeline)
         return replace(plan, at_once=min(plan.at_once, AT_ONCE))
+
+
+def _ended(result: "Result", console: "Console") -> int:
+    """Shows how a run ended; returns the exit status."""
+    result.show(console)
+    if result.error:
+        sys.stdout.flush()
+        raise result.error
+    return result.exit_status
 
 
 def _check_steps(pipeline: "Pipeline") -> None:

@@ -335,8 +335,8 @@ def failed(pods, kubeflow, run):
 
 
 def test_the_last_step_of_a_run_that_is_tried_again_runs_again(trireme, pods, failed):
-    status, output, errors = trireme("retry", failed["run_id"], *THERE)
-    assert (status, output, errors) == (0, f"{failed['display_name']} is being retried\n", "")
+    status, output, errors = trireme("resume", failed["run_id"], *THERE)
+    assert (status, output, errors) == (0, f"{failed['display_name']} is being resumed\n", "")
     assert failed["state"] == "PENDING"
     (deleted, _), (patched, body) = pods.asked
     assert deleted.startswith(
@@ -349,9 +349,9 @@ def test_the_last_step_of_a_run_that_is_tried_again_runs_again(trireme, pods, fa
 @pytest.mark.parametrize("gone", ["claims", "workflows"])
 def test_a_run_whose_workspace_is_gone_is_not_tried_again(trireme, pods, failed, gone):
     getattr(pods, gone).clear()
-    status, _, errors = trireme("retry", failed["run_id"], *THERE)
+    status, _, errors = trireme("resume", failed["run_id"], *THERE)
     assert (status, errors.count("\n"), failed["state"]) == (2, 1, "FAILED")
-    assert "cannot be retried" in errors and "start a new run" in errors
+    assert "cannot be resumed" in errors and "start a new run" in errors
     assert pods.asked == []
 
 
@@ -359,6 +359,6 @@ def test_without_a_cluster_to_ask_the_run_is_tried_again_and_a_note_says_what_is
     trireme, failed, monkeypatch
 ):
     monkeypatch.delenv("KUBECONFIG")
-    status, _, errors = trireme("retry", failed["run_id"], *THERE)
+    status, _, errors = trireme("resume", failed["run_id"], *THERE)
     assert (status, failed["state"]) == (0, "PENDING")
     assert "note: its last step, which calls the webhook, does not run again" in errors

@@ -369,17 +369,17 @@ def test_a_run_is_cancelled_once(trireme, kubeflow, started):
 def test_a_run_that_has_failed_is_tried_again(trireme, kubeflow, started):
     run = started(*BAD)
     there = (run["run_id"], "--target", "kfp")
-    status, _, errors = trireme("retry", *there)
+    status, _, errors = trireme("resume", *there)
     assert (status, run["state"]) == (2, "RUNNING")
-    assert "is running; only a failed run can be retried" in errors
+    assert "is running; only a failed run can be resumed" in errors
     kubeflow.faults = ["", "", "lost"]
     kubeflow.states = GOOD
-    status, output, _ = trireme("retry", *there)
-    assert (status, output) == (0, f"{run['display_name']} is being retried\n")
+    status, output, _ = trireme("resume", *there)
+    assert (status, output) == (0, f"{run['display_name']} is being resumed\n")
     assert run["state"] in ("PENDING", "RUNNING")
 
 
-@pytest.mark.parametrize("command", ["status", "cancel", "retry"])
+@pytest.mark.parametrize("command", ["status", "cancel", "resume"])
 @pytest.mark.parametrize("name", ["unknown", "00000000-0000-0000-0000-000000000000"])
 def test_a_run_that_is_not_there_is_one_sentence(trireme, kubeflow, command, name):
     status, _, errors = trireme(command, name, "--target", "kfp")

@@ -1,0 +1,1 @@
+"""The packages of a run: what its code requires besides what is there already."""

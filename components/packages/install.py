@@ -1,0 +1,219 @@
+"""Install what a run's code requires, beside what is there: resolved, recorded, and built once."""
+
+import hashlib
+import os
+import re
+import shutil
+import sysconfig
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+
+from trireme.components.dataset.lock import locked
+from trireme.components.errors import InputError
+from trireme.components.home import home, in_a_pod
+from trireme.components.packages import present, requirements
+from trireme.components.packages.present import Present
+from trireme.components.packages.use import AGAIN, link_of
+from trireme.components.packages.uv import Uv
+from trireme.components.say import say
+from trireme.components.tracking import journal
+from trireme.components.workspace import written_whole
+
+TAG = "packages"
+"""The tag of a run with the hash of its lock."""
+
+_PLATFORM = f"Python {requirements.PYTHON} on {sysconfig.get_platform()}"
+_SITE = f'''"""Has Python read the .pth files of this folder, and says for which Python it is."""
+
+import pathlib
+import site
+import sys
+
+site.addsitedir(str(pathlib.Path(__file__).parent))
+if "%d.%d" % sys.version_info[:2] != "{requirements.PYTHON}":
+    print(
+        "warning: the run's packages were installed for Python {requirements.PYTHON}, and this is",
+        "%d.%d:" % sys.version_info[:2],
+        "use an image with Python {requirements.PYTHON}, or one that holds the packages",
+        file=sys.stderr,
+    )
+'''
+# Either form of a script's start (https://packaging.python.org, entry points), of any Python.
+_START = re.compile(rb"\A#!(?:/bin/sh\n'''exec' [^\n]*\n' '''|[^\n]*python[^\n]*)\n")
+
+
+def install(
+    wanted: Sequence[str],
+    code: Path,
+    workspace: Path,
+    *,
+    framework: str = "pytorch",
+    secret: str = "",
+    commit: str = "",
+) -> None:
+    """Installs packages for all steps of a run, if it requires any.
+
+    Args:
+        wanted: Requirements, and files of the repository that list them.
+        code: The directory that files are relative to.
+        framework: Whose package the others have to get along with.
+        secret: The Secret with the index, see ``uv.KEYS``; empty for none.
+        commit: The commit of the code, which packages of its own are of.
+    """
+    link = link_of(workspace)
+    link.unlink(missing_ok=True)
+    if not wanted:
+        if (code / "requirements.txt").is_file():
+            option = """-p requirements='["requirements.txt"]'"""
+            say(f"the repository has a requirements.txt, which is used only with {option}")
+        return
+    requirements.check(list(wanted))
+    for file in requirements.files(list(wanted)):
+        requirements.check_file(file, code)
+    there = present.packages(framework)
+    uv = Uv(code, secret, there)
+    given = os.environ.get(AGAIN)
+    lock, options = _read(given) if given else _resolved(list(wanted), framework, there, uv)
+    if any(map(_is_of_the_code, _entries(lock))) and not given:
+        lock = lock.replace("\n", f", with commit {commit}\n", 1)
+    digest = hashlib.sha256(lock.encode()).hexdigest()
+    cache = workspace / "packages.built" if in_a_pod() else home() / "packages"
+    folder = cache / digest
+    cache.mkdir(parents=True, exist_ok=True)
+    with locked(cache / f"{digest}.lock", lambda: say("another run installs the same packages")):
+        if not folder.exists():
+            with written_whole(folder) as partial:
+                _build(lock, options, partial, uv)
+    link.symlink_to(folder)
+    _record(lock, digest, there, workspace)
+
+
+def _resolved(wanted: list[str], framework: str, there: Present, uv: Uv) -> tuple[str, list[str]]:
+    """Returns the lock of what is to be installed, and the options that say from where."""
+    with tempfile.TemporaryDirectory(prefix="trireme-") as temporary:
+        folder = Path(temporary)
+        wheels, held, named, found = (
+            folder / name for name in ("wheels", "held.txt", "named.txt", "found.txt")
+        )
+        wheels.mkdir()
+        there.write_wheels(wheels)
+        root = present.root(framework)
+        names = [one for one in wanted if not requirements.is_file(one)]
+        named.write_text("\n".join([*names, root if there.version(root) else ""]))
+        held.write_text("\n".join(there.held))
+        found.write_text("\n".join(sorted(there)))  # which uv prefers
+        sources = [str(named), *_sources(requirements.files(wanted), folder, uv)]
+        own = [f"--no-sources-package={pin.partition('==')[0]}" for pin in there.held]
+        kept = ("--emit-index-url", "--emit-find-links", "--emit-build-options")
+        uv(
+            *("pip", "compile", *sources, "--constraint", str(held), "--output-file", str(found)),
+            *("--find-links", str(wheels), "--generate-hashes", "--no-annotate", "--no-header"),
+            *(*kept, *own),
+        )
+        entries = _entries(found.read_text())
+    known = {str(wheels), *map(_shown, uv.urls)}
+    options = [one for one in entries if one.startswith("--")]
+    options = [one for one in options if _shown(one).split()[-1] not in known]
+    pins = [one for one in entries if not one.startswith("--") and _pin(one) not in there]
+    pins = [re.sub(r"^-e +", "", one) for one in pins]  # the code of this run is not another's
+    for one in pins:
+        if "file://" in one and "--hash" not in one:
+            raise InputError(
+                f"requirements: {one!r} is a directory outside of the repository, whose contents "
+                "nothing would record; give a wheel of it, or a path in the repository"
+            )
+    return f"# {_PLATFORM}\n" + "".join(f"{one}\n" for one in pins), options
+
+
+def _sources(files: list[str], folder: Path, uv: Uv) -> list[str]:
+    """Returns files that uv resolves; of a uv.lock what it holds."""
+    sources = []
+    for number, file in enumerate(files):
+        if file.endswith("uv.lock"):
+            exported = str(folder / f"exported-{number}.txt")
+            uv(
+                *("export", "--frozen", "--no-dev", "--no-emit-project", "--no-hashes"),
+                *("--no-annotate", "--no-header", "--output-file", exported),
+                *("--project", str(Path(file).parent)),
+            )
+            sources.append(exported)
+        else:
+            sources.append(file)
+    return sources
+
+
+def _entries(text: str) -> list[str]:
+    """Returns the options and pins of a requirements file, with the hashes of each."""
+    entries = (entry.rstrip() for entry in re.split(r"\n(?=\S)", text.strip()))
+    return [entry for entry in entries if entry and not entry.startswith("#")]
+
+
+def _pin(entry: str) -> str:
+    name, _, version = entry.split()[0].partition("==")
+    return f"{canonicalize_name(name)}=={version}"
+
+
+def _is_of_the_code(entry: str) -> bool:
+    return entry.startswith((".", "/", "file:"))
+
+
+def _build(lock: str, options: list[str], folder: Path, uv: Uv) -> None:
+    if _entries(lock):
+        with tempfile.NamedTemporaryFile("w", suffix=".txt", dir=uv.code) as file:
+            # In there, because what options name is relative to it.
+            file.write("".join(f"{option}\n" for option in options) + lock)
+            file.flush()
+            uv("pip", "install", "--no-deps", "--target", str(folder), "-r", file.name)
+    for script in (folder / "bin").glob("*"):
+        _make_movable(script)
+    (folder / "sitecustomize.py").write_text(_SITE)
+    (folder / journal.PACKAGES).write_text(
+        "".join(f"{_shown(option)}\n" for option in options) + lock
+    )
+
+
+def _make_movable(script: Path) -> None:
+    """Has a script run with the Python that is first in PATH."""
+    content = script.read_bytes()
+    changed = _START.sub(b"#!/usr/bin/env python3\n", content, count=1)
+    if changed != content:
+        aside = script.with_name(f"{script.name}.new")  # it may be a link into uv's cache
+        aside.write_bytes(changed)
+        shutil.copymode(script, aside)
+        aside.replace(script)
+
+
+def _shown(option: str) -> str:
+    """Returns an option without the credentials in its URL, which are never recorded."""
+    return re.sub(r"://[^/\s]*@", "://", option)
+
+
+def _read(file: str) -> tuple[str, list[str]]:
+    """Returns the lock and the options that a run has recorded."""
+    text = Path(file).read_text()
+    options = [one for one in _entries(text) if one.startswith("--")]
+    lock = "".join(line for line in text.splitlines(True) if not line.startswith("--"))
+    if not lock.startswith(f"# {_PLATFORM}"):
+        raise InputError(
+            f"the run's packages were chosen for {lock.splitlines()[0].lstrip('# ')}, and this is "
+            f"{_PLATFORM}"
+        )
+    return lock, options
+
+
+def _record(lock: str, digest: str, there: Present, workspace: Path) -> None:
+    names = [_pin(entry) for entry in _entries(lock)]
+    instead = [
+        f"{pin} ({there.version(pin.partition('==')[0])})"
+        for pin in names
+        if there.version(pin.partition("==")[0])
+    ]
+    if instead:
+        say(f"for the run's programs, in place of what is there: {', '.join(instead)}")
+    journal.log_tags({TAG: digest})
+    before = journal.summary_of(workspace, "checkout")
+    counted = f"{len(names)} {'package' if len(names) == 1 else 'packages'} installed beside it"
+    journal.summarize(", ".join(filter(None, [before, counted])))

@@ -1,0 +1,89 @@
+"""The packages that are there already, which a run's own are chosen beside."""
+
+import importlib.metadata
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+
+from trireme.components.errors import TriremeError
+from trireme.components.home import in_a_pod
+
+LOCKS = Path("/usr/share/trireme/locks")
+"""Where Trireme's images list the packages of each of them."""
+
+_FRAMEWORKS = {
+    "tensorflow": ("tensorflow", "tensorflow-cpu"),
+    "jax": ("jax", "jax"),
+    "xgboost": ("xgboost", "xgboost"),
+}
+"""By framework, its package and the list of its image; others have PyTorch's."""
+
+HELD = ("torch", "tensorflow", "tensorflow-cpu", "jax", "jaxlib", "xgboost", "xgboost-cpu")
+"""Packages that are never installed beside those that are there."""
+
+_SAME = {"tensorflow-cpu": "tensorflow", "xgboost-cpu": "xgboost"}
+"""Names of other builds, which stand for the ones that programs require."""
+
+_PIN = re.compile(r"^([\w.-]+)==(\S+)", re.MULTILINE)
+
+
+class Present(dict[str, str]):
+    """What METADATA says of each package that is there, by ``name==version``."""
+
+    @property
+    def held(self) -> list[str]:
+        """Those that no other version takes the place of."""
+        return [pin for pin in self if pin.partition("==")[0] in HELD]
+
+    def version(self, name: str) -> str:
+        """Returns the version of a package; empty where it is not there."""
+        return next((pin.partition("==")[2] for pin in self if pin.startswith(f"{name}==")), "")
+
+    def write_wheels(self, directory: Path) -> None:
+        """Writes a wheel for each, without contents, for a resolver to choose."""
+        for pin, metadata in self.items():
+            name, _, version = pin.partition("==")
+            stem = f"{name.replace('-', '_')}-{version}"
+            with zipfile.ZipFile(directory / f"{stem}-py3-none-any.whl", "w") as wheel:
+                wheel.writestr(f"{stem}.dist-info/METADATA", metadata)
+                wheel.writestr(f"{stem}.dist-info/WHEEL", _WHEEL)
+                wheel.writestr(f"{stem}.dist-info/RECORD", "")
+
+
+_WHEEL = "Wheel-Version: 1.0\nGenerator: trireme\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+
+
+def packages(framework: str) -> Present:
+    """Returns what a run of a framework has: here what is installed, there what its image holds."""
+    found = Present(_of_image(framework) if in_a_pod() else _of_this_environment())
+    for build, name in _SAME.items():
+        if version := found.version(build):
+            found[f"{name}=={version}"] = _metadata(name, version)
+    return found
+
+
+def root(framework: str) -> str:
+    """Returns the package that the run's own have to get along with."""
+    return _FRAMEWORKS.get(framework, ("torch", ""))[0]
+
+
+def _of_this_environment() -> Iterator[tuple[str, str]]:
+    for distribution in importlib.metadata.distributions():
+        if metadata := distribution.read_text("METADATA"):
+            name = canonicalize_name(distribution.metadata["Name"])
+            yield f"{name}=={distribution.version}", metadata
+
+
+def _of_image(framework: str) -> Iterator[tuple[str, str]]:
+    file = LOCKS / f"{_FRAMEWORKS.get(framework, ('', 'pytorch-cpu'))[1]}.txt"
+    if not file.is_file():
+        raise TriremeError(f"this image has no {file}, which requirements are chosen by")
+    for name, version in _PIN.findall(file.read_text()):
+        yield f"{name}=={version}", _metadata(name, version)
+
+
+def _metadata(name: str, version: str) -> str:
+    return f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"

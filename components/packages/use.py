@@ -1,0 +1,43 @@
+"""Use the packages of a run in its steps and in the programs that they start."""
+
+import os
+import site
+from pathlib import Path
+
+AGAIN = "TRIREME_PACKAGES"
+"""The variable that names the lock to install, where a run is made again."""
+
+_used: list[str] = []
+
+
+def link_of(workspace: Path) -> Path:
+    """Returns the link in a run's workspace to its packages."""
+    return workspace / "packages"
+
+
+def folder(workspace: Path) -> str:
+    """Returns the folder of a run's packages; empty where it has none."""
+    link = link_of(workspace)
+    return str(link.resolve()) if link.exists() else ""
+
+
+def use(workspace: Path) -> None:
+    """Makes a run's packages importable here, after Trireme's own, and in processes from here."""
+    if place := folder(workspace):
+        site.addsitedir(place)
+        _used[:] = [place]
+        _prepend("PATH", f"{place}/bin")
+        _prepend("PYTHONPATH", place)
+
+
+def used() -> list[str]:
+    """Returns the folder that this process uses, if there is one, for a process that gets no more.
+
+    Python's isolated mode ignores PYTHONPATH.
+    """
+    return list(_used)
+
+
+def _prepend(variable: str, place: str) -> None:
+    rest = os.environ.get(variable)
+    os.environ[variable] = os.pathsep.join(filter(None, [place, rest]))

@@ -1,0 +1,112 @@
+"""Run uv, and say in one sentence what it cannot do."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from trireme.components import secrets
+from trireme.components.errors import InputError, TriremeError
+from trireme.components.home import in_a_pod
+from trireme.components.packages.present import HELD, Present
+
+PURPOSE = "requirements"
+
+KEYS = {"index-url": "UV_DEFAULT_INDEX", "extra-index-url": "UV_INDEX"}
+"""Keys of the Secret, and the variables by which uv takes them."""
+
+_URLS = ("UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS")
+
+_FAULTS = re.compile(
+    "error sending request|tcp connect|dns error|timed? ?out|Failed to download(?! and build)"
+    "|HTTP status server error",
+    re.IGNORECASE,
+)
+_HELD = re.compile(
+    r"(?:(?P<who>\S+) depends on|you require) (?P<what>(?P<name>" + "|".join(HELD) + r")\b[^\s,]*)"
+)
+_SIGNS = re.compile(r"^(error|cause|hint): *|^[^\w`'\"]+", re.MULTILINE)
+_NO_SOLUTION = re.compile(
+    r"No solution found when resolving dependencies: |"
+    r", we can conclude that your requirements are unsatisfiable\.?"
+)
+LIMIT = 600  # characters of what uv says
+
+
+class Uv:
+    """uv, in the directory of a repository, with a package index that may be private."""
+
+    def __init__(self, code: Path, secret: str, present: Present) -> None:
+        self.code, self._present = code, present
+        given = secrets.read(secret, PURPOSE, KEYS)
+        if secret and not given:
+            raise InputError(
+                f"requirements_secret {secret!r}: there is no such Secret with one of "
+                f"{', '.join(KEYS)}"
+            )
+        self._hidden = [part for url in given.values() for part in _parts(url)]
+        self._variables = {KEYS[key]: url for key, url in given.items()}
+        if "PIP_INDEX_URL" in os.environ:  # whoever has that means it for uv, too
+            self._variables.setdefault("UV_DEFAULT_INDEX", os.environ["PIP_INDEX_URL"])
+
+    @property
+    def urls(self) -> list[str]:
+        """Where it looks by itself, which no lock has to say."""
+        environment = os.environ | self._variables
+        given = " ".join(environment.get(name, "") for name in _URLS)
+        return ["https://pypi.org/simple", *re.findall(r"https?://\S+", given)]
+
+    def __call__(self, *arguments: str) -> None:
+        """Runs a command of it."""
+        result = subprocess.run(
+            [_program(), *arguments, "--quiet", "--python", sys.executable],
+            cwd=self.code,
+            env=_environment() | self._variables,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+        )
+        if result.returncode:
+            said = result.stderr
+            for text in self._hidden:
+                said = said.replace(text, "***")
+            raise explained(said, self._present)
+
+
+def explained(said: str, present: Present) -> TriremeError:
+    """Returns the error that uv's words mean: whoever is at fault."""
+    lines = [" ".join(_SIGNS.sub("", line.strip()).split()) for line in said.splitlines()]
+    words = ": ".join(filter(None, lines))[:LIMIT]
+    if _FAULTS.search(said):
+        return TriremeError(f"requirements: the package index does not answer: {words}")
+    for conflict in _HELD.finditer(" ".join(lines)):
+        there = f"{conflict['name']}=={present.version(conflict['name'])}"
+        if conflict["what"] != there:
+            who = f"{conflict['who']} needs " if conflict["who"] else ""
+            return InputError(
+                f"requirements: {who}{conflict['what']}, but {there} is there already and stays",
+                said.strip(),
+            )
+    return InputError(f"requirements: {_NO_SOLUTION.sub('', words)}")
+
+
+def _program() -> str:
+    beside = shutil.which("uv", path=str(Path(sys.executable).parent))
+    program = beside or shutil.which("uv")
+    if not program:
+        raise InputError("requirements need uv, which is not installed: pip install uv")
+    return program
+
+
+def _environment() -> dict[str, str]:
+    kept = {name: text for name, text in os.environ.items() if name != "VIRTUAL_ENV"}
+    kept["UV_PYTHON_DOWNLOADS"] = "never"
+    return kept | ({"UV_NO_CACHE": "1"} if in_a_pod() else {})
+
+
+def _parts(url: str) -> list[str]:
+    """Returns what must not be shown of a URL: all before its host."""
+    return re.findall(r"://([^/\s]+)@", url)

@@ -1,0 +1,109 @@
+"""A repository that requires a package, which every program of its run finds."""
+
+import json
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+USES = """
+import subprocess, tiny
+assert subprocess.check_output(["tiny-say"], text=True).strip() == tiny.VERSION
+"""
+KEEPS = """
+if os.environ["RANK"] == "0":
+    (model / "tiny").write_text(tiny.VERSION)
+"""
+
+
+def build(directory, version):
+    """Writes a wheel of a package with a command."""
+    about = f"tiny-{version}.dist-info"
+    with zipfile.ZipFile(directory / f"tiny-{version}-py3-none-any.whl", "w") as wheel:
+        code = f"VERSION = {version!r}\ndef say():\n    print(VERSION)\n"
+        wheel.writestr("tiny/__init__.py", code)
+        wheel.writestr(
+            f"{about}/METADATA", f"Metadata-Version: 2.1\nName: tiny\nVersion: {version}\n"
+        )
+        wheel.writestr(
+            f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        wheel.writestr(f"{about}/entry_points.txt", "[console_scripts]\ntiny-say = tiny:say\n")
+        wheel.writestr(f"{about}/RECORD", "")
+
+
+@pytest.fixture
+def wheels(tmp_path):
+    """A directory that stands for a package index."""
+    directory = tmp_path / "wheels"
+    directory.mkdir()
+    build(directory, "1.0")
+    return directory
+
+
+@pytest.fixture
+def requiring(graded, wheels, tmp_path):
+    """The parameters of a run whose programs all need the package, of three processes."""
+    parameters, code = graded(0.9), tmp_path / "repository"
+    for name in ("train", "grades", "net"):
+        program = code / f"{name}.py"
+        program.write_text(USES + program.read_text() + (KEEPS if name == "train" else ""))
+    (code / "requirements.txt").write_text(f"--no-index\n--find-links {wheels}\ntiny\n")
+    git = ["git", "-C", str(code), "-c", "user.name=A", "-c", "user.email=a@example.org"]
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "Second"], check=True)
+    more = ("workers=1", "processes_per_worker=2", 'requirements=["requirements.txt"]')
+    return [*parameters, *(word for one in more for word in ("-p", one))]
+
+
+def test_every_program_finds_it_and_reproduce_installs_it_again(trireme, requiring, wheels):
+    result = trireme.call("run", "pytorch-training", *requiring)
+    assert result.returncode == 0, result.stderr + result.stdout
+    (parent,) = trireme.parents()
+    assert "gate" in parent.data.tags and "1 package installed beside it" in result.stdout
+    lock = Path(trireme.nested(parent)["train"].info.artifact_uri, "packages.txt").read_text()
+    assert "tiny==1.0 " in lock and f"--find-links {wheels}" in lock
+    (folder,) = (path for path in (trireme.home / "packages").iterdir() if path.is_dir())
+    assert parent.data.tags["packages"] == folder.name
+    assert json.loads(parent.data.tags["training.inputs"])["packages"] == folder.name
+
+    build(wheels, "2.0")
+    result = trireme.call("reproduce", parent.info.run_id)
+    assert result.returncode == 0, result.stderr + result.stdout
+    again = trireme.parents()[0]
+    assert again.data.tags["packages"] == folder.name
+    assert (trireme.run_directory() / "workspace" / "model" / "tiny").read_text() == "1.0"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("no.txt", "requirements 'no.txt' does not exist in the repository"),
+        ("two words", "requirements 'two words': is neither a requirement"),
+    ],
+)
+def test_a_mistake_is_told_before_anything_is_created(trireme, graded, given, said):
+    result = trireme.call(
+        "run", "pytorch-training", *graded(0.9), "-p", f"requirements={json.dumps([given])}"
+    )
+    assert result.returncode == 2
+    assert said in result.stderr
+    assert not (trireme.home / "runs").exists()
+
+
+def test_a_conflict_with_torch_is_told_before_training(trireme, graded):
+    given = json.dumps(["requirements.txt"])
+    code = Path(
+        next(word for word in graded(0.9) if word.startswith("code_url=")).partition("=")[2]
+    )
+    (code / "requirements.txt").write_text("--no-index\ntorch<2\n")
+    git = ["git", "-C", str(code), "-c", "user.name=A", "-c", "user.email=a@example.org"]
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "Second"], check=True)
+    result = trireme.call("run", "pytorch-training", *graded(0.9), "-p", f"requirements={given}")
+    assert result.returncode == 2
+    assert "requirements: torch<2, but torch==2" in result.stderr
+    assert "train" not in trireme.nested(trireme.parents()[0])

@@ -1,0 +1,137 @@
+"""trireme resume: a run goes on at the first step that is not done, in its own MLflow run."""
+
+import time
+
+import pytest
+
+from trireme.components.tracking import journal
+from trireme.components.training.result.comparison import compare
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+DEFAULT = ("run", "pytorch-training", "-p", "workers=1", "-p", 'args=["--epochs", "5"]')
+
+STEPS = '''
+from kfp import dsl
+from trireme import WORKSPACE, finishing
+
+
+@dsl.component(base_image="python:3.11")
+def note(text: str, file: str) -> str:
+    """Writes a line."""
+    with open(file, "a") as lines:
+        print(text, file=lines)
+    return text + "!"
+
+
+@dsl.component(base_image="python:3.11")
+def numbers() -> list:
+    """Returns some."""
+    return ["1", "2"]
+
+
+@dsl.component(base_image="python:3.11")
+def at_last(file: str, after: str):
+    """Fails at first."""
+    with open(file, "r+") as lines:
+        before = lines.read()
+        print("tried after", after, file=lines)
+    if "tried" not in before:
+        raise ValueError("not yet")
+
+
+@dsl.pipeline(name="notes", pipeline_config=WORKSPACE)
+def notes(file: str):
+    with finishing("notes"):
+        first = note(text="same", file=file)
+        second = note(text="same", file=file).after(first)
+        several = numbers().after(second)
+        with dsl.ParallelFor(several.output) as number:
+            note(text=number, file=file)
+        with dsl.If(second.output == "same!"):
+            at_last(file=file, after=second.output)
+            note(text="last", file=file).after(several)
+'''
+
+
+def start_until(trireme, line, *command):
+    """Starts a run and kills it when a line of its output begins like this; returns its name."""
+    process = trireme.start(*command)
+    deadline = time.monotonic() + 300
+    while not process.stdout.readline().startswith(line):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+    process.kill()
+    process.communicate()
+    name = trireme.run_directory().name
+    assert trireme.call("status", name).stdout.startswith(f"{name}: lost")
+    return name
+
+
+def begun(trireme, *steps):
+    workspace = trireme.run_directory() / "workspace"
+    return {step: journal.span_of(workspace, step) for step in steps}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(trireme_type, tmp_path_factory):
+    """The model of a run that nothing happens to."""
+    trireme = trireme_type(tmp_path_factory.mktemp("undisturbed"))
+    result = trireme.run(*DEFAULT)
+    assert result.returncode == 0, result.stderr
+    return trireme.run_directory() / "workspace" / "model"
+
+
+@pytest.mark.parametrize("killed_at", ["train     epoch 2/5", "dataset   finished"])
+def test_a_run_that_was_killed_comes_to_the_same_model(trireme, undisturbed, killed_at):
+    name = start_until(trireme, killed_at, *DEFAULT)
+    before = begun(trireme, "checkout", "dataset")
+    # Killed early, a run may not be in MLflow yet.
+    records = [run for parent in trireme.parents() for run in trireme.nested(parent).values()]
+    result = trireme.run("resume", name)
+    assert (result.returncode, result.stderr) == (0, "")
+
+    assert begun(trireme, "checkout", "dataset") == before
+    assert result.stdout.count("kept: ") == 2
+    directory = trireme.run_directory()
+    assert directory.name == name
+    trained = (directory / "workspace" / "steps" / "train" / "output.log").read_text()
+    assert ("epoch 1/5" in trained) == (killed_at == "dataset   finished")
+    assert compare(undisturbed, directory / "workspace" / "model").identical
+
+    (parent,) = trireme.parents()
+    assert (parent.info.status, parent.info.run_name) == ("FINISHED", name)
+    assert "error" not in parent.data.tags
+    assert parent.data.metrics["held_out_accuracy"] > 0.8
+    nested = trireme.nested(parent)
+    assert {run.info.status for run in nested.values()} == {"FINISHED"}
+    assert set(nested) == {"checkout", "dataset", "train", "evaluate", "export", "finish"}
+    for run in records:
+        assert nested[run.info.run_name].info.run_id == run.info.run_id
+    assert trireme.call("status", name).stdout.startswith(f"{name}: FINISHED")
+    assert trireme.wait_for_no_processes() == []
+
+
+def test_steps_that_are_done_are_not_run_again(trireme, tmp_path):
+    (tmp_path / "notes.py").write_text(STEPS)
+    lines = tmp_path / "lines"
+    failed = trireme.run("run", str(tmp_path / "notes.py"), "-p", f"file={lines}")
+    assert failed.returncode == 1
+    assert "step at_last failed: ValueError: not yet" in failed.stderr
+    assert sorted(lines.read_text().split()[:2]) == ["same", "same"]
+    (parent,) = trireme.parents()
+    (tmp_path / "notes.py").unlink()  # what is resumed is what was started
+    name = trireme.run_directory().name
+
+    resumed = trireme.run("resume", name)
+    assert (resumed.returncode, resumed.stderr) == (0, "")
+    assert sorted(lines.read_text().split()).count("same") == 2
+    assert lines.read_text().count("tried") == 2
+    assert lines.read_text().count("last") == 1
+    (again,) = trireme.parents()
+    assert again.info.run_id == parent.info.run_id
+    assert (again.info.status, again.data.tags.get("error")) == ("FINISHED", None)
+    nested = trireme.nested(again)
+    assert {run.info.status for run in nested.values()} == {"FINISHED"}
+    assert "error" not in nested["at_last"].data.tags
+    assert trireme.call("resume", name).returncode == 2

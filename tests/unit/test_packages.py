@@ -1,0 +1,224 @@
+"""The packages of a run: what may be required, what is there, and what is said of failures."""
+
+import subprocess
+import zipfile
+
+import pytest
+
+from trireme.components.errors import InputError, TriremeError
+from trireme.components.packages import install, present, requirements, use
+from trireme.components.packages.present import Present
+from trireme.components.packages.uv import Uv, explained
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.inputs import inputs_of
+from trireme.components.training.manifests import render
+
+THERE = Present({"torch==2.13.0+cpu": "", "tqdm==4.66.0": "", "tensorflow-cpu==2.21.0": ""})
+
+
+@pytest.mark.parametrize(
+    "accepted",
+    [
+        "accelerate",
+        "accelerate>=1.2; python_version > '3.8'",
+        "peft @ git+https://example.org/peft.git@main",
+        "peft @ git+ssh://git@example.org/peft.git",
+        "requirements.txt",
+        "train/requirements.in",
+        "pyproject.toml",
+        "sub/uv.lock",
+    ],
+)
+def test_a_requirement_or_a_file_of_the_repository_is_accepted(accepted):
+    requirements.check([accepted])
+
+
+@pytest.mark.parametrize(
+    ("refused", "why"),
+    [
+        ("two words", "'two words': is neither a requirement"),
+        ("", "'': is neither a requirement"),
+        (3, "3: must be a list of texts"),
+        ("/etc/requirements.txt", "must be the path of a file in the repository"),
+        ("../requirements.txt", "must be the path of a file in the repository"),
+        ("poetry.lock", "of .lock files only uv.lock is taken"),
+        ("setup.toml", "of .toml files only pyproject.toml is taken"),
+        ("x @ https://token@example.org/x.whl", "hold a password or token"),
+        ("x @ git+ssh://ada:pw@example.org/x.git", "hold a password or token"),
+    ],
+)
+def test_anything_else_is_refused(refused, why):
+    with pytest.raises(InputError) as error:
+        requirements.check([refused])
+    assert why in str(error.value)
+    assert "token@" not in str(error.value)
+
+
+def test_a_file_has_to_be_there_readable_and_for_this_python(tmp_path):
+    with pytest.raises(InputError, match=r"'a\.txt' does not exist in the repository"):
+        requirements.check_file("a.txt", tmp_path)
+    (tmp_path / "a.txt").write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match=r"'a\.txt' cannot be read: 'utf-8' codec"):
+        requirements.check_file("a.txt", tmp_path)
+    (tmp_path / "pyproject.toml").write_text("[project")
+    with pytest.raises(InputError, match=r"'pyproject\.toml' cannot be read"):
+        requirements.check_file("pyproject.toml", tmp_path)
+    (tmp_path / "pyproject.toml").write_text('[project]\nrequires-python = ">=3.99"\n')
+    with pytest.raises(InputError, match=r"is for Python >=3\.99, and the run has 3\."):
+        requirements.check_file("pyproject.toml", tmp_path)
+    (tmp_path / "uv.lock").write_text('requires-python = "==3.9.*"\n')
+    with pytest.raises(InputError, match=r"'uv\.lock' is for Python ==3\.9\.\*"):
+        requirements.check_file("uv.lock", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        (
+            "error: No solution found when resolving dependencies\n  cause: Because you require "
+            "torch==2.5.1 and torch==2.13.0+cpu, we can conclude that your requirements are "
+            "unsatisfiable.",
+            "requirements: torch==2.5.1, but torch==2.13.0+cpu is there already and stays",
+        ),
+        (
+            "  cause: Because torchvision==0.15.2 depends on torch==2.0.1 and torch==2.13.0+cpu, "
+            "we can\n         conclude that torchvision==0.15.2 cannot be used.",
+            "requirements: torchvision==0.15.2 needs torch==2.0.1, but torch==2.13.0+cpu is there "
+            "already and stays",
+        ),
+        (
+            "error: No solution found when resolving dependencies\n  cause: Because nothing was "
+            "not found in the package registry and you require nothing, we can conclude that your "
+            "requirements are unsatisfiable.",
+            "requirements: Because nothing was not found in the package registry and you require "
+            "nothing",
+        ),
+    ],
+)
+def test_what_cannot_be_met_is_said_in_a_sentence(said, meant):
+    error = explained(said, THERE)
+    assert (str(error), error.exit_status) == (meant, 2)
+
+
+def test_an_index_that_does_not_answer_is_nobodys_mistake():
+    said = (
+        "error: Failed to fetch: https://a.example/simple/x/\n  cause: error sending request for "
+        "url (https://a.example/simple/x/)\n  cause: client error (Connect)\n  cause: dns error\n"
+    )
+    error = explained(said, THERE)
+    assert not isinstance(error, InputError)
+    assert str(error).startswith("requirements: the package index does not answer: Failed to fetch")
+    assert "\n" not in str(error)
+
+
+def test_a_secret_that_is_not_there_is_refused(untracked, tmp_path):
+    with pytest.raises(InputError, match="there is no such Secret with one of index-url"):
+        Uv(tmp_path, "mine", THERE)
+
+
+def test_neither_the_index_nor_its_password_reaches_what_is_shown(untracked, tmp_path, monkeypatch):
+    secret = untracked / "secrets" / "mine"
+    secret.mkdir(parents=True)
+    (secret / "index-url").write_text("https://ada:hunter2@a.example/simple")
+    commands = []
+
+    def run(command, env, **more):
+        commands.append(command)
+        assert env["UV_DEFAULT_INDEX"] == "https://ada:hunter2@a.example/simple"
+        return subprocess.CompletedProcess(command, 1, "", "https://ada:hunter2@a.example refuses")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    uv = Uv(tmp_path, "mine", THERE)
+    with pytest.raises(InputError) as error:
+        uv("pip", "compile")
+    assert "hunter2" not in f"{commands} {error.value} {error.value.detail}"
+    assert install._shown("--index-url https://ada:hunter2@a.example") == (
+        "--index-url https://a.example"
+    )
+
+
+def test_wheels_stand_for_what_is_there(tmp_path):
+    there = present.packages("pytorch")
+    there.write_wheels(tmp_path)
+    assert there.version("packaging") and not there.version("no-such-package")
+    assert there.version("tensorflow") == there.version("tensorflow-cpu")
+    stem = f"packaging-{there.version('packaging')}"
+    with zipfile.ZipFile(tmp_path / f"{stem}-py3-none-any.whl") as wheel:
+        assert b"Name: packaging" in wheel.read(f"{stem}.dist-info/METADATA")
+
+
+def test_in_a_pod_the_list_of_the_frameworks_image_says_what_is_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(present, "in_a_pod", lambda: True)
+    monkeypatch.setattr(present, "LOCKS", tmp_path)
+    with pytest.raises(TriremeError, match=r"has no .*tensorflow-cpu\.txt"):
+        present.packages("tensorflow")
+    (tmp_path / "tensorflow-cpu.txt").write_text(
+        "six==1.17.0 \\\n    --hash=sha256:1\ntensorflow-cpu==2.21.0 \\\n    --hash=sha256:2\n"
+    )
+    there = present.packages("tensorflow")
+    assert there.held == ["tensorflow-cpu==2.21.0", "tensorflow==2.21.0"]
+    assert there.version("six") == "1.17.0"
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        b"#!/opt/trireme/bin/python3\n",
+        b"#!/bin/sh\n'''exec' '/a long/python' \"$0\" \"$@\"\n' '''\n",
+    ],
+)
+def test_commands_run_with_the_python_that_is_first_in_path(tmp_path, start):
+    script = tmp_path / "accelerate"
+    script.write_bytes(start + b"import sys\n")
+    script.chmod(0o755)
+    install._make_movable(script)
+    assert script.read_bytes() == b"#!/usr/bin/env python3\nimport sys\n"
+    assert script.stat().st_mode & 0o111
+
+
+def test_a_lock_of_another_python_is_not_installed_again(tmp_path):
+    lock = tmp_path / "packages.txt"
+    lock.write_text("--find-links wheels\n# Python 2.7 on linux-vax\ntiny==1.0\n")
+    with pytest.raises(InputError, match=r"were chosen for Python 2\.7 on linux-vax, and this is"):
+        install._read(str(lock))
+
+
+def test_a_run_without_requirements_has_no_packages(tmp_path, capsys):
+    install.install([], tmp_path, tmp_path)
+    assert (use.folder(tmp_path), capsys.readouterr()) == ("", ("", ""))
+    (tmp_path / "requirements.txt").write_text("tiny\n")
+    install.install([], tmp_path, tmp_path)
+    assert "a requirements.txt, which is used only with -p req" in capsys.readouterr().err
+
+
+def test_replicas_find_the_packages_after_the_code():
+    job = TrainingJob(entrypoint="train.py", packages="/workspace/packages/abc$")
+    (pod,) = [
+        part["template"]["spec"] for part in render(job)["spec"]["pytorchReplicaSpecs"].values()
+    ]
+    (container,) = pod["containers"]
+    values = {each["name"]: each.get("value") for each in container["env"]}
+    assert values["PYTHONPATH"] == "/root/code:/workspace/packages/abc$$"
+    assert container["command"][:2] == ["sh", "-c"]
+    assert container["command"][3:] == ["/workspace/packages/abc$$", "python3", "train.py"]
+    own = job.model_copy(update={"env": {"PYTHONPATH": "/mine"}})
+    (pod,) = [
+        part["template"]["spec"] for part in render(own)["spec"]["pytorchReplicaSpecs"].values()
+    ]
+    env = {each["name"]: each.get("value") for each in pod["containers"][0]["env"]}
+    assert env["PYTHONPATH"] == "/mine:/workspace/packages/abc$$"
+
+
+def test_a_worker_of_an_mpi_job_still_runs_what_the_operator_has_it_run():
+    job = TrainingJob(framework="mpi", entrypoint="train.py", packages="/packages")
+    worker = render(job)["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+    assert "command" not in worker
+
+
+def test_other_packages_are_a_change_and_another_place_is_none():
+    before, moved, changed = (
+        inputs_of(TrainingJob(entrypoint="train.py", packages=place))
+        for place in ("/a/1234", "/b/1234", "/a/5678")
+    )
+    assert before == moved != changed
+    assert "packages" not in inputs_of(TrainingJob(entrypoint="train.py"))
