@@ -37,12 +37,13 @@ def user() -> Iterator[str]:
 
 
 def programs(name: str) -> Iterator[str]:
-    """``trireme``, kfp's executor, git and, for MPI, mpirun and sshd start."""
+    """``trireme``, kfp's executor, git, uv and, for MPI, mpirun and sshd start."""
     commands = [
         ["trireme", "--help"],
         [sys.executable, "-m", "kfp.dsl.executor_main", "--help"],
         ["git", "--version"],
         ["git", "lfs", "version"],
+        ["uv", "--version"],
     ]
     if name == "mpi":
         commands += [["mpirun", "--version"], ["ssh", "-V"]]

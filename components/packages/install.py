@@ -79,7 +79,7 @@ def install(
     lock, options = _read(given) if given else _resolved(list(wanted), framework, there, uv)
     if any(map(_is_of_the_code, _entries(lock))) and not given:
         lock = lock.replace("\n", f", with commit {commit}\n", 1)
-    digest = hashlib.sha256(lock.encode()).hexdigest()
+    digest = hashlib.sha256(lock.encode()).hexdigest()[:16]
     cache = workspace / "packages.built" if in_a_pod() else home() / "packages"
     folder = cache / digest
     cache.mkdir(parents=True, exist_ok=True)

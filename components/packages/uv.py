@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from packaging.requirements import InvalidRequirement, Requirement
+
 from trireme.components import secrets
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.home import in_a_pod
@@ -24,9 +26,7 @@ _FAULTS = re.compile(
     "|HTTP status server error",
     re.IGNORECASE,
 )
-_HELD = re.compile(
-    r"(?:(?P<who>\S+) depends on|you require) (?P<what>(?P<name>" + "|".join(HELD) + r")\b[^\s,]*)"
-)
+_NEEDS = re.compile(r"(?:(?P<who>\S+) depends on|you require) (?P<what>\S+)")
 _SIGNS = re.compile(r"^(error|cause|hint): *|^[^\w`'\"]+", re.MULTILINE)
 _NO_SOLUTION = re.compile(
     r"No solution found when resolving dependencies: |"
@@ -46,10 +46,11 @@ class Uv:
                 f"requirements_secret {secret!r}: there is no such Secret with one of "
                 f"{', '.join(KEYS)}"
             )
-        self._hidden = [part for url in given.values() for part in _parts(url)]
         self._variables = {KEYS[key]: url for key, url in given.items()}
         if "PIP_INDEX_URL" in os.environ:  # whoever has that means it for uv, too
             self._variables.setdefault("UV_DEFAULT_INDEX", os.environ["PIP_INDEX_URL"])
+        # All before the host of a URL.
+        self._hidden = [part for url in self.urls for part in re.findall(r"://([^/\s]+)@", url)]
 
     @property
     def urls(self) -> list[str]:
@@ -82,15 +83,25 @@ def explained(said: str, present: Present) -> TriremeError:
     words = ": ".join(filter(None, lines))[:LIMIT]
     if _FAULTS.search(said):
         return TriremeError(f"requirements: the package index does not answer: {words}")
-    for conflict in _HELD.finditer(" ".join(lines)):
-        there = f"{conflict['name']}=={present.version(conflict['name'])}"
-        if conflict["what"] != there:
-            who = f"{conflict['who']} needs " if conflict["who"] else ""
+    for needs in _NEEDS.finditer(" ".join(lines)):
+        wanted = needs["what"].rstrip(",.")
+        if there := _conflicting(wanted, present):
+            who = f"{needs['who']} needs " if needs["who"] else ""
             return InputError(
-                f"requirements: {who}{conflict['what']}, but {there} is there already and stays",
-                said.strip(),
+                f"requirements: {who}{wanted}, but {there} is there already and stays", said.strip()
             )
     return InputError(f"requirements: {_NO_SOLUTION.sub('', words)}")
+
+
+def _conflicting(wanted: str, present: Present) -> str:
+    """Returns what is there that a requirement rules out and that is never replaced."""
+    try:
+        requirement = Requirement(wanted)
+    except InvalidRequirement:
+        return ""
+    version = present.version(requirement.name) if requirement.name in HELD else ""
+    fits = not version or requirement.specifier.contains(version, prereleases=True)
+    return "" if fits else f"{requirement.name}=={version}"
 
 
 def _program() -> str:
@@ -103,10 +114,5 @@ def _program() -> str:
 
 def _environment() -> dict[str, str]:
     kept = {name: text for name, text in os.environ.items() if name != "VIRTUAL_ENV"}
-    kept["UV_PYTHON_DOWNLOADS"] = "never"
+    kept |= {"UV_PYTHON_DOWNLOADS": "never", "GIT_TERMINAL_PROMPT": "0"}
     return kept | ({"UV_NO_CACHE": "1"} if in_a_pod() else {})
-
-
-def _parts(url: str) -> list[str]:
-    """Returns what must not be shown of a URL: all before its host."""
-    return re.findall(r"://([^/\s]+)@", url)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 from unittest.mock import patch
 
+from trireme.components import extras
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.say import say
 from trireme.components.tracking import store
@@ -29,6 +30,7 @@ OVER = (*base.ENDED, "lost")
 REPORT = "report.html"
 
 
+@extras.explained()
 def run(
     pipeline: Any,
     /,

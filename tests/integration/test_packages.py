@@ -1,11 +1,20 @@
 """A repository that requires a package, which every program of its run finds."""
 
+import base64
 import json
 import subprocess
 import zipfile
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
+
+from trireme.components import secrets
+from trireme.components.errors import InputError
+from trireme.components.packages import use
+from trireme.components.packages.install import install
 
 pytestmark = pytest.mark.slow
 
@@ -42,6 +51,59 @@ def wheels(tmp_path):
     directory.mkdir()
     build(directory, "1.0")
     return directory
+
+
+@pytest.fixture
+def index(wheels):
+    """The URL of an index that asks for a password; the log of what it was asked for."""
+    told = base64.b64encode(b"ada:hunter2").decode()
+
+    class Handler(SimpleHTTPRequestHandler):
+        def do_GET(self):
+            if self.headers["Authorization"] != f"Basic {told}":
+                self.send_error(401)
+            elif self.path == "/simple/tiny/":
+                links = "".join(
+                    f'<a href="/{file.name}">{file.name}</a>' for file in wheels.iterdir()
+                )
+                self.send_response(200)
+                self.send_header("Content-Type", "text/html")
+                self.end_headers()
+                self.wfile.write(links.encode())
+            else:
+                super().do_GET()
+
+        def log_message(self, *arguments):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=wheels)) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://ada:hunter2@127.0.0.1:{server.server_port}/simple"
+        server.shutdown()
+
+
+def test_a_private_index_is_read_with_the_secret_that_shows_nowhere(
+    index, untracked, tmp_path, monkeypatch, capfd
+):
+    def installed():
+        workspace = tmp_path / "workspace"
+        workspace.mkdir(exist_ok=True)
+        install(["tiny"], tmp_path, workspace, secret=secrets.given(name, "requirements"))
+        return Path(use.folder(workspace))
+
+    name = secrets.DEFAULTS["requirements"]
+    monkeypatch.setenv("UV_DEFAULT_INDEX", index.replace("ada:hunter2@", ""))
+    with pytest.raises(InputError, match="lack of valid authentication credentials"):
+        installed()
+    monkeypatch.setenv("TRIREME_REQUIREMENTS_INDEX_URL", index)
+    folder = installed()
+    assert (folder / "tiny").is_dir() and (folder / "bin" / "tiny-say").is_file()
+    kept = "".join(file.read_text() for file in untracked.rglob("*") if file.is_file())
+    assert "hunter2" not in kept + "".join(capfd.readouterr()) and "tiny==1.0" in kept
+    monkeypatch.setenv("TRIREME_REQUIREMENTS_INDEX_URL", index.replace("hunter2", "hunter3"))
+    with pytest.raises(InputError) as error:
+        installed()
+    assert "hunter3" not in f"{error.value} {error.value.detail}"
 
 
 @pytest.fixture

@@ -100,6 +100,14 @@ def test_what_cannot_be_met_is_said_in_a_sentence(said, meant):
     assert (str(error), error.exit_status) == (meant, 2)
 
 
+def test_only_what_is_in_the_way_is_blamed():
+    said = (
+        "Because accelerate==1.0 depends on torch>=2.0.0,<3 and on torch-geometric==1.0 and you "
+        "require tqdm<4, we can conclude that your requirements are unsatisfiable."
+    )
+    assert "is there already" not in str(explained(said, THERE))
+
+
 def test_an_index_that_does_not_answer_is_nobodys_mistake():
     said = (
         "error: Failed to fetch: https://a.example/simple/x/\n  cause: error sending request for "

@@ -65,7 +65,7 @@ _FAILED = re.compile(
     r"Process name: \[\[\d+,\d+\],(\d+)\]"
 )
 # A session of a real worker has few variables: sshd knows nothing of its container's.
-_SESSION = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "OMP_NUM_THREADS")
+_SESSION = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "OMP_NUM_THREADS", *base.WAITING)
 # OpenMPI's temporary files go where they go away with the host, however it ends.
 _ISOLATED = {"OMPI_MCA_orte_tmpdir_base": "/run"}
 

@@ -2,10 +2,11 @@
 
 import sys
 
-from trireme.components.errors import TriremeError
+from trireme.components import extras
+from trireme.components.errors import TriremeError, first_line
 from trireme.components.home import home
 from trireme.components.signals import Interrupted, from_a_terminal, handled, interrupt
-from trireme.pipelines.targets.local.runs import Record
+from trireme.pipelines.targets.local.runs import CONSOLE, Record
 
 
 def main(name: str) -> None:
@@ -13,7 +14,7 @@ def main(name: str) -> None:
     record = Record(home() / "runs" / name)
     state, error = "FAILED", None
     try:
-        with handled(interrupt, from_a_terminal()):
+        with handled(interrupt, from_a_terminal()), extras.explained():
             from trireme.pipelines.console import Console  # kfp takes a second
             from trireme.pipelines.targets.local import running
 
@@ -26,6 +27,10 @@ def main(name: str) -> None:
         state = "KILLED"
     except TriremeError as refusal:
         error = refusal
+    except Exception as fault:  # of ours
+        place = record.directory / CONSOLE
+        error = TriremeError(f"run {name} failed: {first_line(fault)}; {place} has the traceback")
+        raise
     finally:
         record.end(state, error)
     if error:

@@ -32,12 +32,17 @@ OF_A_NOTEBOOK = ("FORCE_COLOR", "CLICOLOR_FORCE", "MPLBACKEND")
 
 
 class Record:
-    """What a run keeps of itself in its directory while it runs; one that is resumed goes on."""
+    """What a run keeps of itself in its directory while it runs.
+
+    Attributes:
+        before: How steps have ended before the run was resumed, by name.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._file = directory / "run.json"
         before = json.loads(self._file.read_text()) if self._file.exists() else {}
+        self.before: dict[str, Any] = before.get("steps", {})
         self._content: dict[str, Any] = {
             "state": "running",
             "started": before.get("started", time.time()),

@@ -25,6 +25,7 @@ from trireme.components.signals import from_a_terminal, handled, interrupt
 from trireme.components.step_names import in_a_loop
 from trireme.components.tracking import journal, registry
 from trireme.components.tracking.pipeline_run import PipelineRun
+from trireme.components.training.frameworks.base import WAITING
 from trireme.components.training.local.supervised import supervised
 from trireme.pipelines.console import Console
 from trireme.pipelines.engine_lines import KfpLines
@@ -99,16 +100,14 @@ class Steps:
 
     def _kept(self, name: str) -> None:
         """Shows and records a step that had finished before the run was resumed."""
-        records = journal.read(self._result.workspace, name)
-        summary = str(_last_record(records, "summary") or "")
-        began, ended = journal.span_of(self._result.workspace, name)
-        seconds = ended - began if ended and began else 0.0
+        before = self._result.record.before.get(name, {})
+        seconds, result = before.get("seconds", 0.0), before.get("result", "")
         with self._recorded:
-            self._result.steps[name] = records
+            self._result.steps[name] = journal.read(self._result.workspace, name)
             self._record.step_kept(name, seconds)
-            self._result.record.step(name, "FINISHED", seconds, summary)
+            self._result.record.step(name, "FINISHED", seconds, result)
         with self._shown:
-            self._console.ended(name, "FINISHED", f"kept: {summary}", seconds)
+            self._console.ended(name, "FINISHED", f"kept: {result}", seconds)
 
     def _run(
         self,
@@ -124,7 +123,7 @@ class Steps:
         wanted = self._wanted(name, inputs)
         environment = self._record.step_started(name, Path(result.temporary), wanted)
         environment |= variables
-        environment["TMPDIR"] = result.temporary
+        environment = WAITING | environment | {"TMPDIR": result.temporary}
         log = result.workspace / "steps" / name / "output.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         started, state = time.monotonic(), "KILLED"
