@@ -17,11 +17,10 @@ def loaded(
     cache_claim: str = "",
     images: Path | None = None,
     parallelism: int | None = None,
+    storage_class: str = "",
 ) -> list[Pipeline]:
     """Returns pipelines as they are for a cluster, with what options say; see ``catalog.load``."""
     found = [catalog.load(reference) for reference in references]
     claims, wanted = ir.mounts(dataset_claims or (), cache_claim), pins.read(images, found)
-    return [
-        ir.mounted(limited(pins.pinned(pipeline, wanted), parallelism), claims)
-        for pipeline in found
-    ]
+    changed = [limited(pins.pinned(pipeline, wanted), parallelism) for pipeline in found]
+    return [ir.stored(ir.mounted(pipeline, claims), storage_class) for pipeline in changed]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from trireme.components import yaml_text
 from trireme.components.errors import InputError
+from trireme.pipelines import saved
 
 if TYPE_CHECKING:
     from kfp.dsl.base_component import BaseComponent
@@ -165,12 +166,18 @@ class Pipeline:
         self, pairs: list[str], file: Path | None, job: dict[str, Any] | None = None
     ) -> dict[str, Any]:
         """Returns the values that a person has given; see ``arguments``."""
-        values = self.accept(_read(file))
+        values, written = self.accept(_read(file)), {}
         for pair in pairs:
             name, equals, text = pair.partition("=")
             if not equals:
                 raise InputError(f"-p {pair!r}: must be name=value")
-            values[name] = self._parameter(name).parse(text)
+            if name in saved.SHORT and name not in self.parameters:
+                # Of another configuration, in the file, nothing is left.
+                values = {k: v for k, v in values.items() if not k.startswith(f"{name}_")}
+                written[name] = text
+            else:
+                written[name] = self._parameter(name).parse(text)
+        values |= self.accept(written)
         return self.with_job(values, job) if job else values
 
     def with_job(self, values: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
@@ -183,7 +190,11 @@ class Pipeline:
         return values | {"job": merged(values.get("job") or {}, job)} if job else values
 
     def accept(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Returns values by name, refused if a parameter is unknown or of another type."""
+        """Returns values by name, refused if a parameter is unknown or of another type.
+
+        What ``code`` and ``dataset`` name in trireme.yaml is among them.
+        """
+        values = saved.expanded(values, self.parameters)
         return {name: self._parameter(name).accept(value) for name, value in values.items()}
 
     def complete(

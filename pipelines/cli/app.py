@@ -12,6 +12,7 @@ from trireme.components.errors import TriremeError
 from trireme.components.say import say
 from trireme.pipelines.cli import (
     compile,
+    config,
     dataset,
     deploy,
     job,
@@ -34,6 +35,7 @@ app = typer.Typer(
 job.app.command(name="plan")(plan.plan_job)
 app.add_typer(job.app, name="job")
 app.add_typer(dataset.app, name="dataset")
+app.add_typer(config.app, name="config")
 app.add_typer(schedule.app, name="schedule")
 app.command(add_help_option=False)(run.run)
 app.command()(compile.compile)

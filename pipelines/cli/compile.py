@@ -11,6 +11,7 @@ from trireme.pipelines.cli.target import (
     DatasetClaim,
     Images,
     Parallelism,
+    StorageClass,
     on_target,
 )
 from trireme.pipelines.targets.registry import BUILD, CLUSTERS
@@ -33,6 +34,7 @@ def compile(
     ] = Path("compiled"),
     dataset_claim: DatasetClaim = None,
     cache_claim: CacheClaim = "",
+    storage_class: StorageClass = "",
     images: Images = None,
     parallelism: Parallelism = None,
 ) -> None:
@@ -40,7 +42,7 @@ def compile(
     from trireme.pipelines.loading import loaded
 
     named = pipelines or _own()
-    for pipeline in loaded(named, dataset_claim, cache_claim, images, parallelism):
+    for pipeline in loaded(named, dataset_claim, cache_claim, images, parallelism, storage_class):
         typer.echo(target.compile(pipeline, output))
 
 
@@ -50,6 +52,7 @@ def upload(
     pipelines: Pipelines = None,
     dataset_claim: DatasetClaim = None,
     cache_claim: CacheClaim = "",
+    storage_class: StorageClass = "",
     images: Images = None,
     parallelism: Parallelism = None,
 ) -> None:
@@ -59,7 +62,7 @@ def upload(
 
     console = Console(sys.stdout)
     named = pipelines or _own()
-    for pipeline in loaded(named, dataset_claim, cache_claim, images, parallelism):
+    for pipeline in loaded(named, dataset_claim, cache_claim, images, parallelism, storage_class):
         target.upload(pipeline).show(pipeline.name, console)
 
 

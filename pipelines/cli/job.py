@@ -15,7 +15,7 @@ import typer
 
 from trireme.components.errors import InputError, JobFailed, TriremeError
 from trireme.components.say import say
-from trireme.pipelines.cli.target import Env, SecretEnv, variables
+from trireme.pipelines.cli.target import Env, SecretEnv, Workspace, variables
 from trireme.pipelines.tables import age, table
 
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ def submit(
     operator: Operator = "",
     namespace: Namespace = "",
     context: Context = "",
+    workspace: Workspace = "",
 ) -> None:
     """Run a training job on a cluster or, with --local, on this machine."""
     limits_given = {
@@ -107,6 +108,7 @@ def submit(
             _refuse(limits_given, "goes with --wait")
     job = described(
         file,
+        workspace,
         name=name,
         framework=framework,
         image=image,
@@ -157,11 +159,11 @@ def submit(
 
 
 @app.command()
-def render(file: File = None, operator: Operator = "") -> None:
+def render(file: File = None, operator: Operator = "", workspace: Workspace = "") -> None:
     """Show the manifest of a job, for kubectl or a repository; no cluster is asked."""
     from trireme.components.training import manifests
 
-    job = described(file, operator=operator)
+    job = described(file, workspace, operator=operator)
     manifest = manifests.render(job, manifests.default_operator(job))
     typer.echo(manifests.to_yaml(manifest), nl=False)
 
@@ -175,7 +177,12 @@ def schema() -> None:
 
 
 @app.command(name="list")
-def list_jobs(local: Local = False, namespace: Namespace = "", context: Context = "") -> None:
+def list_jobs(
+    local: Local = False,
+    namespace: Namespace = "",
+    context: Context = "",
+    workspace: Workspace = "",
+) -> None:
     """List the jobs there are."""
     jobs, place = _jobs(local, namespace, context)
     if local:
@@ -201,7 +208,11 @@ def list_jobs(local: Local = False, namespace: Namespace = "", context: Context 
 
 @app.command()
 def status(
-    name: JobName, local: Local = False, namespace: Namespace = "", context: Context = ""
+    name: JobName,
+    local: Local = False,
+    namespace: Namespace = "",
+    context: Context = "",
+    workspace: Workspace = "",
 ) -> None:
     """Show a job, its replicas, and the reasons for their states."""
     jobs, place = _jobs(local, namespace, context)
@@ -248,6 +259,7 @@ def logs(
     local: Local = False,
     namespace: Namespace = "",
     context: Context = "",
+    workspace: Workspace = "",
 ) -> None:
     """Show the output of a job's replicas, each line with its replica."""
     lines = _lines(needs_reader=True)
@@ -265,6 +277,7 @@ def exec_in_replica(
     ],
     namespace: Namespace = "",
     context: Context = "",
+    workspace: Workspace = "",
 ) -> None:
     """Run a command in a running replica on a cluster, by kubectl; 'bash' opens a shell."""
     from trireme.components.training.cluster import jobs
@@ -286,6 +299,7 @@ def scale(
     workers: Annotated[int, typer.Argument(metavar="WORKERS", help="From elastic's min to max.")],
     namespace: Namespace = "",
     context: Context = "",
+    workspace: Workspace = "",
 ) -> None:
     """Change the number of workers of an elastic job that runs on a cluster."""
     from trireme.components.training.cluster import jobs
@@ -296,7 +310,11 @@ def scale(
 
 @app.command()
 def cancel(
-    name: JobName, local: Local = False, namespace: Namespace = "", context: Context = ""
+    name: JobName,
+    local: Local = False,
+    namespace: Namespace = "",
+    context: Context = "",
+    workspace: Workspace = "",
 ) -> None:
     """Stop a job and keep its record."""
     jobs, place = _jobs(local, namespace, context)
@@ -306,7 +324,11 @@ def cancel(
 
 @app.command()
 def delete(
-    name: JobName, local: Local = False, namespace: Namespace = "", context: Context = ""
+    name: JobName,
+    local: Local = False,
+    namespace: Namespace = "",
+    context: Context = "",
+    workspace: Workspace = "",
 ) -> None:
     """Delete a job and its records; stop it first if it runs."""
     jobs, place = _jobs(local, namespace, context)
@@ -314,13 +336,16 @@ def delete(
     typer.echo(f"{name} deleted")
 
 
-def described(file: Path | None, **flags: Any) -> "TrainingJob":
-    """Returns the job of a file and flags, which win."""
+def described(file: Path | None, workspace: str = "", **flags: Any) -> "TrainingJob":
+    """Returns the job of a file and flags, which win, and of what a workspace says of all jobs."""
+    from trireme.components.training.description import reading
     from trireme.components.training.description.job import TrainingJob
+    from trireme.pipelines import saved
 
     given = {field: value for field, value in flags.items() if value not in (None, "", [], {})}
-    text = _read(file) if file else ""
-    job = TrainingJob.from_yaml(text, given)
+    fields = saved.expanded_job(reading.from_yaml(_read(file) if file else ""))
+    of_all = saved.of_all_jobs(workspace) if workspace else {}
+    job = TrainingJob.create(**reading.merged(reading.merged(of_all, fields), given))
     if "name" in job.model_fields_set:
         return job
     # Two jobs that nobody named are two jobs.
@@ -350,7 +375,7 @@ def _refuse(options: Mapping[str, object], why: str) -> None:
 
 
 def _refuse_a_place(namespace: str, context: str) -> None:
-    options = {"--namespace": namespace, "--context": context}
+    options = {"--namespace (or --workspace)": namespace, "--context (or --workspace)": context}
     _refuse(options, "is for clusters, not for --local")
 
 

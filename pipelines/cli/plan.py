@@ -19,6 +19,8 @@ from trireme.pipelines.cli.target import (
     Params,
     PipelineName,
     SecretEnv,
+    StorageClass,
+    Workspace,
     on_target,
     variables,
 )
@@ -46,13 +48,14 @@ def plan(
     no_check: NoCheck = False,
     dataset_claim: DatasetClaim = None,
     cache_claim: CacheClaim = "",
+    storage_class: StorageClass = "",
 ) -> None:
     """Show what a run would create, request and cost, and check that it can; create nothing."""
     from trireme.components.kubernetes import access, credentials
     from trireme.pipelines import planning
     from trireme.pipelines.loading import loaded
 
-    (chosen,) = loaded([pipeline], dataset_claim, cache_claim)
+    (chosen,) = loaded([pipeline], dataset_claim, cache_claim, storage_class=storage_class)
     claims = None if target.is_here else set(chosen.claims)
     arguments = chosen.arguments(param or [], params, claims, variables(env, secret_env))
     has_cluster = not (target.is_here or no_check) and credentials.are_there()
@@ -86,6 +89,7 @@ def plan_job(
     no_check: NoCheck = False,
     namespace: job_cli.Namespace = "",
     context: job_cli.Context = "",
+    workspace: Workspace = "",
 ) -> None:
     """Show what a job would create, request and cost, and check that it can; create nothing."""
     from trireme.components.kubernetes import access, credentials
@@ -93,7 +97,7 @@ def plan_job(
     from trireme.components.training.manifests.notes import notes
     from trireme.pipelines import planning
 
-    job = job_cli.described(file, operator=operator)
+    job = job_cli.described(file, workspace, operator=operator)
     has_cluster = not no_check and bool(context or credentials.are_there())
     cluster = job_cli.connect(namespace, context) if has_cluster else None
     known, _ = _prices(cluster)

@@ -16,6 +16,7 @@ from trireme.pipelines.cli.target import (
     Params,
     PipelineName,
     SecretEnv,
+    StorageClass,
     on_target,
     variables,
 )
@@ -42,6 +43,7 @@ def run(
     ] = False,
     dataset_claim: DatasetClaim = None,
     cache_claim: CacheClaim = "",
+    storage_class: StorageClass = "",
     images: Images = None,
     parallelism: Parallelism = None,
     wants_help: Annotated[
@@ -63,7 +65,9 @@ def run(
     with console.waiting(f"loading {pipeline}"):  # kfp, for the most part
         from trireme.pipelines.loading import loaded
 
-        (chosen,) = loaded([pipeline], dataset_claim, cache_claim, images, parallelism)
+        (chosen,) = loaded(
+            [pipeline], dataset_claim, cache_claim, images, parallelism, storage_class
+        )
     claims = None if target.is_here else set(chosen.claims)
     arguments = chosen.arguments(param or [], params, claims, variables(env, secret_env))
     raise typer.Exit(target.run(chosen, arguments, console, wait=not no_wait))

@@ -17,6 +17,7 @@ from trireme.pipelines.cli.target import (
     Params,
     PipelineName,
     SecretEnv,
+    StorageClass,
     on_target,
     variables,
 )
@@ -112,6 +113,7 @@ def set_schedule(
     ends: Annotated[str, typer.Option(metavar="TIME", help="Not after this time.")] = "",
     dataset_claim: DatasetClaim = None,
     cache_claim: CacheClaim = "",
+    storage_class: StorageClass = "",
     images: Images = None,
     dry_run: DryRun = False,
 ) -> None:
@@ -134,6 +136,7 @@ def set_schedule(
         "ends": ends or None,
         "dataset_claims": dataset_claim or [],
         "cache_claim": cache_claim,
+        "storage_class": storage_class,
     }
     schedule = Schedule.read("schedule", described)
     _apply(target, [schedule], images, dry_run=dry_run)

@@ -1,6 +1,7 @@
 """``--target`` and what goes with it, for every command that has it: options are declared once."""
 
 import inspect
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -44,6 +45,9 @@ DatasetClaim = Annotated[
 CacheClaim = Annotated[
     str, typer.Option(metavar="CLAIM", help="A PVC for datasets that all runs share.")
 ]
+StorageClass = Annotated[
+    str, typer.Option(metavar="NAME", help="StorageClass of each run's workspace.")
+]
 Images = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="YAML file that maps image names to images with digests."),
@@ -53,8 +57,52 @@ Parallelism = Annotated[
     typer.Option(min=1, metavar="N", help="Trainings of a sweep at once; default: 4."),
 ]
 
-ON_CLUSTERS = ("no_wait", "no_check", "dataset_claim", "cache_claim", "images", "parallelism")
+ON_CLUSTERS = (
+    *("no_wait", "no_check", "dataset_claim", "cache_claim", "storage_class", "images"),
+    "parallelism",
+)
 """Options of commands that mean nothing on this machine."""
+
+
+_OPTIONS_OF_A_WORKSPACE = {
+    "context": ("kube_context", "context"),
+    "dataset_claims": ("dataset_claim",),
+}
+"""What fields of a workspace are called as options, where it is something else."""
+
+
+def _use_workspace(context: typer.Context, name: str) -> str:
+    """Makes the fields of a workspace the defaults of a command's other options."""
+    if not name:
+        return name
+    from trireme.pipelines import saved
+
+    fields = saved.workspace(name)
+    if "mlflow" in fields:
+        os.environ["MLFLOW_TRACKING_URI"] = fields["mlflow"]
+    defaults = {
+        option: value
+        for field, value in fields.items()
+        for option in _OPTIONS_OF_A_WORKSPACE.get(field, (field,))
+    }
+    for option in context.command.params:
+        if option.name in defaults:
+            option.envvar = None  # it was named just now, variables some time ago
+    context.default_map = defaults
+    return name
+
+
+Workspace = Annotated[
+    str,
+    typer.Option(
+        "--workspace",
+        "-w",
+        metavar="NAME",
+        callback=_use_workspace,
+        is_eager=True,
+        help="A workspace of trireme.yaml; other options win.",
+    ),
+]
 
 
 def on_target(
@@ -75,7 +123,9 @@ def on_target(
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         def called(context: typer.Context, **given: Any) -> None:
             target, given_options = given.pop("target"), {name: given.pop(name) for name in options}
+            del given["workspace"]  # its fields are in the others
             _check(context, target, known)
+            given |= _not_there(context, target)
             if "context" in own:
                 given["context"] = context
             command(target=registry.open(target, given_options), **given)
@@ -92,6 +142,7 @@ def on_target(
             inspect.Parameter(
                 "target", keyword, default=default, annotation=_annotation(default, known)
             ),
+            inspect.Parameter("workspace", keyword, default="", annotation=Workspace),
             *(_parameter(option) for option in options.values()),
         ]
         called.__name__, called.__doc__ = command.__name__, command.__doc__
@@ -144,6 +195,18 @@ def _check(context: typer.Context, target: str, known: tuple[str, ...]) -> None:
         targets = _takes(name)
         if source and source.name == "COMMANDLINE" and targets and target not in targets:
             raise InputError(f"{option.opts[0]} needs --target {' or '.join(targets)}")
+
+
+def _not_there(context: typer.Context, target: str) -> dict[str, Any]:
+    """Returns options of a workspace that mean nothing at a target, as if they were not given."""
+    return {
+        option.name: option.get_default(context)
+        for option in context.command.params
+        if option.name in ON_CLUSTERS
+        and target not in CLUSTERS
+        and (source := context.get_parameter_source(option.name))
+        and source.name == "DEFAULT_MAP"
+    }
 
 
 def _takes(option: str) -> tuple[str, ...]:

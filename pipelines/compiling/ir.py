@@ -45,6 +45,18 @@ def mounted(pipeline: Pipeline, claims: dict[str, Path]) -> Pipeline:
     return replace(pipeline.changed(mount), claims=claims)
 
 
+def stored(pipeline: Pipeline, storage_class: str) -> Pipeline:
+    """Returns a pipeline whose run workspaces are of a StorageClass; empty: of the default one."""
+
+    def store(graph: Any) -> None:
+        of_kubernetes = graph.platform_spec.platforms["kubernetes"]
+        if of_kubernetes.pipelineConfig.HasField("workspace"):
+            claim = of_kubernetes.pipelineConfig.workspace.kubernetes.pvc_spec_patch
+            claim.update({"storageClassName": storage_class})
+
+    return pipeline.changed(store) if storage_class else pipeline
+
+
 def write(pipeline: Pipeline, directory: Path) -> Path:
     """Writes a pipeline's intermediate representation; returns the file, named after it."""
     file = directory / f"{pipeline.name}.yaml"

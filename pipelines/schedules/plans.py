@@ -144,6 +144,7 @@ def check(schedule: Schedule, pins: dict[str, str]) -> CheckedSchedule:
         )
     claims = ir.mounts(schedule.dataset_claims, schedule.cache_claim)
     pipeline = ir.mounted(images.pinned(catalog.load(schedule.pipeline), pins), claims)
+    pipeline = ir.stored(pipeline, schedule.storage_class)
     given = pipeline.accept(schedule.params)
     arguments = pipeline.complete(given, set(claims))
     if not schedule.next_times(1):

@@ -95,6 +95,9 @@ class Schedule(StrictModel):
     cache_claim: str = ""
     """A claim with a cache of datasets."""
 
+    storage_class: str = ""
+    """The StorageClass of each run's workspace."""
+
     @field_validator("starts", "ends")
     @classmethod
     def _in_its_zone(cls, moment: datetime | None, info: ValidationInfo) -> datetime | None:

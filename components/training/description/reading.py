@@ -91,7 +91,7 @@ def _known_fields(model: type[BaseModel], place: tuple[int | str, ...]) -> str:
     close = difflib.get_close_matches(str(place[-1]), names, n=1)
     if close:
         return f"did you mean {close[0]}?"
-    return f"there are {', '.join(names)}" if len(place) > 1 else "'trireme job schema' lists them"
+    return f"there are {', '.join(names)}" if len(names) < 20 else "'trireme job schema' lists them"
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:

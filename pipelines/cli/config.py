@@ -1,0 +1,97 @@
+"""What is kept by name in trireme.yaml: ``trireme config``."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from trireme.components.errors import InputError
+from trireme.pipelines import saved
+from trireme.pipelines.tables import table
+from trireme.pipelines.targets.registry import TARGETS
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Code, datasets and workspaces that are kept by name in trireme.yaml.",
+)
+
+
+@app.command(name="list")
+def list_saved() -> None:
+    """List what there is, the nearer file's where two have a name."""
+    found = saved.entries()
+    rows = [[each.kind, each.name, each.in_a_word, str(each.file)] for each in found]
+    table(["KIND", "NAME", "WHERE", "FILE"], rows)
+    if not found:
+        typer.echo(f"nothing is kept in {saved.files_in_words()}", err=True)
+
+
+@app.command()
+def show(name: Annotated[str, typer.Argument(metavar="NAME", help="Of any kind.")]) -> None:
+    """Show what is kept by a name."""
+    found = [entry for entry in saved.entries() if entry.name == name.removeprefix("@")]
+    if not found:
+        raise InputError(f"{saved.files_in_words()} have no {name!r}; see 'trireme config list'")
+    for entry in found:
+        typer.echo(f"# {entry.file}")
+        content = {entry.kind: {entry.name: entry.fields}}
+        typer.echo(yaml.safe_dump(content, sort_keys=False), nl=False)
+
+
+@app.command(name="set")
+def set_saved(
+    place: Annotated[
+        str, typer.Argument(metavar="KIND.NAME", help="As in code.classifier or workspaces.team.")
+    ],
+    fields: Annotated[
+        list[str],
+        typer.Argument(metavar="FIELD=VALUE...", help="Lists and objects as JSON; empty: remove."),
+    ],
+    user: Annotated[
+        bool, typer.Option("--user", help="In your own file, not in the repository's.")
+    ] = False,
+) -> None:
+    """Keep code, a dataset or a workspace by a name, or change fields of it."""
+    kind, _, name = place.partition(".")
+    given: dict[str, Any] = {}
+    for pair in fields:
+        field, equals, text = pair.partition("=")
+        if not equals:
+            raise InputError(f"{pair!r}: must be FIELD=VALUE")
+        given[field] = _value(text)
+    file = saved.users_file() if user else saved.repositorys_file() or Path(saved.FILE).absolute()
+    saved.save(file, kind, name, given, TARGETS)
+    typer.echo(f"{place} is in {file}")
+
+
+@app.command()
+def check() -> None:
+    """Check everything that is kept, as far as this machine can tell."""
+    failed = False
+    for entry in saved.entries():
+        try:
+            saved.check(entry, TARGETS)
+            typer.echo(f"ok      {entry}")
+        except InputError as error:
+            failed = True
+            typer.echo(f"failed  {error}")
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def schema() -> None:
+    """Show the JSON schema of trireme.yaml, with which editors complete it."""
+    typer.echo(json.dumps(saved.Saved.model_json_schema(), indent=2))
+
+
+def _value(text: str) -> Any:
+    if not text.startswith(("{", "[")):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise InputError(f"{text!r}: is not JSON") from None

@@ -1,0 +1,313 @@
+"""What people keep by name in ``trireme.yaml``: code, datasets and workspaces.
+
+PAI-DLC calls them code configurations, dataset configurations and workspaces.
+"""
+
+import difflib
+import os
+from collections.abc import Collection, Container, Mapping
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import yaml
+from pydantic import Field, ValidationError
+
+from trireme.components import yaml_text
+from trireme.components.checkout import git
+from trireme.components.dataset import description
+from trireme.components.errors import InputError
+from trireme.components.strict_model import StrictModel
+from trireme.components.training.description import reading
+
+FILE = "trireme.yaml"
+SHORT = ("code", "dataset")
+"""Parameters, and fields of a job, that name a configuration: ``code=@classifier``."""
+
+
+class CodeConfiguration(StrictModel):
+    """A git repository with training code."""
+
+    url: str
+    """An https, ssh, git or file URL, or a directory; ./ is that of trireme.yaml."""
+
+    revision: str = ""
+    """Branch, tag or commit; empty: the default branch."""
+
+    secret: str = ""
+    """The Secret that opens a private repository; empty: trireme-code, if there is one."""
+
+    directory: str = ""
+    """A directory in the repository that becomes CODE_DIR; empty: all of it."""
+
+
+class DatasetConfiguration(StrictModel):
+    """A dataset."""
+
+    uri: str
+    """As dataset_uri; ./ is that of trireme.yaml."""
+
+    options: dict[str, Any] = {}
+    """As dataset_options: how to reach it, and which files to use."""
+
+    secret: str = ""
+    """The Secret with the credentials; empty: trireme-dataset, if there is one."""
+
+    mount: str = ""
+    """Where a job without a pipeline has it: its data_dir. Pipelines have a place of their own."""
+
+
+class Workspace(StrictModel):
+    """A place to run, and what holds for everything there."""
+
+    target: str | None = None
+    """--target: local, kfp or argo."""
+
+    endpoint: str | None = None
+    """--endpoint: the URL of Kubeflow Pipelines."""
+
+    context: str | None = None
+    """--context: of the KUBECONFIG."""
+
+    namespace: str | None = None
+    """--namespace."""
+
+    images: str | None = None
+    """--images: a file of images with digests; a relative path is one beside trireme.yaml."""
+
+    service_account: str | None = None
+    """--service-account: that of the steps' pods on Argo."""
+
+    storage_class: str | None = None
+    """--storage-class: that of each run's workspace."""
+
+    dataset_claims: list[str] | None = None
+    """--dataset-claim: PVCs with datasets."""
+
+    cache_claim: str | None = None
+    """--cache-claim: a PVC for datasets that all runs share."""
+
+    mlflow: str | None = None
+    """MLFLOW_TRACKING_URI of commands here, and tracking.uri of jobs; pipelines on a cluster have
+    the Secret trireme-mlflow."""
+
+
+_Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+
+
+class Saved(StrictModel):
+    """The file trireme.yaml."""
+
+    code: dict[_Name, CodeConfiguration] = {}
+    """Code configurations, by name: -p code=@NAME."""
+
+    datasets: dict[_Name, DatasetConfiguration] = {}
+    """Dataset configurations, by name: -p dataset=@NAME."""
+
+    workspaces: dict[_Name, Workspace] = {}
+    """Workspaces, by name: --workspace NAME."""
+
+
+class Entry(NamedTuple):
+    """A configuration with its name, and the file that it is from."""
+
+    kind: str
+    name: str
+    content: CodeConfiguration | DatasetConfiguration | Workspace
+    file: Path
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields that are given."""
+        given = self.content.model_fields_set
+        return {name: value for name, value in self.content if name in given and value}
+
+    @property
+    def in_a_word(self) -> str:
+        """Where it leads."""
+        fields = self.fields
+        return fields.get("url") or fields.get("uri") or fields.get("target") or ""
+
+    def __str__(self) -> str:
+        """Returns where it is, as error messages say it."""
+        return f"{self.file}: {self.kind}.{self.name}"
+
+
+def users_file() -> Path:
+    """Returns the file of this user, which need not exist."""
+    base = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser()
+    return base / "trireme" / FILE
+
+
+def repositorys_file() -> Path | None:
+    """Returns the file of the folder one stands in, or of one above it in the same repository."""
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / FILE).is_file():
+            return folder / FILE
+        if (folder / ".git").exists():
+            return None
+    return None
+
+
+def files_in_words() -> str:
+    """Returns the files in which something may be kept."""
+    return f"{repositorys_file() or FILE} and {users_file()}"
+
+
+def read(file: Path) -> Saved:
+    """Returns what a file holds."""
+    return _checked(yaml_text.read(file, str(file)), file)
+
+
+def save(
+    file: Path, kind: str, name: str, fields: dict[str, Any], targets: Collection[str]
+) -> None:
+    """Changes fields in a file, which is checked first; an empty value removes one."""
+    text = yaml_text.text_of(file, str(file)) if file.exists() else ""
+    if any(line.lstrip().startswith("#") or " #" in line for line in text.splitlines()):
+        raise InputError(f"{file} has comments, which would be lost; edit it yourself")
+    content = _checked(yaml_text.parse(text, str(file)), file).model_dump(exclude_unset=True)
+    entry = content.setdefault(kind, {}).get(name, {}) | fields
+    content[kind][name] = {field: value for field, value in entry.items() if value != ""}
+    checked = _checked(content, file)
+    check(Entry(kind, name, getattr(checked, kind)[name], file), targets)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(yaml.safe_dump(content, sort_keys=False))
+    except OSError as error:
+        raise InputError(f"{file}: cannot be written: {error.strerror}") from None
+
+
+def _checked(content: Any, file: Path) -> Saved:
+    if not isinstance(content or {}, dict):
+        raise InputError(f"{file}: must map code, datasets and workspaces to names")
+    try:
+        return Saved.model_validate(content or {})
+    except ValidationError as error:
+        raise InputError(f"{file}: {reading.in_words(error, Saved)}") from None
+
+
+def entries() -> list[Entry]:
+    """Returns all there are; of two with one name, that of the repository."""
+    found: dict[tuple[str, str], Entry] = {}
+    for file in (users_file(), repositorys_file()):
+        if file and file.is_file():
+            for kind, named in read(file):
+                found |= {(kind, name): Entry(kind, name, one, file) for name, one in named.items()}
+    return [found[key] for key in sorted(found)]
+
+
+def code(name: str) -> dict[str, Any]:
+    """Returns the fields of a code configuration that are given."""
+    return _placed(_named("code", name, "code=@"), "url")
+
+
+def dataset(name: str) -> dict[str, Any]:
+    """Returns the fields of a dataset configuration that are given."""
+    return _placed(_named("datasets", name, "dataset=@"), "uri")
+
+
+def workspace(name: str) -> dict[str, Any]:
+    """Returns the fields of a workspace that are given."""
+    return _of_workspace(_named("workspaces", name, "--workspace "))
+
+
+def _of_workspace(entry: Entry) -> dict[str, Any]:
+    fields = entry.fields
+    if "images" in fields:
+        fields["images"] = str(entry.file.parent / Path(fields["images"]).expanduser())
+    return fields
+
+
+def of_all_jobs(name: str) -> dict[str, Any]:
+    """Returns the fields of a job that a workspace gives all of them."""
+    fields, given = workspace(name), {}
+    if "images" in fields:
+        given["images"] = yaml_text.read(Path(fields["images"]), f"images {fields['images']}")
+    if "mlflow" in fields:
+        given["tracking"] = {"uri": fields["mlflow"]}
+    return given
+
+
+def expanded(values: Mapping[str, Any], known: Container[str]) -> dict[str, Any]:
+    """Returns a pipeline's parameters with those that ``code`` and ``dataset`` stand for.
+
+    Args:
+        values: By name; those given besides win.
+        known: The pipeline's own parameters, which may be called so, too.
+    """
+    found: dict[str, Any] = {}
+    short = {kind: values[kind] for kind in SHORT if kind in values and kind not in known}
+    for kind, given in short.items():
+        fields = _configuration(kind, given)
+        fields.pop("mount", None)
+        found |= {f"{kind}_{field}": value for field, value in fields.items()}
+    return found | {name: value for name, value in values.items() if name not in short}
+
+
+def expanded_job(fields: dict[str, Any]) -> dict[str, Any]:
+    """Returns a job's fields with those that ``code: "@name"`` and ``dataset`` stand for."""
+    if _is_name(fields.get("code")):
+        fields = fields | {"code": code(fields["code"][1:])}
+    if _is_name(fields.get("dataset")):
+        given = dataset(fields["dataset"][1:])
+        place = {"data_dir": given.pop("mount")} if "mount" in given else {}
+        fields = place | fields | {"dataset": given.pop("options", {}) | given}
+    return fields
+
+
+def check(entry: Entry, targets: Collection[str]) -> None:
+    """Refuses a configuration that could not work, as far as this machine can tell.
+
+    Args:
+        targets: The names of the places that there are.
+    """
+    try:
+        match entry.content:
+            case CodeConfiguration(revision=revision, secret=secret, directory=directory):
+                git.check(_placed(entry, "url")["url"], revision, secret, directory)
+            case DatasetConfiguration(options=options, secret=secret):
+                description.described(_placed(entry, "uri")["uri"], secret, options)
+            case Workspace():
+                _check_workspace(_of_workspace(entry), targets)
+    except InputError as error:
+        raise InputError(f"{entry}: {error}") from None
+
+
+def _check_workspace(fields: dict[str, Any], targets: Collection[str]) -> None:
+    if "target" in fields and fields["target"] not in targets:
+        raise InputError(f"target {fields['target']!r}: must be one of {', '.join(targets)}")
+    if "images" in fields:
+        yaml_text.text_of(Path(fields["images"]), f"images {fields['images']}")
+
+
+def _configuration(kind: str, given: Any) -> dict[str, Any]:
+    if not _is_name(given):
+        raise InputError(
+            f"{kind} {given!r}: must be the name of a configuration, as in {kind}=@NAME; "
+            f"'trireme config list' lists them"
+        )
+    return code(given[1:]) if kind == "code" else dataset(given[1:])
+
+
+def _is_name(given: Any) -> bool:
+    return isinstance(given, str) and given.startswith("@")
+
+
+def _named(kind: str, name: str, written: str) -> Entry:
+    found = {entry.name: entry for entry in entries() if entry.kind == kind}
+    if name in found:
+        return found[name]
+    if close := difflib.get_close_matches(name, found, n=3):
+        hint = f"did you mean {' or '.join(close)}?"
+    else:
+        hint = f"there are {', '.join(found)}" if found else "there are none"
+    raise InputError(f"{written}{name}: {files_in_words()} have no such name in {kind}; {hint}")
+
+
+def _placed(entry: Entry, field: str) -> dict[str, Any]:
+    """Returns the fields of an entry; a directory that begins with a dot is one beside its file."""
+    fields = entry.fields
+    if fields.get(field, "").partition("/")[0] in (".", ".."):
+        fields[field] = str((entry.file.parent / fields[field]).resolve())
+    return fields

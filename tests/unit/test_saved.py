@@ -1,0 +1,214 @@
+"""pipelines/saved.py and pipelines/cli/config.py: what trireme.yaml keeps by name."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from trireme.components.errors import InputError
+from trireme.pipelines import catalog, saved
+from trireme.pipelines.cli import job as job_cli
+from trireme.pipelines.cli.app import app
+from trireme.pipelines.targets import registry
+
+THEIRS = """
+code:
+  classifier: {url: https://example.org/models.git, revision: main, secret: team-git}
+datasets:
+  nas: {uri: pvc://nas/digits, options: {fingerprint: content}, mount: /data}
+  local: {uri: ./data}
+workspaces:
+  team-a:
+    target: argo
+    context: production
+    namespace: team-a
+    images: images.yaml
+    service_account: trainer
+    storage_class: fast
+    dataset_claims: [nas]
+    mlflow: http://mlflow.example.org
+"""
+OURS = """
+code:
+  classifier: {url: https://example.org/mine.git}
+  other: {url: https://example.org/other.git}
+"""
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    """A repository with a file, and a user with one; one stands in a folder of the first."""
+    below = tmp_path / "repository" / "src"
+    below.mkdir(parents=True)
+    (tmp_path / "repository/.git").mkdir()
+    (tmp_path / "repository/trireme.yaml").write_text(THEIRS)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    saved.users_file().parent.mkdir(parents=True)
+    saved.users_file().write_text(OURS)
+    monkeypatch.chdir(below)
+    return tmp_path / "repository"
+
+
+@pytest.fixture(scope="module")
+def pipeline():
+    return catalog.load("pytorch-training")
+
+
+def command(*arguments):
+    return CliRunner().invoke(app, arguments)
+
+
+def test_the_nearer_file_wins_by_name(repository):
+    assert saved.code("classifier")["url"] == "https://example.org/models.git"
+    assert saved.code("other") == {"url": "https://example.org/other.git"}
+    assert saved.dataset("local") == {"uri": str(repository / "data")}
+
+
+def test_files_above_the_repository_are_not_its(repository):
+    (repository / "trireme.yaml").rename(repository.parent / "trireme.yaml")
+    assert saved.repositorys_file() is None
+    assert saved.code("classifier")["url"] == "https://example.org/mine.git"
+
+
+def test_names_stand_for_parameters(repository, pipeline):
+    given = pipeline.given(["code_revision=dev", "code=@classifier", "dataset=@nas"], None)
+    assert given == {
+        "code_url": "https://example.org/models.git",
+        "code_revision": "dev",
+        "code_secret": "team-git",
+        "dataset_uri": "pvc://nas/digits",
+        "dataset_options": {"fingerprint": "content"},
+    }
+
+
+def test_a_name_replaces_all_that_a_file_says_of_it(repository, pipeline):
+    file = repository / "params.yaml"
+    file.write_text('code: "@classifier"\nworkers: 2\n')
+    assert pipeline.given([], file)["code_secret"] == "team-git"
+    given = pipeline.given(["code=@other"], file)
+    assert given == {"code_url": "https://example.org/other.git", "workers": 2}
+
+
+@pytest.mark.parametrize(
+    ("pair", "told"),
+    [
+        ("code=@clasifier", "did you mean classifier?"),
+        ("dataset=@x", "there are local, nas"),
+        ("code=classifier", "as in code=@NAME"),
+    ],
+)
+def test_unknown_names_get_a_sentence(repository, pipeline, pair, told):
+    with pytest.raises(InputError, match=told):
+        pipeline.given([pair], None)
+
+
+def test_an_own_parameter_of_that_name_is_left_alone():
+    assert saved.expanded({"code": "@x"}, {"code"}) == {"code": "@x"}
+
+
+def test_a_job_names_them_too(repository, tmp_path):
+    (repository / "images.yaml").write_text("team/base: registry/base\n")
+    file = tmp_path / "job.yaml"
+    file.write_text('image: i\nentrypoint: t.py\ncode: "@classifier"\ndataset: "@nas"\n')
+    job = job_cli.described(file, "team-a")
+    assert (job.code.url, job.code.revision) == ("https://example.org/models.git", "main")
+    assert (job.dataset.uri, job.dataset.fingerprint) == ("pvc://nas/digits", "content")
+    assert job.data_dir == "/data"
+    assert job.tracking.uri == "http://mlflow.example.org"
+    assert job.images == {"team/base": "registry/base"}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([], ("argo", "team-a", "production")),
+        (["-n", "mine", "--context", "test"], ("argo", "mine", "test")),
+        (["--target", "kfp"], ("kfp", "team-a", "production")),
+    ],
+)
+def test_a_workspace_is_the_default_of_options(repository, monkeypatch, given, expected):
+    monkeypatch.setenv("KFP_NAMESPACE", "from-the-environment")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://localhost:1")
+    opened = []
+
+    class Stop(Exception):
+        pass
+
+    def open_target(name, options):
+        opened.append((name, options["namespace"], options["kube_context"]))
+        raise Stop
+
+    monkeypatch.setattr(registry, "open", open_target)
+    found = command("list", "-w", "team-a", *given)
+    assert isinstance(found.exception, Stop), found.output
+    assert opened == [expected]
+
+
+def test_a_pipeline_gets_the_claims_and_the_storage_class(repository, tmp_path):
+    (repository / "images.yaml").write_text("ghcr.io/trireme/base:0.1.0: r/b@sha256:" + "0" * 64)
+    made = command("compile", "pytorch-training", "-w", "team-a", "-o", str(tmp_path / "out"))
+    assert made.exit_code == 0, made.output
+    template = yaml.safe_load((tmp_path / "out/pytorch-training.yaml").read_text())
+    assert template["spec"]["serviceAccountName"] == "trainer"
+    (claim,) = template["spec"]["volumeClaimTemplates"]
+    assert claim["spec"]["storageClassName"] == "fast"
+    text = json.dumps(template)
+    assert '"claimName": "nas"' in text
+    assert "r/b@sha256:" in text
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("code: {a: {urll: x}}", "code.a.urll: there is no such field; did you mean url"),
+        ("codes: {}", "codes: there is no such field; did you mean code"),
+        ("datasets: {a: {}}", "datasets.a.uri: is missing"),
+        ("workspaces: {a: {dataset_claims: nas}}", "workspaces.a.dataset_claims 'nas': must be"),
+        ("[]: ]", "is not YAML"),
+        ("- 1", "must map code, datasets and workspaces"),
+    ],
+)
+def test_what_is_wrong_is_told_with_file_and_field(repository, content, told):
+    file = repository / "trireme.yaml"
+    file.write_text(content)
+    with pytest.raises(InputError) as refused:
+        saved.entries()
+    assert str(refused.value).startswith(str(file))
+    assert told in str(refused.value)
+
+
+def test_set_show_list_and_check(repository):
+    done = command("config", "set", "code.new", "url=https://example.org/x.git", "revision=v1")
+    assert done.exit_code == 0, done.output
+    command("config", "set", "code.new", "revision=", "secret=mine")
+    shown = yaml.safe_load(command("config", "show", "new").output)
+    assert shown == {"code": {"new": {"url": "https://example.org/x.git", "secret": "mine"}}}
+    command("config", "set", "--user", "datasets.d", "uri=builtin://digits")
+    assert saved.read(saved.users_file()).datasets["d"].uri == "builtin://digits"
+    assert "workspaces  team-a" in command("config", "list").output
+    checked = command("config", "check")
+    assert checked.exit_code == 1
+    assert "team-a: images" in checked.output  # which the test has not written
+    assert f"ok      {repository / 'trireme.yaml'}: code.new" in checked.output
+
+
+def test_set_checks_first_and_keeps_comments(repository):
+    file = repository / "trireme.yaml"
+    before = file.read_text()
+    wrong = command("config", "set", "code.new", "url=https://u:secret@example.org/x.git")
+    assert "holds a password" in str(wrong.exception)
+    assert file.read_text() == before
+    file.write_text(f"# ours\n{before}")
+    refused = command("config", "set", "code.new", "url=https://example.org/x.git")
+    assert "has comments" in str(refused.exception)
+
+
+def test_the_schema_takes_the_page_of_the_docs():
+    schema = json.loads(command("config", "schema").output)
+    page = (Path(__file__).parents[2] / "docs/saved.md").read_text()
+    example = yaml.safe_load(page.split("```yaml\n")[1].split("```")[0])
+    jsonschema.validate(example, schema)
+    saved.Saved.model_validate(example)
