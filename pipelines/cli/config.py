@@ -5,10 +5,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 
 from trireme.components.errors import InputError
-from trireme.pipelines import saved
 from trireme.pipelines.tables import table
 from trireme.pipelines.targets.registry import TARGETS
 
@@ -22,6 +20,8 @@ app = typer.Typer(
 @app.command(name="list")
 def list_saved() -> None:
     """List what there is, the nearer file's where two have a name."""
+    from trireme.pipelines import saved
+
     found = saved.entries()
     rows = [[each.kind, each.name, each.in_a_word, str(each.file)] for each in found]
     table(["KIND", "NAME", "WHERE", "FILE"], rows)
@@ -32,6 +32,10 @@ def list_saved() -> None:
 @app.command()
 def show(name: Annotated[str, typer.Argument(metavar="NAME", help="Of any kind.")]) -> None:
     """Show what is kept by a name."""
+    import yaml
+
+    from trireme.pipelines import saved
+
     found = [entry for entry in saved.entries() if entry.name == name.removeprefix("@")]
     if not found:
         raise InputError(f"{saved.files_in_words()} have no {name!r}; see 'trireme config list'")
@@ -55,6 +59,8 @@ def set_saved(
     ] = False,
 ) -> None:
     """Keep code, a dataset or a workspace by a name, or change fields of it."""
+    from trireme.pipelines import saved
+
     kind, _, name = place.partition(".")
     given: dict[str, Any] = {}
     for pair in fields:
@@ -70,6 +76,8 @@ def set_saved(
 @app.command()
 def check() -> None:
     """Check everything that is kept, as far as this machine can tell."""
+    from trireme.pipelines import saved
+
     failed = False
     for entry in saved.entries():
         try:
@@ -85,6 +93,8 @@ def check() -> None:
 @app.command()
 def schema() -> None:
     """Show the JSON schema of trireme.yaml, with which editors complete it."""
+    from trireme.pipelines import saved
+
     typer.echo(json.dumps(saved.Saved.model_json_schema(), indent=2))
 
 
