@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trireme.components import secrets
+from trireme.components.checkout import bundle
 from trireme.components.cost import prices, table
 from trireme.components.cost.prices import Prices
 from trireme.components.dataset.volumes import CACHE
@@ -29,6 +30,9 @@ from trireme.components.training.manifests.roles import roles
 from trireme.pipelines import steps
 from trireme.pipelines.compiling.steps import images
 from trireme.pipelines.pipeline import Pipeline
+
+CODE: Right = (CONFIG_MAPS, "", "get")
+"""To read code that a run takes along."""
 
 LAUNCHER = "the Roles and RoleBindings of an overlay in manifests/overlays allow what is needed"
 DEPLOYER = (
@@ -148,11 +152,15 @@ def plan_pipeline(
             *(_claim(name, place) for name, place in pipeline.claims.items()),
             *job.needed,
         ],
-        rights=[*job.rights, (PODS, "", "get")],
+        rights=[*job.rights, (PODS, "", "get"), *([CODE] if _takes_config_map(pipeline) else [])],
         deploying=objects.rights(KINDS[arguments["deploy"]])
         if _deploys(pipeline, arguments)
         else [],
     )
+
+
+def _takes_config_map(pipeline: Pipeline) -> bool:
+    return pipeline.bundle is not None and pipeline.bundle.place == bundle.CONFIG_MAP
 
 
 def plan_job(manifest: dict[str, Any], known: Prices | None) -> Plan:
