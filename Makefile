@@ -45,7 +45,10 @@ bench: .venv/dev.stamp  ## against the same work done by hand, or by git, cp, rc
 
 component:  ## the files of a new step, with its test: make component NAME=label
 	@case "$(NAME)" in ""|[!a-z]*|*[!a-z_]*) echo "error: NAME=$(NAME): give a name of small letters and _" >&2; exit 2;; esac
-	@test ! -e components/$(NAME) || { echo "error: there is a components/$(NAME) already" >&2; exit 2; }
+	@for file in components/$(NAME) tests/unit/test_$(NAME).py; do \
+		test ! -e $$file || { echo "error: there is a $$file already" >&2; exit 2; }; done
+	@$(PYTHON) -c 'import keyword; exit(keyword.iskeyword("$(NAME)"))' || \
+		{ echo "error: NAME=$(NAME): is a word of Python's" >&2; exit 2; }
 	cp -r docs/new-component components/$(NAME)
 	mv components/$(NAME)/test_NAME.py tests/unit/test_$(NAME).py
 	sed -i 's/NAME/$(NAME)/g' components/$(NAME)/*.py tests/unit/test_$(NAME).py

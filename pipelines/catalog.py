@@ -117,7 +117,10 @@ def _of_yaml(file: Path) -> Pipeline:
     except Exception as error:  # kfp raises whatever its readers do
         why = getattr(error, "strerror", None) or first_line(error)
         raise InputError(f"{file} is not a pipeline that kfp compiled: {why}") from None
-    return Pipeline(graph.pipeline_spec.pipeline_info.name, graph, source=file.resolve().parent)
+    name = graph.pipeline_spec.pipeline_info.name
+    pipeline = Pipeline(name, graph, source=file.resolve().parent)
+    _refuse_repeated(pipeline)
+    return pipeline
 
 
 def _pipeline(graph: Any, module: ModuleType, source: Path | None = None) -> Pipeline:
@@ -127,7 +130,23 @@ def _pipeline(graph: Any, module: ModuleType, source: Path | None = None) -> Pip
         for name in ("check", "trainings")
         if callable(found := getattr(module, name, None)) and not _is_pipeline(found)
     }
-    return Pipeline(graph.pipeline_spec.pipeline_info.name, graph, source=source, **offered)
+    pipeline = Pipeline(graph.pipeline_spec.pipeline_info.name, graph, source=source, **offered)
+    if source is not None:
+        _refuse_repeated(pipeline)
+    return pipeline
+
+
+def _refuse_repeated(pipeline: Pipeline) -> None:
+    """Refuses two of a step that has one place in the run workspace, if both of them would run."""
+    from trireme.pipelines.compiling.steps import steps_of
+
+    for name in ("checkout", "dataset", "train", "evaluate", "export"):
+        groups = [path[:-1] for path in steps_of(pipeline.spec, name)]
+        if any(groups.count(group) > 1 for group in groups):
+            raise InputError(
+                f"{pipeline.name} has the step {name} twice, and the second would replace what the "
+                "first leaves in the run's workspace; make them two pipelines, or a sweep of trials"
+            )
 
 
 def _chosen(module: ModuleType, function: str, reference: str) -> Any:

@@ -6,6 +6,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from google.protobuf import json_format
+
 from trireme.components import secrets
 from trireme.components.checkout import bundle
 from trireme.components.cost import prices, table
@@ -19,6 +21,7 @@ from trireme.components.kubernetes.amounts import requests
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import NotFound
 from trireme.components.kubernetes.resources import CONFIG_MAPS, PODS
+from trireme.components.tracking.environment import SECRET
 from trireme.components.training.bill import Bill, job_hour
 from trireme.components.training.cluster import checks, preflight
 from trireme.components.training.cluster.checks import Finding, check_all
@@ -28,8 +31,11 @@ from trireme.components.training.manifests import default_operator, render
 from trireme.components.training.manifests.references import Needed, references
 from trireme.components.training.manifests.roles import roles
 from trireme.pipelines import steps
-from trireme.pipelines.compiling.steps import images
+from trireme.pipelines.compiling.inputs import inputs_of
+from trireme.pipelines.compiling.steps import images, steps_of
+from trireme.pipelines.parameters import PARAMETERS
 from trireme.pipelines.pipeline import Pipeline
+from trireme.pipelines.training import JOB_PARAMETERS, Trainings, trainings
 
 CODE: Right = (CONFIG_MAPS, "", "get")
 """To read code that a run takes along."""
@@ -135,11 +141,10 @@ def plan_pipeline(
     """Plans a run of a pipeline."""
     count, at_once = 0, 0
     job = Plan([], {}, count, at_once, "", [], [], known)
-    if pipeline.trainings:
-        trainings = pipeline.trainings(arguments)
-        count, at_once = trainings.count, trainings.at_once
-        job = plan_job(render(trainings.job, operator(trainings.job)), known)
-        Bill(arguments["budget"], known).open(job.manifest)
+    if planned := _trainings(pipeline, arguments):
+        count, at_once = planned.count, planned.at_once
+        job = plan_job(render(planned.job, operator(planned.job)), known)
+        Bill(arguments.get("budget", 0.0), known).open(job.manifest)
     return replace(
         job,
         steps=[(step, _image(image, arguments)) for step, image in images(pipeline.spec)],
@@ -147,7 +152,7 @@ def plan_pipeline(
         at_once=at_once,
         workspace=_workspace(pipeline),
         needed=[
-            *_secrets(arguments),
+            *(_secrets(arguments) if pipeline.source is None else _mounted_secrets(pipeline)),
             Needed("ConfigMap", table.CONFIG_MAP, optional=True),
             *(_claim(name, place) for name, place in pipeline.claims.items()),
             *job.needed,
@@ -192,6 +197,28 @@ def _image(image: str, arguments: dict[str, Any]) -> str:
     return steps.IMAGES.get(arguments.get("framework", ""), "said by a step before")
 
 
+def _trainings(pipeline: Pipeline, arguments: dict[str, Any]) -> Trainings | None:
+    """Returns the trainings of a run, those of a pipeline of one's own as far as they are known."""
+    if pipeline.trainings:
+        return pipeline.trainings(arguments)
+    paths = steps_of(pipeline.spec, "train")
+    if not paths:
+        return None
+    defaults = {name: PARAMETERS[name].default for name in (*JOB_PARAMETERS, "framework", "job")}
+    given = defaults | inputs_of(pipeline.spec, paths[0], arguments)
+    return trainings(given["framework"], given)
+
+
+def _mounted_secrets(pipeline: Pipeline) -> Iterator[Needed]:
+    """Yields the Secrets that the steps of a pipeline of one's own mount, where they are named."""
+    platform = json_format.MessageToDict(pipeline.graph.platform_spec.platforms["kubernetes"])
+    executors = platform.get("deploymentSpec", {}).get("executors", {}).values()
+    mounts = [mount for executor in executors for mount in executor.get("secretAsVolume", [])]
+    optional = {mount["secretName"]: mount.get("optional", False) for mount in mounts}
+    for name in sorted(filter(None, optional.keys() - {SECRET})):  # which the target names
+        yield Needed("Secret", name, optional=optional[name])
+
+
 def _workspace(pipeline: Pipeline) -> str:
     """Returns the size of the volume of a run; empty where it has none."""
     platform = pipeline.graph.platform_spec.platforms["kubernetes"]
@@ -200,7 +227,7 @@ def _workspace(pipeline: Pipeline) -> str:
 
 def _deploys(pipeline: Pipeline, arguments: dict[str, Any]) -> bool:
     """Tells whether a pipeline of Trireme's own is to deploy what it has trained."""
-    return pipeline.trainings is not None and bool(arguments.get("deploy"))
+    return pipeline.source is None and bool(arguments.get("deploy"))
 
 
 def _secrets(arguments: dict[str, Any]) -> Iterator[Needed]:

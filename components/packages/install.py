@@ -41,6 +41,7 @@ if "%d.%d" % sys.version_info[:2] != "{requirements.PYTHON}":
         file=sys.stderr,
     )
 '''
+_HASH = re.compile(r"--hash=(\S+)")
 # Either form of a script's start (https://packaging.python.org, entry points), of any Python.
 _START = re.compile(rb"\A#!(?:/bin/sh\n'''exec' [^\n]*\n' '''|[^\n]*python[^\n]*)\n")
 
@@ -114,11 +115,14 @@ def _resolved(wanted: list[str], framework: str, there: Present, uv: Uv) -> tupl
             *(*kept, *own),
         )
         entries = _entries(found.read_text())
+        named_by = [uv.code / source for source in sources if source.endswith((".txt", ".in"))]
+        hashes = {pin: some for file in named_by for pin, some in _hashes(file).items()}
     known = {str(wheels), *map(_shown, uv.urls)}
     options = [one for one in entries if one.startswith("--")]
     options = [one for one in options if _shown(one).split()[-1] not in known]
     pins = [one for one in entries if not one.startswith("--") and _pin(one) not in there]
     pins = [re.sub(r"^-e +", "", one) for one in pins]  # the code of this run is not another's
+    pins = [_with_hashes(one, hashes.get(_pin(one))) for one in pins]
     for one in pins:
         if "file://" in one and "--hash" not in one:
             raise InputError(
@@ -135,9 +139,8 @@ def _sources(files: list[str], folder: Path, uv: Uv) -> list[str]:
         if file.endswith("uv.lock"):
             exported = str(folder / f"exported-{number}.txt")
             uv(
-                *("export", "--frozen", "--no-dev", "--no-emit-project", "--no-hashes"),
-                *("--no-annotate", "--no-header", "--output-file", exported),
-                *("--project", str(Path(file).parent)),
+                *("export", "--frozen", "--no-dev", "--no-emit-project", "--no-annotate"),
+                *("--no-header", "--output-file", exported, "--project", str(Path(file).parent)),
             )
             sources.append(exported)
         else:
@@ -154,6 +157,24 @@ def _entries(text: str) -> list[str]:
 def _pin(entry: str) -> str:
     name, _, version = entry.split()[0].partition("==")
     return f"{canonicalize_name(name)}=={version}"
+
+
+def _hashes(file: Path) -> dict[str, list[str]]:
+    """Returns the hashes that a requirements file wants of pinned packages."""
+    found = {_pin(one): _HASH.findall(one) for one in _entries(file.read_text())}
+    return {pin: hashes for pin, hashes in found.items() if hashes}
+
+
+def _with_hashes(entry: str, wanted: list[str] | None) -> str:
+    """Returns a pin with those of its hashes that the repository wants, if it wants any."""
+    if wanted is None:
+        return entry
+    kept = [one for one in _HASH.findall(entry) if one in wanted]
+    if not kept:
+        raise InputError(
+            f"requirements: {entry.split()[0]} has none of the hashes that the repository wants"
+        )
+    return " \\\n    ".join([entry.split()[0], *(f"--hash={one}" for one in kept)])
 
 
 def _is_of_the_code(entry: str) -> bool:

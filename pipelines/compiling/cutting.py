@@ -3,7 +3,7 @@
 from typing import Any
 
 from trireme.components.errors import InputError
-from trireme.pipelines.compiling.steps import PathTask, containers
+from trireme.pipelines.compiling.steps import PathTask, steps_of
 from trireme.pipelines.pipeline import Pipeline
 
 
@@ -16,7 +16,7 @@ def up_to_training(pipeline: Pipeline, commit: str) -> Pipeline:
     Raises:
         InputError: It does not train, or not exactly once.
     """
-    paths = _paths(pipeline.spec, "train")
+    paths = steps_of(pipeline.spec, "train")
     if len(paths) != 1 or any(task.is_loop for task in paths[0]):
         raise InputError(
             f"{pipeline.name}: cannot be reproduced; that needs exactly one step train, outside "
@@ -26,7 +26,7 @@ def up_to_training(pipeline: Pipeline, commit: str) -> Pipeline:
     def cut(graph: Any) -> None:
         spec = graph.pipeline_spec
         if commit:
-            for *outer, checkout in _paths(spec, "checkout"):
+            for *outer, checkout in steps_of(spec, "checkout"):
                 task = _component(spec, outer).dag.tasks[checkout.name]
                 task.inputs.parameters["revision"].runtime_value.constant.string_value = commit
         component = spec.root
@@ -35,16 +35,6 @@ def up_to_training(pipeline: Pipeline, commit: str) -> Pipeline:
             component = spec.components[component.dag.tasks[step.name].component_ref.name]
 
     return pipeline.changed(cut)
-
-
-def _paths(spec: Any, component: str) -> list[list[PathTask]]:
-    """Returns the paths to the steps that one of Trireme's components has become."""
-    line = f'with step("{component}", workspace)'
-    return [
-        path
-        for path, container in containers(spec)
-        if any(line in word for word in container.fields["command"].list_value)
-    ]
 
 
 def _component(spec: Any, path: list[PathTask]) -> Any:

@@ -29,6 +29,16 @@ def images(spec: Any) -> list[tuple[str, str]]:
     return [(path[-1].name, container["image"]) for path, container in containers(spec)]
 
 
+def steps_of(spec: Any, component: str) -> list[list[PathTask]]:
+    """Returns the paths to the steps that one of Trireme's components has become."""
+    line = f'with step("{component}", workspace)'
+    return [
+        path
+        for path, container in containers(spec)
+        if any(line in word for word in container.fields["command"].list_value)
+    ]
+
+
 def containers(spec: Any) -> Iterator[tuple[list[PathTask], Any]]:
     """Yields the path to each step that is a container, and that; an importer is none."""
     executors = spec.deployment_spec["executors"]

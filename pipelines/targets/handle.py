@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
 from unittest.mock import patch
@@ -206,15 +207,14 @@ class RunHandle:
 
     def _show(self) -> None:
         """Shows the table of steps, in a notebook live."""
-        from IPython.display import HTML, display
-
-        shown = display(HTML(self._repr_html_()), display_id=True)
+        notebook = import_module("IPython.display")  # the notebook's own
+        shown = notebook.display(notebook.HTML(self._repr_html_()), display_id=True)
 
         def update() -> None:
             with suppress(TriremeError):  # what is shown stays
                 while True:
                     is_over = self.status in OVER
-                    shown.update(HTML(self._repr_html_()))
+                    shown.update(notebook.HTML(self._repr_html_()))
                     if is_over:
                         return
                     time.sleep(self._pause)
@@ -303,8 +303,5 @@ def _plain(value: Any) -> Any:
 
 def _is_notebook() -> bool:
     """Tells whether a notebook shows what this process displays."""
-    if "IPython" not in sys.modules:
-        return False
-    from IPython import get_ipython
-
-    return hasattr(get_ipython(), "kernel")
+    shell = sys.modules.get("IPython")
+    return shell is not None and hasattr(shell.get_ipython(), "kernel")

@@ -118,7 +118,8 @@ class Engine(Command):
     def steps(self, run):
         """Returns how the steps of a run are, by name."""
         lines = self.command("status", run).splitlines()
-        found = (re.match(r"(\S+) +(\S+) +\d+", line) for line in lines)
+        # One that Kubeflow had in its cache took no seconds.
+        found = (re.fullmatch(r"(\S+) +(\w+)( +\d+.*)?", line.rstrip()) for line in lines)
         return {each[1]: each[2] for each in found if each}
 
     def said(self, run, step):

@@ -78,7 +78,9 @@ def asleep(here, eventually):
 def state_of_this_process():
     signals = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     logger = logging.getLogger()
-    return dict(os.environ), Path.cwd(), signals, logger.level, list(logger.handlers), sys.stdout
+    logs = logger.level, list(logger.handlers)
+    kfps = config.LocalExecutionConfig.instance
+    return dict(os.environ), Path.cwd(), signals, logs, sys.stdout, kfps
 
 
 def test_a_run_leaves_results_and_this_process_as_it_was(here):
@@ -96,7 +98,6 @@ def test_a_run_leaves_results_and_this_process_as_it_was(here):
         _ = run.report
     assert "<td>add</td><td>FINISHED</td>" in run._repr_html_()
     assert state_of_this_process() == before
-    assert config.LocalExecutionConfig.instance is None
     (parent,) = here.parents()
     assert (parent.info.run_name, parent.info.status) == (run.name, "FINISHED")
     assert parent.data.params == {"a": "40", "b": "2", "numbers": "[1, 2]", "where": "/tmp"}

@@ -219,6 +219,8 @@ def test_the_variables_of_a_replica():
         "LOCAL_RANK": "0",
         "NODE_RANK": "0",
         "GROUP_RANK": "0",
+        "OMP_NUM_THREADS": None,
+        "OMP_WAIT_POLICY": "PASSIVE",
         "LOCAL_WORLD_SIZE": "1",
     }
 
@@ -500,6 +502,8 @@ def on_jobset(manifest, role, index):
     found = {}
     for entry in jobs[role]["template"]["spec"]["template"]["spec"]["containers"][0]["env"]:
         if "valueFrom" in entry:
+            if "fieldRef" not in entry["valueFrom"]:
+                continue  # the limit of a container's CPUs
             path = entry["valueFrom"]["fieldRef"]["fieldPath"]
             found[entry["name"]] = str(
                 labels[path.split("'")[1].removeprefix("jobset.sigs.k8s.io/")]

@@ -227,6 +227,38 @@ def test_a_step_that_only_its_image_can_run_is_refused_here(folder, trireme, unt
     assert not (untracked / "runs").exists()
 
 
+TRAINED = """
+from kfp import dsl
+from trireme import WORKSPACE, checkout, dataset, finishing, train
+
+
+@dsl.pipeline(name="trained", pipeline_config=WORKSPACE)
+def trained(workers: int = 2):
+    with finishing("trained"):
+        code, data = checkout("https://example.org/you/models.git"), dataset()
+        train(code, data, entrypoint="train.py", workers=workers, job={{"gpu": 4}})
+        {rest}
+"""
+
+
+def test_what_its_training_makes_is_planned_as_far_as_it_is_known(folder, trireme):
+    (folder / "trained.py").write_text(TRAINED.format(rest=""))
+    words = ("plan", "trained.py", "--target", "argo", "--no-check", "-p", "workers=3")
+    status, output, errors = trireme(*words)
+    assert (status, errors) == (0, "")
+    (workers,) = [line.split() for line in output.splitlines() if line.startswith("Worker ")]
+    assert workers[1] == "3" and "4 nvidia.com/gpu" in " ".join(workers)
+    assert "create, get, list, watch, delete pytorchjobs.kubeflow.org" in output
+    assert "trireme-code (optional), trireme-dataset (optional)" in output
+
+
+def test_a_step_that_would_replace_what_another_leaves_is_refused(folder, trireme):
+    (folder / "trained.py").write_text(TRAINED.format(rest="dataset().after(data)"))
+    status, _, errors = trireme("compile", "trained.py")
+    assert (status, errors.count("\n")) == (2, 1)
+    assert "trained has the step dataset twice" in errors
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("reference", ["churn.py", "churn.yaml"])
 def test_it_runs_here_and_is_recorded(folder, trireme, untracked, reference):

@@ -191,6 +191,19 @@ def test_a_lock_of_another_python_is_not_installed_again(tmp_path):
         install._read(str(lock))
 
 
+def test_of_a_pins_hashes_those_count_that_the_repository_wants(tmp_path):
+    file = tmp_path / "requirements.txt"
+    file.write_text("A_b==1 \\\n    --hash=sha256:2 --hash=sha256:9\n-r more.txt\nc\n")
+    hashes = install._hashes(file)
+    assert hashes == {"a-b==1": ["sha256:2", "sha256:9"]}
+    entry = "a-b==1 \\\n    --hash=sha256:1 \\\n    --hash=sha256:2"
+    kept = install._with_hashes(entry, hashes["a-b==1"])
+    assert kept == "a-b==1 \\\n    --hash=sha256:2"
+    assert install._with_hashes(entry, None) == entry
+    with pytest.raises(InputError, match=r"a-b==1 has none of the hashes that the repository"):
+        install._with_hashes(entry, ["sha256:3"])
+
+
 def test_a_run_without_requirements_has_no_packages(tmp_path, capsys):
     install.install([], tmp_path, tmp_path)
     assert (use.folder(tmp_path), capsys.readouterr()) == ("", ("", ""))

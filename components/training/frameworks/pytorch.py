@@ -24,6 +24,13 @@ _NODE_RANK = (
 )
 """The same of several pods, each of which knows its own: Lightning and Accelerate look for it."""
 
+_THREADS = [
+    {"name": "OMP_NUM_THREADS", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
+    *base.entries(base.WAITING),
+]
+"""Without it a process has a thread for each core of its node, whatever it may use of them: threads
+that spin for each other then use up the limit."""
+
 _ELASTIC = base.entries({"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"})
 """Without it the processes use the store of the rendezvous in worker-0, and the others wait for
 ever for one that is gone when worker-0 is started again
@@ -85,7 +92,8 @@ class PyTorch(base.Framework):
     def variables(self, job: "base.TrainingJob", role: str) -> base.Variables:
         """Returns what torchrun or the operator leaves out."""
         nodes = _ONE_NODE if job.world_size == 1 else []
-        return (_LOCAL + nodes if _is_alone(job) else []) + (_ELASTIC if job.elastic else [])
+        alone = _LOCAL + nodes + _THREADS if _is_alone(job) else []
+        return alone + (_ELASTIC if job.elastic else [])
 
     def default_counts(self, job: "base.TrainingJob") -> dict[str, int]:
         """Returns the counts; an elastic job has no master."""

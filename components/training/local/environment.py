@@ -89,6 +89,8 @@ def _value_from(
                 f"only a cluster has; set the environment variable {name} on this machine"
             )
         return os.environ.get(name)
+    if "resourceFieldRef" in source:
+        return None  # limits are not kept here, and each process has its share of the cores
     path = str((source.get("fieldRef") or {}).get("fieldPath") or "")
     if path in fields:
         return fields[path]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from trireme.components.cost.table import in_words
 from trireme.components.errors import TriremeError
+from trireme.components.tracking import journal
 from trireme.pipelines.targets.local import runs
 
 if TYPE_CHECKING:
@@ -56,7 +57,9 @@ class Result:
             facts["Model"] = str(exported)
         elif model.exists():
             facts["Model"] = str(model)
-            if "gate" in said and not self.error:
+            # Of a pipeline without an export a good model is not exported either.
+            is_refused = journal.summary_of(self.workspace, "evaluate").startswith("not exported")
+            if is_refused and not self.error:
                 facts["Not exported"] = said["gate"]
         if "verdict" in said:
             facts["Verdict"] = said["verdict"]
