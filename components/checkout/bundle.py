@@ -101,6 +101,7 @@ def of_directory(url: str, revision: str, has_mlflow: bool) -> Bundle:
         with snapshot.taken(url) as taken:
             say(f"{url} travels {taken.in_words or 'as it is committed'}")
             return _packed(url, taken.repository, taken.commit, has_mlflow)
+    snapshot.check_top(url)
     directory = Path(url).expanduser().resolve()
     name = f"{revision or 'HEAD'}^{{commit}}"
     found = git("-c", "safe.directory=", "rev-parse", "--verify", name, at=directory)

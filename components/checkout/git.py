@@ -49,6 +49,8 @@ def check_here(url: str, secret: str, revision: str = "") -> None:
     """Refuses what this machine can tell without asking a server: the Secret, a directory."""
     if not url or urls.bundle(url):
         return
+    if urls.is_directory(url):
+        snapshot.check_top(url)
     if snapshot.is_meant(url, revision):
         snapshot.check(url)
     source, name = urls.source(url), secrets.given(secret, "code")

@@ -74,6 +74,17 @@ def is_meant(url: str, revision: str) -> bool:
     return is_ours and urls.is_directory(url) and _is_top(_directory(url))
 
 
+def check_top(url: str) -> None:
+    """Refuses a folder of a working tree that is not its top."""
+    directory = _directory(url)
+    found = git("rev-parse", "--show-toplevel", at=directory).stdout.strip()
+    if found and (top := Path(found)) != directory and directory.is_relative_to(top):
+        raise InputError(
+            f"code_url {url!r}: is a folder of the repository {top}; give code_url={top} and "
+            f"code_directory={directory.relative_to(top)}"
+        )
+
+
 def check(url: str) -> None:
     """Refuses a working tree with more that is not committed than anybody would want to copy."""
     directory = _directory(url)

@@ -130,6 +130,16 @@ def test_what_is_too_large_is_refused_before_it_is_read(repository, monkeypatch)
     check_here(str(repository.directory), "")
 
 
+def test_a_folder_in_a_repository_is_told_its_top(repository):
+    folder = repository.directory / "a/b"
+    folder.mkdir(parents=True)
+    told = f"give code_url={repository.directory} and code_directory=a/b"
+    with pytest.raises(InputError, match=told):
+        check_here(str(folder), "")
+    with pytest.raises(InputError, match=told):
+        bundle.of_directory(str(folder), "", has_mlflow=False)
+
+
 def test_a_file_of_the_working_tree_is_there(repository):
     (repository.directory / "requirements.txt").write_text("x")
     assert git_has_file("requirements.txt", str(repository.directory), "", "")
