@@ -28,6 +28,9 @@ sys.modules["triton"] = None  # type: ignore[assignment]
 # Under nohup SIGHUP is ignored, by all that the tests start, too. What is handled is not.
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
+# So is SIGINT in what a shell's script starts in the background, and Python then raises nothing.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No database: a test run leaves nothing behind. No deadline: the machine may be busy.
 settings.register_profile("trireme", database=None, deadline=None)

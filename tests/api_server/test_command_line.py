@@ -252,9 +252,15 @@ def test_one_kind_that_a_user_may_see_is_enough(server, container_logs, trireme)
         (["submit", "--starting-limit", "0"], "--starting-limit goes with --wait"),
         (["submit", "--local", "--wait", "--queued-limit", "5"], "not --local"),
         (["submit", "--local", "--operator", "trainer"], "--operator is for clusters"),
-        (["submit", "--local", "-n", "team"], "--namespace is for clusters, not for --local"),
-        (["list", "--local", "-n", "team"], "--namespace is for clusters"),
-        (["logs", "x", "--local", "--context", "here"], "--context is for clusters"),
+        (
+            ["submit", "--local", "-n", "team"],
+            "--namespace (or --workspace) is for clusters, not for --local",
+        ),
+        (["list", "--local", "-n", "team"], "--namespace (or --workspace) is for clusters"),
+        (
+            ["logs", "x", "--local", "--context", "here"],
+            "--context (or --workspace) is for clusters",
+        ),
         (["list", "-n", "../../x"], "namespace '../../x': must be"),
         (["list", "--context", "other"], "context 'other': it is not in the kubeconfig"),
     ],

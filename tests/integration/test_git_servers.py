@@ -366,7 +366,7 @@ def test_a_key_opens_a_repository_over_ssh(http, ssh, publish, secret, destinati
 def test_host_keys_are_checked(http, ssh, publish, secret, destination):
     path, _ = publish(http)
     url = f"{ssh.url}{http.root}/{path}"
-    with pytest.raises(InputError, match=r"key is not known.* add it as known_hosts to the Secret"):
+    with pytest.raises(InputError, match=r"key is unknown.* add it as known_hosts to the Secret"):
         checkout(url, "", destination, secret=secret(key=ssh.key))
     another = f"{ssh.host} {Path(http_key(http.root)).read_text()}"
     with pytest.raises(InputError, match="is unknown or has changed"):

@@ -69,7 +69,7 @@ def test_where_all_trainings_fail_the_run_does(trireme, graded):
         (['grid={"--width": 32}'], "grid.--width 32: must be a list of one value or more"),
         (['grid={"width": [32]}'], "'width' must be an option of the program, such as --width"),
         (['grid={"--width": [[1]]}'], "--width [1] must be text, a number, true or false"),
-        (['grid={"workers": [-1]}'], "workers"),
+        (['grid={"workers": [-2]}'], "workers"),
         (['trials=["--width"]'], "trials.0 '--width': must map names to values"),
         ([f'grid={{"seed": {list(range(1001))}}}'], "1,001 trials"),
         (["framework=mpi"], "framework 'mpi': must be one of pytorch, tensorflow"),
