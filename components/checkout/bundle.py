@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from trireme.components.checkout import snapshot, tree
 from trireme.components.checkout import url as urls
-from trireme.components.checkout.command import git, must
+from trireme.components.checkout.command import git, must, trusting
 from trireme.components.dataset.progress import in_words
 from trireme.components.errors import InputError
 from trireme.components.say import say
@@ -104,7 +104,7 @@ def of_directory(url: str, revision: str, has_mlflow: bool) -> Bundle:
     snapshot.check_top(url)
     directory = Path(url).expanduser().resolve()
     name = f"{revision or 'HEAD'}^{{commit}}"
-    found = git("-c", "safe.directory=", "rev-parse", "--verify", name, at=directory)
+    found = git(*trusting(), "rev-parse", "--verify", name, at=directory)
     if found.returncode:
         raise InputError(
             f"code_url {url!r}: "

@@ -89,12 +89,15 @@ def must(action: str, result: subprocess.CompletedProcess[str]) -> str:
     return result.stdout
 
 
-def distrusting(directory: Path) -> list[str]:
-    """Returns options with which git reads no other user's repository, and runs nothing for it.
+def trusting() -> list[str]:
+    """Returns options with which git reads this user's repositories, and those they trust."""
+    named = git("config", "--global", "--get-all", "safe.directory").stdout.splitlines()
+    return [part for name in ("", *named) for part in ("-c", f"safe.directory={name}")]
 
-    The filters that the repository itself configures are off.
-    """
-    options = ["-c", "safe.directory="]
+
+def distrusting(directory: Path) -> list[str]:
+    """Returns the same options, and those with which git runs no filter of the repository's own."""
+    options = trusting()
     command = ("config", "--show-scope", "--name-only", "--get-regexp", r"^filter\.")
     scoped = (
         line.split("\t") for line in git(*options, *command, at=directory).stdout.splitlines()

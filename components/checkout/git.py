@@ -8,7 +8,7 @@ from trireme.components import secrets
 from trireme.components.checkout import builtin, bundle, credentials, repository, snapshot, tree
 from trireme.components.checkout import revision as revisions
 from trireme.components.checkout import url as urls
-from trireme.components.checkout.command import LOCAL_ACCESS, distrusting, git, must
+from trireme.components.checkout.command import LOCAL_ACCESS, distrusting, git, must, trusting
 from trireme.components.checkout.repository import Found, Origin
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.say import say
@@ -249,8 +249,7 @@ def write_changes(directory: Path, commit: str, file: Path) -> bool | None:
         Whether there is one; None where it is at another commit, has no files or is not ours.
     """
     file.unlink(missing_ok=True)
-    options = ["-c", "safe.directory="]
-    if git(*options, "rev-parse", "HEAD", at=directory).stdout.strip() != commit:
+    if git(*trusting(), "rev-parse", "HEAD", at=directory).stdout.strip() != commit:
         return None
     options = distrusting(directory)
     # git itself writes to the file: there may be more of it than fits into memory.

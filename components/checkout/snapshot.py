@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trireme.components.checkout import url as urls
-from trireme.components.checkout.command import distrusting, git, must
+from trireme.components.checkout.command import distrusting, git, must, trusting
 from trireme.components.dataset.progress import in_words
 from trireme.components.errors import InputError
 from trireme.components.home import in_a_pod
@@ -160,7 +160,7 @@ def _is_top(directory: Path) -> bool:
     if not (directory / ".git").exists():
         return False
     command = ("rev-parse", "--is-inside-work-tree")
-    return git("-c", "safe.directory=", *command, at=directory).stdout.strip() == "true"
+    return git(*trusting(), *command, at=directory).stdout.strip() == "true"
 
 
 def _directory(url: str) -> Path:

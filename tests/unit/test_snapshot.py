@@ -158,6 +158,23 @@ def test_filters_of_the_repository_do_not_run(repository, destination, tmp_path)
     assert not ran.exists()
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
+def test_another_users_folder_is_taken_only_if_it_is_trusted(
+    repository, destination, monkeypatch, tmp_path
+):
+    (repository.directory / "file.txt").write_text("changed")
+    for path in (repository.directory, *repository.directory.rglob("*")):
+        os.chown(path, 1234, 1234)
+    assert not snapshot.is_meant(str(repository.directory), "")
+    with pytest.raises(InputError, match="it belongs to another user"):
+        checkout(str(repository.directory), "", destination)
+    config = tmp_path / "gitconfig"
+    config.write_text(f"[safe]\n\tdirectory = {repository.directory}\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
+    checkout(str(repository.directory), "", destination)
+    assert (destination / "file.txt").read_text() == "changed"
+
+
 def test_a_linked_worktree_and_a_shallow_clone_are_taken(repository, destination, tmp_path):
     repository.git("worktree", "add", "--quiet", str(tmp_path / "linked"))
     repository.git(
