@@ -1,5 +1,6 @@
 """The notebooks of the docs run as they are, in a kernel of this environment."""
 
+import os
 import re
 from pathlib import Path
 
@@ -17,6 +18,8 @@ def executed(trireme, monkeypatch, tmp_path):
     """Runs a notebook; returns the last output of each cell of code, by what the cell says."""
 
     def run(name):
+        for variable in [name for name in os.environ if name.startswith("MLFLOW_")]:
+            monkeypatch.delenv(variable)  # which other tests' MLflow has left
         for variable, value in trireme.environment.items():
             monkeypatch.setenv(variable, value)
         notebook = nbformat.read(DOCS / f"{name}.ipynb", as_version=4)

@@ -65,7 +65,7 @@ def sources(container):
     return {
         each["name"]: each["valueFrom"]["secretKeyRef"]
         for each in container["env"]
-        if "valueFrom" in each
+        if "secretKeyRef" in each.get("valueFrom", {})
     }
 
 

@@ -158,6 +158,7 @@ def program(manifest, role, rank_template):
 @given(text=TEXT | DOLLARS)
 @example(text="$(DATA_DIR)/train.npz")
 @example(text="$$(DATA_DIR)")
+@example(text="$($$)")
 @example(text="${local_rank}")
 @example(text="$local_rank")
 @example(text="$$$(X")

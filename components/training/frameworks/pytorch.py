@@ -44,7 +44,7 @@ _HOLD_STORE = (
 the first pod's name may not be known yet when it asks for it."""
 
 
-_DOLLAR = re.compile(r"(\$\([^)]*\))|\$\$|\$")
+_DOLLAR = re.compile(r"(\$\([A-Za-z_][\w.-]*\))|(\$\([^)]*\))|\$\$|\$")
 
 
 class PyTorch(base.Framework):
@@ -235,7 +235,12 @@ class Custom(PyTorch):
 
 def _for_torchrun(text: str) -> str:
     """Doubles each ``$`` that Kubernetes leaves: torchrun passes words through a Template."""
-    return _DOLLAR.sub(lambda found: found[1] or "$$$$", text)
+
+    def doubled(found: re.Match[str]) -> str:
+        reference, of_no_variable = found.groups()
+        return reference or (of_no_variable or "$").replace("$", "$$$$")
+
+    return _DOLLAR.sub(doubled, text)
 
 
 def _is_alone(job: "base.TrainingJob") -> bool:
