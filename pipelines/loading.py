@@ -1,9 +1,13 @@
 """Pipelines as somebody wants them run: with other images, claims, and trainings at once."""
 
+import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from trireme.components.checkout import bundle
+from trireme.components.checkout import url as urls
 from trireme.pipelines import catalog
 from trireme.pipelines.compiling import images as pins
 from trireme.pipelines.compiling import ir
@@ -24,3 +28,25 @@ def loaded(
     claims, wanted = ir.mounts(dataset_claims or (), cache_claim), pins.read(images, found)
     changed = [limited(pins.pinned(pipeline, wanted), parallelism) for pipeline in found]
     return [ir.stored(ir.mounted(pipeline, claims), storage_class) for pipeline in changed]
+
+
+def ready(
+    pipeline: Pipeline, given: dict[str, Any], *, is_here: bool
+) -> tuple[Pipeline, dict[str, Any]]:
+    """Returns a pipeline with a value for every parameter, checked; nothing has been made then.
+
+    A directory with code, which a cluster does not have, becomes a bundle that a run takes along.
+    """
+    if is_here:
+        return pipeline, pipeline.complete(given)
+    url = given.get("code_url", "")
+    if url and urls.is_directory(url):
+        urls.check(url)
+        at = os.environ.get("MLFLOW_TRACKING_URI", "")
+        code = bundle.of_directory(
+            url, given.get("code_revision", ""), at.startswith(("http://", "https://"))
+        )
+        pipeline, given = replace(pipeline, bundle=code), given | {"code_url": code.url}
+        if "code_revision" in pipeline.parameters:
+            given["code_revision"] = code.commit
+    return pipeline, pipeline.complete(given, set(pipeline.claims))

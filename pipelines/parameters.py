@@ -31,8 +31,8 @@ PARAMETERS = {
     "code_revision": Described(
         str,
         "",
-        "Branch, tag or commit. Empty: the repository's default branch; for a directory, the "
-        "commit checked out in it.",
+        "Branch, tag or commit. Empty: the repository's default branch; of a directory, what "
+        "is in it, committed or not.",
     ),
     "code_secret": Described(
         str,

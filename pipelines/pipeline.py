@@ -18,6 +18,7 @@ from trireme.pipelines import saved
 if TYPE_CHECKING:
     from kfp.dsl.base_component import BaseComponent
 
+    from trireme.components.checkout.bundle import Bundle
     from trireme.pipelines.training import Trainings
 
 TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
@@ -91,6 +92,7 @@ class Pipeline:
         source: The folder that it was loaded from, whose commit names what is uploaded; None
             for what comes with Trireme.
         claims: Where all of its pods have claims mounted, by the claims' names.
+        bundle: Code of this machine that a run of it on a cluster takes along.
     """
 
     name: str
@@ -99,6 +101,7 @@ class Pipeline:
     trainings: "Callable[[dict[str, Any]], Trainings] | None" = None
     source: Path | None = None
     claims: dict[str, Path] = field(default_factory=dict)
+    bundle: "Bundle | None" = None
 
     @property
     def spec(self) -> Any:

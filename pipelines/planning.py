@@ -9,6 +9,7 @@ from typing import Any
 from google.protobuf import json_format
 
 from trireme.components import secrets
+from trireme.components.checkout import bundle
 from trireme.components.cost import prices, table
 from trireme.components.cost.prices import Prices
 from trireme.components.dataset.volumes import CACHE
@@ -35,6 +36,9 @@ from trireme.pipelines.compiling.steps import images, steps_of
 from trireme.pipelines.parameters import PARAMETERS
 from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.training import JOB_PARAMETERS, Trainings, trainings
+
+CODE: Right = (CONFIG_MAPS, "", "get")
+"""To read code that a run takes along."""
 
 LAUNCHER = "the Roles and RoleBindings of an overlay in manifests/overlays allow what is needed"
 DEPLOYER = (
@@ -153,11 +157,15 @@ def plan_pipeline(
             *(_claim(name, place) for name, place in pipeline.claims.items()),
             *job.needed,
         ],
-        rights=[*job.rights, (PODS, "", "get")],
+        rights=[*job.rights, (PODS, "", "get"), *([CODE] if _takes_config_map(pipeline) else [])],
         deploying=objects.rights(KINDS[arguments["deploy"]])
         if _deploys(pipeline, arguments)
         else [],
     )
+
+
+def _takes_config_map(pipeline: Pipeline) -> bool:
+    return pipeline.bundle is not None and pipeline.bundle.place == bundle.CONFIG_MAP
 
 
 def plan_job(manifest: dict[str, Any], known: Prices | None) -> Plan:

@@ -8,7 +8,8 @@ from typing import Any
 
 from kfp import dsl
 
-from trireme.components.checkout import builtin
+from trireme.components.checkout import builtin, bundle
+from trireme.components.checkout import url as urls
 from trireme.components.dataset import staging
 from trireme.components.dataset.description import described
 from trireme.components.errors import InputError, StepFailed
@@ -76,6 +77,8 @@ def arguments(pipeline: Pipeline, lineage: Lineage) -> dict[str, Any]:
             "experiment": lineage.experiment,
             **_code(lineage),
         }
+    elif lineage.has_bundle and "code_url" in params:
+        params = params | _code(lineage)
     values = {
         name: _value(parameter, params.get(name), lineage.name)
         for name, parameter in pipeline.parameters.items()
@@ -85,6 +88,9 @@ def arguments(pipeline: Pipeline, lineage: Lineage) -> dict[str, Any]:
 
 def _code(lineage: Lineage) -> dict[str, str]:
     """Returns the parameters that give a run's code again."""
+    if lineage.has_bundle:
+        place = urls.Bundle(bundle.MLFLOW, lineage.commit)
+        return {"code_url": str(place), "code_revision": lineage.commit}
     if lineage.code != builtin.URL:
         return {"code_url": lineage.code, "code_revision": lineage.commit}
     if lineage.commit != builtin.commit():

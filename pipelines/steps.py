@@ -77,7 +77,7 @@ def checkout(
     Args:
         url: Git repository: an https, ssh, git or file URL, or a directory. Empty: the reference
             trainers that Trireme carries.
-        revision: Branch, tag or commit. Empty: the default branch.
+        revision: Branch, tag or commit. Empty: the default branch; of a directory, what is in it.
         secret: The Secret with the credentials, if there is one of that name.
         directory: A directory in the repository that becomes CODE_DIR. Empty: all of it.
         requirements: Packages that the programs of all steps find: a list of requirements, and of

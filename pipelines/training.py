@@ -126,7 +126,7 @@ def check_training(
         *(parameters[f"dataset_{name}"] for name in ("uri", "secret", "options"))
     )
     if claims is None:
-        git.check_here(parameters["code_url"], parameters["code_secret"])
+        git.check_here(*(parameters[f"code_{name}"] for name in ("url", "secret", "revision")))
         for file in requirements.files(parameters["requirements"]):
             at = (parameters[f"code_{name}"] for name in ("url", "revision", "directory"))
             if not git.has_file(file, *at):

@@ -3,7 +3,9 @@
 import os
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from trireme.components.checkout.credentials import Access
 from trireme.components.checkout.failures import is_fault, reason
@@ -15,6 +17,9 @@ PAUSES = (1.0, 2.0, 4.0, 8.0)  # seconds between attempts
 
 NO_ACCESS = Access((), {})
 """For commands that reach no server."""
+
+LOCAL_ACCESS = Access((), {"GIT_ALLOW_PROTOCOL": "file"})
+"""For a repository that we have made ourselves."""
 
 _OPTIONS = (
     *("core.hooksPath=/dev/null", "core.fsmonitor=false", "gc.auto=0", "maintenance.auto=false"),
@@ -30,17 +35,26 @@ _OF_ANOTHER_REPOSITORY = (
 
 
 def git(
-    *arguments: str, at: Path | None = None, access: Access = NO_ACCESS
+    *arguments: str,
+    at: Path | None = None,
+    access: Access = NO_ACCESS,
+    environment: Mapping[str, str] = MappingProxyType({}),
+    given: str = "",
 ) -> subprocess.CompletedProcess[str]:
-    """Runs git."""
+    """Runs git.
+
+    Args:
+        environment: Further variables.
+        given: Its standard input.
+    """
     command = ["git", *(part for option in _OPTIONS for part in ("-c", option)), *access.options]
     if at:
         command += ["-C", str(at)]
     try:
         result = subprocess.run(
             [*command, *arguments],
-            env=_environment(access),
-            stdin=subprocess.DEVNULL,
+            env=_environment(access) | dict(environment),
+            input=given,
             capture_output=True,
             text=True,
             errors="surrogateescape",
@@ -73,6 +87,25 @@ def must(action: str, result: subprocess.CompletedProcess[str]) -> str:
     if result.returncode != 0:
         raise InputError(f"git could not {action}: {reason(result.stderr)}")
     return result.stdout
+
+
+def trusting() -> list[str]:
+    """Returns options with which git reads this user's repositories, and those they trust."""
+    named = git("config", "--global", "--get-all", "safe.directory").stdout.splitlines()
+    return [part for name in ("", *named) for part in ("-c", f"safe.directory={name}")]
+
+
+def distrusting(directory: Path) -> list[str]:
+    """Returns the same options, and those with which git runs no filter of the repository's own."""
+    options = trusting()
+    command = ("config", "--show-scope", "--name-only", "--get-regexp", r"^filter\.")
+    scoped = (
+        line.split("\t") for line in git(*options, *command, at=directory).stdout.splitlines()
+    )
+    drivers = {name.rpartition(".")[0] for scope, name in scoped if scope in ("local", "worktree")}
+    settings = ("clean=", "smudge=", "process=", "required=false")
+    filters = [f for driver in sorted(drivers) for s in settings for f in ("-c", f"{driver}.{s}")]
+    return options + filters
 
 
 def _environment(access: Access) -> dict[str, str]:

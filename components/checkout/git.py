@@ -5,10 +5,10 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from trireme.components import secrets
-from trireme.components.checkout import builtin, credentials, repository, tree
+from trireme.components.checkout import builtin, bundle, credentials, repository, snapshot, tree
 from trireme.components.checkout import revision as revisions
 from trireme.components.checkout import url as urls
-from trireme.components.checkout.command import git
+from trireme.components.checkout.command import LOCAL_ACCESS, distrusting, git, must, trusting
 from trireme.components.checkout.repository import Found, Origin
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.say import say
@@ -45,10 +45,14 @@ def check(url: str, revision: str, secret: str = "", directory: str = "") -> Non
         builtin.check(revision, directory, secret)
 
 
-def check_here(url: str, secret: str) -> None:
+def check_here(url: str, secret: str, revision: str = "") -> None:
     """Refuses what this machine can tell without asking a server: the Secret, a directory."""
-    if not url:
+    if not url or urls.bundle(url):
         return
+    if urls.is_directory(url):
+        snapshot.check_top(url)
+    if snapshot.is_meant(url, revision):
+        snapshot.check(url)
     source, name = urls.source(url), secrets.given(secret, "code")
     with credentials.access(source, name) as access:
         if urls.is_local(source):
@@ -61,6 +65,8 @@ def has_file(file: str, url: str, revision: str, directory: str) -> bool:
     if not urls.is_local(source):
         return bool(url)
     at = urls.path(source)
+    if snapshot.is_meant(url, revision):
+        return (at / directory / file).is_file()
     commit = revision or "HEAD"
     if git("rev-parse", "--verify", f"{commit}^{{commit}}", at=at).returncode:
         return True
@@ -87,11 +93,12 @@ def checkout(
     """Brings a repository's working tree at a revision to a directory, with its submodules.
 
     Only the wanted commit is fetched where the server allows it. The directory appears whole
-    or not at all, and is left as it is when it holds the wanted commit already.
+    or not at all, and is left as it is when it holds the wanted commit already. Of a local
+    directory without a revision it is what is there, committed or not.
 
     Args:
-        url: An https, ssh, git or file URL, or a local directory. Empty: the reference trainers
-            that this package carries.
+        url: An https, ssh, git or file URL, a local directory, or a bundle's URL. Empty: the
+            reference trainers that this package carries.
         revision: A branch, a tag, or a full or short commit id. Empty: the remote's ``HEAD``.
         secret: The name of the Secret that opens a private repository, with the keys in
             ``trireme.components.checkout.credentials.KEYS``. Empty: whatever git finds on this
@@ -107,12 +114,15 @@ def checkout(
     try:
         with credentials.access(source, secret) as access:
             origin = Origin(source, secret, access)
-            missing: list[str] = []
-            found = _already_there(origin, revision, destination)
-            if not found:
-                found, missing = _bring(origin, revision, destination)
+            if given := urls.bundle(url):
+                found, notes = _bring_bundle(given, origin, destination)
+            elif snapshot.is_meant(url, revision):
+                found, notes = _bring_snapshot(url, origin, destination)
+            else:
+                found, notes = _bring(origin, revision, destination)
+                notes += _without_changes(source, found, destination)
         path = _inside(directory, destination)
-        _record(source, found, missing, destination)
+        _record(source, found, notes)
     except OSError as error:
         raise _unwritable(destination, error) from None
     return Checkout(str(path), found.commit)
@@ -141,12 +151,58 @@ def _already_there(origin: Origin, revision: str, destination: Path) -> Found | 
     return Found(commit, "") if is_it else None
 
 
-def _bring(origin: Origin, revision: str, destination: Path) -> tuple[Found, list[str]]:
+def _bring(
+    origin: Origin, revision: str, destination: Path, repo: Path | None = None
+) -> tuple[Found, list[str]]:
+    """Brings what is wanted, unless it is there already; returns also what it is without.
+
+    Args:
+        repo: Where the commit itself is, if it is not at the origin.
+    """
+    place = Origin(repo.as_uri(), "", LOCAL_ACCESS) if repo else origin
+    if found := _already_there(place, revision, destination):
+        return found, []
     with written_whole(destination) as partial:
-        found = repository.fetch(origin, revision, partial)
+        found = repository.fetch(place, revision, partial)
+        if repo:
+            must("name the origin", git("remote", "set-url", "origin", origin.source, at=partial))
         contents = tree.fill(origin, found.commit, partial)
         tree.check_links(contents.links, partial)
-    return found, contents.missing
+    return found, [f"without {what}" for what in contents.missing]
+
+
+def _bring_bundle(given: urls.Bundle, origin: Origin, destination: Path) -> tuple[Found, list[str]]:
+    found, notes = Found(given.commit, ""), list[str]()
+    if repository.commit_at(destination) != given.commit:
+        with bundle.fetched(given.place, given.commit) as repo:
+            found, notes = _bring(origin, given.commit, destination, repo)
+    subject = git("log", "-1", "--format=%s", at=destination).stdout.strip()
+    _keep(destination, found.commit)
+    journal.log_tags({"git.dirty": str(subject == snapshot.SUBJECT).lower()})
+    return found, notes
+
+
+def _bring_snapshot(url: str, origin: Origin, destination: Path) -> tuple[Found, list[str]]:
+    with snapshot.taken(url) as taken:
+        found, notes = _bring(origin, taken.commit, destination, taken.repository)
+        if taken.changed:
+            changes = destination.with_name(f"{destination.name}.diff")
+            if write_changes(urls.path(origin.source), taken.head, changes):
+                journal.log_artifact(changes)
+            _keep(destination, found.commit)
+            say(f"{origin.source} is checked out {taken.in_words}")
+    journal.log_tags({"git.dirty": str(bool(taken.changed)).lower()})
+    return found, [*filter(None, [taken.in_words]), *notes]
+
+
+def _keep(destination: Path, commit: str) -> None:
+    """Records a commit that is on no server."""
+    file = destination.with_name(bundle.FILE)
+    if bundle.pack(destination, commit, file):
+        journal.log_artifact(file)
+        journal.log_tags({bundle.TAG: bundle.FILE})
+    else:
+        say("warning: the code is too large to be recorded, so the run cannot be reproduced")
 
 
 def _inside(directory: str, destination: Path) -> Path:
@@ -156,23 +212,28 @@ def _inside(directory: str, destination: Path) -> Path:
     return path
 
 
-def _record(source: str, found: Found, missing: list[str], destination: Path) -> None:
+def _record(source: str, found: Found, notes: list[str]) -> None:
     tags = {"git.commit": found.commit, "git.url": source}
     if found.branch:
         tags["git.branch"] = found.branch
-    notes = [f"without {what}" for what in missing]
     for note in notes:
-        say(f"warning: {source} is checked out {note}")
-    if urls.is_local(source):
-        changes = destination.with_name(f"{destination.name}.diff")
-        dirty = write_changes(urls.path(source), found.commit, changes)
-        if dirty is not None:
-            tags["git.dirty"] = str(dirty).lower()
-        if dirty:
-            journal.log_artifact(changes)
-            notes.append("without its uncommitted changes")
+        if note.startswith("without"):
+            say(f"warning: {source} is checked out {note}")
     journal.log_tags(tags)
     journal.summarize(", ".join([f"{source} at {found.commit[:12]}", *notes]))
+
+
+def _without_changes(source: str, found: Found, destination: Path) -> list[str]:
+    """Records what a working tree has besides the commit that was wanted of it."""
+    if not urls.is_local(source):
+        return []
+    changes = destination.with_name(f"{destination.name}.diff")
+    dirty = write_changes(urls.path(source), found.commit, changes)
+    if dirty is not None:
+        journal.log_tags({"git.dirty": str(dirty).lower()})
+    if dirty:
+        journal.log_artifact(changes)
+    return ["without its uncommitted changes"] if dirty else []
 
 
 def _unwritable(destination: Path, error: OSError) -> TriremeError:
@@ -188,10 +249,9 @@ def write_changes(directory: Path, commit: str, file: Path) -> bool | None:
         Whether there is one; None where it is at another commit, has no files or is not ours.
     """
     file.unlink(missing_ok=True)
-    options = ["-c", "safe.directory="]
-    if git(*options, "rev-parse", "HEAD", at=directory).stdout.strip() != commit:
+    if git(*trusting(), "rev-parse", "HEAD", at=directory).stdout.strip() != commit:
         return None
-    options += _without_filters(options, directory)
+    options = distrusting(directory)
     # git itself writes to the file: there may be more of it than fits into memory.
     output = f"--output={file.absolute()}"
     if git(*options, "diff", *_DIFF, output, commit, at=directory).returncode != 0:
@@ -204,14 +264,3 @@ def write_changes(directory: Path, commit: str, file: Path) -> bool | None:
         with file.open("ab") as stream:
             stream.write(b"\n[cut here: there is more]\n")
     return True
-
-
-def _without_filters(options: list[str], directory: Path) -> list[str]:
-    """Returns options that turn off the filters that the repository itself configures."""
-    command = ("config", "--show-scope", "--name-only", "--get-regexp", r"^filter\.")
-    scoped = (
-        line.split("\t") for line in git(*options, *command, at=directory).stdout.splitlines()
-    )
-    drivers = {name.rpartition(".")[0] for scope, name in scoped if scope in ("local", "worktree")}
-    settings = ("clean=", "smudge=", "process=", "required=false")
-    return [f for driver in sorted(drivers) for s in settings for f in ("-c", f"{driver}.{s}")]

@@ -47,7 +47,7 @@ def fill(origin: Origin, commit: str, tree: Path) -> Contents:
     """Checks out a commit that has been fetched, and its submodules at the commits it names."""
     entries = _entries(commit, tree)
     contents = Contents([tree / entry.path for entry in entries if entry.mode == _LINK], [])
-    in_lfs = _is_in_lfs(entries, commit, tree)
+    in_lfs = is_in_lfs(commit, tree)
     if in_lfs and not shutil.which("git-lfs"):
         contents.missing.append("the files in LFS, because git-lfs is not installed")
         in_lfs = False
@@ -97,9 +97,8 @@ def _check_out(origin: Origin, commit: str, tree: Path, with_lfs: bool) -> None:
         raise InputError(f"git could not check out {commit}: {reason(result.stderr)}")
 
 
-def _is_in_lfs(entries: list[_Entry], commit: str, tree: Path) -> bool:
-    if not any(Path(entry.path).name == ".gitattributes" for entry in entries):
-        return False
+def is_in_lfs(commit: str, tree: Path) -> bool:
+    """Whether a commit has files in LFS."""
     command = ("grep", "-q", "filter=lfs", commit, "--", ":(glob)**/.gitattributes")
     return git(*command, at=tree).returncode == 0
 

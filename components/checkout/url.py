@@ -25,6 +25,20 @@ _CREDENTIALS = re.compile(
 )
 
 
+_BUNDLE = re.compile(r"bundle://(?P<place>configmap|mlflow)/(?P<commit>[0-9a-f]{40})")
+
+
+class Bundle(NamedTuple):
+    """What the URL of a bundle says, see ``checkout.bundle``."""
+
+    place: str
+    commit: str
+
+    def __str__(self) -> str:
+        """Returns the URL."""
+        return f"bundle://{self.place}/{self.commit}"
+
+
 class Server(NamedTuple):
     """What a remote URL leads to."""
 
@@ -40,6 +54,8 @@ def check(url: str) -> None:
             "code_url holds a password or token, which would end up in logs and records; give the "
             "URL without it, and in code_secret the name of a Secret that holds it"
         )
+    if bundle(url):
+        return
     if url and not server(url) and not _LOCAL.fullmatch(url) and not _is_directory(url):
         raise InputError(
             f"code_url {shown(url)!r} is neither a directory on this machine nor an https, ssh, "
@@ -49,16 +65,17 @@ def check(url: str) -> None:
 
 def check_there(url: str) -> None:
     """Refuses a repository that the pods of a cluster cannot have."""
-    if url and not server(url) and not is_local(url):
+    if url and not server(url) and not is_local(url) and not bundle(url):
         raise InputError(
-            f"code_url {shown(url)!r}: a directory works only on this machine; on a cluster give "
-            "a server's URL, or a file:// URL of a volume that the pods mount"
+            f"code_url {shown(url)!r}: this machine's directories travel to a cluster with "
+            "'trireme run' only; give a server's URL, or a file:// URL of a volume that the pods "
+            "mount"
         )
 
 
 def source(url: str) -> str:
     """Returns the URL of a repository for git; a directory becomes a ``file://`` URL."""
-    if server(url):
+    if server(url) or bundle(url):
         return url
     directory = path(url) if is_local(url) else Path(url).expanduser().resolve()
     if in_a_pod() and not _is_on_a_volume(directory):
@@ -84,6 +101,12 @@ def of_submodule(url: str, parent: str) -> str:
 def is_local(source: str) -> bool:
     """Whether a repository is a directory on this machine."""
     return source.startswith("file://")
+
+
+def bundle(url: str) -> Bundle | None:
+    """Returns what the URL of a bundle says; None for anything else."""
+    found = _BUNDLE.fullmatch(url)
+    return Bundle(**found.groupdict()) if found else None
 
 
 def path(source: str) -> Path:
@@ -115,6 +138,11 @@ def _joined(parent: str, relative: str) -> str:
             separator = "/" if "/" in base else ":"
             base = base.rpartition(separator)[0]
     return f"{base}{separator}{relative}"
+
+
+def is_directory(url: str) -> bool:
+    """Whether this is a directory of this machine, and no URL."""
+    return not server(url) and "://" not in url and _is_directory(url)
 
 
 def _is_directory(text: str) -> bool:

@@ -33,6 +33,7 @@ class Lineage:
     Attributes:
         pipeline: The pipeline's name.
         framework: What connected the replicas.
+        has_bundle: Whether MLflow has the code itself, which may be on no server.
         trainers: The release of Trireme whose reference trainers it is; empty for a repository.
         packages: The hash of its packages' lock; empty where it required none.
         machine: What it computed with, by name: ``Python``, ``CPU`` and all packages.
@@ -46,6 +47,7 @@ class Lineage:
     framework: str
     code: str
     commit: str
+    has_bundle: bool
     trainers: str
     fingerprint: str
     packages: str
@@ -90,6 +92,7 @@ def read(wanted: str) -> Lineage:
         framework=training.data.params["framework"],
         code=tags["git.url"],
         commit=tags["git.commit"],
+        has_bundle="git.bundle" in tags,
         trainers=tags.get("trainers.version", ""),
         fingerprint=tags["dataset.fingerprint"],
         packages=tags.get("packages", ""),

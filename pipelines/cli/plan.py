@@ -53,11 +53,11 @@ def plan(
     """Show what a run would create, request and cost, and check that it can; create nothing."""
     from trireme.components.kubernetes import access, credentials
     from trireme.pipelines import planning
-    from trireme.pipelines.loading import loaded
+    from trireme.pipelines.loading import loaded, ready
 
     (chosen,) = loaded([pipeline], dataset_claim, cache_claim, storage_class=storage_class)
-    claims = None if target.is_here else set(chosen.claims)
-    arguments = chosen.arguments(param or [], params, claims, variables(env, secret_env))
+    given = chosen.given(param or [], params, variables(env, secret_env))
+    chosen, arguments = ready(chosen, given, is_here=target.is_here)
     has_cluster = not (target.is_here or no_check) and credentials.are_there()
     cluster = target.cluster() if has_cluster else None
     known, is_known = _prices(cluster)
@@ -78,7 +78,8 @@ def plan(
     rights = access.in_words(dict.fromkeys([*planned.rights, *planned.deploying]))
     size = planned.workspace
     volume = {"Workspace": f"a ReadWriteMany claim of {size} for each run"} if size else {}
-    facts = _cost(planned) | volume | _needs(planned) | planned.facts
+    code = {"Code": str(chosen.bundle)} if chosen.bundle else {}
+    facts = _cost(planned) | code | volume | _needs(planned) | planned.facts
     _facts(facts | {"Rights": f"the run's service account needs: {rights}"})
     _check(planned, cluster, target.check(chosen, cluster) if cluster else ())
 

@@ -63,13 +63,13 @@ def run(
 
     console = Console(sys.stdout, verbose)
     with console.waiting(f"loading {pipeline}"):  # kfp, for the most part
-        from trireme.pipelines.loading import loaded
+        from trireme.pipelines.loading import loaded, ready
 
         (chosen,) = loaded(
             [pipeline], dataset_claim, cache_claim, images, parallelism, storage_class
         )
-    claims = None if target.is_here else set(chosen.claims)
-    arguments = chosen.arguments(param or [], params, claims, variables(env, secret_env))
+    given = chosen.given(param or [], params, variables(env, secret_env))
+    chosen, arguments = ready(chosen, given, is_here=target.is_here)
     raise typer.Exit(target.run(chosen, arguments, console, wait=not no_wait))
 
 

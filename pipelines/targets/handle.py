@@ -23,7 +23,7 @@ from trireme.components.tracking.journal import TRAINING
 from trireme.pipelines.compiling.steps import step_names
 from trireme.pipelines.console import Console, plain
 from trireme.pipelines.engine_lines import KfpLines
-from trireme.pipelines.loading import loaded
+from trireme.pipelines.loading import loaded, ready
 from trireme.pipelines.targets import base, registry
 from trireme.pipelines.targets.base import Step, Target
 
@@ -78,7 +78,7 @@ def run(
     given = {name: _plain(value) for name, value in {**more, **(parameters or {})}.items()}
     job = {"env": dict(env or {}), "secret_env": dict(secret_env or {})}
     values = chosen.with_job(chosen.accept(given), {name: job[name] for name in job if job[name]})
-    arguments = chosen.complete(values, None if place.is_here else set(chosen.claims))
+    chosen, arguments = ready(chosen, values, is_here=place.is_here)
     place.stays = True
     started, note = place.start(chosen, arguments, chosen.name_of_a_run(), Console(io.StringIO()))
     if note:

@@ -11,9 +11,13 @@ import yaml
 from argo_runs import begun, made
 from typer.testing import CliRunner
 
+from trireme.components.checkout import bundle
+from trireme.components.checkout import url as urls
+from trireme.components.checkout.git import checkout
 from trireme.components.errors import InputError, TriremeError
+from trireme.components.kubernetes import connection
 from trireme.components.kubernetes.errors import AlreadyThere
-from trireme.components.kubernetes.resources import NODE, PODS
+from trireme.components.kubernetes.resources import CONFIG_MAPS, NODE, PODS
 from trireme.pipelines import catalog
 from trireme.pipelines.cli.app import app
 from trireme.pipelines.targets import pod_logs, remote
@@ -98,7 +102,7 @@ def test_a_run_whose_pods_could_not_start_is_not_made(argo, command):
     words = ("run", "pytorch-training", "--no-wait")
     with pytest.raises(InputError, match="ServiceAccount nobody is not in "):
         command(*words, "--service-account", "nobody")
-    with pytest.raises(InputError, match="a directory works only on this machine"):
+    with pytest.raises(InputError, match="is not the top of a git repository"):
         command(*words, "-p", "code_url=/tmp")
     assert command("list") == f"no runs in namespace {argo.namespace}\n"
 
@@ -278,3 +282,28 @@ def test_compiled_files_are_what_is_uploaded(tmp_path):
     assert CliRunner().invoke(app, words).output == f"{tmp_path / 'sweep.yaml'}\n"
     text = (tmp_path / "sweep.yaml").read_text()
     assert yaml.safe_load(text) == json.loads(json.dumps(made("sweep").to_dict()))
+
+
+def test_a_run_takes_the_folder_along(
+    argo, command, make_repository, unaided_git, monkeypatch, tmp_path
+):
+    repository = make_repository("code")
+    repository.commit("one")
+    (repository.directory / "train.py").write_text("print('not committed')")
+    monkeypatch.chdir(repository.directory)
+    words = ("-p", "code_url=.", "-p", "entrypoint=train.py")
+    assert "in the ConfigMap trireme-code-" in command("plan", "pytorch-training", *words)
+    assert argo.items(CONFIG_MAPS, argo.namespace, labelSelector="trireme/code") == []
+    for _ in range(2):  # the second finds what the first has made
+        told = command("run", "pytorch-training", "--no-wait", *words)
+    (kept,) = argo.items(CONFIG_MAPS, argo.namespace, labelSelector="trireme/code")
+    assert kept["immutable"]
+    name = told.partition(" started")[0].splitlines()[-1]
+    spec = argo.get(workflows.WORKFLOWS, name, argo.namespace)["spec"]
+    given = {each["name"]: each["value"] for each in spec["arguments"]["parameters"]}
+    place = urls.bundle(given["code_url"])
+    assert kept["metadata"]["name"] == bundle.config_map(place.commit)
+    assert given["code_revision"] == place.commit
+    monkeypatch.setattr(connection, "Cluster", lambda **how: argo)
+    checkout(given["code_url"], "", tmp_path / "pod")
+    assert (tmp_path / "pod/train.py").read_text() == "print('not committed')"

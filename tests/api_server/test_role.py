@@ -12,6 +12,9 @@ from player import (
     manifests,
 )
 
+from trireme.components.checkout import bundle
+from trireme.components.checkout.git import checkout
+from trireme.components.errors import InputError
 from trireme.components.kubernetes import access, owner
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import Forbidden
@@ -107,7 +110,7 @@ def test_a_job_lives_with_the_role_alone(launched, player, manifest):
 
 
 def test_the_role_allows_what_is_done_and_nothing_else(
-    request, launched, player, admin, cluster, queued, monkeypatch
+    request, launched, player, admin, cluster, queued, monkeypatch, tmp_path
 ):
     """A whole life of each kind, what makes a job wait, and the end of a run."""
     if request.node.callspec.params["admin"] == "real":
@@ -129,6 +132,10 @@ def test_the_role_allows_what_is_done_and_nothing_else(
     wait_and_go(launched, player, cluster, queued, "Kueue is not installed")
     gang["spec"]["runPolicy"]["schedulingPolicy"] = {"minAvailable": 2}
     wait_and_go(launched, player, cluster, gang, "no PodGroup")
+    code = bundle.Bundle(40 * "a", b"", bundle.CONFIG_MAP)
+    bundle.keep(code, lambda: admin)
+    with pytest.raises(InputError, match="is not that commit"):
+        checkout(code.url, "", tmp_path / "code")
     step = {"metadata": {"name": "step"}, "spec": {"containers": []}, "kind": "Pod"}
     admin.create(PODS, step, admin.namespace)
     monkeypatch.setenv("POD_NAME", "step")

@@ -36,7 +36,7 @@ class Original:
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory, trireme_type, mlflow_store):
-    """A run whose repository had a change that was not committed, and has another commit since."""
+    """A run of what was not committed; the repository has another commit since."""
     trireme = trireme_type(tmp_path_factory.mktemp("home"))
     shutil.copy(mlflow_store, trireme.home)
     repository, data = tmp_path_factory.mktemp("code"), tmp_path_factory.mktemp("data") / "digits"
@@ -46,9 +46,11 @@ def original(tmp_path_factory, trireme_type, mlflow_store):
     for module in TRAINER.parent.glob("*.py"):
         shutil.copy(module, repository)
     git(repository, "init", "--quiet")
+    works = program.read_text()
+    program.write_text("raise SystemExit('committed')")
     git(repository, "add", ".")
     git(repository, "commit", "--quiet", "-m", "First")
-    program.write_text("raise SystemExit('not committed')")
+    program.write_text(works)
 
     link = trireme.home / "code"
     link.symlink_to(repository)
@@ -86,6 +88,7 @@ def restored(original):
 
 def test_the_same_commit_data_and_seed_give_the_same_bits(original):
     assert original.run.data.tags["git.dirty"] == "true"
+    assert original.run.data.tags["git.bundle"] == "code.pack"
     result, (again,) = original.reproduce(original.run.info.run_name)
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""

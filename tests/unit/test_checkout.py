@@ -134,9 +134,18 @@ def test_a_file_url_with_an_encoded_space_is_found(make_repository, destination)
     assert checkout(str(repository.directory), "main", destination).commit == commit
 
 
-def test_uncommitted_changes_are_not_brought_along(repository, destination):
+@pytest.mark.parametrize("revision", ["main", "HEAD"])
+def test_uncommitted_changes_are_not_brought_along_with_a_revision(
+    repository, destination, revision
+):
     (repository.directory / "file.txt").write_text("not committed")
-    checkout(str(repository.directory), "", destination)
+    checkout(str(repository.directory), revision, destination)
+    assert content(destination) == "two"
+
+
+def test_the_url_of_a_directory_means_its_last_commit(repository, destination):
+    (repository.directory / "file.txt").write_text("not committed")
+    checkout(repository.directory.as_uri(), "", destination)
     assert content(destination) == "two"
 
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from trireme.components.checkout import bundle
 from trireme.components.kubernetes import access
 from trireme.components.kubernetes.connection import PATIENCE, PATIENCE_OF_A_PERSON, Cluster
 from trireme.components.kubernetes.errors import Forbidden, Refused
@@ -76,6 +77,8 @@ class Argo(Remote[Workflow]):
         """Makes a Workflow that holds all that it runs."""
         template = compiling.compiled(pipeline, self._service_account)
         checks.require_references(self._cluster, Needed("ServiceAccount", self._service_account))
+        if pipeline.bundle:
+            bundle.keep(pipeline.bundle, lambda: self._cluster)
         run = workflows.start(self._cluster, pipeline, template, arguments, name)
         return run, tracking.lacking(self._cluster)
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from trireme.components.checkout import bundle
 from trireme.components.errors import TriremeError
 from trireme.components.kubernetes.connection import PATIENCE, PATIENCE_OF_A_PERSON, Cluster
 from trireme.components.say import say
@@ -102,6 +103,8 @@ class Kubeflow(Remote[Run]):
         experiment = experiments.experiment_name(pipeline.name, arguments)
         version = uploading.upload(self.connection, pipeline)
         version.show(pipeline.name, console)
+        if pipeline.bundle:
+            bundle.keep(pipeline.bundle, lambda: self._cluster_of_runs(PATIENCE_OF_A_PERSON))
         run = runs.start(self.connection, version, name, experiment, arguments)
         return run, runs.recording_note(run)
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from trireme.components.checkout import bundle
 from trireme.components.errors import InputError
 from trireme.pipelines import catalog
 from trireme.pipelines.targets import remote
@@ -49,6 +50,19 @@ def test_a_run_is_followed_to_its_end_in_the_words_of_a_run_here(trireme, kubefl
     run_id = kubeflow.only_run()["run_id"]
     assert f"  Page  {kubeflow.url}/#/runs/details/{run_id}" in output.splitlines()
     assert not untracked.exists()
+
+
+def test_a_run_takes_the_folder_along(trireme, kubeflow, make_repository, monkeypatch):
+    repository = make_repository("code")
+    repository.commit("one")
+    (repository.directory / "train.py").write_text("print('not committed')")
+    kept = []
+    monkeypatch.setattr(bundle, "keep", lambda bundle, connect: kept.append(bundle))
+    words = ("-p", f"code_url={repository.directory}", "-p", "entrypoint=train.py")
+    status, _, errors = trireme(*RUN, "--no-wait", *words)
+    assert (status, errors) == (0, f"{repository.directory} travels with 1 uncommitted file\n")
+    given = kubeflow.only_run()["runtime_config"]["parameters"]
+    assert [given["code_url"]] == [each.url for each in kept]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,171 @@
+"""A working tree as one commit: with what is not committed, and without what .gitignore names.
+
+Its repository is only read: its index, branches, objects and files stay as they are.
+"""
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from trireme.components.checkout import url as urls
+from trireme.components.checkout.command import distrusting, git, must, trusting
+from trireme.components.dataset.progress import in_words
+from trireme.components.errors import InputError
+from trireme.components.home import in_a_pod
+
+LIMIT = 100 << 20  # bytes of files that are not committed
+
+SUBJECT = "Uncommitted changes"
+"""What the commit says that holds them."""
+
+_NOTHING = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+"""What git calls a tree without files."""
+
+_IDENTITY = {
+    f"GIT_{who}_{what}": value
+    for who in ("AUTHOR", "COMMITTER")
+    # The same content on the same commit has the same id.
+    for what, value in (("NAME", "trireme"), ("EMAIL", "trireme@localhost"), ("DATE", "@0 +0000"))
+}
+_SECRET = re.compile(
+    r"(.*/)?(\.env(\..+)?|\.netrc|\.pypirc|\.git-credentials|kubeconfig|id_(rsa|dsa|ecdsa|ed25519)"
+    r"|[^/]+\.(pem|key|p12|pfx))"
+)
+
+
+class Snapshot(NamedTuple):
+    """A working tree in a repository of its own, which lacks what the other has.
+
+    Attributes:
+        repository: A bare repository, its HEAD the commit.
+        head: The commit that was checked out; empty where there is none yet.
+        changed: How many files are not as in that commit.
+        left_out: Those that are left out although .gitignore does not name them.
+    """
+
+    repository: Path
+    commit: str
+    head: str
+    changed: int
+    left_out: list[str]
+
+    @property
+    def in_words(self) -> str:
+        """What is in it besides the commit that was checked out."""
+        without = f", without {', '.join(self.left_out)}" if self.left_out else ""
+        files = "1 uncommitted file" if self.changed == 1 else f"{self.changed} uncommitted files"
+        return f"with {files}{without}" if self.changed else ""
+
+
+class _Changes(NamedTuple):
+    changed: list[str]
+    untracked: list[str]
+    left_out: list[str]
+
+
+def is_meant(url: str, revision: str) -> bool:
+    """Whether a working tree is meant as it is: a directory, and no commit of it."""
+    is_ours = bool(url) and not revision and not in_a_pod()
+    return is_ours and urls.is_directory(url) and _is_top(_directory(url))
+
+
+def check_top(url: str) -> None:
+    """Refuses a folder of a working tree that is not its top."""
+    directory = _directory(url)
+    found = git("rev-parse", "--show-toplevel", at=directory).stdout.strip()
+    if found and (top := Path(found)) != directory and directory.is_relative_to(top):
+        raise InputError(
+            f"code_url {url!r}: is a folder of the repository {top}; give code_url={top} and "
+            f"code_directory={directory.relative_to(top)}"
+        )
+
+
+def check(url: str) -> None:
+    """Refuses a working tree with more that is not committed than anybody would want to copy."""
+    directory = _directory(url)
+    changes = _changes(directory, distrusting(directory), {})
+    sizes = {name: _size(directory / name) for name in (*changes.changed, *changes.untracked)}
+    if sum(sizes.values()) > LIMIT:
+        largest = max(sizes, key=lambda name: sizes[name])
+        raise InputError(
+            f"code_url {url!r}: what is not committed there has {in_words(sum(sizes.values()))} "
+            f"(the largest file is {largest}), and {in_words(LIMIT)} is the most; name data in "
+            ".gitignore, or give code_revision=HEAD for the last commit alone"
+        )
+
+
+@contextmanager
+def taken(url: str) -> Iterator[Snapshot]:
+    """Gives a working tree as it is now, for as long as this is entered."""
+    check(url)
+    with tempfile.TemporaryDirectory(prefix="trireme-code-") as folder:
+        yield _take(_directory(url), Path(folder))
+
+
+def _take(directory: Path, into: Path) -> Snapshot:
+    options = distrusting(directory)
+    must("make a repository", git("init", "--quiet", "--bare", "--template=", str(into)))
+    paths = ("--git-path", "objects", "--git-path", "index", "--git-path", "shallow")
+    found = must("read it", git("rev-parse", "--path-format=absolute", *paths, at=directory))
+    objects, index, shallow = map(Path, found.splitlines())
+    (into / "objects/info").mkdir(parents=True, exist_ok=True)
+    (into / "objects/info/alternates").write_text(f"{objects}\n")
+    for file in (index, shallow):
+        if file.exists():
+            shutil.copyfile(file, into / file.name)
+    ours = {"GIT_INDEX_FILE": str(into / "index"), "GIT_OBJECT_DIRECTORY": str(into / "objects")}
+
+    def run(action: str, *arguments: str, given: str = "") -> str:
+        result = git(*options, *arguments, at=directory, environment=ours | _IDENTITY, given=given)
+        return must(action, result).strip()
+
+    changes = _changes(directory, options, ours)
+    run("take the changes", "add", "--update", "--", ":/")
+    new = "".join(f"{name}\0" for name in changes.untracked)
+    run("take the new files", "update-index", "--add", "-z", "--stdin", given=new)
+    head = git(*options, "rev-parse", "--verify", "HEAD", at=directory).stdout.strip()
+    tree = run("write the tree", "write-tree")
+    commit, changed = head, 0
+    if not head or tree != run("read HEAD", "rev-parse", "HEAD^{tree}"):
+        parents = ("-p", head) if head else ()
+        commit = run("make a commit", "commit-tree", tree, *parents, "-m", SUBJECT)
+        names = run("compare", "diff-tree", "-r", "-z", "--name-only", head or _NOTHING, commit)
+        changed = names.count("\0")
+    if not (head or changed):
+        raise InputError(f"code_url {str(directory)!r}: has neither commits nor files")
+    (into / "HEAD").write_text(f"{commit}\n")
+    return Snapshot(into, commit, head, changed, changes.left_out)
+
+
+def _changes(directory: Path, options: list[str], environment: dict[str, str]) -> _Changes:
+    def listed(*which: str) -> list[str]:
+        command = ("ls-files", "-z", *which, "--exclude-standard")
+        result = git(*options, *command, at=directory, environment=environment)
+        return sorted(set(must("list what is not committed", result).split("\0")[:-1]))
+
+    # A repository in the working tree that is no submodule of it ends with a slash.
+    untracked = [name for name in listed("--others") if not name.endswith("/")]
+    secret = [name for name in untracked if _SECRET.fullmatch(name)]
+    meant = [name for name in untracked if name not in secret]
+    return _Changes(listed("--modified"), meant, secret)
+
+
+def _is_top(directory: Path) -> bool:
+    """Whether a directory is the top of a working tree that belongs to this user."""
+    if not (directory / ".git").exists():
+        return False
+    command = ("rev-parse", "--is-inside-work-tree")
+    return git(*trusting(), *command, at=directory).stdout.strip() == "true"
+
+
+def _directory(url: str) -> Path:
+    return Path(url).expanduser().resolve()
+
+
+def _size(file: Path) -> int:
+    return file.lstat().st_size if os.path.lexists(file) and not file.is_dir() else 0

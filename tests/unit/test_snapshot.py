@@ -1,0 +1,285 @@
+"""components/checkout/snapshot.py and bundle.py, with real repositories: what is not committed."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from trireme.components.checkout import bundle, snapshot
+from trireme.components.checkout.git import check_here, checkout
+from trireme.components.checkout.git import has_file as git_has_file
+from trireme.components.errors import InputError
+from trireme.components.tracking import journal
+from trireme.pipelines import catalog, loading
+
+pytestmark = pytest.mark.usefixtures("unaided_git")
+
+
+@pytest.fixture
+def repository(make_repository):
+    """A repository with two commits."""
+    made = make_repository("origin")
+    made.commit("one")
+    made.second = made.commit("two")
+    return made
+
+
+@pytest.fixture
+def dirty(repository):
+    """The same with everything that can be uncommitted."""
+    at = repository.directory
+    (at / ".gitignore").write_text("ignored/\n*.log\n")
+    (at / "gone.txt").write_text("gone")
+    repository.second = repository.commit("two")
+    (at / "file.txt").write_text("changed")
+    (at / "staged.txt").write_text("staged")
+    repository.git("add", "staged.txt")
+    (at / "gone.txt").unlink()
+    (at / "new file\n.txt").write_text("new")
+    (at / "run.sh").write_text("#!/bin/sh\n")
+    (at / "run.sh").chmod(0o755)
+    (at / "ignored").mkdir()
+    for name in ("ignored/secret", "x.log", ".env", "deploy.key"):
+        (at / name).write_text("secret")
+    return repository
+
+
+@pytest.fixture
+def destination(tmp_path):
+    return tmp_path / "workspace" / "code"
+
+
+def files(directory):
+    found = (path.relative_to(directory) for path in directory.rglob("*") if path.is_file())
+    return sorted(str(path) for path in found if path.parts[0] != ".git")
+
+
+def state(directory):
+    """All of a repository: its own files, and the working tree."""
+    return {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def test_a_directory_is_taken_as_it_is(dirty, destination, capsys):
+    before = state(dirty.directory)
+    taken = checkout(str(dirty.directory), "", destination)
+    assert files(destination) == [
+        ".gitignore",
+        "file.txt",
+        "new file\n.txt",
+        "run.sh",
+        "staged.txt",
+    ]
+    assert (destination / "file.txt").read_text() == "changed"
+    assert os.access(destination / "run.sh", os.X_OK)
+    assert state(dirty.directory) == before
+    assert taken.commit != dirty.second
+    told = capsys.readouterr().err
+    assert "with 5 uncommitted files, without .env, deploy.key" in told
+    assert Path(destination.with_name("code.pack")).is_file()
+
+
+def test_the_same_content_is_the_same_commit(dirty, destination, tmp_path):
+    one = checkout(str(dirty.directory), "", destination).commit
+    (dirty.directory / "file.txt").write_text("other")
+    other = checkout(str(dirty.directory), "", destination).commit
+    assert (destination / "file.txt").read_text() == "other"
+    (dirty.directory / "file.txt").write_text("changed")
+    again = checkout(str(dirty.directory), "", destination).commit
+    assert one == again != other
+
+
+def test_a_clean_tree_is_its_commit_and_nothing_is_kept(repository, destination):
+    with journal.opened(destination.parent, "checkout"):
+        taken = checkout(str(repository.directory), "", destination)
+    assert taken.commit == repository.second
+    assert not destination.with_name("code.pack").exists()
+    records = journal.read(destination.parent, "checkout")
+    tags = {name: text for each in records for name, text in each.get("tags", {}).items()}
+    assert tags["git.dirty"] == "false"
+    assert bundle.TAG not in tags
+
+
+def test_what_is_not_committed_is_recorded_whole(dirty, destination):
+    with journal.opened(destination.parent, "checkout"):
+        taken = checkout(str(dirty.directory), "", destination)
+    records = journal.read(destination.parent, "checkout")
+    tags = {name: text for each in records for name, text in each.get("tags", {}).items()}
+    assert (tags["git.commit"], tags["git.dirty"]) == (taken.commit, "true")
+    assert tags[bundle.TAG] == "code.pack"
+    kept = [Path(each["artifact"]).name for each in records if "artifact" in each]
+    assert kept == ["code.diff", "code.pack"]
+    assert "with 5 uncommitted files" in journal.summary_of(destination.parent, "checkout")
+
+
+def test_a_repository_without_commits_is_taken_too(make_repository, destination):
+    made = make_repository("origin")
+    (made.directory / "file.txt").write_text("first")
+    checkout(str(made.directory), "", destination)
+    assert files(destination) == ["file.txt"]
+
+
+def test_what_is_too_large_is_refused_before_it_is_read(repository, monkeypatch):
+    monkeypatch.setattr(snapshot, "LIMIT", 1000)
+    with (repository.directory / "data.bin").open("wb") as file:
+        file.truncate(10 << 30)
+    with pytest.raises(InputError, match=r"has 10\.0 GiB \(the largest file is data\.bin\)"):
+        check_here(str(repository.directory), "")
+    check_here(str(repository.directory), "", "HEAD")
+    (repository.directory / ".gitignore").write_text("*.bin\n")
+    check_here(str(repository.directory), "")
+
+
+def test_a_folder_in_a_repository_is_told_its_top(repository):
+    folder = repository.directory / "a/b"
+    folder.mkdir(parents=True)
+    told = f"give code_url={repository.directory} and code_directory=a/b"
+    with pytest.raises(InputError, match=told):
+        check_here(str(folder), "")
+    with pytest.raises(InputError, match=told):
+        bundle.of_directory(str(folder), "", has_mlflow=False)
+
+
+def test_a_file_of_the_working_tree_is_there(repository):
+    (repository.directory / "requirements.txt").write_text("x")
+    assert git_has_file("requirements.txt", str(repository.directory), "", "")
+    assert not git_has_file("requirements.txt", str(repository.directory), "HEAD", "")
+
+
+def test_filters_of_the_repository_do_not_run(repository, destination, tmp_path):
+    ran, script = tmp_path / "ran", tmp_path / "script"
+    script.write_text(f"#!/bin/sh\ntouch '{ran}'\ncat\n")
+    script.chmod(0o755)
+    (repository.directory / ".gitattributes").write_text("*.txt filter=evil\n")
+    repository.git("config", "filter.evil.clean", str(script))
+    (repository.directory / "file.txt").write_text("changed")
+    checkout(str(repository.directory), "", destination)
+    assert (destination / "file.txt").read_text() == "changed"
+    assert not ran.exists()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
+def test_another_users_folder_is_taken_only_if_it_is_trusted(
+    repository, destination, monkeypatch, tmp_path
+):
+    (repository.directory / "file.txt").write_text("changed")
+    for path in (repository.directory, *repository.directory.rglob("*")):
+        os.chown(path, 1234, 1234)
+    assert not snapshot.is_meant(str(repository.directory), "")
+    with pytest.raises(InputError, match="it belongs to another user"):
+        checkout(str(repository.directory), "", destination)
+    config = tmp_path / "gitconfig"
+    config.write_text(f"[safe]\n\tdirectory = {repository.directory}\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
+    checkout(str(repository.directory), "", destination)
+    assert (destination / "file.txt").read_text() == "changed"
+
+
+def test_a_linked_worktree_and_a_shallow_clone_are_taken(repository, destination, tmp_path):
+    repository.git("worktree", "add", "--quiet", str(tmp_path / "linked"))
+    repository.git(
+        "clone", "--quiet", "--depth=1", repository.directory.as_uri(), str(tmp_path / "s")
+    )
+    for name in ("linked", "s"):
+        (tmp_path / name / "file.txt").write_text(name)
+        checkout(str(tmp_path / name), "", destination)
+        assert (destination / "file.txt").read_text() == name
+
+
+def packed(repository, revision="", has_mlflow=False):
+    return bundle.of_directory(str(repository.directory), revision, has_mlflow)
+
+
+@pytest.fixture
+def kept(monkeypatch):
+    """What is kept where bundles are, by commit."""
+    places = {}
+    monkeypatch.setattr(
+        bundle, "_download", lambda place, commit, file: file.write_bytes(places[commit])
+    )
+    return places
+
+
+def test_a_bundle_is_the_commit(dirty, kept, destination, tmp_path):
+    made = packed(dirty)
+    assert made.place == "configmap"
+    kept[made.commit] = made.content
+    assert checkout(made.url, "", destination).commit == made.commit
+    assert checkout(str(dirty.directory), "", tmp_path / "here").commit == made.commit
+    assert files(destination) == files(tmp_path / "here")
+    kept.clear()
+    assert checkout(made.url, made.commit, destination).commit == made.commit  # it is there
+
+
+@pytest.mark.parametrize("revision", ["main~1", "main"])
+def test_a_revision_is_packed_as_it_is(dirty, kept, destination, revision):
+    made = packed(dirty, revision)
+    wanted = dirty.git("rev-parse", revision).strip()
+    assert made.commit == wanted
+    kept[made.commit] = made.content
+    assert checkout(made.url, "", destination).commit == wanted
+
+
+def test_another_pack_and_a_broken_one_are_refused(dirty, kept, destination):
+    made = packed(dirty)
+    for content in (packed(dirty, "main").content, made.content[:-30], b""):
+        kept[made.commit] = content
+        with pytest.raises(InputError, match="is not that commit"):
+            checkout(made.url, "", destination)
+        assert not destination.exists()
+
+
+def test_large_code_goes_to_mlflow_or_nowhere(dirty, monkeypatch):
+    monkeypatch.setattr(bundle, "CONFIG_MAP_LIMIT", 100)
+    assert packed(dirty, has_mlflow=True).place == "mlflow"
+    with pytest.raises(InputError, match="for more MLFLOW_TRACKING_URI"):
+        packed(dirty)
+    monkeypatch.setattr(bundle, "LIMIT", 100)
+    with pytest.raises(InputError, match="which is the most that travels"):
+        packed(dirty, has_mlflow=True)
+
+
+@pytest.mark.parametrize(
+    ("make", "revision", "told"),
+    [
+        (lambda at: shutil.rmtree(at / ".git"), "", "not the top of a git repository"),
+        (lambda at: None, "nothing", "has no commit 'nothing'"),
+    ],
+)
+def test_what_cannot_travel_gets_a_sentence(repository, make, revision, told):
+    make(repository.directory)
+    with pytest.raises(InputError, match=told):
+        packed(repository, revision)
+
+
+def test_files_in_lfs_do_not_travel(repository):
+    (repository.directory / ".gitattributes").write_text("*.bin filter=lfs diff=lfs -text\n")
+    with pytest.raises(InputError, match="has files in LFS"):
+        packed(repository)
+
+
+def test_a_run_on_a_cluster_takes_the_folder_along(dirty, monkeypatch):
+    monkeypatch.chdir(dirty.directory)
+    pipeline = catalog.load("pytorch-training")
+    given = {"code_url": ".", "entrypoint": "train.py"}
+    ready, arguments = loading.ready(pipeline, given, is_here=False)
+    assert arguments["code_url"] == ready.bundle.url
+    assert arguments["code_revision"] == ready.bundle.commit
+    assert "in the ConfigMap trireme-code-" in str(ready.bundle)
+    same, arguments = loading.ready(pipeline, given, is_here=True)
+    assert same.bundle is None
+    assert arguments["code_url"] == "."
+
+
+def test_mlflow_keeps_a_bundle_once(dirty, destination, untracked, mlflow_store, monkeypatch):
+    untracked.mkdir()
+    monkeypatch.chdir(untracked)  # where MLflow puts artifacts if there is no server
+    shutil.copy(mlflow_store, untracked)
+    monkeypatch.setattr(bundle, "CONFIG_MAP_LIMIT", 100)
+    made = packed(dirty, has_mlflow=True)
+    with pytest.raises(InputError, match="no run in MLflow has that code"):
+        checkout(made.url, "", destination)
+    for _ in range(2):
+        bundle.keep(made, lambda: pytest.fail("no cluster is needed"))
+    assert len(list(untracked.rglob("code.pack"))) == 1
+    assert checkout(made.url, "", destination).commit == made.commit
