@@ -151,7 +151,7 @@ def unaided_git(monkeypatch: pytest.MonkeyPatch) -> None:
 def untracked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Takes the variables of a surrounding run away; returns a TRIREME_HOME not yet there."""
     for name in list(os.environ):
-        if re.match(r"(MLFLOW|TRIREME|MASTER|PET|LOCAL|GROUP)_|(RANK|WORLD_SIZE)$", name):
+        if re.match(r"(_?MLFLOW|TRIREME|MASTER|PET|LOCAL|GROUP)_|(RANK|WORLD_SIZE)$", name):
             monkeypatch.delenv(name)
     home = tmp_path / "trireme-home"
     monkeypatch.setenv("TRIREME_HOME", str(home))

@@ -40,13 +40,13 @@ def said(run, eventually, line):
 def test_a_replica_whose_pod_was_deleted_is_the_cause(up, player, eventually, peer):
     run, job, (master, worker) = up
     player.logs.write(worker, "step 7")
+    said(run, eventually, "step 7")  # before the new pod, whose log is the same one here
     player.end(worker)
     player.exit(worker, 143)
     player.remove(worker)
     player.run(player.pod(job, "worker"))  # the operator makes it anew, whatever the policy
     player.logs.write(master, peer)
     said(run, eventually, peer)
-    said(run, eventually, "step 7")
     player.exit(master, 1)
     player.condition(job, "Failed")
     error = run.end().error
