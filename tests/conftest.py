@@ -21,6 +21,9 @@ GOLDEN = Path(__file__).parent / "golden"
 # Other tests use the other cores, and threads that wait for a core take it from those that work.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# What Python keeps back before it writes is part of what is tested.
+os.environ.pop("PYTHONUNBUFFERED", None)
+
 # torch loads triton where it is installed, and its LLVM and that of TensorFlow end a process that
 # has loaded both. Nothing here needs it.
 sys.modules["triton"] = None  # type: ignore[assignment]

@@ -41,6 +41,7 @@ if "%d.%d" % sys.version_info[:2] != "{requirements.PYTHON}":
         file=sys.stderr,
     )
 '''
+_NO_INDEX = re.compile(r"^--no-index\b", re.MULTILINE)
 _HASH = re.compile(r"--hash=(\S+)")
 # Either form of a script's start (https://packaging.python.org, entry points), of any Python.
 _START = re.compile(rb"\A#!(?:/bin/sh\n'''exec' [^\n]*\n' '''|[^\n]*python[^\n]*)\n")
@@ -116,9 +117,11 @@ def _resolved(wanted: list[str], framework: str, there: Present, uv: Uv) -> tupl
         )
         entries = _entries(found.read_text())
         named_by = [uv.code / source for source in sources if source.endswith((".txt", ".in"))]
+        without_index = any(_NO_INDEX.search(file.read_text()) for file in named_by)
         hashes = {pin: some for file in named_by for pin, some in _hashes(file).items()}
     known = {str(wheels), *map(_shown, uv.urls)}
-    options = [one for one in entries if one.startswith("--")]
+    options = ["--no-index"] if without_index else []  # of which uv writes nothing
+    options += [one for one in entries if one.startswith("--")]
     options = [one for one in options if _shown(one).split()[-1] not in known]
     pins = [one for one in entries if not one.startswith("--") and _pin(one) not in there]
     pins = [re.sub(r"^-e +", "", one) for one in pins]  # the code of this run is not another's

@@ -139,3 +139,21 @@ def main() -> None:
             say(plain(error.detail))
         say(f"error: {error}")
         sys.exit(error.exit_status)
+    finally:
+        _flush_output()
+
+
+def _flush_output() -> None:
+    """Writes what is left of the output; without it Python would, and end with 120 where it fails.
+
+    Errors:
+        SystemExit: with 1, where it cannot be written and nothing else went wrong.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = getattr(error.__context__, "code", 0)  # of what ends the command already
+        if not status:
+            say(f"error: the output cannot be written: {error.strerror}")
+            sys.exit(1)

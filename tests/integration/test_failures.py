@@ -2,6 +2,8 @@
 
 import os
 import subprocess
+import sys
+from pathlib import Path
 
 import programs
 import pytest
@@ -99,6 +101,14 @@ def test_a_run_that_mlflow_does_not_know_is_refused_before_training(trireme):
     assert result.returncode == 2
     assert "not found" in result.stderr
     assert not (trireme.run_directory() / "workspace" / "steps" / "train" / "job.yaml").exists()
+
+
+def test_output_that_cannot_be_written_is_a_failure():
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "trireme", "--help"]
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    error = "error: the output cannot be written: No space left on device\n"
+    assert (ended.returncode, ended.stderr) == (1, error)
 
 
 def test_a_reader_that_goes_away_fails_the_run(trireme):

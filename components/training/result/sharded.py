@@ -9,6 +9,7 @@ https://docs.pytorch.org/docs/stable/distributed.checkpoint.html
 import pickle
 import warnings
 from collections.abc import Mapping
+from enum import Enum, EnumMeta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +88,15 @@ class _Unpickler(pickle.Unpickler):
         is_number = module == "torch" and isinstance(getattr(torch, name, None), torch.dtype)
         if is_number or name in _ALLOWED.get(module, ()):
             return super().find_class(module, name)
+        if (module, name) == ("builtins", "getattr"):
+            return _member  # Python 3.11.0 to 3.11.3 pickle what is of an Enum by that
         raise pickle.UnpicklingError(f"{module}.{name} has no place in it, and is not executed")
+
+
+def _member(of: Any, name: str) -> Enum:
+    if isinstance(of, EnumMeta) and name in of.__members__:
+        return of[name]
+    raise pickle.UnpicklingError("builtins.getattr has no place in it, and is not executed")
 
 
 def _unpickled(file: Path) -> "Metadata":

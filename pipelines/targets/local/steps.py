@@ -124,6 +124,7 @@ class Steps:
         environment = self._record.step_started(name, Path(result.temporary), wanted)
         environment |= variables
         environment = WAITING | environment | {"TMPDIR": result.temporary}
+        environment["PYTHONUNBUFFERED"] = "1"  # what is printed comes before the failure after it
         log = result.workspace / "steps" / name / "output.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         started, state = time.monotonic(), "KILLED"
