@@ -111,8 +111,10 @@ class Replica:
             return False
         assert self._process is not None
         worked = cpu_seconds(self._process.pid)
-        # Less than before: some of its processes have ended meanwhile, or all of them.
-        idle = worked > 0 and 0 <= worked - self._worked <= BUSY * silence
+        if worked is None:  # it has ended just now
+            return False
+        # Less than before: some of its processes have ended meanwhile.
+        idle = 0 <= worked - self._worked <= BUSY * silence
         self._worked = worked
         if not idle:
             self.spoke = time.monotonic()

@@ -32,9 +32,11 @@ def kill_leftovers(supervisor_pid: int) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def cpu_seconds(supervisor_pid: int) -> float:
-    """Returns the processor time that what runs under a supervisor has used."""
-    return sum(_seconds(supervisor_pid).values())
+def cpu_seconds(supervisor_pid: int) -> float | None:
+    """Returns the processor time of what runs under a supervisor; ``None`` where nothing does."""
+    used = _seconds(supervisor_pid)
+    used.pop(supervisor_pid, None)
+    return sum(used.values()) if used else None
 
 
 def _seconds(session: int) -> dict[int, float]:
