@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import os
 import shlex
 import socket
 import subprocess
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 from trireme.components.errors import InputError, TriremeError, exit_in_words
 from trireme.components.home import home
+from trireme.components.packages.install import of_model
 from trireme.components.training.local.supervised import supervised
 
 if TYPE_CHECKING:
@@ -168,6 +170,8 @@ def _command(files: Path, port: int) -> tuple[list[str], dict[str, str]]:
     command, environment = scoring_server.get_cmd(str(files), port, HOST)
     kept = {key: value for key, value in environment.items() if not key.startswith(_WITHHELD)}
     kept["MLFLOW_DISABLE_TELEMETRY"] = "true"
+    if packages := of_model(files):
+        kept["PYTHONPATH"] = os.pathsep.join(filter(None, [packages, kept.get("PYTHONPATH")]))
     return [sys.executable, "-m", *shlex.split(command)], kept
 
 

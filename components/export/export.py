@@ -14,6 +14,7 @@ from trireme.components.evaluation.source import Source
 from trireme.components.export import packaging, pytorch, tensorflow
 from trireme.components.export.agreement import TOLERANCES, largest_difference
 from trireme.components.export.isolated import isolated
+from trireme.components.packages import use
 from trireme.components.tracking import journal
 from trireme.components.tracking.registry import CHALLENGER, CHAMPION
 from trireme.components.trainers.pytorch import splits
@@ -171,6 +172,8 @@ def export_and_report(
     largest = 0.0
     if has_program and not (has_samples and _is_loadable(source)):
         package = packaging.package(source.model, source.code, model_factory, inputs, destination)
+        if packages := use.folder(place):
+            shutil.copy(Path(packages, journal.PACKAGES), destination)  # which its server installs
         tags = {"form": package.flavor or "files"}
         journal.log_artifact(destination, "exported")
         journal.log_package(destination, model_name, tags=tags, promote=promote, champion=champion)

@@ -11,13 +11,14 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
+from trireme.components import secrets
 from trireme.components.dataset.lock import locked
 from trireme.components.errors import InputError
 from trireme.components.home import home, in_a_pod
 from trireme.components.packages import present, requirements
 from trireme.components.packages.present import Present
 from trireme.components.packages.use import AGAIN, link_of
-from trireme.components.packages.uv import Uv
+from trireme.components.packages.uv import PURPOSE, Uv
 from trireme.components.say import say
 from trireme.components.tracking import journal
 from trireme.components.workspace import written_whole
@@ -81,16 +82,40 @@ def install(
     lock, options = _read(given) if given else _resolved(list(wanted), framework, there, uv)
     if any(map(_is_of_the_code, _entries(lock))) and not given:
         lock = lock.replace("\n", f", with commit {commit}\n", 1)
+    folder = _built(lock, options, workspace / "packages.built" if in_a_pod() else _cache(), uv)
+    link.symlink_to(folder)
+    _record(lock, folder.name, there, workspace)
+
+
+def of_model(files: Path) -> str:
+    """Installs what the run of a packaged model required; returns the folder, empty for nothing."""
+    file = files / journal.PACKAGES
+    if not file.is_file():
+        return ""
+    lock, options = _read(str(file))
+    entries = _entries(lock)
+    for entry in filter(_is_of_the_code, entries):
+        say(f"{entry} is a package in the model's repository, and is not there for its server")
+    lock = lock.partition("\n")[0] + "\n"
+    lock += "".join(f"{entry}\n" for entry in entries if not _is_of_the_code(entry))
+    secret = secrets.given(secrets.DEFAULTS[PURPOSE], PURPOSE)
+    return str(_built(lock, options, _cache(), Uv(files, secret, Present())))
+
+
+def _cache() -> Path:
+    return home() / "packages"
+
+
+def _built(lock: str, options: list[str], cache: Path, uv: Uv) -> Path:
+    """Returns the folder with the packages of a lock, which is its hash's, once it is whole."""
     digest = hashlib.sha256(lock.encode()).hexdigest()[:16]
-    cache = workspace / "packages.built" if in_a_pod() else home() / "packages"
     folder = cache / digest
     cache.mkdir(parents=True, exist_ok=True)
     with locked(cache / f"{digest}.lock", lambda: say("another run installs the same packages")):
         if not folder.exists():
             with written_whole(folder) as partial:
                 _build(lock, options, partial, uv)
-    link.symlink_to(folder)
-    _record(lock, digest, there, workspace)
+    return folder
 
 
 def _resolved(wanted: list[str], framework: str, there: Present, uv: Uv) -> tuple[str, list[str]]:

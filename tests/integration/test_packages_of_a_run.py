@@ -2,6 +2,7 @@
 
 import base64
 import json
+import shutil
 import subprocess
 import zipfile
 from functools import partial
@@ -138,6 +139,39 @@ def test_every_program_finds_it_and_reproduce_installs_it_again(trireme, requiri
     again = trireme.parents()[0]
     assert again.data.tags["packages"] == folder.name
     assert (trireme.run_directory() / "workspace" / "model" / "tiny").read_text() == "1.0"
+
+
+LOADER = """
+class Answer:
+    def predict(self, x, params=None):
+        import tiny
+        return x * float(tiny.VERSION)
+
+def _load_pyfunc(path):
+    return Answer()
+"""
+TRIED = """
+import json, os
+from pathlib import Path
+import numpy as np
+found = Path(os.environ["EVALUATION_DIR"])
+(found / "metrics.json").write_text(json.dumps({"accuracy": 1.0}))
+np.save(found / "scores.npy", np.ones(8))
+np.save(found / "inputs.npy", np.ones((8, 2), np.float32))
+"""
+
+
+def test_a_model_is_served_with_the_packages_of_its_run(trireme, requiring, tmp_path):
+    code = tmp_path / "repository"
+    (code / "loader.py").write_text(LOADER)
+    (code / "tried.py").write_text(TRIED)
+    changed = ('evaluation={"entrypoint": "tried.py"}', "model_factory=loader:_load_pyfunc")
+    more = [word for one in changed for word in ("-p", one)]
+    result = trireme.call("run", "pytorch-training", *requiring, *more)
+    assert "answers inputs.npy through MLflow" in result.stdout, result.stderr
+    shutil.rmtree(trireme.home / "packages")
+    served = trireme.call("serve", "graded", "--check")
+    assert "graded version 1 agrees with its file" in served.stdout, served.stderr
 
 
 @pytest.mark.parametrize(
