@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -12,9 +12,11 @@ from trireme.components.errors import TriremeError
 from trireme.components.say import say
 from trireme.components.signals import Interrupted, from_a_terminal, handled, interrupt
 from trireme.pipelines.compiling.steps import step_names
-from trireme.pipelines.console import Console
 from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.targets.base import ENDED, R, Run, Step, Target
+
+if TYPE_CHECKING:
+    from trireme.pipelines.console import Console
 
 PAUSE = 2.0  # seconds between two looks at a run
 
@@ -32,7 +34,7 @@ class Remote(Target[R]):
         return f"--target {self.name}"
 
     def run(
-        self, pipeline: Pipeline, arguments: dict[str, Any], console: Console, *, wait: bool
+        self, pipeline: Pipeline, arguments: dict[str, Any], console: "Console", *, wait: bool
     ) -> int:
         """Starts a run, and stays with it if that is wanted; returns the exit status."""
         self.stays = wait
@@ -47,7 +49,7 @@ class Remote(Target[R]):
         """Has a run tried again; returns its name, and what a person should know."""
         raise NotImplementedError
 
-    def resume(self, name: str, console: Console) -> int:
+    def resume(self, name: str, console: "Console") -> int:
         """Has the engine retry a run, which keeps the steps that are done; see ``Target``."""
         resumed, note = self.retry(name)
         console.print(f"{resumed} is being resumed")
@@ -57,7 +59,7 @@ class Remote(Target[R]):
         return 0
 
 
-def _stay(target: Remote[Any], run: Run, names: list[str], console: Console) -> int:
+def _stay(target: Remote[Any], run: Run, names: list[str], console: "Console") -> int:
     """Follows a run until it ends, or until a person has had enough; returns the exit status."""
     stopped_by = 0
     while True:
@@ -93,7 +95,7 @@ def _stay(target: Remote[Any], run: Run, names: list[str], console: Console) -> 
 
 
 def _follow(
-    target: Remote[Any], run: Run, names: list[str], console: Console
+    target: Remote[Any], run: Run, names: list[str], console: "Console"
 ) -> tuple[Run, Sequence[Step]]:
     """Shows a run's steps as they start and end; returns it and them as they have ended."""
     shown: dict[str, str] = {}
@@ -108,7 +110,7 @@ def _follow(
             time.sleep(PAUSE)
 
 
-def _show(step: Step, before: str, run_has_ended: bool, console: Console) -> str:
+def _show(step: Step, before: str, run_has_ended: bool, console: "Console") -> str:
     """Shows what is new about a step; returns what is known of it now."""
     state = step.state
     if run_has_ended and state and state not in ENDED:
@@ -122,7 +124,7 @@ def _show(step: Step, before: str, run_has_ended: bool, console: Console) -> str
     return state
 
 
-def _say_it_goes_on(target: Remote[Any], run: Run, console: Console) -> None:
+def _say_it_goes_on(target: Remote[Any], run: Run, console: "Console") -> None:
     end_it = f"trireme cancel {run.key} {target.reached_by()}"
     console.print(f"{run.name} goes on; cancel it with: {end_it}")
 

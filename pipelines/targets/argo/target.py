@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trireme.components.checkout import bundle
 from trireme.components.kubernetes import access
@@ -16,15 +16,17 @@ from trireme.components.tracking.environment import SECRET
 from trireme.components.training.cluster import checks
 from trireme.components.training.cluster.checks import Finding, Verdict
 from trireme.components.training.manifests.references import Needed
-from trireme.pipelines.console import Console
 from trireme.pipelines.pipeline import Pipeline
-from trireme.pipelines.planning import Plan
 from trireme.pipelines.targets.argo import compiling, logs, server, tracking, workflows
-from trireme.pipelines.targets.argo.schedules import ArgoSchedules
 from trireme.pipelines.targets.argo.workflows import Node, Workflow
 from trireme.pipelines.targets.base import OnLine, Step, Version
 from trireme.pipelines.targets.pod_logs import last_words
 from trireme.pipelines.targets.remote import Remote
+
+if TYPE_CHECKING:
+    from trireme.pipelines.console import Console
+    from trireme.pipelines.planning import Plan
+    from trireme.pipelines.targets.argo.schedules import ArgoSchedules
 
 TASK_RESULTS = Resource("argoproj.io", "v1alpha1", "workflowtaskresults")
 """In which Argo's own container of a step says what it has left."""
@@ -72,7 +74,7 @@ class Argo(Remote[Workflow]):
         return Version(is_new, {"Version": (template.labels or {})[workflows.VERSION]})
 
     def start(
-        self, pipeline: Pipeline, arguments: dict[str, Any], name: str, console: Console
+        self, pipeline: Pipeline, arguments: dict[str, Any], name: str, console: "Console"
     ) -> tuple[Workflow, str]:
         """Makes a Workflow that holds all that it runs."""
         template = compiling.compiled(pipeline, self._service_account)
@@ -116,15 +118,17 @@ class Argo(Remote[Workflow]):
         server.retry(self._cluster, name)
         return name, ""
 
-    def schedules(self) -> ArgoSchedules:
+    def schedules(self) -> "ArgoSchedules":
         """Returns what keeps CronWorkflows; see ``Target``."""
+        from trireme.pipelines.targets.argo.schedules import ArgoSchedules
+
         return ArgoSchedules(self._cluster, self._service_account)
 
     def cluster(self) -> Cluster:
         """Returns the cluster, with the namespace where runs are."""
         return self._cluster
 
-    def plan(self, plan: Plan, pipeline: Pipeline) -> Plan:
+    def plan(self, plan: "Plan", pipeline: Pipeline) -> "Plan":
         """Returns a plan with what plain Argo needs besides."""
         rights = [(TASK_RESULTS, "", "create"), (TASK_RESULTS, "", "patch"), (WORKFLOWS, "", "get")]
         account = Needed("ServiceAccount", self._service_account)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trireme.components.checkout import bundle
 from trireme.components.errors import TriremeError
@@ -15,9 +15,7 @@ from trireme.components.tracking.environment import SECRET
 from trireme.components.training.manifests.references import Needed
 from trireme.pipelines.compiling import ir
 from trireme.pipelines.compiling.steps import PathTask
-from trireme.pipelines.console import Console
 from trireme.pipelines.pipeline import Pipeline
-from trireme.pipelines.planning import Plan
 from trireme.pipelines.targets import pod_logs
 from trireme.pipelines.targets.base import OnLine, Step, Version
 from trireme.pipelines.targets.kubeflow import (
@@ -33,8 +31,12 @@ from trireme.pipelines.targets.kubeflow import (
 from trireme.pipelines.targets.kubeflow.client import Server
 from trireme.pipelines.targets.kubeflow.connection import Connection
 from trireme.pipelines.targets.kubeflow.reading import Run
-from trireme.pipelines.targets.kubeflow.schedules import KubeflowSchedules
 from trireme.pipelines.targets.remote import Remote
+
+if TYPE_CHECKING:
+    from trireme.pipelines.console import Console
+    from trireme.pipelines.planning import Plan
+    from trireme.pipelines.targets.kubeflow.schedules import KubeflowSchedules
 
 PATIENCE_FOR_RESULTS = 5.0  # seconds that an API server may be away; it is a help, and no more
 
@@ -96,7 +98,7 @@ class Kubeflow(Remote[Run]):
         return uploading.upload(self.connection, pipeline)
 
     def start(
-        self, pipeline: Pipeline, arguments: dict[str, Any], name: str, console: Console
+        self, pipeline: Pipeline, arguments: dict[str, Any], name: str, console: "Console"
     ) -> tuple[Run, str]:
         """Uploads a pipeline if it has changed, and starts a run of it."""
         parameters.check(arguments)
@@ -164,11 +166,13 @@ class Kubeflow(Remote[Run]):
         note = retrying.retry(self.connection, self._server.context, run)
         return run.name, note
 
-    def schedules(self) -> KubeflowSchedules:
+    def schedules(self) -> "KubeflowSchedules":
         """Returns what keeps recurring runs; see ``Target``."""
+        from trireme.pipelines.targets.kubeflow.schedules import KubeflowSchedules
+
         return KubeflowSchedules(lambda: self.connection, self._time_zone)
 
-    def plan(self, plan: Plan, pipeline: Pipeline) -> Plan:
+    def plan(self, plan: "Plan", pipeline: Pipeline) -> "Plan":
         """Returns a plan with what Kubeflow Pipelines needs besides."""
         account = RUNNER if self.namespace == KUBEFLOW else EDITOR
         needed = [Needed("ServiceAccount", account), Needed("Secret", SECRET, optional=True)]
