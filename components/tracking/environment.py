@@ -48,7 +48,7 @@ POLL = 0.02  # seconds between two looks
 def variables() -> dict[str, str]:
     """Returns the variables, or none where nothing is tracked; no URI with a password."""
     if TRACKER in os.environ:
-        return {name: value for name, value in _announced().items() if name in VARIABLES}
+        return announced(Path(os.environ[TRACKER]))
     return _public({name: os.environ[name] for name in VARIABLES if name in os.environ})
 
 
@@ -69,11 +69,15 @@ def credentials() -> dict[str, str]:
 
 def announced_pipeline_run() -> str:
     """Returns the id of the whole pipeline's run; empty where ``trireme run`` announces none."""
-    return _announced()[_WHOLE] if TRACKER in os.environ else ""
+    return _found(Path(os.environ[TRACKER]))[_WHOLE] if TRACKER in os.environ else ""
 
 
-def _announced() -> dict[str, str]:
-    file = Path(os.environ[TRACKER])
+def announced(file: Path) -> dict[str, str]:
+    """Waits for the file that leads a step to its run, and returns the variables in it."""
+    return {name: value for name, value in _found(file).items() if name in VARIABLES}
+
+
+def _found(file: Path) -> dict[str, str]:
     limit = time.monotonic() + WAIT
     while not file.exists():
         if time.monotonic() > limit:

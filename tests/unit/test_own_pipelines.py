@@ -297,6 +297,36 @@ def test_a_failure_of_its_own_step_is_named(folder, trireme, untracked):
     assert [file.path for file in files] == ["output.log"]
 
 
+LOGGING = """
+from kfp import dsl
+
+
+@dsl.component
+def count(rows: int):
+    import mlflow
+
+    mlflow.log_metric("rows", rows)
+    mlflow.set_tag("by", "count")
+
+
+@dsl.pipeline(name="logging")
+def logging(rows: int = 7):
+    count(rows=rows)
+"""
+
+
+@pytest.mark.slow
+def test_what_its_steps_log_with_mlflow_is_in_their_runs(folder, trireme, untracked):
+    (folder / "logging_rows.py").write_text(LOGGING)
+    status, _, errors = trireme("run", "logging_rows.py")
+    assert (status, errors) == (0, "")
+    steps = {each.info.run_name: each for each in recorded(untracked)}
+    assert steps["count"].data.metrics["rows"] == 7
+    assert steps["count"].data.tags["by"] == "count"
+    assert {each.info.status for each in steps.values()} == {"FINISHED"} and len(steps) == 2
+    assert not (folder / "mlflow.db").exists() and not (folder / "mlruns").exists()
+
+
 def recorded(home):
     client = MlflowClient(f"sqlite:///{home}/mlflow.db")
     ids = [each.experiment_id for each in client.search_experiments()]

@@ -20,10 +20,12 @@ from kfp.local import status, subprocess_task_handler
 
 from trireme.components.errors import TriremeError
 from trireme.components.finish.failing import failure
+from trireme.components.home import TRACKER
 from trireme.components.retraining import history
 from trireme.components.signals import from_a_terminal, handled, interrupt
 from trireme.components.step_names import in_a_loop
 from trireme.components.tracking import journal, registry
+from trireme.components.tracking.environment import announced
 from trireme.components.tracking.pipeline_run import PipelineRun
 from trireme.components.training.frameworks.base import WAITING
 from trireme.components.training.local.supervised import supervised
@@ -33,6 +35,9 @@ from trireme.pipelines.targets.local.result import Result
 
 GRACE = 8.0  # seconds a step gets to end when the run is stopped, its replicas included
 TAIL = 40  # lines of a step's log that are shown when it ends without saying why
+
+_OURS = "from trireme.components.step import step"
+"""What is in a step of ours, which loads MLflow only if it has to, and asks for its run itself."""
 
 _ITERATION = re.compile(r"-iteration-(\d+)/[^/]+/executor_output\.json")
 
@@ -122,6 +127,9 @@ class Steps:
         command = subprocess_task_handler.replace_python_executable(command, sys.executable)
         wanted = self._wanted(name, inputs)
         environment = self._record.step_started(name, Path(result.temporary), wanted)
+        if not any(_OURS in part for part in command):
+            with contextlib.suppress(TriremeError):  # without, which the end of the run tells
+                environment |= announced(Path(environment[TRACKER]))
         environment |= variables
         environment = WAITING | environment | {"TMPDIR": result.temporary}
         environment["PYTHONUNBUFFERED"] = "1"  # what is printed comes before the failure after it
