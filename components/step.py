@@ -60,7 +60,8 @@ def last_words() -> Iterator[None]:
 
 
 def _say_last_words(error: TriremeError) -> None:
-    say(error.shown())
+    # Here ``trireme run`` ends with the detail, which is of lines that have been shown already.
+    say(f"error: {error}" if TRACKER in os.environ else error.shown())
     _leave(str(error))
 
 

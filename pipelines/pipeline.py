@@ -190,7 +190,12 @@ class Pipeline:
         if job and "job" not in self.parameters:
             option = next(iter(job)).replace("_", "-")
             raise InputError(f"--{option}: {self.name} has no parameter job, which takes it")
-        return values | {"job": merged(values.get("job") or {}, job)} if job else values
+        if job:
+            values |= {"job": merged(values.get("job") or {}, job)}
+        if "env" in job and (evaluation := values.get("evaluation")):  # a program of one's own, too
+            own = evaluation.get("env") or {}
+            values |= {"evaluation": evaluation | {"env": job["env"] | own}}
+        return values
 
     def accept(self, values: dict[str, Any]) -> dict[str, Any]:
         """Returns values by name, refused if a parameter is unknown or of another type.

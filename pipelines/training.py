@@ -8,9 +8,11 @@ from typing import Any
 from kfp import dsl
 
 from trireme.components import secrets
-from trireme.components.checkout import builtin, git, url
+from trireme.components.checkout import builtin, git, snapshot
+from trireme.components.checkout import url as urls
 from trireme.components.dataset import description, mounted
 from trireme.components.dataset.sources import source_of
+from trireme.components.errors import InputError
 from trireme.components.evaluation import options
 from trireme.components.packages import requirements
 from trireme.components.tracking import pipeline_run, registry
@@ -128,26 +130,52 @@ def check_training(
     if claims is None:
         git.check_here(*(parameters[f"code_{name}"] for name in ("url", "secret", "revision")))
         for file in requirements.files(parameters["requirements"]):
-            at = (parameters[f"code_{name}"] for name in ("url", "revision", "directory"))
-            if not git.has_file(file, *at):
+            if not _has_file(file, parameters):
                 raise requirements.missing(file)
         description.check_here(described)
         source_of(described)
     else:
-        url.check_there(parameters["code_url"])
+        urls.check_there(parameters["code_url"])
         if described.way == "mount":
             mounted.check_claim(described, claims)
     given: dict[str, Any] = NOT_EVERYWHERE | parameters
     job = trainings(framework, parameters).job
-    if not parameters["code_url"]:
-        builtin.check_program("entrypoint", job.entrypoint or "")
+    _check_program("entrypoint", job.entrypoint or "", parameters, claims)
     if claims is None:
         installed.check(job)
+        _check_packages(framework, parameters)
     # What a cluster's prices are is known there.
     bill.check(given["budget"], render(job) if claims is None else None)
     if claims is not None and job.operator == "trainer":
         render(job, "trainer")  # says what a TrainJob has nothing for
     pipeline_run.check(parameters["experiment"])
+
+
+def _has_file(file: str, parameters: dict[str, Any]) -> bool:
+    at = (parameters[f"code_{name}"] for name in ("url", "revision", "directory"))
+    return git.has_file(file, *at)
+
+
+def _check_program(
+    name: str, program: str, parameters: dict[str, Any], claims: Collection[str] | None
+) -> None:
+    if not parameters["code_url"]:
+        builtin.check_program(name, program)
+    elif program and claims is None and not _has_file(program, parameters):
+        raise InputError(f"{name} {program!r} does not exist in the repository")
+
+
+def _check_packages(framework: str, parameters: dict[str, Any]) -> None:
+    """Refuses packages that do not go together, where all that says so is on this machine."""
+    wanted, url = parameters["requirements"], parameters["code_url"]
+    is_here = snapshot.is_meant(url, parameters["code_revision"])
+    if not wanted or (requirements.files(wanted) and not is_here):
+        return
+    from trireme.components.packages import install
+
+    code = Path(url, parameters["code_directory"]).expanduser() if is_here else Path()
+    secret = secrets.given(parameters["requirements_secret"], "requirements")
+    install.check(wanted, code.resolve(), framework, secret)
 
 
 def check(
@@ -157,8 +185,7 @@ def check(
     check_training(framework, parameters, claims)
     secrets.check("webhook_secret", parameters["webhook_secret"])
     options.check(*(parameters[name] for name in ("min_accuracy", "gate", "evaluation")))
-    if not parameters["code_url"]:
-        program = parameters["evaluation"].get("entrypoint", "")
-        builtin.check_program("evaluation.entrypoint", program)
+    program = parameters["evaluation"].get("entrypoint", "")
+    _check_program("evaluation.entrypoint", program, parameters, claims)
     naming.check(parameters.get("model_factory", ""))
     registry.check_name(parameters["model_name"])

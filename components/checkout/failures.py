@@ -84,6 +84,8 @@ def _advice(source: str, said: str, secret: str) -> str:
             "it belongs to another user; to let git read it, run git config --global --add "
             f"safe.directory '{path(source)}'"
         )
+    if _NO_REPOSITORY.search(said) and source.startswith("file://"):
+        return "it needs at least one commit: git init, git add and git commit make one"
     of_ssh = (to := server(source)) is not None and to.scheme == "ssh"
     needed = "ssh-privatekey" if of_ssh else "username and password or token"
     if secret and _REFUSED.search(said):

@@ -56,6 +56,8 @@ def check(url: str) -> None:
         )
     if bundle(url):
         return
+    if url.startswith("@"):
+        raise InputError(f"code_url {url!r}: a saved name is given as code={url}")
     if url and not server(url) and not _LOCAL.fullmatch(url) and not _is_directory(url):
         raise InputError(
             f"code_url {shown(url)!r} is neither a directory on this machine nor an https, ssh, "

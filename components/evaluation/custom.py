@@ -30,6 +30,7 @@ from trireme.components.evaluation.source import Source
 from trireme.components.tracking import environment
 from trireme.components.training.blame import TAIL
 from trireme.components.training.result.trained import NotLoadable
+from trireme.components.variables import expand
 
 PICTURES = (".png", ".svg")
 
@@ -51,6 +52,8 @@ def run(
     places = {"CODE_DIR": source.code, "DATA_DIR": data, "MODEL_DIR": source.model}
     places["EVALUATION_DIR"] = directory
     variables = {name: str(place) for name, place in places.items()}
+    for name, text in program.env.items():
+        variables[name] = expand(text, os.environ | variables)
     with tempfile.TemporaryDirectory() as elsewhere:
         if tracked:
             tracking = environment.variables()

@@ -51,6 +51,7 @@ def evaluate(
     """
 
     def evaluated() -> _Evaluated:
+        source.check()
         samples, names = held_out(data), class_names(data)
         trained = source.load()
         found = measure(trained.predict, samples, names)
@@ -80,6 +81,7 @@ def evaluate_with(
     """Has a program of the user's evaluate a model and, in a folder below, the champion."""
 
     def evaluated() -> _Evaluated:
+        source.check()
         custom.run(program, source, data, directory)
         try:
             found = custom.read(directory)

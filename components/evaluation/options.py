@@ -8,6 +8,7 @@ from pydantic import Field
 from trireme.components.errors import InputError
 from trireme.components.json_values import words
 from trireme.components.strict_model import StrictModel
+from trireme.components.training.description.values import VariableName
 
 FIGURES = (
     *("accuracy", "macro_f1", "log_loss", "roc_auc"),
@@ -60,12 +61,18 @@ class CustomEvaluation(StrictModel):
     args: list[str] = []
     """Its arguments."""
 
+    env: dict[VariableName, str] = {}
+    """More environment variables for it; $(NAME) in them stands for another, as MODEL_DIR."""
+
 
 def custom_evaluation(options: dict[str, Any]) -> CustomEvaluation | None:
     """Returns the program that a pipeline's parameter describes; None where it is empty."""
     if not options:
         return None
     options = options | {"args": words(options.get("args", []))}
+    if isinstance(options.get("env"), dict):
+        names = options["env"]
+        options["env"] = dict(zip(names, words(list(names.values())), strict=True))
     own = CustomEvaluation.read("evaluation", options)
     path = Path(own.entrypoint)
     if path.suffix != ".py" or path.is_absolute() or ".." in path.parts:

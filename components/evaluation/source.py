@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trireme.components.training.result.load import load_model
-from trireme.components.training.result.trained import TrainedModel
+from trireme.components.training.result.trained import NotLoadable, TrainedModel
 
 
 class Source(NamedTuple):
@@ -14,6 +14,14 @@ class Source(NamedTuple):
     code: Path
     entrypoint: str = ""
     factory: str = ""
+
+    def check(self) -> None:
+        """Raises ``NotLoadable`` where the training program has left nothing."""
+        if not any(path.is_file() for path in self.model.rglob("*")):
+            raise NotLoadable(
+                "the training program left nothing in MODEL_DIR; have it save there, or copy what "
+                "it has saved elsewhere"
+            )
 
     def load(self) -> TrainedModel:
         """Returns the model, or raises ``NotLoadable``."""

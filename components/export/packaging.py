@@ -22,6 +22,11 @@ DESCRIPTION, SAMPLE = "MLmodel", "sample.npz"
 LOADER = "_load_pyfunc"
 """What MLflow calls a module's function that loads a model."""
 
+PLAIN = "kept as plain files, which no server loads"
+
+_BY_JOBLIB = f"""from joblib import load as {LOADER}
+"""
+
 TASKS = {
     "ForCausalLM": "text-generation",
     "ForConditionalGeneration": "text2text-generation",
@@ -30,6 +35,7 @@ TASKS = {
     "ForQuestionAnswering": "question-answering",
     "ForSequenceClassification": "text-classification",
     "ForTokenClassification": "token-classification",
+    "LMHeadModel": "text-generation",  # GPT-2's, and others of its time
 }
 """Tasks of Hugging Face's pipelines by the ends of their architectures' names."""
 
@@ -72,9 +78,9 @@ def package(
     try:
         flavor = _describe(destination, code, factory)
     except Exception as error:  # libraries raise whatever they like
-        return Package("", f"kept as plain files: {first_line(error)}")
+        return Package("", f"{PLAIN}: {first_line(error)}")
     if not flavor:
-        return Package("", "kept as plain files: MLflow knows no library for their form")
+        return Package("", f"{PLAIN}: {_unknown(destination, factory)}")
     if flavor == "transformers" or inputs is None:
         return Package(flavor, "" if inputs is None else "not asked for its answers to inputs.npy")
     try:
@@ -82,6 +88,17 @@ def package(
     except StepFailed as error:
         return Package(flavor, f"does not answer inputs.npy through MLflow: {error}")
     return Package(flavor, "answers inputs.npy through MLflow")
+
+
+def _unknown(directory: Path, factory: str) -> str:
+    """Says of which form a model is that no library is known for."""
+    if architecture := _architecture(directory):
+        return f"the task of {architecture} is not known"
+    if factory:
+        return f"it cannot be built by model_factory {factory}"
+    files = sorted(file.name for file in directory.rglob("*") if file.is_file())
+    more = f" and {len(files) - 3} more" if len(files) > 3 else ""
+    return f"no library is known that loads {', '.join(files[:3])}{more}"
 
 
 def _describe(directory: Path, code: Path, factory: str) -> str:
@@ -95,8 +112,16 @@ def _describe(directory: Path, code: Path, factory: str) -> str:
         return "python_function"
     if task := _task(directory):
         return _save_transformers(directory, task)
+    files = sorted(file for file in directory.iterdir() if file.is_file())
+    for file in files:
+        if file.suffix == ".joblib":  # which no flavor of MLflow's reads
+            (directory / "code").mkdir()
+            (directory / "code" / "by_joblib.py").write_text(_BY_JOBLIB)
+            loads = {"loader_module": "by_joblib", "data": file.name, "code": "code"}
+            _write(directory, "python_function", {}, **loads)
+            return "python_function"
     for flavor, describe in _LIBRARIES.items():
-        for file in sorted(file for file in directory.iterdir() if file.is_file()):
+        for file in files:
             if about := describe(file):
                 place = "model_path" if flavor == "sklearn" else "data"
                 loads = {"loader_module": f"mlflow.{flavor}", place: file.name}
@@ -120,11 +145,16 @@ def _write(directory: Path, flavor: str, about: dict[str, Any], **loads: str) ->
 
 def _task(directory: Path) -> str:
     """Returns what a folder of Hugging Face's does; empty where it is none, or not known."""
+    architecture = _architecture(directory)
+    return next((task for end, task in TASKS.items() if architecture.endswith(end)), "")
+
+
+def _architecture(directory: Path) -> str:
     try:
         (architecture, *_) = json.loads((directory / "config.json").read_text())["architectures"]
     except (OSError, ValueError, KeyError, TypeError):
         return ""
-    return next((task for end, task in TASKS.items() if str(architecture).endswith(end)), "")
+    return str(architecture)
 
 
 def _save_transformers(directory: Path, task: str) -> str:

@@ -18,7 +18,7 @@ from trireme.components.home import home, in_a_pod
 from trireme.components.packages import present, requirements
 from trireme.components.packages.present import Present
 from trireme.components.packages.use import AGAIN, link_of
-from trireme.components.packages.uv import PURPOSE, Uv
+from trireme.components.packages.uv import PURPOSE, NotBuilt, Uv
 from trireme.components.say import say
 from trireme.components.tracking import journal
 from trireme.components.workspace import written_whole
@@ -72,6 +72,8 @@ def install(
         if (code / "requirements.txt").is_file():
             option = """-p requirements='["requirements.txt"]'"""
             say(f"the repository has a requirements.txt, which is used only with {option}")
+            before = journal.summary_of(workspace, "checkout")
+            journal.summarize(", ".join(filter(None, [before, "its requirements.txt not used"])))
         return
     requirements.check(list(wanted))
     for file in requirements.files(list(wanted)):
@@ -87,19 +89,29 @@ def install(
     _record(lock, folder.name, there, workspace)
 
 
+def check(wanted: list[str], code: Path, framework: str, secret: str) -> None:
+    """Refuses what cannot be installed, before there is a run; see ``install``."""
+    for file in requirements.files(wanted):
+        requirements.check_file(file, code)
+    there = present.packages(framework)
+    _resolved(wanted, framework, there, Uv(code, secret, there))
+
+
 def of_model(files: Path) -> str:
     """Installs what the run of a packaged model required; returns the folder, empty for nothing."""
-    file = files / journal.PACKAGES
+    file, code = files / journal.PACKAGES, files / "code"  # where a model with a loader has it
     if not file.is_file():
         return ""
     lock, options = _read(str(file))
-    entries = _entries(lock)
-    for entry in filter(_is_of_the_code, entries):
-        say(f"{entry} is a package in the model's repository, and is not there for its server")
-    lock = lock.partition("\n")[0] + "\n"
-    lock += "".join(f"{entry}\n" for entry in entries if not _is_of_the_code(entry))
+    if not code.is_dir():
+        entries = _entries(lock)
+        for entry in filter(_is_of_the_code, entries):
+            say(f"{entry.split()[0]} is in the training code, which the model does not carry")
+        lock = lock.partition("\n")[0] + "\n"
+        lock += "".join(f"{entry}\n" for entry in entries if not _is_of_the_code(entry))
     secret = secrets.given(secrets.DEFAULTS[PURPOSE], PURPOSE)
-    return str(_built(lock, options, _cache(), Uv(files, secret, Present())))
+    uv = Uv(code if code.is_dir() else files, secret, Present())
+    return str(_built(lock, options, _cache(), uv))
 
 
 def _cache() -> Path:
@@ -125,21 +137,29 @@ def _resolved(wanted: list[str], framework: str, there: Present, uv: Uv) -> tupl
         wheels, held, named, found = (
             folder / name for name in ("wheels", "held.txt", "named.txt", "found.txt")
         )
-        wheels.mkdir()
-        there.write_wheels(wheels)
         root = present.root(framework)
         names = [one for one in wanted if not requirements.is_file(one)]
         named.write_text("\n".join([*names, root if there.version(root) else ""]))
         held.write_text("\n".join(there.held))
-        found.write_text("\n".join(sorted(there)))  # which uv prefers
         sources = [str(named), *_sources(requirements.files(wanted), folder, uv)]
         own = [f"--no-sources-package={pin.partition('==')[0]}" for pin in there.held]
         kept = ("--emit-index-url", "--emit-find-links", "--emit-build-options")
-        uv(
-            *("pip", "compile", *sources, "--constraint", str(held), "--output-file", str(found)),
-            *("--find-links", str(wheels), "--generate-hashes", "--no-annotate", "--no-header"),
-            *(*kept, *own),
-        )
+
+        def resolve(with_wheels: Present) -> None:
+            shutil.rmtree(wheels, ignore_errors=True)
+            wheels.mkdir()
+            with_wheels.write_wheels(wheels)
+            found.write_text("\n".join(sorted(there)))  # which uv prefers
+            uv(
+                *("pip", "compile", *sources, "--constraint", str(held), *kept, *own),
+                *("--find-links", str(wheels), "--output-file", str(found)),
+                *("--generate-hashes", "--no-annotate", "--no-header"),
+            )
+
+        try:
+            resolve(there)
+        except NotBuilt:  # its builder is there in another image only
+            resolve(there.without_index())
         entries = _entries(found.read_text())
         named_by = [uv.code / source for source in sources if source.endswith((".txt", ".in"))]
         without_index = any(_NO_INDEX.search(file.read_text()) for file in named_by)

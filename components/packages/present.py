@@ -2,10 +2,12 @@
 
 import importlib.metadata
 import re
+import sysconfig
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from packaging import tags
 from packaging.utils import canonicalize_name
 
 from trireme.components.errors import TriremeError
@@ -42,18 +44,28 @@ class Present(dict[str, str]):
         """Returns the version of a package; empty where it is not there."""
         return next((pin.partition("==")[2] for pin in self if pin.startswith(f"{name}==")), "")
 
+    def without_index(self) -> "Present":
+        """Returns those that no index has: in a version of this machine's, or never replaced."""
+        pins = [pin for pin in self if pin in self.held or "+" in pin]
+        return Present({pin: self[pin] for pin in pins})
+
     def write_wheels(self, directory: Path) -> None:
-        """Writes a wheel for each, without contents, for a resolver to choose."""
+        """Writes a wheel for each, for a resolver to choose, which leads to what is there."""
+        # Whatever a resolver has to build finds its builder so, where that is there.
+        here = "".join(f"{sysconfig.get_path(name)}\n" for name in ("purelib", "platlib"))
         for pin, metadata in self.items():
             name, _, version = pin.partition("==")
             stem = f"{name.replace('-', '_')}-{version}"
-            with zipfile.ZipFile(directory / f"{stem}-py3-none-any.whl", "w") as wheel:
+            # Of this very platform: one of an index for more than that is not preferred to it.
+            with zipfile.ZipFile(directory / f"{stem}-{_TAG}.whl", "w") as wheel:
+                wheel.writestr(f"{stem}.pth", here)
                 wheel.writestr(f"{stem}.dist-info/METADATA", metadata)
                 wheel.writestr(f"{stem}.dist-info/WHEEL", _WHEEL)
                 wheel.writestr(f"{stem}.dist-info/RECORD", "")
 
 
-_WHEEL = "Wheel-Version: 1.0\nGenerator: trireme\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+_TAG = str(next(tags.sys_tags()))
+_WHEEL = f"Wheel-Version: 1.0\nGenerator: trireme\nRoot-Is-Purelib: false\nTag: {_TAG}\n"
 
 
 def packages(framework: str) -> Present:

@@ -27,12 +27,21 @@ _FAULTS = re.compile(
     re.IGNORECASE,
 )
 _NEEDS = re.compile(r"(?:(?P<who>\S+) depends on|you require) (?P<what>\S+)")
+_NOT_BUILT = re.compile(r"Failed to build|build backend")
+_UNKNOWN = re.compile(
+    r"Because (?:there is no version of )?(?P<name>\S+?)"
+    r"(?: was not found in the package registry)? and you require (?P=name)"
+)
 _SIGNS = re.compile(r"^(error|cause|hint): *|^[^\w`'\"]+", re.MULTILINE)
 _NO_SOLUTION = re.compile(
     r"No solution found when resolving dependencies: |"
     r", we can conclude that your requirements are unsatisfiable\.?"
 )
 LIMIT = 600  # characters of what uv says
+
+
+class NotBuilt(InputError):
+    """A package without a wheel could not be built."""
 
 
 class Uv:
@@ -88,9 +97,12 @@ def explained(said: str, present: Present) -> TriremeError:
         if there := _conflicting(wanted, present):
             who = f"{needs['who']} needs " if needs["who"] else ""
             return InputError(
-                f"requirements: {who}{wanted}, but {there} is there already and stays", said.strip()
+                f"requirements: {who}{wanted}, but {there} is there already and stays"
             )
-    return InputError(f"requirements: {_NO_SOLUTION.sub('', words)}")
+    if unknown := _UNKNOWN.search(words):
+        return InputError(f"requirements: there is no package {unknown['name']} in the index")
+    kind = NotBuilt if _NOT_BUILT.search(said) else InputError
+    return kind(f"requirements: {_NO_SOLUTION.sub('', words)}")
 
 
 def _conflicting(wanted: str, present: Present) -> str:

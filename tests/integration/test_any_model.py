@@ -20,6 +20,12 @@ if library == "sklearn":
     from sklearn.preprocessing import StandardScaler
     trained = make_pipeline(StandardScaler(), LogisticRegression(max_iter=int(size)))
     (model / "model.pkl").write_bytes(pickle.dumps(trained.fit(x, y)))
+elif library == "joblib":
+    import joblib
+    from sklearn.linear_model import LogisticRegression
+    joblib.dump(LogisticRegression(max_iter=int(size)).fit(x, y), model / "model.joblib")
+elif library == "nothing":
+    pass
 elif library == "xgboost":
     import xgboost
     settings = {"objective": "multi:softmax", "num_class": 10, "nthread": 1}
@@ -36,11 +42,15 @@ from pathlib import Path
 import numpy as np
 
 model, found = Path(os.environ["MODEL_DIR"]), Path(os.environ["EVALUATION_DIR"])
+assert os.environ["OF_BOTH"] == f"{model}/x"
 with np.load(Path(os.environ["DATA_DIR"], "test.npz")) as split:
     x, y = split["x"].reshape(len(split["x"]), -1).astype(np.float32), split["y"]
 if (model / "model.pkl").exists():
     import pickle
     answers = pickle.loads((model / "model.pkl").read_bytes()).predict(x)
+elif (model / "model.joblib").exists():
+    import joblib
+    answers = joblib.load(model / "model.joblib").predict(x)
 elif (model / "booster.ubj").exists():
     import xgboost
     answers = xgboost.Booster(model_file=model / "booster.ubj").predict(xgboost.DMatrix(x))
@@ -95,14 +105,18 @@ def run(trireme, library, size, **more):
         "model_name": library,
     } | more
     words = [word for name, value in given.items() for word in ("-p", f"{name}={value}")]
-    done = trireme.call("run", "pytorch-training", *words)
+    done = trireme.call("run", "pytorch-training", "--env", "OF_BOTH=$(MODEL_DIR)/x", *words)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 @pytest.mark.parametrize(
     ("library", "flavor", "worse", "better"),
-    [("sklearn", "sklearn", 1, 200), ("xgboost", "xgboost", 1, 20)],
+    [
+        ("sklearn", "sklearn", 1, 200),
+        ("xgboost", "xgboost", 1, 20),
+        ("joblib", "python_function", 1, 200),
+    ],
 )
 def test_a_library_s_own_form_is_registered_compared_and_served(
     trireme, library, flavor, worse, better
@@ -127,7 +141,10 @@ def test_a_loader_of_the_repository_s_own_makes_any_files_a_model(trireme):
 
 def test_any_other_files_are_a_version_too(trireme):
     output = run(trireme, "nearest", 0, model_name="files")
-    assert "kept as plain files: MLflow knows no library for their form" in output
+    assert (
+        "kept as plain files, which no server loads: no library is known that loads middle"
+        in output
+    )
     assert "files, version 1, champion" in output
     served = trireme.call("serve", "files", "--check")
     assert served.returncode == 2
@@ -135,3 +152,8 @@ def test_any_other_files_are_a_version_too(trireme):
     (version,) = trireme.client.search_model_versions("name='files'")
     kept = trireme.client.list_artifacts(version.run_id)
     assert version.tags["form"] == "files" and kept is not None
+
+
+def test_nothing_is_no_model(trireme):
+    assert "the training program left nothing in MODEL_DIR" in run(trireme, "nothing", 0)
+    assert not trireme.client.search_model_versions("name='nothing'")

@@ -14,7 +14,7 @@ import pytest
 
 from trireme.components import secrets
 from trireme.components.errors import InputError
-from trireme.components.packages import use
+from trireme.components.packages import present, use
 from trireme.components.packages.install import install
 
 pytestmark = pytest.mark.slow
@@ -29,20 +29,26 @@ if os.environ["RANK"] == "0":
 """
 
 
+def write_wheel(directory, name, version, files):
+    """Writes a wheel of a package."""
+    about = f"{name}-{version}.dist-info"
+    files |= {
+        f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{about}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{about}/RECORD": "",
+    }
+    with zipfile.ZipFile(directory / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
+        for file, text in files.items():
+            wheel.writestr(file, text)
+
+
 def build(directory, version):
     """Writes a wheel of a package with a command."""
-    about = f"tiny-{version}.dist-info"
-    with zipfile.ZipFile(directory / f"tiny-{version}-py3-none-any.whl", "w") as wheel:
-        code = f"VERSION = {version!r}\ndef say():\n    print(VERSION)\n"
-        wheel.writestr("tiny/__init__.py", code)
-        wheel.writestr(
-            f"{about}/METADATA", f"Metadata-Version: 2.1\nName: tiny\nVersion: {version}\n"
-        )
-        wheel.writestr(
-            f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        wheel.writestr(f"{about}/entry_points.txt", "[console_scripts]\ntiny-say = tiny:say\n")
-        wheel.writestr(f"{about}/RECORD", "")
+    files = {
+        "tiny/__init__.py": f"VERSION = {version!r}\ndef say():\n    print(VERSION)\n",
+        f"tiny-{version}.dist-info/entry_points.txt": "[console_scripts]\ntiny-say = tiny:say\n",
+    }
+    write_wheel(directory, "tiny", version, files)
 
 
 @pytest.fixture
@@ -141,6 +147,41 @@ def test_every_program_finds_it_and_reproduce_installs_it_again(trireme, requiri
     assert (trireme.run_directory() / "workspace" / "model" / "tiny").read_text() == "1.0"
 
 
+BACKEND = """
+import zipfile
+import packaging.version
+
+def build_wheel(directory, settings=None, metadata=None):
+    about = "grown-1.0.dist-info"
+    name = "grown-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(f"{directory}/{name}", "w") as wheel:
+        wheel.writestr("grown.py", "")
+        wheel.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\\nName: grown\\nVersion: 1.0\\n")
+        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\\nTag: py3-none-any\\n")
+        wheel.writestr(f"{about}/RECORD", "")
+    return name
+"""
+
+
+def test_a_package_is_built_whose_builder_is_there(untracked, wheels, tmp_path):
+    """In the environment a wheel without its contents stands for the builder."""
+    there = present.packages("pytorch").version("packaging")
+    write_wheel(wheels, "packaging", there, {"packaging/version.py": ""})
+    grown = tmp_path / "code" / "grown"
+    grown.mkdir(parents=True)
+    (grown / "backend.py").write_text(BACKEND)
+    (grown / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["packaging"]\nbuild-backend = "backend"\n'
+        'backend-path = ["."]\n[project]\nname = "grown"\ndynamic = ["version"]\n'
+    )
+    listed = grown.with_name("requirements.txt")
+    listed.write_text(f"--no-index\n--find-links {wheels}\n./grown\n")
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    install([listed.name], listed.parent, workspace)
+    assert Path(use.folder(workspace), "grown.py").is_file()
+
+
 LOADER = """
 class Answer:
     def predict(self, x, params=None):
@@ -202,4 +243,4 @@ def test_a_conflict_with_torch_is_told_before_training(trireme, graded):
     result = trireme.call("run", "pytorch-training", *graded(0.9), "-p", f"requirements={given}")
     assert result.returncode == 2
     assert "requirements: torch<2, but torch==2" in result.stderr
-    assert "train" not in trireme.nested(trireme.parents()[0])
+    assert not (trireme.home / "runs").exists()

@@ -18,7 +18,7 @@ from trireme.components.errors import StepFailed, TriremeError
 from trireme.components.home import TRACKER
 from trireme.components.tracking import journal, lineage, registry, sync
 from trireme.components.tracking.pipeline_run import PipelineRun
-from trireme.components.training.local.environment import expand
+from trireme.components.variables import expand
 
 postgresql = pytest.importorskip("postgresql", reason="needs psycopg2")
 

@@ -17,9 +17,9 @@ from trireme.components.dataset.description import Dataset
 from trireme.components.errors import InputError
 from trireme.components.kubernetes.amounts import quantity
 from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.local.environment import expand
 from trireme.components.training.manifests import render, to_yaml
 from trireme.components.training.manifests.roles import roles
+from trireme.components.variables import expand
 
 OPERATOR = dict.fromkeys(SHAPES, "training-operator") | dict.fromkeys(TRAINJOBS, "trainer")
 DOLLARS = st.text(st.sampled_from("$(){}AZ_.-1 "))

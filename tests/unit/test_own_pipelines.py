@@ -302,16 +302,16 @@ from kfp import dsl
 
 
 @dsl.component
-def count(rows: int):
+def count(rows: int, by: str):
     import mlflow
 
     mlflow.log_metric("rows", rows)
-    mlflow.set_tag("by", "count")
+    mlflow.set_tag("by", by)
 
 
 @dsl.pipeline(name="logging")
 def logging(rows: int = 7):
-    count(rows=rows)
+    count(rows=rows, by="a python3 program")
 """
 
 
@@ -322,7 +322,7 @@ def test_what_its_steps_log_with_mlflow_is_in_their_runs(folder, trireme, untrac
     assert (status, errors) == (0, "")
     steps = {each.info.run_name: each for each in recorded(untracked)}
     assert steps["count"].data.metrics["rows"] == 7
-    assert steps["count"].data.tags["by"] == "count"
+    assert steps["count"].data.tags["by"] == "a python3 program"
     assert {each.info.status for each in steps.values()} == {"FINISHED"} and len(steps) == 2
     assert not (folder / "mlflow.db").exists() and not (folder / "mlruns").exists()
 

@@ -260,6 +260,7 @@ def test_files_in_lfs_do_not_travel(repository):
 
 def test_a_run_on_a_cluster_takes_the_folder_along(dirty, monkeypatch):
     monkeypatch.chdir(dirty.directory)
+    (dirty.directory / "train.py").touch()
     pipeline = catalog.load("pytorch-training")
     given = {"code_url": ".", "entrypoint": "train.py"}
     ready, arguments = loading.ready(pipeline, given, is_here=False)

@@ -260,9 +260,9 @@ class Framework:
         """Returns how many processes of a job share this machine's cores."""
         return len(job.pods)
 
-    def threads(self, count: str) -> dict[str, str]:
-        """Returns variables that have a process use so many threads."""
-        return {"OMP_NUM_THREADS": count} | WAITING
+    def as_in_image(self, threads: str) -> dict[str, str]:
+        """Returns variables for a process here, which has other libraries and cores beside it."""
+        return {"OMP_NUM_THREADS": threads} | WAITING
 
     def starts(
         self, job: "Job", network: "Network", logs: Path, temporary: Path, image: dict[str, str]

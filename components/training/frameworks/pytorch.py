@@ -72,6 +72,11 @@ class PyTorch(base.Framework):
     peer_lost = "DistBackendError|DistNetworkError|DistStoreError|RendezvousConnectionError"
     report = r"E\d{4} .* torch/distributed/elastic/"
 
+    def as_in_image(self, threads: str) -> dict[str, str]:
+        # Transformers before 5 loads TensorFlow where it is there, as in no image of PyTorch's. Its
+        # LLVM and that of triton end a process that has loaded both.
+        return super().as_in_image(threads) | {"USE_TF": "0"}
+
     def command(self, job: "base.TrainingJob", role: str, variables: list[str]) -> base.Command:
         """Returns what a replica runs."""
         # The operator sets all that one process needs, and torchrun would import PyTorch once more

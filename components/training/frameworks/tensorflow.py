@@ -90,10 +90,10 @@ class TensorFlow(base.Framework):
             config = {"cluster": _sparse(cluster, pod), "task": config["task"]}
         return {"TF_CONFIG": _compact(config)}
 
-    def threads(self, count: str) -> dict[str, str]:
+    def as_in_image(self, threads: str) -> dict[str, str]:
         """Returns the variables; of operations at once there is no limit."""
         # With TF_NUM_INTEROP_THREADS 1 a parameter server waits for itself for ever.
-        return super().threads(count) | {"TF_NUM_INTRAOP_THREADS": count}
+        return super().as_in_image(threads) | {"TF_NUM_INTRAOP_THREADS": threads}
 
     def has_succeeded(self, job: "base.Job", succeeded: "list[base.Pod]") -> bool:
         """By default a job succeeds with its first worker."""

@@ -10,8 +10,8 @@ from typing import Any
 from trireme.components.errors import InputError
 from trireme.components.training.frameworks import FRAMEWORKS
 from trireme.components.training.local.manifest import Job, Pod
+from trireme.components.variables import expand
 
-_VARIABLE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 # Set by whoever started this process; a container would not see it.
 _STALE = re.compile(
     "|".join(
@@ -29,7 +29,7 @@ def image(job: Job) -> dict[str, str]:
     variables["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{variables.get('PATH', '')}"
     variables.setdefault("PYTHONUNBUFFERED", "1")
     threads = max(1, len(os.sched_getaffinity(0)) // job.framework.processes(job))
-    return job.framework.threads(str(threads)) | variables
+    return job.framework.as_in_image(str(threads)) | variables
 
 
 def declared(job: Job, pod: Pod, address: str) -> dict[str, str]:
@@ -63,18 +63,6 @@ def inside(image: Mapping[str, str], visible: Mapping[str, str]) -> dict[str, st
     if "PYTHONPATH" in visible and "PYTHONPATH" in image:
         variables["PYTHONPATH"] += os.pathsep + image["PYTHONPATH"]
     return variables
-
-
-def expand(text: str, variables: Mapping[str, str]) -> str:
-    """Replaces ``$(NAME)`` and ``$$`` as Kubernetes does; an unknown name stays as it is."""
-    # https://github.com/kubernetes/kubernetes/blob/v1.31.0/third_party/forked/golang/expansion/expand.go
-
-    def replacement(match: re.Match[str]) -> str:
-        if match[0] == "$$":
-            return "$"
-        return variables.get(match[1], match[0])
-
-    return _VARIABLE.sub(replacement, text)
 
 
 def _value_from(

@@ -20,6 +20,7 @@ def load_model(directory: Path, code: Path, entrypoint: str, factory: str = "") 
       (``"module:callable"``), ``arguments`` (a dictionary, optional) and ``state_dict``; or a
       bare state dictionary, together with ``factory`` given here. The factory is imported from
       the training code and called;
+    - ``*.safetensors``: a bare state dictionary, likewise;
     - a folder of ``*.distcp`` files and ``.metadata`` of ``torch.distributed.checkpoint.save``, of
       a state dictionary or of a dictionary that holds one, together with ``factory`` given here.
 
@@ -50,6 +51,7 @@ def _find(directory: Path) -> Path:
         [path for path in files if path.suffix == ".keras"],
         [path for path in files if path.suffix == ".pt2"],
         [path for path in files if path.suffix in (".pt", ".pth", ".bin")],
+        [path for path in files if path.suffix == ".safetensors"],
         [path.parent for path in files if path.name == sharded.METADATA],
     ]
     for found in forms:

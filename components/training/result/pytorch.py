@@ -4,6 +4,7 @@ import os
 import pickle
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -144,6 +145,8 @@ def _weights_only() -> Iterator[None]:
 def _load_tensors(file: Path) -> Any:
     import torch
 
+    if file.suffix == ".safetensors":
+        return import_module("safetensors.torch").load_file(file)  # of the run's packages
     try:
         return torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:

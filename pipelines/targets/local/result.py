@@ -67,6 +67,9 @@ class Result:
             facts["Cost"] = in_words(said["cost"], said["currency"])
         if self.model_version:
             facts["Registered"] = self.model_version
+            if (form := journal.summary_of(self.workspace, "export")).startswith("kept as plain"):
+                way_out = "save an MLflow model, or name model_factory=module:_load_pyfunc"
+                facts["Form"] = f"{form}; {way_out}"
         report = self.workspace / "report.html"
         if report.exists():
             facts["Report"] = str(report)

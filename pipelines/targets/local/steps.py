@@ -124,7 +124,9 @@ class Steps:
     ) -> status.Status:
         result = self._result
         journal.forget(result.workspace, name)  # what an earlier attempt has recorded
-        command = subprocess_task_handler.replace_python_executable(command, sys.executable)
+        data = command.index("--executor_input") + 1
+        started_here = subprocess_task_handler.replace_python_executable(command, sys.executable)
+        command = [*started_here[:data], command[data], *started_here[data + 1 :]]
         wanted = self._wanted(name, inputs)
         environment = self._record.step_started(name, Path(result.temporary), wanted)
         if not any(_OURS in part for part in command):
