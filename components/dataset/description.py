@@ -47,7 +47,7 @@ def _matching(pattern: re.Pattern[str], what: str) -> AfterValidator:
 
 def takes_secret(kind: str) -> bool:
     """Whether a kind of place can be opened with credentials."""
-    return kind in (*STORES, "http")
+    return kind in (*STORES, "http", "hf")
 
 
 class Dataset(StrictModel):
@@ -57,7 +57,8 @@ class Dataset(StrictModel):
 
     uri: Annotated[str, AfterValidator(_is_place)]
     """Where it is: a path, file://, builtin://digits, pvc://claim/path, nfs://server/path, oss://bucket/path,
-    s3://bucket/path, gs://bucket/path, https:// or http://."""
+    s3://bucket/path, gs://bucket/path, hf://org/name@revision, hf://datasets/org/name, https:// or
+    http://."""
 
     secret: Annotated[str, AfterValidator(_is_name)] = ""
     """The Secret that holds the credentials; empty: what the environment offers."""
@@ -65,7 +66,7 @@ class Dataset(StrictModel):
     endpoint: (
         Annotated[str, _matching(_ENDPOINT, "a server, as in https://storage.example.org")] | None
     ) = None
-    """The server of oss:// and of an S3-compatible s3://."""
+    """The server of oss://, of an S3-compatible s3:// and of hf://."""
 
     region: Annotated[str, _matching(_REGION, "a region, as in cn-hangzhou")] | None = None
     """The region of oss:// and s3://."""
@@ -101,8 +102,10 @@ class Dataset(StrictModel):
             raise ValueError("cache does not go with access 'mount'")
         if self.way == "mount" and (self.include or self.exclude):
             raise ValueError("include and exclude do not go with access 'mount'")
-        if (self.endpoint or self.region) and kind not in ("oss", "s3"):
-            raise ValueError("endpoint and region go with oss:// and s3:// only")
+        if self.endpoint and kind not in ("oss", "s3", "hf"):
+            raise ValueError("endpoint goes with oss://, s3:// and hf:// only")
+        if self.region and kind not in ("oss", "s3"):
+            raise ValueError("region goes with oss:// and s3:// only")
         if kind == "oss" and not (self.endpoint or self.region):
             raise ValueError("oss:// needs endpoint or region, as in region cn-hangzhou")
         if self.sha256 and kind != "http":

@@ -18,7 +18,7 @@ MOUNTED = ("pvc", "nfs")
 
 ACCEPTED = (
     "a path, file://, builtin://digits, pvc://claim/path, nfs://server/path, oss://bucket/path, "
-    "s3://bucket/path, gs://bucket/path, https:// and http://"
+    "s3://bucket/path, gs://bucket/path, hf://org/name, hf://datasets/org/name, https:// and http://"
 )
 
 CLAIM = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -32,6 +32,10 @@ _PLACES = {
         STORES, (re.compile(r"[A-Za-z0-9][-._A-Za-z0-9]{1,220}[A-Za-z0-9]"), "a bucket")
     ),
 }
+_REPOSITORY = re.compile(
+    r"(?P<name>(datasets/)?(?!datasets/)[A-Za-z0-9][-._A-Za-z0-9]*/[A-Za-z0-9][-._A-Za-z0-9]*)"
+    r"(@(?P<revision>[-._%A-Za-z0-9]+))?(?P<path>/[^\0]+)?"
+)
 _LOGIN = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)[^/?#]*@")
 _SECRET_PARAMETER = re.compile(
     r".*(signature|token|credential|passw|secret).*|sig|auth.*|(.*[-_])?(access|api|private)?[-_]?key",
@@ -44,13 +48,17 @@ class Place:
     """A URI taken apart.
 
     Attributes:
-        kind: ``file``, ``builtin``, ``pvc``, ``nfs``, ``oss``, ``s3``, ``gs`` or ``http``.
+        kind: ``file``, ``builtin``, ``pvc``, ``nfs``, ``oss``, ``s3``, ``gs``, ``hf`` or ``http``.
+        host: A bucket, a server, a claim; of ``hf`` a repository, ``datasets/org/name`` or
+            ``org/name``.
         path: What is meant in there, with no ``/`` at either end; for ``file`` a path here.
+        revision: Of ``hf``: a branch, a tag or a commit.
     """
 
     kind: str
     host: str
     path: str
+    revision: str = ""
 
 
 def place(uri: str) -> Place:
@@ -73,6 +81,8 @@ def place(uri: str) -> Place:
         return Place("builtin", "", rest)
     if scheme in ("http", "https"):
         return _web(uri)
+    if scheme == "hf":
+        return _hub(uri, rest)
     if scheme not in _PLACES:
         raise InputError(
             f"dataset_uri {uri!r}: {scheme}:// is not supported; accepted are {ACCEPTED}"
@@ -105,6 +115,19 @@ def _file(uri: str, rest: str) -> Place:
     if host not in ("", "localhost") or not slash:
         raise InputError(f"dataset_uri {uri!r}: must be file:///path, a path on this machine")
     return Place("file", "", unquote(f"/{path}"))
+
+
+def _hub(uri: str, rest: str) -> Place:
+    # As in https://huggingface.co/docs/huggingface_hub/guides/hf_file_system
+    match = _REPOSITORY.fullmatch(rest.removesuffix("/"))
+    if not match or not set((match["path"] or "").split("/")[1:]).isdisjoint({"", ".", ".."}):
+        raise InputError(
+            f"dataset_uri {uri!r}: must be hf://org/name[@revision][/path] of a model, or "
+            "hf://datasets/org/name[@revision][/path]"
+        )
+    return Place(
+        "hf", match["name"], (match["path"] or "")[1:], unquote(match["revision"] or "main")
+    )
 
 
 def _web(uri: str) -> Place:

@@ -116,6 +116,10 @@ def source_of(dataset: Dataset) -> Source:
         from trireme.components.dataset.sources.web import WebSource
 
         return WebSource(dataset)
+    if kind == "hf":
+        from trireme.components.dataset.sources.hub import HubSource
+
+        return HubSource(dataset)
     from trireme.components.dataset.sources.objects import ObjectSource
 
     return ObjectSource(dataset)

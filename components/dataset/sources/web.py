@@ -29,13 +29,14 @@ TIMEOUT = (10, 60)  # seconds to connect, and between two pieces of an answer
 _RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+)")
 
 
-class _Bearer(requests.auth.AuthBase):
+class Bearer(requests.auth.AuthBase):
     """A token; as a mere header it would give way to a password in ~/.netrc."""
 
     def __init__(self, token: str) -> None:
         self._token = token
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        """Adds the token to a request."""
         request.headers["Authorization"] = f"Bearer {self._token}"
         return request
 
@@ -47,24 +48,14 @@ class WebSource:
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset, self._uri = dataset, dataset.uri
-        self._session = requests.Session()
-        retry = Retry(
-            total=5,
-            backoff_factor=0.3,
-            status_forcelist=(429, 500, 502, 503, 504),
-            raise_on_status=False,
-            respect_retry_after_header=True,
-        )
-        for scheme in ("http://", "https://"):
-            self._session.mount(scheme, requests.adapters.HTTPAdapter(max_retries=retry))
-        self._session.headers["Accept-Encoding"] = "identity"
+        self._session = session()
         secret = secrets.read(dataset.secret, "dataset", KEYS)
         if dataset.secret and not ("token" in secret or {"username", "password"} <= set(secret)):
             raise InputError(
                 f"dataset_secret {dataset.secret!r} has neither token nor username and password"
             )
         if "token" in secret:
-            self._session.auth = _Bearer(secret["token"])
+            self._session.auth = Bearer(secret["token"])
         elif secret:
             self._session.auth = (secret["username"], secret["password"])
         self._strong = ""  # the ETag, where one byte's change changes it
@@ -106,7 +97,7 @@ class WebSource:
             found = _RANGE.fullmatch(answer.headers.get("Content-Range", ""))
             if not found or (found[1], found[3]) != (str(start), str(entry.size)):
                 raise changed(self._uri, entry.name)
-            yield from _body(answer, length)
+            yield from body(answer, length)
 
     def _next(self, entry: Entry, start: int, length: int) -> Iterator[bytes]:
         """Reads on, where the last call ended, or from the beginning as far as it takes."""
@@ -114,9 +105,9 @@ class WebSource:
             self._whole, self._at = self._get({}), 0
             self._refuse_another(self._whole, entry)
         try:
-            for piece in _body(self._whole, start - self._at):
+            for piece in body(self._whole, start - self._at):
                 self._at += len(piece)
-            for piece in _body(self._whole, length):
+            for piece in body(self._whole, length):
                 self._at += len(piece)
                 yield piece
         except Fault:
@@ -129,20 +120,10 @@ class WebSource:
             answer = self._session.get(self._uri, headers=headers, stream=True, timeout=TIMEOUT)
         except requests.RequestException as error:
             raise Fault(why_broken(str(error))) from None
-        if answer.status_code in (200, 206, 416):
-            return answer
-        answer.close()
         if answer.status_code == 412:
+            answer.close()
             raise changed(self._uri, self._dataset.place.path)
-        if answer.status_code in (401, 403):
-            raise denied(self._dataset, f"status {answer.status_code}")
-        if answer.status_code in (404, 410):
-            raise InputError(f"dataset_uri {self._uri!r}: there is no such file")
-        if answer.status_code == 429 or answer.status_code >= 500:
-            raise Fault(f"the server answered status {answer.status_code}")
-        raise InputError(
-            f"dataset_uri {self._uri!r}: the server refuses it (status {answer.status_code})"
-        )
+        return accepted(answer, self._dataset, "there is no such file")
 
     def _size(self, answer: Any) -> int:
         found = _RANGE.fullmatch(answer.headers.get("Content-Range", ""))
@@ -165,7 +146,38 @@ class WebSource:
             raise changed(self._uri, entry.name)
 
 
-def _body(answer: Any, length: int) -> Iterator[bytes]:
+def session() -> requests.Session:
+    """Returns what asks servers again where they fail for a moment."""
+    made = requests.Session()
+    retry = Retry(
+        total=5,
+        backoff_factor=0.3,
+        status_forcelist=(429, 500, 502, 503, 504),
+        raise_on_status=False,
+        respect_retry_after_header=True,
+    )
+    for scheme in ("http://", "https://"):
+        made.mount(scheme, requests.adapters.HTTPAdapter(max_retries=retry))
+    made.headers["Accept-Encoding"] = "identity"
+    return made
+
+
+def accepted(answer: Any, dataset: Dataset, missing: str) -> Any:
+    """Returns an answer that holds what was asked for; ``missing`` says what 404 means."""
+    status = answer.status_code
+    if status in (200, 206, 416):
+        return answer
+    answer.close()
+    if status in (401, 403):
+        raise denied(dataset, f"status {status}")
+    if status in (404, 410):
+        raise InputError(f"dataset_uri {dataset.uri!r}: {missing}")
+    if status == 429 or status >= 500:
+        raise Fault(f"the server answered status {status}")
+    raise InputError(f"dataset_uri {dataset.uri!r}: the server refuses it (status {status})")
+
+
+def body(answer: Any, length: int) -> Iterator[bytes]:
     """Reads on in an answer's body."""
     try:
         while length:

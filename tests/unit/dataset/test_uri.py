@@ -128,7 +128,7 @@ def test_no_path_leaves_its_bucket(scheme, segments):
         ({"uri": "gs://bucket", "access": "mount"}, "access 'mount' goes with"),
         ({"uri": "/data", "access": "mount"}, "access 'mount' goes with"),
         ({"uri": "nfs://server/a", "include": ["*.jpg"]}, "include and exclude do not go"),
-        ({"uri": "gs://bucket", "region": "us-east-1"}, "endpoint and region go with"),
+        ({"uri": "gs://bucket", "region": "us-east-1"}, "region goes with"),
         ({"uri": "oss://bucket"}, "needs endpoint or region"),
         ({"uri": "s3://bucket", "sha256": "0" * 64}, "sha256 goes with"),
         ({"uri": "https://a.org/b", "sha256": "abc"}, "64 hexadecimal digits"),
