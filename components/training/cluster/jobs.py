@@ -14,6 +14,7 @@ from trireme.components.kubernetes.errors import Forbidden, KindMissing, Refused
 from trireme.components.kubernetes.resources import PODS
 from trireme.components.kubernetes.streams import Stop
 from trireme.components.training.cluster import identity, reasons, submission
+from trireme.components.training.cluster import usage as containers
 from trireme.components.training.cluster.follower import Follower, Limits
 from trireme.components.training.cluster.replicas import Replicas
 from trireme.components.training.cluster.status import (
@@ -25,6 +26,7 @@ from trireme.components.training.cluster.status import (
     status_of,
 )
 from trireme.components.training.frameworks import KINDS, kind_of, of_kind, pods_of
+from trireme.components.training.usage import Usage
 
 MANAGED = "app.kubernetes.io/managed-by=trireme"
 """The label of the jobs that are ours."""
@@ -164,6 +166,26 @@ def running_replica(cluster: Cluster, name: str, replica: str) -> tuple[str, str
         )
     pod = found[replica]
     return pod["metadata"]["name"], identity.main_container(pod, container)
+
+
+def usage(cluster: Cluster, name: str) -> list[Usage]:
+    """Returns what the replicas of a job that runs use now."""
+    job = find(cluster, name)
+    own_pods = _pods(cluster, job)
+    rows = [(pod, _replica_row(job, pod)) for pod in own_pods]
+    nodes = [row.node for _, row in rows if row.state == "running"]
+    if not nodes:
+        now = _row(job, own_pods)
+        why = f"; {now.reason}" if now.reason else ""
+        raise InputError(f"job {name!r} does not run: {now.state}{why}")
+    used = containers.measured(cluster, pods_of(job), nodes)
+    found = []
+    for pod, row in sorted(rows, key=lambda both: both[1].name):
+        container = identity.main_container(pod, kind_of(job).container)
+        described = next(one for one in pod["spec"]["containers"] if one["name"] == container)
+        amounts = used.get((row.pod, container), ()) if row.state == "running" else ()
+        found.append(Usage(row.name, row.state, row.node, described, *amounts))
+    return found
 
 
 def scale(cluster: Cluster, name: str, count: int) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
+from trireme.components import yaml_text
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.patience import wait_for
 from trireme.components.processes import born
@@ -20,7 +21,10 @@ from trireme.components.signals import from_a_terminal, handled
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.lines import forward_lines
 from trireme.components.training.local import provision, runner
+from trireme.components.training.local import usage as processes
+from trireme.components.training.local.manifest import read as read_manifest
 from trireme.components.training.manifests import render, to_yaml
+from trireme.components.training.usage import Usage
 
 POLL = 0.2  # seconds between two looks at a job that is followed
 ENDING = 30.0  # seconds that a job gets to end when it is cancelled
@@ -129,6 +133,25 @@ def logs(
         time.sleep(POLL)
 
 
+def usage(home: Path, name: str) -> list[Usage]:
+    """Returns what the replicas of a job that runs use now."""
+    job = find(home, name)
+    if job.state != "running":
+        raise InputError(f"job {name!r} does not run: {job.state}")
+    logs = job.directory / "logs"
+    pids = {name: _pid(logs / f"{name}.pid") for name in job.replicas}
+    used = processes.measured(processes.children(_state(job.directory)["pid"]) & {*pids.values()})
+    if not used:
+        raise InputError(f"job {name!r} does not run: no replica has started yet")
+    file = job.directory / "job.yaml"
+    return [
+        Usage(pod.name, "running", str(pid), pod.container, *used[pid])
+        if (pid := pids.get(pod.name)) in used
+        else Usage(pod.name, "pending" if pid is None else "ended", "", pod.container)
+        for pod in read_manifest(yaml_text.read(file, str(file))).pods
+    ]
+
+
 def cancel(home: Path, name: str) -> None:
     """Ends a job that runs; its directory stays."""
     job = find(home, name)
@@ -184,6 +207,14 @@ def _write(directory: Path, record: dict[str, Any]) -> None:
     partial = directory / "state.json.partial"
     partial.write_text(json.dumps(record))
     partial.rename(directory / "state.json")
+
+
+def _pid(file: Path) -> int:
+    """Returns the process of a replica; 0 where none runs."""
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):  # it has ended, or has just been started
+        return 0
 
 
 def _state(directory: Path) -> dict[str, Any]:
