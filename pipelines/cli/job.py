@@ -15,6 +15,7 @@ import typer
 
 from trireme.components.errors import InputError, JobFailed, TriremeError
 from trireme.components.say import say
+from trireme.pipelines.cli import tensorboard
 from trireme.pipelines.cli.target import Env, SecretEnv, Workspace, variables
 from trireme.pipelines.tables import age, lines, table, watch
 
@@ -318,6 +319,20 @@ def _amount(amounts: "Amounts", resource: str) -> str:
     return shown(resource, amounts[resource]) if resource in amounts else "-"
 
 
+@app.command(name="tensorboard")
+def open_tensorboard(
+    name: JobName,
+    port: tensorboard.Port = None,
+    local: Local = False,
+    namespace: Namespace = "",
+    context: Context = "",
+    workspace: Workspace = "",
+) -> None:
+    """Open TensorBoard with what a job's program has written for it."""
+    jobs, place = _jobs(local, namespace, context)
+    tensorboard.show(f"job {name}", lambda folder: jobs.event_files(place, name, folder), port)
+
+
 @app.command(name="exec")
 def exec_in_replica(
     name: JobName,
@@ -330,13 +345,12 @@ def exec_in_replica(
     workspace: Workspace = "",
 ) -> None:
     """Run a command in a running replica on a cluster, by kubectl; 'bash' opens a shell."""
+    from trireme.components.kubernetes.kubectl import exec_in
     from trireme.components.training.cluster import jobs
 
     cluster = connect(namespace, context)
     pod, container = jobs.running_replica(cluster, name, replica)
-    words = ["kubectl", "exec", "-it" if sys.stdin.isatty() else "-i", pod, "-c", container]
-    words += ["--namespace", cluster.namespace, *(["--context", context] if context else [])]
-    words += ["--", *command]
+    words = exec_in(cluster, pod, container, command, "-it" if sys.stdin.isatty() else "-i")
     try:
         os.execvp(words[0], words)
     except FileNotFoundError:

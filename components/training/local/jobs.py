@@ -18,10 +18,12 @@ from trireme.components.errors import InputError, TriremeError
 from trireme.components.patience import wait_for
 from trireme.components.processes import born
 from trireme.components.signals import from_a_terminal, handled
+from trireme.components.training import events
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.lines import forward_lines
 from trireme.components.training.local import provision, runner
 from trireme.components.training.local import usage as processes
+from trireme.components.training.local.environment import expand
 from trireme.components.training.local.manifest import read as read_manifest
 from trireme.components.training.manifests import render, to_yaml
 from trireme.components.training.usage import Usage
@@ -150,6 +152,22 @@ def usage(home: Path, name: str) -> list[Usage]:
         else Usage(pod.name, "pending" if pid is None else "ended", "", pod.container)
         for pod in read_manifest(yaml_text.read(file, str(file))).pods
     ]
+
+
+def event_files(home: Path, name: str, folder: Path) -> bool:
+    """Links a folder to the event files of a job; returns whether there may be more later."""
+    job = find(home, name)
+    file = job.directory / "job.yaml"
+    pods = read_manifest(yaml_text.read(file, str(file))).pods if file.exists() else ()
+    declared = {
+        each["name"]: expand(each.get("value", ""), {})
+        for pod in pods[:1]
+        for each in pod.container.get("env") or []
+    }
+    places = [declared[name] for name in events.VARIABLES if name in declared]
+    # The working directory may be anybody's, with other jobs in it.
+    events.link(folder, places, job.started, [home, home.with_name("runs")])
+    return job.state == "running"
 
 
 def cancel(home: Path, name: str) -> None:
