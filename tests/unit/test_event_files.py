@@ -15,6 +15,7 @@ from trireme.components.tracking import journal
 from trireme.components.training import events, launch
 from trireme.components.training.cluster.event_files import pull
 from trireme.components.training.description.job import TrainingJob
+from trireme.pipelines.targets import registry
 
 NAME = "events.out.tfevents.1700000000.host.1.0"
 OLD = "events.out.tfevents.1600000000.host.1.0"
@@ -197,3 +198,17 @@ def test_a_training_keeps_them_however_it_ends(tmp_path, untracked, status, mode
         "tensorboard/runs": Path("code/runs"),
         "tensorboard/logs": Path("checkpoints/tensorboard/logs"),
     }
+
+
+def test_a_run_here_has_those_of_its_trials_apart(untracked, tmp_path):
+    directory = untracked / "runs" / "sweep-1"
+    workspace = directory / "workspace"
+    own = f"checkpoints/tensorboard/{NAME}"
+    write(workspace, f"code/runs/{NAME}", f"trials/000/{own}", f"trials/001/{own}", f"data/{NAME}")
+    record = {"state": "FINISHED", "started": 1650000000, "pid": 0, "born": "", "steps": {}}
+    write(directory, "run.json", content=json.dumps(record).encode())
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    assert registry.open("local", {}).event_files("sweep-1", folder) is False
+    brought = {str(file.relative_to(folder).parent) for file in folder.rglob("events.*")}
+    assert brought == {"runs", "000", "001"}
