@@ -1,10 +1,13 @@
 """Tables on a terminal."""
 
+import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import typer
+
+from trireme.components.errors import InputError
 
 
 def age(since: float) -> str:
@@ -18,10 +21,43 @@ def age(since: float) -> str:
 
 def table(head: list[str], rows: Iterable[list[Any]]) -> None:
     """Prints columns, as wide as they need to be; nothing where there are no rows."""
+    for line in lines(head, rows):
+        typer.echo(line)
+
+
+def lines(head: list[str], rows: Iterable[list[Any]]) -> list[str]:
+    """Returns the lines of a table; none where there are no rows."""
     cells = [[str(cell) for cell in row] for row in rows]
     if not cells:
-        return
+        return []
     widths = [max(len(row[column]) for row in [head, *cells]) for column in range(len(head))]
-    for row in [head, *cells]:
-        line = "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
-        typer.echo(line.rstrip())
+    return [
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in [head, *cells]
+    ]
+
+
+def watch(look: Callable[[], list[str]], every: float) -> None:
+    """Prints lines; at a terminal looks again and again, until there is nothing to be seen."""
+    now = look()
+    if not sys.stdout.isatty():
+        for line in now:
+            typer.echo(line)
+        return
+    import rich.console
+    from rich.live import Live
+    from rich.text import Text
+
+    def shown() -> Text:
+        return Text("\n".join(now), no_wrap=True, overflow="ellipsis")
+
+    console = rich.console.Console(highlight=False)
+    with Live(shown(), console=console, auto_refresh=False) as live:
+        while True:
+            time.sleep(every)
+            try:
+                now = look()
+            except InputError as over:
+                typer.echo(f"{over}", err=True)
+                return
+            live.update(shown(), refresh=True)

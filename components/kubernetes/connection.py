@@ -46,6 +46,7 @@ class Cluster:
 
     Attributes:
         patience: Seconds that the API server may be away before a request is given up.
+        context: That of the kubeconfig; None for the current one.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Cluster:
             patience_at_first: The patience until it has answered once, where that is another.
             on_wait: Called with a sentence when the API server has to be waited for.
         """
-        self._context = context
+        self.context = context
         self._lock = threading.Lock()
         self._on_wait, self._has_said_so = on_wait, False
         self._patience_now = patience if patience_at_first is None else patience_at_first
@@ -242,7 +243,7 @@ class Cluster:
     def _renew(self, stale: client.ApiClient) -> None:
         with self._lock:
             if self._api is stale:  # no other thread has done it
-                self._api, _ = credentials.load(self._context)
+                self._api, _ = credentials.load(self.context)
 
 
 class _NotNow(Exception):

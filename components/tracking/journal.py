@@ -36,6 +36,9 @@ MODEL = "model"
 TRAINING = "training.run"
 """The tag of a pipeline's run that names the run of the step that holds the model."""
 
+EVENTS = "tensorboard"
+"""The folder of artifacts in which a training's run keeps its event files."""
+
 PACKAGES = "packages.txt"
 """The artifact of a training's run that says exactly which packages the run has installed."""
 
@@ -245,6 +248,11 @@ def span_of(workspace: Path, step: str) -> tuple[float | None, float | None]:
     times = [record["time"] for record in records]
     ends = [record["time"] for record in records if "end" in record]
     return next(iter(times), None), next(reversed(ends), None)
+
+
+def began(workspace: Path) -> float:
+    """Returns when the first of a run's steps has begun; 0 where none has recorded anything."""
+    return min(filter(None, (span_of(workspace, step)[0] for step in steps(workspace))), default=0)
 
 
 def _lines(workspace: Path, step: str) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from trireme.components.home import in_a_pod
 from trireme.components.json_values import whole, words
 from trireme.components.say import say
 from trireme.components.tracking import journal
+from trireme.components.training import events
 from trireme.components.training.bill import Bill
 from trireme.components.training.description import names
 from trireme.components.training.description.job import TrainingJob
@@ -200,6 +201,7 @@ def train(
     if is_whole_run:
         journal.log_tags({"image": _image(job), TAG: inputs_of(job)})
     bill = Bill(budget, prices.read())
+    model = workspace / "model"
     lines = _Lines(job.deciding_role, logs if in_a_pod() else None)
     try:
         with contextlib.closing(lines):
@@ -210,9 +212,16 @@ def train(
     except JobFailed as error:
         bill.charge(error.replica_seconds)
         raise bill.explained(error) from None
-    bill.charge(seconds)
-    model = workspace / "model"
-    _keep(Path(job.model_dir), model)
+    else:
+        bill.charge(seconds)
+        _keep(Path(job.model_dir), model)
+    finally:
+        checkpoints = Path(job.checkpoint_dir)
+        places = [checkpoints / events.OF_CHECKPOINTS, checkpoints, Path(job.model_dir), model]
+        # Trainings of a sweep share this one.
+        places += [Path(job.code_dir)] if is_whole_run else []
+        for path, file in events.found(places, journal.began(workspace)).items():
+            journal.log_artifact(file, str(PurePosixPath(journal.EVENTS, path.parent)))
     if is_whole_run:
         journal.log_artifact(model, journal.MODEL)
     journal.summarize(lines.last)

@@ -23,6 +23,7 @@ from trireme.pipelines.cli import (
     runs,
     schedule,
     serve,
+    tensorboard,
 )
 
 app = typer.Typer(
@@ -50,6 +51,7 @@ app.command(name="retry", hidden=True)(runs.resume)  # its name in 0.1
 app.command()(registry.promote)
 app.command()(registry.rollback)
 app.command()(reproduce.reproduce)
+app.command()(tensorboard.tensorboard)
 app.command()(serve.serve)
 app.command()(deploy.deploy)
 

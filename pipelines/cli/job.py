@@ -15,13 +15,18 @@ import typer
 
 from trireme.components.errors import InputError, JobFailed, TriremeError
 from trireme.components.say import say
+from trireme.pipelines.cli import tensorboard
 from trireme.pipelines.cli.target import Env, SecretEnv, Workspace, variables
-from trireme.pipelines.tables import age, table
+from trireme.pipelines.tables import age, lines, table, watch
 
 if TYPE_CHECKING:
+    from trireme.components.kubernetes.amounts import Amounts
     from trireme.components.kubernetes.connection import Cluster
     from trireme.components.training.description.job import TrainingJob
     from trireme.components.training.lines import LinePrinter
+    from trireme.components.training.usage import Usage
+
+PAUSE = 2.0  # seconds between two looks at what a job uses
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -268,6 +273,66 @@ def logs(
         jobs.logs(place, name, follow=follow, replica=replica, on_line=lines)
 
 
+@app.command()
+def top(
+    name: JobName,
+    local: Local = False,
+    namespace: Namespace = "",
+    context: Context = "",
+    workspace: Workspace = "",
+) -> None:
+    """Show what each replica of a running job uses; at a terminal, until Ctrl-C."""
+    from trireme.components.signals import Interrupted, from_a_terminal, handled, interrupt
+
+    jobs, place = _jobs(local, namespace, context)
+    try:
+        with handled(interrupt, from_a_terminal()):
+            watch(lambda: _used(jobs.usage(place, name), "PID" if local else "NODE"), PAUSE)
+    except Interrupted as interruption:  # the job goes on
+        raise typer.Exit(128 + interruption.number) from None
+
+
+def _used(replicas: "list[Usage]", place: str) -> list[str]:
+    """Returns the lines of a table of what replicas use, and of GPUs where there are any."""
+    asked = ["GPUS"] if any(replica.gpus for replica in replicas) else []
+    busy = ["GPU USE"] if any(replica.gpu for replica in replicas) else []
+    rows = [
+        [
+            *(replica.name, replica.state),
+            *("-" if replica.cpu is None else f"{replica.cpu:.2f}",),
+            *(_amount(asked_for, "cpu") for asked_for in (replica.requests, replica.limits)),
+            *("-" if replica.memory is None else f"{replica.memory / 2**30:.2f}Gi",),
+            *(_amount(asked_for, "memory") for asked_for in (replica.requests, replica.limits)),
+            *(replica.gpus for _ in asked),
+            *(replica.gpu or "-" for _ in busy),
+            replica.place or "-",
+        ]
+        for replica in replicas
+    ]
+    amounts = ["CPU", "REQUEST", "LIMIT", "MEMORY", "REQUEST", "LIMIT"]
+    return lines(["REPLICA", "STATE", *amounts, *asked, *busy, place], rows)
+
+
+def _amount(amounts: "Amounts", resource: str) -> str:
+    from trireme.components.kubernetes.amounts import shown
+
+    return shown(resource, amounts[resource]) if resource in amounts else "-"
+
+
+@app.command(name="tensorboard")
+def open_tensorboard(
+    name: JobName,
+    port: tensorboard.Port = None,
+    local: Local = False,
+    namespace: Namespace = "",
+    context: Context = "",
+    workspace: Workspace = "",
+) -> None:
+    """Open TensorBoard with what a job's program has written for it."""
+    jobs, place = _jobs(local, namespace, context)
+    tensorboard.show(f"job {name}", lambda folder: jobs.event_files(place, name, folder), port)
+
+
 @app.command(name="exec")
 def exec_in_replica(
     name: JobName,
@@ -280,13 +345,12 @@ def exec_in_replica(
     workspace: Workspace = "",
 ) -> None:
     """Run a command in a running replica on a cluster, by kubectl; 'bash' opens a shell."""
+    from trireme.components.kubernetes.kubectl import exec_in
     from trireme.components.training.cluster import jobs
 
     cluster = connect(namespace, context)
     pod, container = jobs.running_replica(cluster, name, replica)
-    words = ["kubectl", "exec", "-it" if sys.stdin.isatty() else "-i", pod, "-c", container]
-    words += ["--namespace", cluster.namespace, *(["--context", context] if context else [])]
-    words += ["--", *command]
+    words = exec_in(cluster, pod, container, command, "-it" if sys.stdin.isatty() else "-i")
     try:
         os.execvp(words[0], words)
     except FileNotFoundError:

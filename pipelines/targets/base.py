@@ -214,6 +214,18 @@ class Target(Generic[R]):
         """
         raise self._cannot("show logs")
 
+    def event_files(self, name: str, folder: Path) -> bool:
+        """Brings the event files that a run's programs have written for TensorBoard.
+
+        Args:
+            name: The run's name or id.
+            folder: Where they are to be, those that are there already as they go on.
+
+        Returns:
+            Whether there may be more later.
+        """
+        raise self._cannot("bring event files")
+
     def cancel(self, name: str) -> str:
         """Ends a run; returns what has happened, in a sentence."""
         raise self._cannot("cancel runs")

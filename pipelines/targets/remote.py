@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -16,6 +17,7 @@ from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.targets.base import ENDED, R, Run, Step, Target
 
 if TYPE_CHECKING:
+    from trireme.components.kubernetes.connection import Cluster
     from trireme.pipelines.console import Console
 
 PAUSE = 2.0  # seconds between two looks at a run
@@ -44,6 +46,23 @@ class Remote(Target[R]):
         if note:
             console.print(f"note: {note}")
         return _stay(self, run, step_names(pipeline.spec), console) if wait else 0
+
+    def training_jobs(self, run: R) -> tuple["Cluster", str]:
+        """Returns the cluster of a run's training jobs, and the id that they are named after."""
+        raise NotImplementedError
+
+    def event_files(self, name: str, folder: Path) -> bool:
+        """Reads them from the replicas that run, else from MLflow; see ``Target``."""
+        from trireme.components.tracking import event_files
+        from trireme.components.training.cluster import jobs
+
+        run = self.find(name)
+        has_ended = run.state in ENDED
+        if not has_ended:
+            jobs.event_files_of_run(*self.training_jobs(run), folder)
+        if not any(folder.iterdir()):
+            event_files.download(run.name, folder)
+        return not has_ended
 
     def retry(self, name: str) -> tuple[str, str]:
         """Has a run tried again; returns its name, and what a person should know."""

@@ -37,6 +37,7 @@ cli.main()
         ("sqlalchemy", "serve classifier", "sqlalchemy is not installed: pip install"),
         ("sqlalchemy", "ui", "sqlalchemy is not installed: pip install 'trireme[models]'"),
         ("sqlalchemy", "run pytorch-training", "sqlalchemy is not installed: pip install"),
+        ("tensorboard", "tensorboard mine", "is not installed: pip install 'trireme[tensorboard]'"),
         ("torch", "run pytorch-training", "install it with: pip install 'trireme[pytorch]'"),
     ],
 )

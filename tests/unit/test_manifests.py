@@ -215,6 +215,7 @@ def test_the_variables_of_a_replica():
         "DATA_DIR": "/workspace/data",
         "CHECKPOINT_DIR": "/workspace/checkpoints",
         "MODEL_DIR": "/workspace/model",
+        "TENSORBOARD_LOGGING_DIR": "/workspace/checkpoints/tensorboard",
         "PYTHONPATH": "/root/code",
         "PYTHONUNBUFFERED": "1",
         "LOCAL_RANK": "0",
@@ -454,7 +455,7 @@ def test_an_unknown_operator_is_refused():
         ({"args": 129 * ["a"]}, "args: 129 are more than the 128 that a TrainJob takes"),
         (
             {"env": {f"A{n}": "" for n in range(128)}},
-            "env: 134 are more than the 128 that a TrainJob takes",
+            "env: 135 are more than the 128 that a TrainJob takes",
         ),
         ({"image": 501 * "a"}, "image: 501 characters are more than the 500"),
     ],

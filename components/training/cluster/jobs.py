@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from trireme.components.errors import InputError, JobFailed
@@ -14,6 +15,8 @@ from trireme.components.kubernetes.errors import Forbidden, KindMissing, Refused
 from trireme.components.kubernetes.resources import PODS
 from trireme.components.kubernetes.streams import Stop
 from trireme.components.training.cluster import identity, reasons, submission
+from trireme.components.training.cluster import usage as containers
+from trireme.components.training.cluster.event_files import pull
 from trireme.components.training.cluster.follower import Follower, Limits
 from trireme.components.training.cluster.replicas import Replicas
 from trireme.components.training.cluster.status import (
@@ -24,7 +27,9 @@ from trireme.components.training.cluster.status import (
     replica_names,
     status_of,
 )
+from trireme.components.training.description import names
 from trireme.components.training.frameworks import KINDS, kind_of, of_kind, pods_of
+from trireme.components.training.usage import Usage
 
 MANAGED = "app.kubernetes.io/managed-by=trireme"
 """The label of the jobs that are ours."""
@@ -164,6 +169,49 @@ def running_replica(cluster: Cluster, name: str, replica: str) -> tuple[str, str
         )
     pod = found[replica]
     return pod["metadata"]["name"], identity.main_container(pod, container)
+
+
+def usage(cluster: Cluster, name: str) -> list[Usage]:
+    """Returns what the replicas of a job that runs use now."""
+    job = find(cluster, name)
+    own_pods = _pods(cluster, job)
+    rows = [(pod, _replica_row(job, pod)) for pod in own_pods]
+    nodes = [row.node for _, row in rows if row.state == "running"]
+    if not nodes:
+        now = _row(job, own_pods)
+        why = f"; {now.reason}" if now.reason else ""
+        raise InputError(f"job {name!r} does not run: {now.state}{why}")
+    used = containers.measured(cluster, pods_of(job), nodes)
+    found = []
+    for pod, row in sorted(rows, key=lambda both: both[1].name):
+        container = identity.main_container(pod, kind_of(job).container)
+        described = next(one for one in pod["spec"]["containers"] if one["name"] == container)
+        amounts = used.get((row.pod, container), ()) if row.state == "running" else ()
+        found.append(Usage(row.name, row.state, row.node, described, *amounts))
+    return found
+
+
+def event_files(cluster: Cluster, name: str, folder: Path) -> bool:
+    """Brings the event files of a job's replicas; returns whether there may be more later."""
+    return _pull(cluster, find(cluster, name), folder)
+
+
+def event_files_of_run(cluster: Cluster, run: str, folder: Path) -> None:
+    """Brings the event files of all jobs of a pipeline's run that run now, by the run's id."""
+    name = names.of_run(run)
+    for job in _all_jobs(cluster, MANAGED)[0]:
+        of = job["metadata"]["name"]
+        if f"{of}-".startswith(f"{name}-"):
+            _pull(cluster, job, folder / of.removeprefix(name).strip("-"))
+
+
+def _pull(cluster: Cluster, job: dict[str, Any], folder: Path) -> bool:
+    since = pods.moment(job["metadata"]["creationTimestamp"]).timestamp()
+    for pod in _pods(cluster, job):
+        container = identity.main_container(pod, kind_of(job).container)
+        if pods.is_running(pod, container):
+            pull(cluster, pod["metadata"]["name"], container, folder, since)
+    return not status_of(job).state.ended
 
 
 def scale(cluster: Cluster, name: str, count: int) -> None:

@@ -13,14 +13,20 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
+from trireme.components import yaml_text
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.patience import wait_for
 from trireme.components.processes import born
 from trireme.components.signals import from_a_terminal, handled
+from trireme.components.training import events
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.lines import forward_lines
 from trireme.components.training.local import provision, runner
+from trireme.components.training.local import usage as processes
+from trireme.components.training.local.environment import expand
+from trireme.components.training.local.manifest import read as read_manifest
 from trireme.components.training.manifests import render, to_yaml
+from trireme.components.training.usage import Usage
 
 POLL = 0.2  # seconds between two looks at a job that is followed
 ENDING = 30.0  # seconds that a job gets to end when it is cancelled
@@ -129,6 +135,41 @@ def logs(
         time.sleep(POLL)
 
 
+def usage(home: Path, name: str) -> list[Usage]:
+    """Returns what the replicas of a job that runs use now."""
+    job = find(home, name)
+    if job.state != "running":
+        raise InputError(f"job {name!r} does not run: {job.state}")
+    logs = job.directory / "logs"
+    pids = {name: _pid(logs / f"{name}.pid") for name in job.replicas}
+    used = processes.measured(processes.children(_state(job.directory)["pid"]) & {*pids.values()})
+    if not used:
+        raise InputError(f"job {name!r} does not run: no replica has started yet")
+    file = job.directory / "job.yaml"
+    return [
+        Usage(pod.name, "running", str(pid), pod.container, *used[pid])
+        if (pid := pids.get(pod.name)) in used
+        else Usage(pod.name, "pending" if pid is None else "ended", "", pod.container)
+        for pod in read_manifest(yaml_text.read(file, str(file))).pods
+    ]
+
+
+def event_files(home: Path, name: str, folder: Path) -> bool:
+    """Links a folder to the event files of a job; returns whether there may be more later."""
+    job = find(home, name)
+    file = job.directory / "job.yaml"
+    pods = read_manifest(yaml_text.read(file, str(file))).pods if file.exists() else ()
+    declared = {
+        each["name"]: expand(each.get("value", ""), {})
+        for pod in pods[:1]
+        for each in pod.container.get("env") or []
+    }
+    places = [declared[name] for name in events.VARIABLES if name in declared]
+    # The working directory may be anybody's, with other jobs in it.
+    events.link(folder, places, job.started, [home, home.with_name("runs")])
+    return job.state == "running"
+
+
 def cancel(home: Path, name: str) -> None:
     """Ends a job that runs; its directory stays."""
     job = find(home, name)
@@ -184,6 +225,14 @@ def _write(directory: Path, record: dict[str, Any]) -> None:
     partial = directory / "state.json.partial"
     partial.write_text(json.dumps(record))
     partial.rename(directory / "state.json")
+
+
+def _pid(file: Path) -> int:
+    """Returns the process of a replica; 0 where none runs."""
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):  # it has ended, or has just been started
+        return 0
 
 
 def _state(directory: Path) -> dict[str, Any]:

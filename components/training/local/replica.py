@@ -62,6 +62,7 @@ class Replica:
         self.pod, self.name = pod, pod.name
         self._launch, self._log, self._on_line, self._events = start, log, on_line, events
         self._shown = shown
+        self._pid_file = log.with_suffix(".pid")  # there while an attempt runs
         self._process: subprocess.Popen[bytes] | None = None
         self._started = self._worked = 0.0
         self._delay = FIRST_DELAY
@@ -99,6 +100,8 @@ class Replica:
             self.restarts += 1
         self.tail.clear()
         self._process, self.status, self.due = process, None, None
+        with contextlib.suppress(OSError):  # a full disk; it is only for who wants to look
+            self._pid_file.write_text(str(process.pid))
         self.spoke = self._started = time.monotonic()
         self._worked = 0.0
         follower = threading.Thread(target=self._follow, args=(process,), daemon=True)
@@ -123,6 +126,7 @@ class Replica:
     def has_ended(self, status: int, at: float) -> None:
         """Takes note that the running attempt has ended."""
         self.status, self.ended = status, at
+        self._pid_file.unlink(missing_ok=True)
         self.seconds += at - self._started
         if status:
             self.failure = Failure(self.name, status, at, list(self.tail))

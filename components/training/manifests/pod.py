@@ -8,6 +8,7 @@ from trireme.components.errors import InputError
 from trireme.components.images import BASE, USER
 from trireme.components.kubernetes.spot import SPOT
 from trireme.components.tracking.environment import CREDENTIALS, SECRET
+from trireme.components.training import events
 from trireme.components.training.description.fields import Replica
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.description.rules import GPU, MANAGED_BY
@@ -92,6 +93,7 @@ def environment(job: TrainingJob) -> list[dict[str, Any]]:
         "DATA_DIR": job.data_dir,
         "CHECKPOINT_DIR": job.checkpoint_dir,
         "MODEL_DIR": job.model_dir,
+        events.LOGGING_DIR: f"{job.checkpoint_dir}/{events.OF_CHECKPOINTS}",
         # Python itself puts only the program's own folder on its path.
         "PYTHONPATH": job.code_dir,
         "PYTHONUNBUFFERED": "1",

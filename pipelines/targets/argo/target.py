@@ -113,6 +113,10 @@ class Argo(Remote[Workflow]):
         workflows.cancel(self._cluster, self.find(name))
         return f"{name} is being cancelled"
 
+    def training_jobs(self, run: Workflow) -> tuple[Cluster, str]:
+        """Returns the cluster, and the Workflow's uid."""
+        return self._cluster, run.uid
+
     def retry(self, name: str) -> tuple[str, str]:
         """Has Argo's server retry a run; see ``Remote``."""
         server.retry(self._cluster, name)

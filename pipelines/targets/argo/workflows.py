@@ -40,6 +40,7 @@ class Workflow(Run):
     """A run, as the API server has it, and its steps that have begun, in order."""
 
     begun: list[Node] = field(default_factory=list)
+    uid: str = ""
 
 
 def upload(cluster: Cluster, template: WorkflowTemplate) -> bool:
@@ -138,6 +139,7 @@ def _read(workflow: dict[str, Any]) -> Workflow:
         _took(status),
         message=status.get("message", ""),
         begun=_steps(status),
+        uid=metadata["uid"],
     )
 
 

@@ -160,6 +160,10 @@ class Kubeflow(Remote[Run]):
         runs.cancel(self.connection, run)
         return f"{run.name} is being cancelled"
 
+    def training_jobs(self, run: Run) -> tuple[Cluster, str]:
+        """Returns the cluster of runs, and the run's id."""
+        return self._cluster_of_runs(PATIENCE_OF_A_PERSON), run.id
+
     def retry(self, name: str) -> tuple[str, str]:
         """Has a run tried again from the steps on that failed; see ``Remote``."""
         run = self.find(name)

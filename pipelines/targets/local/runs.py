@@ -18,6 +18,7 @@ from trireme.components.errors import InputError, TriremeError
 from trireme.components.home import home
 from trireme.components.processes import born
 from trireme.components.step_names import without_index
+from trireme.components.training import events
 from trireme.components.training.lines import forward_lines
 from trireme.pipelines.targets.base import Run
 
@@ -166,6 +167,17 @@ def set_logs_aside(run: LocalRun, repeated: set[str]) -> None:
         is_done = run.ended.get(name, {}).get("state") == "FINISHED"
         if not is_done or name.replace("_", "-") in repeated:
             log.rename(log.with_name("output.before.log"))
+
+
+def link_event_files(run: LocalRun, folder: Path) -> None:
+    """Links a folder to the event files of a run; those of a sweep's trials are apart."""
+    workspace = run.workspace
+    logging_dir = f"checkpoints/{events.OF_CHECKPOINTS}"
+    results = (logging_dir, "checkpoints", "model", "model.partial")
+    of_run = [*(workspace / name for name in results), workspace / "code"]
+    events.link(folder, of_run, run.created)
+    for trial in (workspace / "trials").glob("*"):
+        events.link(folder / trial.name, (trial / name for name in results), run.created)
 
 
 def cancel(name: str) -> None:

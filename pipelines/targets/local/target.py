@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trireme.components.errors import InputError, TriremeError
@@ -78,6 +79,12 @@ class Local(Target[LocalRun]):
     def logs(self, name: str, step: str, on_line: OnLine, *, follow: bool) -> None:
         """Passes on what steps print; see ``Target``."""
         runs.logs(name, step, on_line, follow=follow)
+
+    def event_files(self, name: str, folder: Path) -> bool:
+        """Links to the event files of a run; see ``Target``."""
+        run = runs.find(name)
+        runs.link_event_files(run, folder)
+        return run.state == "running"
 
     def cancel(self, name: str) -> str:
         """Ends a run; what it has left stays."""

@@ -1,0 +1,46 @@
+"""The event files among the artifacts of a pipeline's run in MLflow."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from trireme.components.errors import TriremeError
+from trireme.components.tracking import journal, store
+from trireme.components.tracking.abandoned_runs import OF_A_PIPELINE
+from trireme.components.tracking.client import client, hurry
+from trireme.components.tracking.store import reason_of
+
+
+def download(run: str, folder: Path) -> None:
+    """Brings the event files of a run's steps into a folder, where MLFLOW_TRACKING_URI is set."""
+    if "MLFLOW_TRACKING_URI" not in os.environ:
+        return
+    store.use()
+    hurry()
+    try:
+        _find_and_download(run, folder)
+    except client.refusal as error:
+        raise TriremeError(f"MLflow refuses: {reason_of(error)}") from None
+
+
+def _find_and_download(run: str, folder: Path) -> None:
+    ids = [each.experiment_id for each in client.search_experiments()]
+    name = run.replace("'", "")
+    runs = client.search_runs(ids, f"attributes.run_name = '{name}'")
+    below = [each for each in runs if OF_A_PIPELINE & each.data.tags.keys()]
+    for each in below:
+        below += client.search_runs(ids, f"tags.`mlflow.parentRunId` = '{each.info.run_id}'")
+        if client.list_artifacts(each.info.run_id, journal.EVENTS):
+            _download(each, folder)
+
+
+def _download(run: Any, folder: Path) -> None:
+    info = run.info
+    partial = folder / f".{info.run_id}"
+    partial.mkdir()
+    client.download_artifacts(info.run_id, journal.EVENTS, str(partial))
+    place = folder / info.run_name
+    if place.exists():  # another turn of a loop
+        place = folder / f"{info.run_name}-{info.run_id[:8]}"
+    (partial / journal.EVENTS).rename(place)
+    partial.rmdir()

@@ -1,0 +1,126 @@
+"""What processes of this machine use: processors and memory from /proc, GPUs from nvidia-smi."""
+
+import csv
+import os
+import shutil
+import subprocess
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+SPAN = 1.0  # seconds over which the use of processors is measured
+ANSWER_LIMIT = 10.0  # seconds for nvidia-smi, which is slow where its driver is
+
+
+class Used(NamedTuple):
+    """What a process and all that it has started use."""
+
+    cpu: float
+    memory: float
+    gpu: str
+
+
+class _Process(NamedTuple):
+    parent: int
+    seconds: float
+
+
+def measured(roots: Iterable[int]) -> dict[int, Used]:
+    """Returns what processes use with all below them, by the ids of those that still run."""
+    before, began = _processes(), time.monotonic()
+    time.sleep(SPAN)
+    after, span = _processes(), time.monotonic() - began
+    gpus = _gpus()
+    used = {}
+    for root in roots:
+        if root not in after or root not in before:
+            continue
+        tree = _tree(after, root)
+        worked = _seconds(after, tree) - _seconds(before, _tree(before, root))
+        # The first is our own supervisor, of which a container would have none.
+        memory = sum(_memory(pid) for pid in tree[1:])
+        gpu = ", ".join(text for pid in tree for text in gpus.get(pid, []))
+        used[root] = Used(max(0.0, worked) / span, memory, gpu)
+    return used
+
+
+def children(parent: int) -> set[int]:
+    """Returns the ids of the processes that a process has started itself."""
+    return {pid for pid, process in _processes().items() if process.parent == parent}
+
+
+def _processes() -> dict[int, _Process]:
+    """Returns all processes, with the processor time of them and of their children that ended."""
+    # https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
+    tick = os.sysconf("SC_CLK_TCK")
+    found = {}
+    for directory in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (directory / "stat").read_bytes().rpartition(b") ")[2].split()
+        except OSError:
+            continue  # it has ended meanwhile
+        found[int(directory.name)] = _Process(int(fields[1]), sum(map(int, fields[11:15])) / tick)
+    return found
+
+
+def _tree(processes: dict[int, _Process], root: int) -> list[int]:
+    below = defaultdict(list)
+    for pid, process in processes.items():
+        below[process.parent].append(pid)
+    tree = [root]
+    for pid in tree:
+        tree += below[pid]
+    return tree
+
+
+def _seconds(processes: dict[int, _Process], pids: Iterable[int]) -> float:
+    return sum(processes[pid].seconds for pid in pids)
+
+
+def _memory(pid: int) -> int:
+    """Returns the bytes of a process, each page that it shares in as many parts as have it."""
+    # Else the pages that workers of a data loader share would count once for each of them.
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        sizes = dict(line.split(":", 1) for line in lines[1:])
+        return int(sizes["Pss"].split()[0]) * 1024
+    except (OSError, KeyError):  # it has ended, or its kernel does not tell
+        return _resident(pid)
+
+
+def _resident(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
+def _gpus() -> dict[int, list[str]]:
+    """Returns which GPUs processes use, in words, by their ids."""
+    if not shutil.which("nvidia-smi"):
+        return {}
+    busy = {
+        uuid: (index, share) for uuid, index, share in _asked("gpu", "uuid,index,utilization.gpu")
+    }
+    found: dict[int, list[str]] = defaultdict(list)
+    for pid, uuid, memory in _asked("compute-apps", "pid,gpu_uuid,used_memory"):
+        if uuid in busy and pid.isdigit():
+            index, share = busy[uuid]  # of time, by all that use it
+            words = [f"{share}%"] if share.isdigit() else []
+            words += [f"{int(memory) / 1024:.1f}Gi"] if memory.isdigit() else []
+            found[int(pid)].append(f"{index}: {' '.join(words) or '-'}")
+    return found
+
+
+def _asked(what: str, fields: str) -> list[list[str]]:
+    """Returns what nvidia-smi tells, a line for each; nothing where it fails."""
+    command = ["nvidia-smi", f"--query-{what}={fields}", "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_LIMIT)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    lines = csv.reader(done.stdout.splitlines(), skipinitialspace=True)
+    wanted = len(fields.split(","))
+    return [line for line in lines if not done.returncode and len(line) == wanted]
