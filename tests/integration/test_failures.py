@@ -56,12 +56,25 @@ def test_what_this_machine_can_tell_is_told_before_anything_is_there(trireme, pa
 @pytest.mark.parametrize(
     ("parameter", "sentence"),
     [
-        ("code_revision=no-such-branch", "code_revision 'no-such-branch' does not exist in"),
         ("entrypoint=no/such.py", "entrypoint 'no/such.py' does not exist in the repository"),
+        (
+            'evaluation={"entrypoint": "no/such.py"}',
+            "evaluation.entrypoint 'no/such.py' does not exist in the repository",
+        ),
     ],
 )
-def test_what_only_a_step_can_find_out_is_bad_input_too(trireme, repository, parameter, sentence):
-    must_refuse(trireme, sentence, f"code_url={repository(train=programs.FOREVER)}", parameter)
+def test_a_program_that_the_repository_lacks_is_told_before_too(
+    trireme, repository, parameter, sentence
+):
+    code = f"code_url={repository(train=programs.FOREVER)}"
+    must_refuse(trireme, sentence, code, "entrypoint=train.py", parameter)
+    assert not (trireme.home / "runs").exists()
+
+
+def test_what_only_a_step_can_find_out_is_bad_input_too(trireme, repository):
+    sentence = "code_revision 'no-such-branch' does not exist in"
+    code = f"code_url={repository(train=programs.FOREVER)}"
+    must_refuse(trireme, sentence, code, "code_revision=no-such-branch")
     (parent,) = trireme.parents()
     assert parent.info.status == "FAILED"
     assert sentence in parent.data.tags["error"]
