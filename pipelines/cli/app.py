@@ -151,6 +151,8 @@ def _flush_output() -> None:
     Errors:
         SystemExit: with 1, where it cannot be written and nothing else went wrong.
     """
+    if sys.stdout is None:  # closed by whoever started this
+        return
     try:
         sys.stdout.flush()
     except OSError as error:
