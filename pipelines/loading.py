@@ -11,6 +11,7 @@ from trireme.components.checkout import url as urls
 from trireme.pipelines import catalog
 from trireme.pipelines.compiling import images as pins
 from trireme.pipelines.compiling import ir
+from trireme.pipelines.compiling import shape as shapes
 from trireme.pipelines.compiling.loops import limited
 from trireme.pipelines.pipeline import Pipeline
 
@@ -22,12 +23,16 @@ def loaded(
     images: Path | None = None,
     parallelism: int | None = None,
     storage_class: str = "",
+    shape_file: Path | None = None,
 ) -> list[Pipeline]:
     """Returns pipelines as they are for a cluster, with what options say; see ``catalog.load``."""
     found = [catalog.load(reference) for reference in references]
+    shape = shapes.read(shape_file)
+    shapes.check_steps(shape, found)
     claims, wanted = ir.mounts(dataset_claims or (), cache_claim), pins.read(images, found)
     changed = [limited(pins.pinned(pipeline, wanted), parallelism) for pipeline in found]
-    return [ir.stored(ir.mounted(pipeline, claims), storage_class) for pipeline in changed]
+    stored = [ir.stored(ir.mounted(pipeline, claims), storage_class) for pipeline in changed]
+    return [shapes.shaped(pipeline, shape) for pipeline in stored]
 
 
 def ready(

@@ -77,6 +77,9 @@ class Workspace(StrictModel):
     service_account: str | None = None
     """--service-account: that of the steps' pods on Argo."""
 
+    shape: str | None = None
+    """--shape: a file with what steps' pods get; a relative path is one beside trireme.yaml."""
+
     storage_class: str | None = None
     """--storage-class: that of each run's workspace."""
 
@@ -90,6 +93,9 @@ class Workspace(StrictModel):
     """MLFLOW_TRACKING_URI of commands here, and tracking.uri of jobs; pipelines on a cluster have
     the Secret trireme-mlflow."""
 
+
+_FILES = {"images", "shape"}
+"""Fields of a workspace that name a file."""
 
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 
@@ -214,8 +220,8 @@ def workspace(name: str) -> dict[str, Any]:
 
 def _of_workspace(entry: Entry) -> dict[str, Any]:
     fields = entry.fields
-    if "images" in fields:
-        fields["images"] = str(entry.file.parent / Path(fields["images"]).expanduser())
+    for name in _FILES & fields.keys():
+        fields[name] = str(entry.file.parent / Path(fields[name]).expanduser())
     return fields
 
 
@@ -277,8 +283,8 @@ def check(entry: Entry, targets: Collection[str]) -> None:
 def _check_workspace(fields: dict[str, Any], targets: Collection[str]) -> None:
     if "target" in fields and fields["target"] not in targets:
         raise InputError(f"target {fields['target']!r}: must be one of {', '.join(targets)}")
-    if "images" in fields:
-        yaml_text.text_of(Path(fields["images"]), f"images {fields['images']}")
+    for name in sorted(_FILES & fields.keys()):
+        yaml_text.text_of(Path(fields[name]), f"{name} {fields[name]}")
 
 
 def _configuration(kind: str, given: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from trireme.pipelines.cli.target import (
     DatasetClaim,
     Images,
     Parallelism,
+    Shape,
     StorageClass,
     on_target,
 )
@@ -35,6 +36,7 @@ def compile(
     dataset_claim: DatasetClaim = None,
     cache_claim: CacheClaim = "",
     storage_class: StorageClass = "",
+    shape: Shape = None,
     images: Images = None,
     parallelism: Parallelism = None,
 ) -> None:
@@ -42,7 +44,8 @@ def compile(
     from trireme.pipelines.loading import loaded
 
     named = pipelines or _own()
-    for pipeline in loaded(named, dataset_claim, cache_claim, images, parallelism, storage_class):
+    options = (dataset_claim, cache_claim, images, parallelism, storage_class, shape)
+    for pipeline in loaded(named, *options):
         typer.echo(target.compile(pipeline, output))
 
 
@@ -53,6 +56,7 @@ def upload(
     dataset_claim: DatasetClaim = None,
     cache_claim: CacheClaim = "",
     storage_class: StorageClass = "",
+    shape: Shape = None,
     images: Images = None,
     parallelism: Parallelism = None,
 ) -> None:
@@ -62,7 +66,8 @@ def upload(
 
     console = Console(sys.stdout)
     named = pipelines or _own()
-    for pipeline in loaded(named, dataset_claim, cache_claim, images, parallelism, storage_class):
+    options = (dataset_claim, cache_claim, images, parallelism, storage_class, shape)
+    for pipeline in loaded(named, *options):
         target.upload(pipeline).show(pipeline.name, console)
 
 

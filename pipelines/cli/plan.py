@@ -19,6 +19,7 @@ from trireme.pipelines.cli.target import (
     Params,
     PipelineName,
     SecretEnv,
+    Shape,
     StorageClass,
     Workspace,
     on_target,
@@ -49,13 +50,16 @@ def plan(
     dataset_claim: DatasetClaim = None,
     cache_claim: CacheClaim = "",
     storage_class: StorageClass = "",
+    shape: Shape = None,
 ) -> None:
     """Show what a run would create, request and cost, and check that it can; create nothing."""
     from trireme.components.kubernetes import access, credentials
     from trireme.pipelines import planning
     from trireme.pipelines.loading import loaded, ready
 
-    (chosen,) = loaded([pipeline], dataset_claim, cache_claim, storage_class=storage_class)
+    (chosen,) = loaded(
+        [pipeline], dataset_claim, cache_claim, storage_class=storage_class, shape_file=shape
+    )
     given = chosen.given(param or [], params, variables(env, secret_env))
     chosen, arguments = ready(chosen, given, is_here=target.is_here)
     has_cluster = not (target.is_here or no_check) and credentials.are_there()

@@ -16,6 +16,7 @@ from trireme.pipelines.cli.target import (
     Params,
     PipelineName,
     SecretEnv,
+    Shape,
     StorageClass,
     on_target,
     variables,
@@ -44,6 +45,7 @@ def run(
     dataset_claim: DatasetClaim = None,
     cache_claim: CacheClaim = "",
     storage_class: StorageClass = "",
+    shape: Shape = None,
     images: Images = None,
     parallelism: Parallelism = None,
     wants_help: Annotated[
@@ -66,7 +68,7 @@ def run(
         from trireme.pipelines.loading import loaded, ready
 
         (chosen,) = loaded(
-            [pipeline], dataset_claim, cache_claim, images, parallelism, storage_class
+            [pipeline], dataset_claim, cache_claim, images, parallelism, storage_class, shape
         )
     given = chosen.given(param or [], params, variables(env, secret_env))
     chosen, arguments = ready(chosen, given, is_here=target.is_here)

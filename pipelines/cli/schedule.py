@@ -17,6 +17,7 @@ from trireme.pipelines.cli.target import (
     Params,
     PipelineName,
     SecretEnv,
+    Shape,
     StorageClass,
     on_target,
     variables,
@@ -114,6 +115,7 @@ def set_schedule(
     dataset_claim: DatasetClaim = None,
     cache_claim: CacheClaim = "",
     storage_class: StorageClass = "",
+    shape: Shape = None,
     images: Images = None,
     dry_run: DryRun = False,
 ) -> None:
@@ -137,6 +139,7 @@ def set_schedule(
         "dataset_claims": dataset_claim or [],
         "cache_claim": cache_claim,
         "storage_class": storage_class,
+        "shape": str(shape or ""),
     }
     schedule = Schedule.read("schedule", described)
     _apply(target, [schedule], images, dry_run=dry_run)

@@ -48,6 +48,10 @@ CacheClaim = Annotated[
 StorageClass = Annotated[
     str, typer.Option(metavar="NAME", help="StorageClass of each run's workspace.")
 ]
+Shape = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="YAML file: what pods of steps get, the workspace's size."),
+]
 Images = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="YAML file that maps image names to images with digests."),
@@ -59,7 +63,7 @@ Parallelism = Annotated[
 
 ON_CLUSTERS = (
     *("no_wait", "no_check", "dataset_claim", "cache_claim", "storage_class", "images"),
-    "parallelism",
+    *("shape", "parallelism"),
 )
 """Options of commands that mean nothing on this machine."""
 

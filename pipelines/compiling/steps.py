@@ -48,6 +48,16 @@ def containers(spec: Any) -> Iterator[tuple[list[PathTask], Any]]:
             yield path, executor["container"]
 
 
+def executors(spec: Any) -> dict[str, str]:
+    """Returns the names of the executors of all steps that are containers, by the steps' names."""
+    known = spec.deployment_spec["executors"]
+    return {
+        path[-1].name: component.executor_label
+        for path, component in _steps(spec, spec.root, [])
+        if "container" in known[component.executor_label]
+    }
+
+
 def after_failures(spec: Any) -> set[str]:
     """Returns the names of components that run even after a failure, such as exit handlers."""
     always = PipelineTaskSpec.TriggerPolicy.ALL_UPSTREAM_TASKS_COMPLETED

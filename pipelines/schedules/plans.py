@@ -5,11 +5,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from trireme.components.errors import InputError
 from trireme.pipelines import catalog
 from trireme.pipelines.compiling import images, ir
+from trireme.pipelines.compiling import shape as shapes
 from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.schedules.schedule import PINNED, Schedule
 
@@ -145,6 +147,9 @@ def check(schedule: Schedule, pins: dict[str, str]) -> CheckedSchedule:
     claims = ir.mounts(schedule.dataset_claims, schedule.cache_claim)
     pipeline = ir.mounted(images.pinned(catalog.load(schedule.pipeline), pins), claims)
     pipeline = ir.stored(pipeline, schedule.storage_class)
+    wanted = shapes.read(Path(schedule.shape) if schedule.shape else None)
+    shapes.check_steps(wanted, [pipeline])
+    pipeline = shapes.shaped(pipeline, wanted)
     given = pipeline.accept(schedule.params)
     arguments = pipeline.complete(given, set(claims))
     if not schedule.next_times(1):

@@ -98,6 +98,9 @@ class Schedule(StrictModel):
     storage_class: str = ""
     """The StorageClass of each run's workspace."""
 
+    shape: str = ""
+    """A file with what the pods of steps get."""
+
     @field_validator("starts", "ends")
     @classmethod
     def _in_its_zone(cls, moment: datetime | None, info: ValidationInfo) -> datetime | None:

@@ -44,6 +44,8 @@ def run(
     cache_claim: str = "",
     images: str | os.PathLike[str] | None = None,
     parallelism: int | None = None,
+    storage_class: str = "",
+    shape: str | os.PathLike[str] | None = None,
     **more: Any,
 ) -> "RunHandle":
     """Starts a run of a pipeline, here in a process of its own, and returns at once.
@@ -59,6 +61,8 @@ def run(
         cache_claim: On a cluster: a PVC for datasets that all runs share.
         images: On a cluster: a YAML file that maps image names to images with digests.
         parallelism: On a cluster: trainings of a sweep at once.
+        storage_class: On a cluster: the StorageClass of the run's workspace.
+        shape: On a cluster: a YAML file with what the pods of steps get.
         more: Options of the target, such as ``namespace``, and parameters of the pipeline.
 
     Raises:
@@ -67,14 +71,16 @@ def run(
     entry = registry.entry(target)
     options = {each.name: more.pop(each.name) for each in entry.options if each.name in more}
     place = registry.open(target, options)
-    clustered = (dataset_claims, cache_claim, images, parallelism)
+    clustered = (dataset_claims, cache_claim, images, parallelism, storage_class, shape)
     if place.is_here and any(clustered):
         raise InputError(
-            "dataset_claims, cache_claim, images and parallelism need target "
+            "dataset_claims, cache_claim, images, parallelism, storage_class and shape need target "
             + " or ".join(map(repr, registry.CLUSTERS))
         )
-    file = Path(images) if images else None
-    (chosen,) = loaded([pipeline], dataset_claims, cache_claim, file, parallelism)
+    pins, shape_file = (Path(file) if file else None for file in (images, shape))
+    (chosen,) = loaded(
+        [pipeline], dataset_claims, cache_claim, pins, parallelism, storage_class, shape_file
+    )
     given = {name: _plain(value) for name, value in {**more, **(parameters or {})}.items()}
     job = {"env": dict(env or {}), "secret_env": dict(secret_env or {})}
     values = chosen.with_job(chosen.accept(given), {name: job[name] for name in job if job[name]})

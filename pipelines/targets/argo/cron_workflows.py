@@ -25,7 +25,7 @@ KEPT = 10
 ALWAYS = 365 * 24 * 60 * 60
 """Seconds for which a time that was missed can be made up for, where that is wanted."""
 
-_NOT_ANNOTATED = {"paused", "dataset_claims", "cache_claim", "storage_class"}
+_NOT_ANNOTATED = {"paused", "dataset_claims", "cache_claim", "storage_class", "shape"}
 """Fields of a schedule that its CronWorkflow has as ``suspend``, or in its version."""
 
 

@@ -1,0 +1,140 @@
+"""The shape of a run on a cluster: what the pods of its steps get, and how large its volume is.
+
+Training jobs have their own, in the parameter ``job``. What a pipeline says itself is replaced.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from google.protobuf import json_format
+from kfp import kubernetes
+
+from trireme.components import yaml_text
+from trireme.components.errors import InputError
+from trireme.components.strict_model import StrictModel
+from trireme.components.training.description.fields import Toleration
+from trireme.components.training.description.values import (
+    Bytes,
+    Cpu,
+    Image,
+    LabelKey,
+    LabelValue,
+    SecretKey,
+    VariableName,
+)
+from trireme.pipelines.compiling.steps import executors
+from trireme.pipelines.pipeline import Pipeline
+
+ALL = "*"
+
+
+class StepShape(StrictModel):
+    """What the pod of a step gets."""
+
+    cpu: Cpu | None = None
+    """CPUs, the request and the limit."""
+
+    memory: Bytes | None = None
+    """Memory, the request and the limit."""
+
+    image: Image | None = None
+    """Its image."""
+
+    env: dict[VariableName, str] = {}
+    """More environment variables."""
+
+    secret_env: dict[VariableName, SecretKey] = {}
+    """Likewise, from SECRET/KEY."""
+
+    node_selector: dict[LabelKey, LabelValue] = {}
+    """Labels that its node has to have."""
+
+    tolerations: list[Toleration] = []
+    """Taints that its node may have."""
+
+
+class Shape(StrictModel):
+    """The file of ``--shape``."""
+
+    workspace: Bytes | None = None
+    """The size of each run's workspace."""
+
+    steps: dict[str, StepShape] = {}
+    """By the names of steps; ``*`` is all of them, and goes first."""
+
+
+def read(file: Path | None) -> Shape:
+    """Returns what a YAML file says of runs; without one, nothing."""
+    if file is None:
+        return Shape()
+    content = yaml_text.read(file, f"--shape {file}")
+    if not isinstance(content, dict):
+        raise InputError(f"--shape {file}: must be an object of {', '.join(Shape.model_fields)}")
+    return Shape.read("shape", content)
+
+
+def check_steps(shape: Shape, pipelines: list[Pipeline]) -> None:
+    """Refuses a step that no pipeline has."""
+    known = dict.fromkeys(step for one in pipelines for step in executors(one.spec))
+    if unknown := [step for step in shape.steps if step not in (ALL, *known)]:
+        raise InputError(
+            f"shape.steps.{unknown[0]}: there is no such step; there are {', '.join(known)}"
+        )
+
+
+def shaped(pipeline: Pipeline, shape: Shape) -> Pipeline:
+    """Returns a pipeline with the shape, as far as it has the steps."""
+    if not shape.model_fields_set:
+        return pipeline
+
+    def change(graph: Any) -> None:
+        of_kubernetes = graph.platform_spec.platforms["kubernetes"]
+        if shape.workspace and of_kubernetes.pipelineConfig.HasField("workspace"):
+            of_kubernetes.pipelineConfig.workspace.size = shape.workspace
+        described = graph.pipeline_spec.deployment_spec["executors"]
+        for step, executor in executors(graph.pipeline_spec).items():
+            for each in _of(step, shape):
+                _set_container(described[executor]["container"], each)
+                _set_pod(of_kubernetes.deployment_spec.executors, executor, each)
+
+    return pipeline.changed(change)
+
+
+def _of(step: str, shape: Shape) -> Iterator[StepShape]:
+    return (shape.steps[name] for name in (ALL, step) if name in shape.steps)
+
+
+def _set_container(container: Any, shape: StepShape) -> None:
+    amounts = {"Cpu": shape.cpu, "Memory": shape.memory}
+    for resource, amount in amounts.items():
+        if amount:
+            resources = container.get_or_create_struct("resources")
+            for side in ("Request", "Limit"):
+                resources.fields.pop(f"{resource.lower()}{side}", None)  # its older form
+                resources[f"resource{resource}{side}"] = amount
+    if shape.image:
+        container["image"] = shape.image
+    if shape.env:
+        before = json_format.MessageToDict(container).get("env", [])
+        kept = [each for each in before if each["name"] not in shape.env]
+        own = [{"name": name, "value": value} for name, value in shape.env.items()]
+        container["env"] = [*kept, *own]
+
+
+def _set_pod(known: Any, executor: str, shape: StepShape) -> None:
+    """Sets what kfp can set only while it builds a pipeline."""
+    config = {"kubernetes": json_format.MessageToDict(known[executor])}
+    task: Any = SimpleNamespace(platform_config=config)
+    for label, value in shape.node_selector.items():
+        kubernetes.add_node_selector(task, label, value)
+    for taint in shape.tolerations:
+        kubernetes.add_toleration(
+            task, taint.key, taint.operator, taint.value, taint.effect, taint.tolerationSeconds
+        )
+    for name, place in shape.secret_env.items():
+        secret, key = place.split("/")
+        kubernetes.use_secret_as_env(task, secret, {key: name})
+    known[executor].Clear()
+    known[executor].update(config["kubernetes"])
