@@ -212,7 +212,7 @@ def evaluate(
         evaluation=_object(evaluation),
         **_of_a_model(model, code, data, entrypoint, model_factory, model_name),
     )
-    return tracked(task.set_container_image(image))
+    return tracked(_in(task, image))
 
 
 def good_enough(evaluated: Task) -> dsl.If:
@@ -248,7 +248,7 @@ def export(
         champion=evaluated.outputs["champion"],
         **_of_a_model(model, code, data, entrypoint, model_factory, model_name),
     )
-    return tracked(task.set_container_image(image))
+    return tracked(_in(task, image))
 
 
 def deploy(kind: Any, model_name: Any = "classifier", image: Any = PYTORCH) -> Task:
@@ -312,6 +312,11 @@ def trial(one: Any, code: Any, data: Any, **inputs: Any) -> Task:
 def choose(tried: Any) -> Task:
     """Adds the step that chooses the best of all trials."""
     return tracked(sweeps.choose(tried=dsl.Collected(tried.output), workspace=WORKSPACE_PATH))
+
+
+def _in(step: Task, image: Any) -> Task:
+    # kfp looks at the whole stack when an image is set.
+    return step if image is PYTORCH else step.set_container_image(image)
 
 
 def tracked(step: Task) -> Task:
