@@ -168,7 +168,7 @@ def test_a_run_goes_on_when_the_program_that_started_it_has_ended(here, tmp_path
         (sums, {"a": 1, "c": 1}, "sums has no parameter 'c'"),
         (sums, {"a": 1, "target": "nowhere"}, "--target 'nowhere': must be one of local, kfp"),
         (sums, {"a": 1, "env": {"A": "b"}}, "--env: sums has no parameter job"),
-        (sums, {"a": 1, "cache_claim": "c"}, "cache_claim, images and parallelism need target"),
+        (sums, {"a": 1, "cache_claim": "c"}, "storage_class and shape need target"),
         ("pytorch", {}, "there is no pipeline 'pytorch'"),
         (add, {}, "is not a function with @dsl.pipeline"),
         ("pytorch-training", {"workers": -2}, "workers -2"),

@@ -63,7 +63,8 @@ def ranks_of(tmp_path):
         said: list[str] = []
 
         def listen(name: str, line: str) -> None:
-            if name == "launcher-0":
+            # What mpirun itself warns of on a busy machine, where a child was faster than it.
+            if name == "launcher-0" and "plm:rsh: Warning: setpgid" not in line:
                 said.append(line)
 
         runner.run(job, tmp_path / "logs", listen, isolated=isolated)

@@ -260,7 +260,7 @@ def test_run_without_a_pipeline_says_which_there_are(trireme, untracked):
         (["-p", "dataset_uri=/no/such/place"], "there is no such file or directory"),
         (["-p", "dataset_uri=hdfs://node/x"], "hdfs:// is not supported"),
         (["-p", "dataset_uri=pvc://claim/x"], "is mounted, which needs a cluster"),
-        (["-p", 'dataset_options={"region": "x"}'], "endpoint and region go with oss"),
+        (["-p", 'dataset_options={"region": "x"}'], "region goes with oss"),
         (["-p", "code_secret=My Secret"], "must be the name of a Secret"),
         (["-p", "code_directory=../x"], "must be a path inside the repository"),
         (["-p", "dataset_uri=builtin://cats"], "built in are builtin://digits"),
