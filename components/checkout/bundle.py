@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from trireme.components.checkout import snapshot, tree
+from trireme.components.checkout import shadow, snapshot, tree
 from trireme.components.checkout import url as urls
-from trireme.components.checkout.command import git, must, trusting
+from trireme.components.checkout.command import git, must
 from trireme.components.dataset.progress import in_words
 from trireme.components.errors import InputError
 from trireme.components.say import say
@@ -104,13 +104,13 @@ def of_directory(url: str, revision: str, has_mlflow: bool) -> Bundle:
     snapshot.check_top(url)
     directory = Path(url).expanduser().resolve()
     name = f"{revision or 'HEAD'}^{{commit}}"
-    found = git(*trusting(), "rev-parse", "--verify", name, at=directory)
-    if found.returncode:
-        raise InputError(
-            f"code_url {url!r}: "
-            + (f"has no commit {revision!r}" if revision else "is not the top of a git repository")
-        )
-    return _packed(url, directory, found.stdout.strip(), has_mlflow)
+    with tempfile.TemporaryDirectory(prefix="trireme-code-") as folder:
+        repository = Path(folder, "git")
+        shadow.make(directory, repository)
+        found = git("rev-parse", "--verify", name, at=repository)
+        if found.returncode:
+            raise InputError(f"code_url {url!r}: has no commit {revision or 'HEAD'!r}")
+        return _packed(url, repository, found.stdout.strip(), has_mlflow)
 
 
 def _packed(url: str, repository: Path, commit: str, has_mlflow: bool) -> Bundle:

@@ -15,7 +15,7 @@ from trireme.components.say import say
 TIME_LIMIT = 3600  # seconds that one git command may take; one that stalls ends long before
 PAUSES = (1.0, 2.0, 4.0, 8.0)  # seconds between attempts
 
-NO_ACCESS = Access((), {})
+NO_ACCESS = Access((), {"GIT_ALLOW_PROTOCOL": ""})
 """For commands that reach no server."""
 
 LOCAL_ACCESS = Access((), {"GIT_ALLOW_PROTOCOL": "file"})
@@ -87,25 +87,6 @@ def must(action: str, result: subprocess.CompletedProcess[str]) -> str:
     if result.returncode != 0:
         raise InputError(f"git could not {action}: {reason(result.stderr)}")
     return result.stdout
-
-
-def trusting() -> list[str]:
-    """Returns options with which git reads this user's repositories, and those they trust."""
-    named = git("config", "--global", "--get-all", "safe.directory").stdout.splitlines()
-    return [part for name in ("", *named) for part in ("-c", f"safe.directory={name}")]
-
-
-def distrusting(directory: Path) -> list[str]:
-    """Returns the same options, and those with which git runs no filter of the repository's own."""
-    options = trusting()
-    command = ("config", "--show-scope", "--name-only", "--get-regexp", r"^filter\.")
-    scoped = (
-        line.split("\t") for line in git(*options, *command, at=directory).stdout.splitlines()
-    )
-    drivers = {name.rpartition(".")[0] for scope, name in scoped if scope in ("local", "worktree")}
-    settings = ("clean=", "smudge=", "process=", "required=false")
-    filters = [f for driver in sorted(drivers) for s in settings for f in ("-c", f"{driver}.{s}")]
-    return options + filters
 
 
 def _environment(access: Access) -> dict[str, str]:

@@ -30,7 +30,7 @@ def checkout(
             none; one of the default name is optional.
         directory: A directory in the repository that becomes CODE_DIR. Empty: all of it.
         requirements: Packages for all steps of the run: requirements, and files in CODE_DIR that
-            list them.
+            list them. Those of git repositories on the same server are opened with secret, too.
         requirements_secret: The name of the Secret with their index, under the keys index-url and
             extra-index-url. Empty: none; one of the default name is optional.
         framework: The framework of the training program, whose package the others have to get
@@ -44,6 +44,7 @@ def checkout(
     from pathlib import Path
 
     from trireme.components import secrets
+    from trireme.components.checkout import credentials
     from trireme.components.checkout.git import checkout
     from trireme.components.packages.install import install
     from trireme.components.step import step
@@ -56,12 +57,14 @@ def checkout(
             secret=secrets.given(secret, "code"),
             directory=directory,
         )
-        install(
-            requirements,
-            Path(code.path),
-            Path(workspace),
-            framework=framework,
-            secret=secrets.given(requirements_secret, "requirements"),
-            commit=code.commit,
-        )
+        with credentials.for_others(url, secrets.given(secret, "code")) as git:
+            install(
+                requirements,
+                Path(code.path),
+                Path(workspace),
+                framework=framework,
+                secret=secrets.given(requirements_secret, "requirements"),
+                commit=code.commit,
+                git=git,
+            )
         return code

@@ -60,6 +60,25 @@ def access(source: str, name: str) -> Iterator[Access]:
         yield Access(tuple(options), environment, hidden)
 
 
+@contextmanager
+def for_others(url: str, name: str) -> Iterator[dict[str, str]]:
+    """Gives the variables by which git that others run opens what the Secret opens.
+
+    The password goes to the repository's own server alone.
+    """
+    if not url or not secrets.read(name, "code", KEYS):
+        yield {}
+        return
+    with access(url, name) as found:
+        settings = [option.partition("=") for option in found.options[1::2]]
+        # https://git-scm.com/docs/git-config#ENVIRONMENT
+        variables = {"GIT_CONFIG_COUNT": str(len(settings))}
+        for number, (key, _, value) in enumerate(settings):
+            variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+        found.environment.pop("GIT_ALLOW_PROTOCOL")  # uv also reads what it has on the disk
+        yield variables | found.environment
+
+
 def _check(secret: secrets.Secret, name: str, to: Server | None) -> None:
     for key in ("username", "password"):
         if any(character in secret.get(key, "") for character in "\r\n\0"):

@@ -2,7 +2,7 @@
 
 import re
 
-from trireme.components.checkout.url import path, server
+from trireme.components.checkout.url import server
 from trireme.components.errors import InputError, TriremeError
 
 _FAULT = re.compile(
@@ -79,13 +79,6 @@ def unreadable(source: str, said: str, secret: str) -> TriremeError:
 
 
 def _advice(source: str, said: str, secret: str) -> str:
-    if "dubious ownership" in said:
-        return (
-            "it belongs to another user; to let git read it, run git config --global --add "
-            f"safe.directory '{path(source)}'"
-        )
-    if _NO_REPOSITORY.search(said) and source.startswith("file://"):
-        return "it needs at least one commit: git init, git add and git commit make one"
     of_ssh = (to := server(source)) is not None and to.scheme == "ssh"
     needed = "ssh-privatekey" if of_ssh else "username and password or token"
     if secret and _REFUSED.search(said):

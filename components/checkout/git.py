@@ -5,10 +5,10 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from trireme.components import secrets
-from trireme.components.checkout import builtin, bundle, credentials, repository, snapshot, tree
+from trireme.components.checkout import builtin, bundle, repository, shadow, snapshot, tree
 from trireme.components.checkout import revision as revisions
 from trireme.components.checkout import url as urls
-from trireme.components.checkout.command import LOCAL_ACCESS, distrusting, git, must, trusting
+from trireme.components.checkout.command import LOCAL_ACCESS, git, must
 from trireme.components.checkout.repository import Found, Origin
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.say import say
@@ -18,7 +18,10 @@ from trireme.components.workspace import written_whole
 LIMIT = 1 << 20  # bytes of a difference that are kept
 
 # A look into submodules would be one with their configuration.
-_DIFF = ("--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty")
+_DIFF = (
+    *("--no-color", "--no-ext-diff", "--no-textconv"),
+    *("--ignore-submodules=dirty", "--submodule=short"),
+)
 
 
 class Checkout(NamedTuple):
@@ -54,9 +57,9 @@ def check_here(url: str, secret: str, revision: str = "") -> None:
     if snapshot.is_meant(url, revision):
         snapshot.check(url)
     source, name = urls.source(url), secrets.given(secret, "code")
-    with credentials.access(source, name) as access:
+    with repository.opened(source, name) as origin:
         if urls.is_local(source):
-            repository.tip(Origin(source, name, access), "")
+            repository.tip(origin, "")
 
 
 def has_file(file: str, url: str, revision: str, directory: str) -> bool:
@@ -68,10 +71,12 @@ def has_file(file: str, url: str, revision: str, directory: str) -> bool:
     if snapshot.is_meant(url, revision):
         return (at / directory / file).is_file()
     commit = revision or "HEAD"
-    if git("rev-parse", "--verify", f"{commit}^{{commit}}", at=at).returncode:
-        return True
-    name = f"{commit}:{PurePosixPath(directory, file)}"
-    return git("cat-file", "-e", name, at=at).returncode == 0
+    with repository.opened(source, "") as origin:
+        place = urls.path(origin.place)
+        if git("rev-parse", "--verify", f"{commit}^{{commit}}", at=place).returncode:
+            return True
+        name = f"{commit}:{PurePosixPath(directory, file)}"
+        return git("cat-file", "-e", name, at=place).returncode == 0
 
 
 def resolve(url: str, revision: str, secret: str = "") -> str:
@@ -82,8 +87,8 @@ def resolve(url: str, revision: str, secret: str = "") -> str:
     if revisions.is_commit(revision):
         return revision.lower()
     source = urls.source(url)
-    with credentials.access(source, secret) as access:
-        found = repository.tip(Origin(source, secret, access), revision)
+    with repository.opened(source, secret) as origin:
+        found = repository.tip(origin, revision)
     return found.commit if found else revision
 
 
@@ -112,8 +117,7 @@ def checkout(
     params = {"code_url": source, "code_revision": revision or "HEAD", "code_directory": directory}
     journal.log_params({name: value for name, value in params.items() if value})
     try:
-        with credentials.access(source, secret) as access:
-            origin = Origin(source, secret, access)
+        with repository.opened(source, secret) as origin:
             if given := urls.bundle(url):
                 found, notes = _bring_bundle(given, origin, destination)
             elif snapshot.is_meant(url, revision):
@@ -243,19 +247,20 @@ def _unwritable(destination: Path, error: OSError) -> TriremeError:
 def write_changes(directory: Path, commit: str, file: Path) -> bool | None:
     """Writes how the tracked files of a working tree differ from the commit that it is at.
 
-    Nothing that the repository's configuration names is run.
-
     Returns:
-        Whether there is one; None where it is at another commit, has no files or is not ours.
+        Whether there is one; None where it is at another commit, or has no files.
     """
     file.unlink(missing_ok=True)
-    if git(*trusting(), "rev-parse", "HEAD", at=directory).stdout.strip() != commit:
+    if shadow.git_dir(directory) is None:
         return None
-    options = distrusting(directory)
-    # git itself writes to the file: there may be more of it than fits into memory.
-    output = f"--output={file.absolute()}"
-    if git(*options, "diff", *_DIFF, output, commit, at=directory).returncode != 0:
-        return None
+    with shadow.of(directory) as ours:
+        if git("rev-parse", "HEAD", at=directory, environment=ours).stdout.strip() != commit:
+            return None
+        # git itself writes to the file: there may be more of it than fits into memory.
+        output = f"--output={file.absolute()}"
+        command = ("diff", *_DIFF, output, commit)
+        if git(*command, at=directory, environment=ours).returncode != 0:
+            return None
     if not file.stat().st_size:
         file.unlink()
         return False

@@ -2,9 +2,12 @@
 
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from trireme.components.checkout import credentials, shadow
 from trireme.components.checkout import revision as revisions
 from trireme.components.checkout.command import git, must, patiently
 from trireme.components.checkout.credentials import Access
@@ -29,6 +32,19 @@ class Origin(NamedTuple):
     source: str
     secret: str
     access: Access
+    stand_in: str = ""
+
+    @property
+    def place(self) -> str:
+        """What git talks to: the source, or what stands for it."""
+        return self.stand_in or self.source
+
+
+@contextmanager
+def opened(source: str, secret: str) -> Iterator[Origin]:
+    """Gives where a repository comes from, with the access that it needs."""
+    with credentials.access(source, secret) as access, shadow.standing_for(source) as place:
+        yield Origin(source, secret, access, place)
 
 
 def commit_at(directory: Path) -> str:
@@ -47,7 +63,7 @@ def tip(origin: Origin, revision: str) -> Found | None:
     """Returns what a branch, a tag or ``HEAD`` is on the server now; None for anything else."""
     names = revisions.names(revision)
     asked = [pattern for name in names for pattern in (name, f"{name}^{{}}")]
-    result = patiently("ls-remote", origin.source, *asked, access=origin.access)
+    result = patiently("ls-remote", origin.place, *asked, access=origin.access)
     if result.returncode != 0:
         raise unreadable(origin.source, result.stderr, origin.secret)
     commits = {name: commit for commit, name in map(str.split, result.stdout.splitlines())}
@@ -89,9 +105,9 @@ def _fetched(origin: Origin, name: str, repository: Path) -> bool:
 
 
 def _fetch(origin: Origin, extent: str, *names: str, at: Path) -> subprocess.CompletedProcess[str]:
-    result = patiently(*_FETCH, extent, origin.source, *names, at=at, access=origin.access)
+    result = patiently(*_FETCH, extent, origin.place, *names, at=at, access=origin.access)
     if "does not support shallow" in result.stderr:  # a plain web server with files
-        return patiently(*_FETCH, origin.source, *names, at=at, access=origin.access)
+        return patiently(*_FETCH, origin.place, *names, at=at, access=origin.access)
     return result
 
 

@@ -5,15 +5,15 @@ Its repository is only read: its index, branches, objects and files stay as they
 
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from trireme.components.checkout import shadow
 from trireme.components.checkout import url as urls
-from trireme.components.checkout.command import distrusting, git, must, trusting
+from trireme.components.checkout.command import git, must
 from trireme.components.dataset.progress import in_words
 from trireme.components.errors import InputError
 from trireme.components.home import in_a_pod
@@ -71,14 +71,14 @@ class _Changes(NamedTuple):
 def is_meant(url: str, revision: str) -> bool:
     """Whether a working tree is meant as it is: a directory, and no commit of it."""
     is_ours = bool(url) and not revision and not in_a_pod()
-    return is_ours and urls.is_directory(url) and _is_top(_directory(url))
+    return is_ours and urls.is_directory(url) and (_directory(url) / ".git").exists()
 
 
 def check_top(url: str) -> None:
     """Refuses a folder of a working tree that is not its top."""
     directory = _directory(url)
-    found = git("rev-parse", "--show-toplevel", at=directory).stdout.strip()
-    if found and (top := Path(found)) != directory and directory.is_relative_to(top):
+    top = shadow.top(directory)
+    if top and top != directory:
         raise InputError(
             f"code_url {url!r}: is a folder of the repository {top}; give code_url={top} and "
             f"code_directory={directory.relative_to(top)}"
@@ -88,7 +88,8 @@ def check_top(url: str) -> None:
 def check(url: str) -> None:
     """Refuses a working tree with more that is not committed than anybody would want to copy."""
     directory = _directory(url)
-    changes = _changes(directory, distrusting(directory), {})
+    with shadow.of(directory) as ours:
+        changes = _changes(directory, ours)
     sizes = {name: _size(directory / name) for name in (*changes.changed, *changes.untracked)}
     if sum(sizes.values()) > LIMIT:
         largest = max(sizes, key=lambda name: sizes[name])
@@ -104,31 +105,26 @@ def taken(url: str) -> Iterator[Snapshot]:
     """Gives a working tree as it is now, for as long as this is entered."""
     check(url)
     with tempfile.TemporaryDirectory(prefix="trireme-code-") as folder:
-        yield _take(_directory(url), Path(folder))
+        yield _take(_directory(url), Path(folder, "git"))
 
 
 def _take(directory: Path, into: Path) -> Snapshot:
-    options = distrusting(directory)
-    must("make a repository", git("init", "--quiet", "--bare", "--template=", str(into)))
-    paths = ("--git-path", "objects", "--git-path", "index", "--git-path", "shallow")
-    found = must("read it", git("rev-parse", "--path-format=absolute", *paths, at=directory))
-    objects, index, shallow = map(Path, found.splitlines())
-    (into / "objects/info").mkdir(parents=True, exist_ok=True)
-    (into / "objects/info/alternates").write_text(f"{objects}\n")
-    for file in (index, shallow):
-        if file.exists():
-            shutil.copyfile(file, into / file.name)
-    ours = {"GIT_INDEX_FILE": str(into / "index"), "GIT_OBJECT_DIRECTORY": str(into / "objects")}
+    ours = shadow.make(directory, into)
 
     def run(action: str, *arguments: str, given: str = "") -> str:
-        result = git(*options, *arguments, at=directory, environment=ours | _IDENTITY, given=given)
-        return must(action, result).strip()
+        result = git(*arguments, at=directory, environment=ours | _IDENTITY, given=given)
+        return must(action, result).rstrip("\n")
 
-    changes = _changes(directory, options, ours)
-    run("take the changes", "add", "--update", "--", ":/")
-    new = "".join(f"{name}\0" for name in changes.untracked)
-    run("take the new files", "update-index", "--add", "-z", "--stdin", given=new)
-    head = git(*options, "rev-parse", "--verify", "HEAD", at=directory).stdout.strip()
+    changes = _changes(directory, ours)
+    # git add would look into submodules, with their configuration.
+    compare = ("diff-files", "--ignore-submodules=dirty", "-z", "--name-only")
+    gone = run("find what is gone", *compare, "--diff-filter=D")
+    run("take what is gone", "update-index", "--force-remove", "-z", "--stdin", given=gone)
+    there = run("find the changes", *compare, "--diff-filter=d")
+    there += "".join(f"{name}\0" for name in changes.untracked)
+    run("take the changes", "update-index", "--add", "--remove", "-z", "--stdin", given=there)
+    found = git("rev-parse", "--verify", "HEAD", at=directory, environment=ours)
+    head = found.stdout.strip()
     tree = run("write the tree", "write-tree")
     commit, changed = head, 0
     if not head or tree != run("read HEAD", "rev-parse", "HEAD^{tree}"):
@@ -142,10 +138,10 @@ def _take(directory: Path, into: Path) -> Snapshot:
     return Snapshot(into, commit, head, changed, changes.left_out)
 
 
-def _changes(directory: Path, options: list[str], environment: dict[str, str]) -> _Changes:
+def _changes(directory: Path, environment: dict[str, str]) -> _Changes:
     def listed(*which: str) -> list[str]:
         command = ("ls-files", "-z", *which, "--exclude-standard")
-        result = git(*options, *command, at=directory, environment=environment)
+        result = git(*command, at=directory, environment=environment)
         return sorted(set(must("list what is not committed", result).split("\0")[:-1]))
 
     # A repository in the working tree that is no submodule of it ends with a slash.
@@ -153,14 +149,6 @@ def _changes(directory: Path, options: list[str], environment: dict[str, str]) -
     secret = [name for name in untracked if _SECRET.fullmatch(name)]
     meant = [name for name in untracked if name not in secret]
     return _Changes(listed("--modified"), meant, secret)
-
-
-def _is_top(directory: Path) -> bool:
-    """Whether a directory is the top of a working tree that belongs to this user."""
-    if not (directory / ".git").exists():
-        return False
-    command = ("rev-parse", "--is-inside-work-tree")
-    return git(*trusting(), *command, at=directory).stdout.strip() == "true"
 
 
 def _directory(url: str) -> Path:

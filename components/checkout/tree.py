@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-from trireme.components.checkout import url
+from trireme.components.checkout import shadow, url
 from trireme.components.checkout.command import git, must, patiently
 from trireme.components.checkout.failures import reason, unreadable
 from trireme.components.checkout.repository import Origin, fetch
@@ -135,8 +135,10 @@ def _fill_submodule(origin: Origin, source: str, entry: _Entry, tree: Path) -> C
     if place != tree.resolve() / entry.path or not directory.is_dir():
         raise InputError(f"the submodule {entry.path} overlaps with another path")
     try:
-        below = origin._replace(source=url.of_submodule(source, origin.source))
-        fetch(below, entry.id, directory)
+        source = url.of_submodule(source, origin.source)
+        with shadow.standing_for(source) as stand_in:
+            below = origin._replace(source=source, stand_in=stand_in)
+            fetch(below, entry.id, directory)
     except InputError as error:
         raise InputError(f"the submodule {entry.path}: {error}") from None
     return fill(below, entry.id, directory)

@@ -18,7 +18,7 @@ _REMOTE = (
 )
 _LOCAL = re.compile(rf"file:///{_PATH}+")
 _CREDENTIALS = re.compile(
-    r"https?://[^/@\s]*@|\w+://[^/@\s]*:[^/@\s]*@|[^/@\s]+:[^/@\s]+@|https?://[^\s?]*\?"
+    r"https?://[^/@\s]*@|\w+://[^/@\s:]*:[^/@\s]*@|[^/@\s][^/@\s:]*:[^/@\s]+@|https?://[^\s?]*\?"
     # What looks like a port may be the digits that a password with a slash begins with.
     r"|\w+://[\w-]+:\d+/[^\s?#]*@",
     re.IGNORECASE,
@@ -128,7 +128,7 @@ def server(url: str) -> Server | None:
 
 def shown(url: str) -> str:
     """Returns a URL that was refused without the parts that could be a secret."""
-    return re.sub(r"\?.*", "?...", re.sub(r"^(\w+://)?.*@", r"\1...@", url))
+    return re.sub(r"(?s)\?.*", "?...", re.sub(r"(?s)\A(\w+://)?.*@", r"\1...@", url))
 
 
 def _joined(parent: str, relative: str) -> str:

@@ -11,9 +11,11 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from git_servers import FCGIWRAP, NGINX, PASSWORD, USER, http_server
 
 from trireme.components import secrets
-from trireme.components.errors import InputError
+from trireme.components.checkout import credentials
+from trireme.components.errors import InputError, TriremeError
 from trireme.components.packages import present, use
 from trireme.components.packages.install import install
 
@@ -163,23 +165,62 @@ def build_wheel(directory, settings=None, metadata=None):
 """
 
 
+def write_grown(directory, backend=BACKEND):
+    """Writes a package that builds itself."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "backend.py").write_text(backend)
+    requires = '["packaging"]' if "packaging" in backend else "[]"
+    (directory / "pyproject.toml").write_text(
+        f'[build-system]\nrequires = {requires}\nbuild-backend = "backend"\n'
+        'backend-path = ["."]\n[project]\nname = "grown"\ndynamic = ["version"]\n'
+    )
+
+
 def test_a_package_is_built_whose_builder_is_there(untracked, wheels, tmp_path):
     """In the environment a wheel without its contents stands for the builder."""
     there = present.packages("pytorch").version("packaging")
     write_wheel(wheels, "packaging", there, {"packaging/version.py": ""})
     grown = tmp_path / "code" / "grown"
-    grown.mkdir(parents=True)
-    (grown / "backend.py").write_text(BACKEND)
-    (grown / "pyproject.toml").write_text(
-        '[build-system]\nrequires = ["packaging"]\nbuild-backend = "backend"\n'
-        'backend-path = ["."]\n[project]\nname = "grown"\ndynamic = ["version"]\n'
-    )
+    write_grown(grown)
     listed = grown.with_name("requirements.txt")
     listed.write_text(f"--no-index\n--find-links {wheels}\n./grown\n")
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     install([listed.name], listed.parent, workspace)
     assert Path(use.folder(workspace), "grown.py").is_file()
+
+
+@pytest.mark.skipif(not (NGINX and FCGIWRAP), reason="needs nginx and fcgiwrap")
+def test_a_repository_that_is_required_is_opened_with_the_secret_of_the_code(
+    untracked, make_repository, tmp_path, monkeypatch, capfd
+):
+    repository = make_repository("grown")
+    write_grown(repository.directory, BACKEND.replace("import packaging.version\n", ""))
+    repository.commit("A package")
+    bare = tmp_path / "git" / "private" / "grown.git"
+    repository.git("clone", "--quiet", "--bare", ".", str(bare))
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
+    name = secrets.given(secrets.DEFAULTS["code"], "code")
+
+    def installed(code_url):
+        workspace = tmp_path / "workspace"
+        workspace.mkdir(exist_ok=True)
+        with credentials.for_others(code_url, name) as git:
+            install([f"grown @ git+{http.url}/private/grown.git"], tmp_path, workspace, git=git)
+        return Path(use.folder(workspace))
+
+    with http_server(tmp_path / "git") as http:
+        with pytest.raises(TriremeError, match="requirements: "):
+            installed(f"{http.url}/private/code.git")
+        monkeypatch.setenv("TRIREME_CODE_USERNAME", USER)
+        monkeypatch.setenv("TRIREME_CODE_PASSWORD", PASSWORD)
+        name = secrets.given(secrets.DEFAULTS["code"], "code")
+        # Another server than the code's is not told.
+        with pytest.raises(TriremeError, match="requirements: "):
+            installed("http://127.0.0.1:9/code.git")
+        assert (installed(f"{http.url}/private/code.git") / "grown.py").is_file()
+    kept = "".join(file.read_text() for file in untracked.rglob("*") if file.is_file())
+    assert PASSWORD not in kept + "".join(capfd.readouterr()) and "grown @ git+http" in kept
 
 
 LOADER = """

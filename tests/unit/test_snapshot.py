@@ -159,18 +159,10 @@ def test_filters_of_the_repository_do_not_run(repository, destination, tmp_path)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
-def test_another_users_folder_is_taken_only_if_it_is_trusted(
-    repository, destination, monkeypatch, tmp_path
-):
+def test_another_users_folder_is_taken_as_it_is_too(repository, destination):
     (repository.directory / "file.txt").write_text("changed")
     for path in (repository.directory, *repository.directory.rglob("*")):
         os.chown(path, 1234, 1234)
-    assert not snapshot.is_meant(str(repository.directory), "")
-    with pytest.raises(InputError, match="it belongs to another user"):
-        checkout(str(repository.directory), "", destination)
-    config = tmp_path / "gitconfig"
-    config.write_text(f"[safe]\n\tdirectory = {repository.directory}\n")
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
     checkout(str(repository.directory), "", destination)
     assert (destination / "file.txt").read_text() == "changed"
 
@@ -284,3 +276,24 @@ def test_mlflow_keeps_a_bundle_once(dirty, destination, untracked, mlflow_store,
         bundle.keep(made, lambda: pytest.fail("no cluster is needed"))
     assert len(list(untracked.rglob("code.pack"))) == 1
     assert checkout(made.url, "", destination).commit == made.commit
+
+
+def test_files_that_have_become_something_else_are_taken_as_git_add_does(repository):
+    top = repository.directory
+    for name in ("folder/a", "other/b", "file", "gone", "program", "link"):
+        (top / name).parent.mkdir(exist_ok=True)
+        (top / name).write_text(name)
+    repository.commit("all")
+    shutil.rmtree(top / "folder")
+    (top / "folder").symlink_to("other")
+    (top / "file").unlink()
+    (top / "file").mkdir()
+    (top / "file" / "within").write_text("new")
+    (top / "gone").unlink()
+    (top / "program").chmod(0o755)
+    (top / "link").unlink()
+    (top / "link").symlink_to("program")
+    with snapshot.taken(str(top)) as taken:
+        tree = repository.git("-C", str(taken.repository), "rev-parse", "HEAD^{tree}")
+    repository.git("add", "--all")
+    assert tree == repository.git("write-tree")
