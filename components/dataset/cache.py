@@ -2,6 +2,7 @@
 
     trees/HASH      a dataset's files, read-only, under the hexadecimal digits of its fingerprint
     made/HASH       an empty file, as old as that tree: what is younger in there has been changed
+    used/HASH       an empty file, as old as the last use of that tree
     sources/KEY     what a source listed when it was copied, and the hash of each of its files
     partial/KEY     a copy under way: its files, and a journal of the blocks that are finished
     locks/KEY       held by whoever is copying that source

@@ -47,6 +47,26 @@ class Record(NamedTuple):
     hashes: bytes
 
 
+def last_used(cache: Path, tree: Path) -> float:
+    """Returns when a dataset of a cache was last wanted, in seconds since the epoch."""
+    stamp = cache / "used" / tree.name
+    return (stamp if stamp.exists() else tree).stat().st_mtime
+
+
+def forget_tree(cache: Path, tree: Path, since: float) -> None:
+    """Removes a dataset from a cache, unless somebody has wanted it after that moment."""
+    stamp, made = cache / "used" / tree.name, cache / "made" / tree.name
+    aside = tree.with_name(f"{tree.name}.{uuid.uuid4().hex}")
+    tree.rename(aside)  # from now on who wants it copies it again
+    if stamp.exists() and stamp.stat().st_mtime > since and not tree.exists():
+        aside.rename(tree)
+        return
+    remove(aside)
+    if not tree.exists():
+        stamp.unlink(missing_ok=True)
+        made.unlink(missing_ok=True)
+
+
 class CacheEntry:
     """Where a dataset's parts are in a cache."""
 
@@ -54,6 +74,7 @@ class CacheEntry:
         self.cache = cache.absolute()
         self.trees = self.cache / "trees"
         self.made = self.cache / "made"
+        self.used = self.cache / "used"
         self.record = self.cache / "sources" / dataset.key
         self.partial = self.cache / "partial" / dataset.key
         self.tree = self.partial / "tree"
@@ -62,7 +83,13 @@ class CacheEntry:
     def make(self) -> None:
         """Makes the directories that the others are in."""
         inside = (self.record, self.lock)
-        for directory in (self.trees, self.made, self.partial, *(path.parent for path in inside)):
+        for directory in (
+            self.trees,
+            self.made,
+            self.used,
+            self.partial,
+            *(path.parent for path in inside),
+        ):
             directory.mkdir(parents=True, exist_ok=True)
             with contextlib.suppress(PermissionError):  # somebody else's, who has done it
                 directory.chmod(0o755)  # whatever the umask: others are to read it
@@ -72,9 +99,15 @@ class CacheEntry:
         record = self._recorded()
         if record is None or record.listing != packed(entries):
             return None
-        if not self._is_intact(record.tree, entries):
+        self._stamp(record.tree)  # before the look whether it is there
+        if not (self.trees / record.tree).is_dir() or not self._is_intact(record.tree, entries):
             return None
         return self.tree_of(record.tree, entries)
+
+    def _stamp(self, tree: str) -> None:
+        """Notes that a tree is wanted now."""
+        with contextlib.suppress(OSError):  # the cache may be somebody else's
+            (self.used / tree).touch()
 
     def tree_of(self, tree: str, entries: list[Entry]) -> Staged:
         """Returns the tree of this hash, which holds these files."""
@@ -145,6 +178,7 @@ class CacheEntry:
                 remove(aside)
         target.chmod(0o555)
         (self.made / tree).touch()
+        self._stamp(tree)
         remove(self.partial)
 
     def make_room(self, error: OSError) -> None:

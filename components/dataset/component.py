@@ -8,31 +8,45 @@ from trireme.components.images import BASE
 
 
 @dsl.component(base_image=BASE, install_kfp_package=False)
-def dataset(uri: str, secret: str, options: dict, workspace: str) -> NamedTuple(
-    "Outputs", path=str, fingerprint=str
-):
+def dataset(
+    uri: str,
+    secret: str,
+    options: dict,
+    base_model: str,
+    base_model_secret: str,
+    base_model_options: dict,
+    workspace: str,
+) -> NamedTuple("Outputs", path=str, fingerprint=str, base_model=str):
     """Stages a dataset into a cache that runs share, and fingerprints its content.
 
     Args:
-        uri: A path, file://, builtin://digits, oss://, s3://, gs://, https:// or http://.
+        uri: A path, file://, builtin://digits, oss://, s3://, gs://, hf://, https:// or http://.
         secret: The name of the Secret with the credentials. Empty: none; one of the default name is
             optional.
         options: How to reach it and which files to use, as in
             trireme.components.dataset.description.
+        base_model: The model that training starts from, by a URI as the dataset's; empty for none.
+        base_model_secret: The Secret with its credentials, as for the dataset.
+        base_model_options: How to reach it, as for the dataset.
         workspace: The run workspace.
 
     Returns:
         path: Path of the files.
         fingerprint: SHA-256 over the paths, sizes and content of the files.
+        base_model: That of the base model's files; empty if there is none.
     """
     from pathlib import Path
 
+    from trireme.components.dataset.base_model import stage_base_model
     from trireme.components.dataset.description import described
     from trireme.components.dataset.staging import cache_of, stage
     from trireme.components.step import step
 
     with step("dataset", workspace):
-        directory = Path(workspace)
+        directory, start = Path(workspace), ""
         wanted = described(uri, secret, options)
+        if base_model:
+            of_model = base_model, base_model_secret, base_model_options
+            start = stage_base_model(directory, *of_model).fingerprint
         staged = stage(wanted, directory / "data", cache_of(directory))
-        return staged.path, staged.fingerprint
+        return staged.path, staged.fingerprint, start

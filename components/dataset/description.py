@@ -2,17 +2,17 @@
 
 import hashlib
 import re
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, ValidationError, model_validator
 
 from trireme.components import secrets
 from trireme.components.dataset import uri as uris
-from trireme.components.dataset.patterns import Pattern
+from trireme.components.dataset.patterns import Patterns
 from trireme.components.dataset.uri import CLAIM, MOUNTED, STORES, Place
 from trireme.components.errors import InputError
 from trireme.components.json_values import whole
-from trireme.components.strict_model import StrictModel
+from trireme.components.strict_model import StrictModel, dotted
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ENDPOINT = re.compile(r"(https?://)?[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?(:[0-9]{1,5})?/?")
@@ -55,6 +55,9 @@ class Dataset(StrictModel):
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
+    purpose: ClassVar[str] = "dataset"
+    """What it is for a run, of which the names of its Secret, its tags and its metrics are made."""
+
     uri: Annotated[str, AfterValidator(_is_place)]
     """Where it is: a path, file://, builtin://digits, pvc://claim/path, nfs://server/path, oss://bucket/path,
     s3://bucket/path, gs://bucket/path, hf://org/name@revision, hf://datasets/org/name, https:// or
@@ -71,10 +74,10 @@ class Dataset(StrictModel):
     region: Annotated[str, _matching(_REGION, "a region, as in cn-hangzhou")] | None = None
     """The region of oss:// and s3://."""
 
-    include: list[Pattern] = []
+    include: Patterns = []
     """Patterns of the files that are meant, as in *.jpg or train/**; none: all of them."""
 
-    exclude: list[Pattern] = []
+    exclude: Patterns = []
     """Patterns of the files that are left out, also of those included."""
 
     sha256: Annotated[str, _matching(_SHA256, "64 hexadecimal digits")] | None = None
@@ -146,8 +149,10 @@ class Dataset(StrictModel):
         return self.access or ("mount" if self.place.kind in MOUNTED else "stage")
 
 
-def described(uri: str, secret: str, options: dict[str, Any]) -> Dataset:
-    """Describes a dataset by the parameters of a pipeline."""
+def described(
+    uri: str, secret: str, options: dict[str, Any], meant: type[Dataset] = Dataset
+) -> Dataset:
+    """Describes a dataset, or what is ``meant``, by the parameters of a pipeline."""
     options = whole(options)
     if "cache" in options:
         raise InputError(
@@ -156,20 +161,21 @@ def described(uri: str, secret: str, options: dict[str, Any]) -> Dataset:
     for name in ("uri", "secret"):
         if name in options:
             raise InputError(f"dataset_options.{name}: give it as the parameter dataset_{name}")
-    if secret == secrets.DEFAULTS["dataset"] and not takes_secret(uris.place(uri).kind):
+    if secret == secrets.DEFAULTS[meant.purpose] and not takes_secret(uris.place(uri).kind):
         secret = ""
-    return of_fields(uri, {"secret": secrets.given(secret, "dataset")} | options)
+    return of_fields(uri, {"secret": secrets.given(secret, meant.purpose)} | options, meant)
 
 
-def of_fields(uri: str, fields: dict[str, Any]) -> Dataset:
+def of_fields(uri: str, fields: dict[str, Any], meant: type[Dataset] = Dataset) -> Dataset:
     """Describes a dataset by its fields; errors call them as a pipeline's parameters are called."""
     try:
-        return Dataset(**{"uri": uri} | fields)
+        return meant(**{"uri": uri} | fields)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
+        place = dotted(first["loc"])
         told = first["msg"].removeprefix("Value error, ")
-        field = {"": f"dataset_uri {uri!r}", "secret": "dataset_secret"}.get(place)
+        named = f"dataset_uri {uri!r}"
+        field = {"": named, "uri": named, "secret": "dataset_secret"}.get(place)
         raise InputError(f"{field or f'dataset_options.{place}'}: {told}") from None
 
 

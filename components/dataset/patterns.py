@@ -1,12 +1,16 @@
 """Which files of a dataset are meant: patterns as in shells and .gitignore."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated
 
 from pydantic import AfterValidator
 
-_TOKEN = re.compile(r"\*\*/|\*\*|\*|\?|\[!?\]?[^\]/]*\]|.", re.DOTALL)
+MOST = 300  # patterns in a list
+LONGEST = 1_000  # characters of a pattern
+
+_TOKEN = re.compile(r"(?<![^/])\*\*/|\*\*|\*|\?|\[!?\]?[^\]/]*\]|.", re.DOTALL)
+_FOLDERS = {"": "", "**/": "(?:[^/]+/)*?", "**": ".*?"}
 
 
 def matcher(patterns: list[str]) -> Callable[[str], bool]:
@@ -35,16 +39,43 @@ def _expression(pattern: str) -> str:
         pattern = f"**/{pattern}"
     if pattern.endswith("/"):
         pattern += "**"
-    return "(?s:" + "".join(_translated(token) for token in _TOKEN.findall(pattern)) + ")"
+    found = _TOKEN.findall(pattern)
+    # One of several stars that follow each other is as good.
+    pairs = zip(found, ["", *found], strict=False)
+    tokens = [token for token, before in pairs if token != before or not token.startswith("*")]
+    parts: list[tuple[str, list[str]]] = [("", [])]
+    for token in tokens:
+        if token.startswith("**"):
+            parts.append((token, []))
+        else:
+            parts[-1][1].append(token)
+    # What comes before a ** is best looked for as far to the left as there is one, so that it need
+    # not be tried again; that is the same with the stars of a name, as in Python's fnmatch.
+    *before, last = (_FOLDERS[folders] + "".join(_translated(names)) for folders, names in parts)
+    return f"(?s:{''.join(f'(?>{part})' for part in before)}{last})"
 
 
-def _translated(token: str) -> str:
-    if token == "**/":
-        return "(?:[^/]+/)*"
-    if token == "**":
-        return ".*"
-    if token == "*":
-        return "[^/]*"
+def _translated(tokens: list[str]) -> Iterator[str]:
+    """Yields the parts of an expression that takes no longer for many stars than for few."""
+    place = 0
+    while place < len(tokens):
+        token = tokens[place]
+        place += 1
+        if token != "*":
+            yield _of_token(token)
+            continue
+        end = place
+        while end < len(tokens) and tokens[end] not in ("*", "/"):
+            end += 1
+        between = "".join(map(_of_token, tokens[place:end]))
+        if end < len(tokens) and tokens[end] == "*":
+            yield f"(?>[^/]*?{between})"
+            place = end
+        else:
+            yield "[^/]*?"
+
+
+def _of_token(token: str) -> str:
     if token == "?":
         return "[^/]"
     if token.startswith("[") and len(token) > 1:
@@ -56,6 +87,8 @@ def _translated(token: str) -> str:
 
 
 def _is_pattern(pattern: str) -> str:
+    if len(pattern) > LONGEST:
+        raise ValueError(f"{pattern[:40]!r}... must have at most {LONGEST:,} characters")
     if not pattern.strip("/") or "\0" in pattern or pattern.startswith("/"):
         raise ValueError(f"{pattern!r} must be a pattern of relative paths, as in *.jpg")
     if ".." in pattern.split("/"):
@@ -67,5 +100,14 @@ def _is_pattern(pattern: str) -> str:
     return pattern
 
 
+def _are_few(patterns: list[str]) -> list[str]:
+    if len(patterns) > MOST:
+        raise ValueError(f"there must be at most {MOST} patterns, not {len(patterns):,}")
+    return patterns
+
+
 Pattern = Annotated[str, AfterValidator(_is_pattern)]
 """A pattern of paths, checked."""
+
+Patterns = Annotated[list[Pattern], AfterValidator(_are_few)]
+"""A list of them."""

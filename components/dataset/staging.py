@@ -42,10 +42,12 @@ def stage(dataset: Dataset | str, destination: Path, cache: Path | None = None) 
     except OSError as error:
         raise TriremeError(f"dataset_uri {dataset.uri!r} cannot be used: {error}") from None
     staged = staged._replace(path=str(destination))
-    journal.log_params({"dataset_uri": dataset.uri})
-    journal.log_metrics({"dataset_files": staged.files, "dataset_bytes": staged.bytes})
-    journal.log_dataset(dataset.uri, staged.fingerprint, staged.files, staged.bytes)
-    journal.log_tags({"dataset.uri": dataset.uri, "dataset.fingerprint": staged.fingerprint})
+    purpose = dataset.purpose
+    journal.log_params({f"{purpose}_uri": dataset.uri})
+    journal.log_metrics({f"{purpose}_files": staged.files, f"{purpose}_bytes": staged.bytes})
+    journal.log_dataset(purpose, dataset.uri, staged.fingerprint, staged.files, staged.bytes)
+    found = {"uri": dataset.uri, "fingerprint": staged.fingerprint}
+    journal.log_tags({f"{purpose}.{name}": value for name, value in found.items()})
     journal.summarize(
         f"{dataset.uri}, {staged.files:,} file{'s' * (staged.files != 1)}, {staged.bytes:,} bytes, "
         f"{staged.fingerprint[:19]}"

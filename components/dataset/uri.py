@@ -39,7 +39,7 @@ _REPOSITORY = re.compile(
 _LOGIN = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)[^/?#]*@")
 _SECRET_PARAMETER = re.compile(
     r".*(signature|token|credential|passw|secret).*|sig|auth.*|(.*[-_])?(access|api|private)?[-_]?key",
-    re.IGNORECASE,
+    re.IGNORECASE | re.DOTALL,
 )
 
 
@@ -97,6 +97,12 @@ def place(uri: str) -> Place:
     if path and not set(path.split("/")).isdisjoint({"", ".", ".."}):
         raise InputError(f"dataset_uri {uri!r}: the path must not hold '//', '.' or '..'")
     return Place(scheme, host, path)
+
+
+def at_commit(uri: str, commit: str) -> str:
+    """Returns the URI of a Hub's repository as it was at a commit."""
+    repository = place(uri)
+    return f"hf://{repository.host}@{commit}/{repository.path}".rstrip("/")
 
 
 def local(uri: str) -> Path:

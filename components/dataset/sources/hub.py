@@ -22,9 +22,6 @@ from trireme.components.tracking import journal
 
 SERVER = "https://huggingface.co"
 
-COMMIT = "dataset.commit"
-"""The tag with the commit that a revision stood for."""
-
 
 class HubSource:
     """The files of a repository, or those below a path in it."""
@@ -37,7 +34,7 @@ class HubSource:
         server = dataset.endpoint or os.environ.get("HF_ENDPOINT") or SERVER
         self._server = (server if "://" in server else f"https://{server}").rstrip("/")
         self._session = session()
-        secret = secrets.read(dataset.secret, "dataset", ["token"])
+        secret = secrets.read(dataset.secret, dataset.purpose, ["token"])
         if dataset.secret and "token" not in secret:
             raise InputError(f"dataset_secret {dataset.secret!r} has no token")
         if token := secret.get("token") or os.environ.get("HF_TOKEN"):
@@ -73,7 +70,7 @@ class HubSource:
                 f"{self._commit[:12]}"
             )
         refuse_hostile(self._uri, (entry.name for entry in entries))
-        journal.log_tags({COMMIT: self._commit})
+        journal.log_tags({f"{self._dataset.purpose}.commit": self._commit})
         return entries
 
     def _tree(self, url: str) -> Iterator[dict[str, Any]]:

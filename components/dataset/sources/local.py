@@ -2,8 +2,10 @@
 
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 from trireme.components.dataset import uri as uris
 from trireme.components.dataset.description import Dataset
@@ -13,6 +15,11 @@ from trireme.components.errors import InputError
 
 READERS = min(4, os.cpu_count() or 1)  # of large files; beyond that the disk is the limit
 LARGE = 1 << 20  # bytes from which on a file is better read by several threads
+DEEPEST = 200  # folders, one in the other
+LINKED = 100  # ways to one folder: a few links can make billions of them
+
+Identity: TypeAlias = tuple[int, int]
+"""Device and number of a folder, by whatever path it is reached."""
 
 
 class LocalSource:
@@ -66,15 +73,25 @@ def files_of(path: Path) -> list[Entry]:
         if not stat.S_ISDIR(info.st_mode):
             raise _neither(str(path))
         entries: list[Entry] = []
-        _add_below(str(path), "", ((info.st_dev, info.st_ino),), entries)
+        _add_below(str(path), "", ((info.st_dev, info.st_ino),), entries, Counter())
         return entries
     except OSError as error:
         raise _unreadable(path, error) from None
 
 
 def _add_below(
-    directory: str, prefix: str, above: tuple[tuple[int, int], ...], entries: list[Entry]
+    directory: str,
+    prefix: str,
+    above: tuple[Identity, ...],
+    entries: list[Entry],
+    seen: Counter[Identity],
 ) -> None:
+    seen[above[-1]] += 1
+    if len(above) > DEEPEST or seen[above[-1]] > LINKED:
+        why = f"more than {DEEPEST} folders deep"
+        if len(above) <= DEEPEST:
+            why = f"a folder that more than {LINKED} links lead to"
+        raise InputError(f"dataset_uri {directory[:200]!r} could not be copied: it is {why}")
     folders = []
     # Names are looked up in the open directory: of a hundred thousand paths that takes longer.
     descriptor = os.open(directory, os.O_RDONLY)
@@ -98,7 +115,8 @@ def _add_below(
                 f"dataset_uri {directory!r} could not be copied: {f'{directory}/{name}'!r} is a "
                 "link to a directory that contains it"
             )
-        _add_below(f"{directory}/{name}", f"{prefix}{name}/", (*above, identity), entries)
+        below = f"{directory}/{name}", f"{prefix}{name}/", (*above, identity)
+        _add_below(*below, entries, seen)
 
 
 def _info(item: os.DirEntry[str], directory: str) -> os.stat_result:

@@ -47,7 +47,7 @@ _MESSAGE = re.compile(r"<Message>([^<]{1,300})</Message>")
 def bucket_of(dataset: Dataset) -> ObjectStore:
     """Opens the bucket that a dataset is in."""
     kind, bucket = dataset.place.kind, dataset.place.host
-    secret = secrets.read(dataset.secret, "dataset", KEYS[kind])
+    secret = secrets.read(dataset.secret, dataset.purpose, KEYS[kind])
     missing = [key for key in KEYS[kind] if key not in secret and key != "AWS_SESSION_TOKEN"]
     if dataset.secret and missing:
         raise InputError(f"dataset_secret {dataset.secret!r} has no {' and no '.join(missing)}")

@@ -49,7 +49,7 @@ class WebSource:
     def __init__(self, dataset: Dataset) -> None:
         self._dataset, self._uri = dataset, dataset.uri
         self._session = session()
-        secret = secrets.read(dataset.secret, "dataset", KEYS)
+        secret = secrets.read(dataset.secret, dataset.purpose, KEYS)
         if dataset.secret and not ("token" in secret or {"username", "password"} <= set(secret)):
             raise InputError(
                 f"dataset_secret {dataset.secret!r} has neither token nor username and password"

@@ -396,7 +396,7 @@ def test_after_an_interrupt_nobody_writes_any_more(source, cache, monkeypatch):
     limit = time.monotonic() + 30  # one that was just being started ends without having written
     while threading.active_count() > before and time.monotonic() < limit:
         time.sleep(0.01)
-    assert threading.active_count() == before
+    assert threading.active_count() <= before  # others' may have ended
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="nobody else can write there by mistake")

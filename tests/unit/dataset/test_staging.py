@@ -240,3 +240,24 @@ def test_pythons_own_sources_are_bytes_and_those_that_follow(destination):
 def test_digits_are_the_same_bytes_under_every_python(destination):
     expected = "5fd304dea20fca7b90d1477786233aa6ee83808f93fa74ad9cf1f94d61d34537"
     assert stage("builtin://digits", destination).fingerprint == f"sha256:{expected}"
+
+
+def test_a_few_links_do_not_make_billions_of_files(tmp_path):
+    data = tmp_path / "data"
+    for level in range(12):
+        (data / str(level)).mkdir(parents=True)
+        for link in range(8 if level < 11 else 0):
+            (data / str(level) / f"to-{link}").symlink_to(data / str(level + 1))
+    (data / "11" / "file").write_text("1")
+    with pytest.raises(InputError, match="a folder that more than 100 links lead to"):
+        stage(str(data), tmp_path / "here")
+
+
+def test_folders_that_are_too_deep_are_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for _ in range(300):
+        os.mkdir("n")  # noqa: PTH102 - each in the one before
+        os.chdir("n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="more than 200 folders deep"):
+        stage(str(tmp_path / "n"), tmp_path / "here")

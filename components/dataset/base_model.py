@@ -1,0 +1,61 @@
+"""The model that training starts from: staged, recorded and fingerprinted as data is."""
+
+import re
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+from trireme.components.dataset import mounted
+from trireme.components.dataset.description import Dataset, check_here, described
+from trireme.components.dataset.sources import source_of
+from trireme.components.dataset.staging import Staged, cache_of, stage
+from trireme.components.errors import TriremeError
+
+PLACE = "base_model"
+"""Where it is in the run workspace."""
+
+
+class BaseModel(Dataset):
+    """The files of a model, described as those of a dataset are."""
+
+    purpose: ClassVar[str] = "base_model"
+
+
+def folder(workspace: Path) -> str:
+    """Returns where a run has its base model; empty where it has none."""
+    place = workspace / PLACE
+    return str(place) if place.is_dir() else ""
+
+
+@contextmanager
+def _so_called() -> Iterator[None]:
+    """Has errors name the parameters of a base model, which are read as those of a dataset."""
+    try:
+        yield
+    except TriremeError as error:
+        told = re.sub(r"\bdataset_uri\b", "base_model", str(error))
+        error.args = (re.sub(r"\bdataset_(?=secret\b|options\b)", "base_model_", told),)
+        raise
+
+
+@_so_called()
+def check(
+    uri: str, secret: str, options: dict[str, Any], *, claims: Collection[str] | None = None
+) -> None:
+    """Refuses what cannot be staged; on a cluster the pods have ``claims`` mounted."""
+    if not uri:
+        return
+    wanted = described(uri, secret, options, BaseModel)
+    if claims is None:
+        check_here(wanted)
+        source_of(wanted)
+    elif wanted.way == "mount":
+        mounted.check_claim(wanted, claims)
+
+
+@_so_called()
+def stage_base_model(workspace: Path, uri: str, secret: str, options: dict[str, Any]) -> Staged:
+    """Stages it where training and the evaluation program find it as BASE_MODEL_DIR."""
+    wanted = described(uri, secret, options, BaseModel)
+    return stage(wanted, workspace / PLACE, cache_of(workspace))
