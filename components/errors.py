@@ -1,8 +1,13 @@
 """What can go wrong, as types: raised where it is known, shown to a person in one place."""
 
+import re
 import signal
 from collections.abc import Mapping
 from types import MappingProxyType
+
+LONGEST = 2000  # characters of a message that are shown
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class TriremeError(Exception):
@@ -16,7 +21,11 @@ class TriremeError(Exception):
     exit_status = 1
 
     def __init__(self, message: str, detail: str = "") -> None:
-        super().__init__(message)
+        shown = message
+        if len(message) > LONGEST:
+            shown = f"{message[: LONGEST - 500]} … {message[-500:]}"
+        # What somebody has given may be in it, and must not move the cursor of who reads it.
+        super().__init__(_CONTROL.sub("?", shown))
         self.detail = detail
 
     def shown(self) -> str:

@@ -1,6 +1,51 @@
 """Processes of this machine, by more than their ids."""
 
+import os
+import subprocess
 from pathlib import Path
+from typing import Any, NamedTuple
+
+from trireme.components.dataset.progress import in_words
+
+
+class Used(NamedTuple):
+    """How a process ended, and what it and all below it used."""
+
+    status: int
+    cpu_seconds: float
+    peak_memory_bytes: int
+
+
+def reap(process: "subprocess.Popen[Any]") -> Used:
+    """Waits for a process."""
+    _, wait_status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(wait_status)
+    seconds = usage.ru_utime + usage.ru_stime
+    return Used(process.returncode, seconds, usage.ru_maxrss * 1024)
+
+
+def oom_kills() -> int:
+    """Returns how many processes of this machine the kernel has killed for lack of memory."""
+    try:
+        lines = Path("/proc/vmstat").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+
+
+def lack_of_memory(kills: int, peak: float) -> str:
+    """Returns what to add to how a process failed, where that may be for lack of memory.
+
+    Args:
+        kills: How many the kernel had killed for it before.
+        peak: The most bytes that one of its processes had.
+    """
+    if oom_kills() == kills:
+        return ""
+    return (
+        "; the kernel killed a process for lack of memory meanwhile, and its largest had "
+        f"{in_words(peak)}"
+    )
 
 
 def born(pid: int) -> str:

@@ -21,6 +21,7 @@ DEFAULTS = {
     "code": "trireme-code",
     "requirements": "trireme-requirements",
     "dataset": "trireme-dataset",
+    "base_model": "trireme-base-model",
     "webhook": "trireme-webhook",
 }
 """What Secrets are called where nobody says otherwise, by purpose; there need not be one."""

@@ -1,7 +1,5 @@
 """What a step of a loop is called, which runs once for each of the loop's items."""
 
-import re
-
 
 def in_a_loop(name: str, *turns: int) -> str:
     """Returns the name of a step that runs once for each item of a loop.
@@ -14,4 +12,7 @@ def in_a_loop(name: str, *turns: int) -> str:
 
 def without_index(name: str) -> str:
     """Returns the name that a step shares with the others of its loop, or loops."""
-    return re.sub(r"(-\d{3,})+$", "", name)
+    words = name.split("-")
+    while len(words) > 1 and words[-1].isdecimal() and len(words[-1]) >= 3:
+        words.pop()
+    return "-".join(words)

@@ -1,5 +1,6 @@
 """What descriptions that people write are made of."""
 
+from collections.abc import Iterable
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError
@@ -29,17 +30,23 @@ class StrictModel(BaseModel):
     def read(cls, parameter: str, options: dict[str, Any]) -> Self:
         """Returns what a parameter describes."""
         try:
-            return cls(**whole(options))
+            return cls.model_validate(whole(options))  # names need not be text in YAML
         except ValidationError as error:
             # A name that is wrong explains why another is missing.
             first = min(error.errors(include_url=False), key=lambda e: e["type"] == "missing")
-            place = ".".join(map(str, (parameter, *first["loc"])))
+            place = dotted((parameter, *first["loc"]))
             if first["type"] in ("extra_forbidden", "missing"):
                 what = "is needed" if first["type"] == "missing" else "is not a field"
                 raise InputError(f"{place} {what}; {parameter} has {_listed(cls)}") from None
             message = first["msg"].removeprefix("Value error, ")
             message = message[0].lower() + message[1:]
             raise InputError(f"{place} {first['input']!r}: {message}") from None
+
+
+def dotted(place: Iterable[int | str]) -> str:
+    """Returns where a value is as a person reads it, whatever its names hold."""
+    names = map(str, place)
+    return ".".join(name if name.isprintable() else repr(name) for name in names)
 
 
 def _listed(model: type[BaseModel]) -> str:

@@ -1,11 +1,55 @@
 """Read the YAML that people write, and say in a sentence what is wrong with it."""
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
 from trireme.components.errors import InputError
+
+LARGEST = 1 << 20  # bytes; what takes a second to be read
+MOST = 50_000  # values, likewise; a few lines of aliases can stand for billions
+DEEPEST = 100  # lists and mappings, one in the other
+LONGEST_NUMBER = 1_000  # characters; PyYAML takes minutes for some that have a million
+
+_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+
+
+class _Refused(Exception):
+    """It could be read, but would take too long or too much room; says what it has."""
+
+
+class Loader(yaml.SafeLoader):
+    """Refuses what is too much while it comes, because reading all of it would be too late."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._values = self._depth = 0
+
+    def close(self) -> None:
+        """Lets go of what is held in circles."""
+        self.dispose()
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Reads the next value with all that is in it."""
+        self._values += 1
+        if self._values > MOST:
+            raise _Refused(f"it holds more than {MOST:,} values")
+        if self._depth > DEEPEST:
+            raise _Refused("it is nested too deep")
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        if node and node.tag in _NUMBERS and len(node.value) > LONGEST_NUMBER:
+            raise _Refused(f"a number has more than {LONGEST_NUMBER:,} digits")
+        return node
+
+
+class _Size(NamedTuple):
+    values: int
+    depth: int
 
 
 def read(file: Path, called: str) -> Any:
@@ -20,18 +64,69 @@ def read(file: Path, called: str) -> Any:
 def text_of(file: Path, called: str) -> str:
     """Returns the text of a file."""
     try:
-        return file.read_text()
+        with file.open("rb") as stream:
+            content = stream.read(LARGEST + 1)
+        if len(content) > LARGEST:
+            raise InputError(f"{called}: is larger than {LARGEST >> 20} MiB")
+        return content.decode()
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error
         raise InputError(f"{called}: cannot be read: {why}") from None
 
 
-def parse(text: str, called: str, loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> Any:
+def _size(node: yaml.Node, known: dict[int, _Size | None]) -> _Size:
+    """Returns how much a node is, with what is in it as often as there is an alias for it."""
+    if id(node) in known:
+        if not (size := known[id(node)]):
+            raise ValueError("an alias stands for what it is in")
+        return size
+    known[id(node)] = None  # until it is known
+    inner: list[yaml.Node] = []
+    if isinstance(node, yaml.MappingNode):
+        inner = [part for pair in node.value for part in pair]
+    elif isinstance(node, yaml.SequenceNode):
+        inner = node.value
+    sizes = [_size(one, known) for one in inner]
+    depth = 1 + max((one.depth for one in sizes), default=0)
+    known[id(node)] = size = _Size(1 + sum(one.values for one in sizes), depth)
+    return size
+
+
+def parse(text: str, called: str, loader: type[Loader] = Loader) -> Any:
     """Returns what a YAML text holds."""
+    with _explained(called), closing(loader(text)) as reader:
+        if (node := reader.get_single_node()) is None:
+            return None
+        _refuse_large(node)
+        return reader.construct_document(node)
+
+
+def check(text: str, called: str) -> None:
+    """Refuses documents that another reader would take too long or too much room for."""
+    with _explained(called), closing(Loader(text)) as reader:
+        while reader.check_node():
+            if node := reader.get_node():
+                _refuse_large(node)
+
+
+def _refuse_large(node: yaml.Node) -> None:
+    size = _size(node, {})
+    if size.values > MOST:
+        raise _Refused(f"it holds more than {MOST:,} values, aliases followed")
+    if size.depth > DEEPEST + 1:
+        raise _Refused("it is nested too deep, aliases followed")
+
+
+@contextmanager
+def _explained(called: str) -> Iterator[None]:
     try:
-        return yaml.load(text, loader)
+        yield
     except (yaml.YAMLError, ValueError) as error:  # a date such as 2026-13-45
         words = " ".join(str(error).split()).replace('in "<unicode string>", ', "")
         raise InputError(f"{called} is not YAML: {words}") from None
-    except RecursionError:
-        raise InputError(f"{called} is not YAML that can be read: it is nested too deep") from None
+    except (ArithmeticError, AttributeError, LookupError, TypeError):  # as PyYAML meets them
+        raise InputError(
+            f"{called} is not YAML: a value does not fit its tag, or is too large"
+        ) from None
+    except _Refused as refused:
+        raise InputError(f"{called} is not YAML that can be read: {refused}") from None

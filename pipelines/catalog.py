@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from trireme.components import yaml_text
 from trireme.components.errors import InputError, TriremeError, first_line
 from trireme.pipelines.pipeline import Pipeline
 
@@ -110,16 +111,25 @@ def _of_entry_point(entry: EntryPoint) -> Pipeline:
 def _of_yaml(file: Path) -> Pipeline:
     from kfp import components
 
+    from trireme.pipelines.compiling import steps
+
+    text = yaml_text.text_of(file, str(file))
+    yaml_text.check(text, str(file))
     try:
-        graph = components.load_component_from_file(str(file))
+        graph = components.load_component_from_text(text)
         if not graph.pipeline_spec.root.HasField("dag"):
             raise ValueError("it is a component, not a pipeline")
+        steps.check(graph.pipeline_spec)
+        name = graph.pipeline_spec.pipeline_info.name
+        pipeline = Pipeline(name, graph, source=file.resolve().parent)
+        # What is read later is not looked for in vain then.
+        steps.step_names(pipeline.spec), pipeline.parameters, pipeline.images
+        _refuse_repeated(pipeline)
+    except TriremeError:
+        raise
     except Exception as error:  # kfp raises whatever its readers do
-        why = getattr(error, "strerror", None) or first_line(error)
+        why = " ".join(first_line(error).split())
         raise InputError(f"{file} is not a pipeline that kfp compiled: {why}") from None
-    name = graph.pipeline_spec.pipeline_info.name
-    pipeline = Pipeline(name, graph, source=file.resolve().parent)
-    _refuse_repeated(pipeline)
     return pipeline
 
 

@@ -16,6 +16,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from trireme.components.plain import plain
 from trireme.pipelines.engine_lines import KfpLines
 
 REFRESH = 4  # times a second
@@ -23,9 +24,6 @@ BAR = 20  # characters of a progress bar
 WIDTH = 300  # characters of a line that are shown while it is the latest
 
 _PROGRESS = re.compile(r"\bepoch\W{0,3}(\d+)\s*(?:/|of)\s*(\d+)", re.IGNORECASE)
-_CONTROL = re.compile(
-    r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?)?|[\x00-\x08\x0b-\x1f\x7f]"
-)
 _REPLICA = re.compile(r"\[(?:master|chief|launcher|worker)-0\] (.*)")  # one of these speaks
 _WORKER = "[worker-0] "  # only where there is none of the others
 
@@ -151,7 +149,7 @@ class Console:
         """Prints names and values, one a line."""
         width = max(map(len, facts), default=0)
         for name, value in facts.items():
-            self._rich.print(Text.assemble((f"  {name:<{width}}  ", "dim"), value))
+            self._rich.print(Text.assemble((f"  {name:<{width}}  ", "dim"), plain(value)))
 
     def _table(self) -> Table:
         table = Table.grid(padding=(0, 1), expand=True)
@@ -176,8 +174,3 @@ class Console:
             style = "" if line.state else "dim"
             table.add_row(marks[line.state], Text(name, style), elapsed, text)
         return table
-
-
-def plain(text: str) -> str:
-    """Returns text without what would move the cursor or colour a reader's terminal."""
-    return _CONTROL.sub("", text)

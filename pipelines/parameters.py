@@ -81,7 +81,7 @@ PARAMETERS = {
         str,
         "builtin://digits",
         "builtin://digits, a path or file:// URI, oss://bucket/path, s3://bucket/path, "
-        "gs://bucket/path, https:// or http://.",
+        "gs://bucket/path, hf://datasets/org/name, https:// or http://.",
     ),
     "dataset_secret": Described(
         str, DEFAULTS["dataset"], "The Secret with the credentials, if there is one of that name."
@@ -91,6 +91,23 @@ PARAMETERS = {
         {},
         'How to reach it and which files to use, a JSON object, such as {"endpoint": '
         '"https://storage.example.org", "include": ["train/**"]}.',
+    ),
+    "base_model": Described(
+        str,
+        "",
+        "The model that training starts from, which programs find as BASE_MODEL_DIR: "
+        "hf://org/name[@revision], or a URI as for the dataset. Empty: none.",
+    ),
+    "base_model_secret": Described(
+        str,
+        DEFAULTS["base_model"],
+        "The Secret with its credentials, if there is one of that name.",
+    ),
+    "base_model_options": Described(
+        dict,
+        {},
+        'How to reach it and which files to use, a JSON object, such as {"include": '
+        '["*.json", "*.safetensors"]}.',
     ),
     "workers": Described(
         int,

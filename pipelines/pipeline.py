@@ -57,7 +57,7 @@ class Parameter:
             return text
         try:
             value = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise self._wrong(text) from None
         return self.accept(value)
 

@@ -11,7 +11,9 @@ from kfp import dsl
 from trireme.components.checkout import builtin, bundle
 from trireme.components.checkout import url as urls
 from trireme.components.dataset import staging
+from trireme.components.dataset.base_model import stage_base_model
 from trireme.components.dataset.description import described
+from trireme.components.dataset.uri import at_commit
 from trireme.components.errors import InputError, StepFailed
 from trireme.components.secrets import DEFAULTS
 from trireme.components.tracking.lineage import Lineage
@@ -43,16 +45,25 @@ def reproduction(
     processes_per_worker: int = 1,
     requirements: list = [],  # noqa: B006 - kfp copies it
     requirements_secret: str = DEFAULTS["requirements"],
+    base_model: str = "",
+    base_model_secret: str = DEFAULTS["base_model"],
+    base_model_options: dict = {},  # noqa: B006 - kfp copies it
+    start: str = "",
 ) -> None:
     """Trains as another run did, and neither evaluates nor exports nor registers."""
     given = locals()
     code, data = training.prepare(given, framework)
-    steps.train(code, data, framework=framework, **training.job_inputs(given))
+    steps.train(code, data, framework=framework, start=start, **training.job_inputs(given))
 
 
 def pipeline(lineage: Lineage, given: Pipeline | None) -> Pipeline:
     """Returns the pipeline that trains as a run did: the given one, or Trireme's."""
     if given is not None:
+        if lineage.start:
+            raise InputError(
+                f"{lineage.name} started from the model of another run, which only Trireme's own "
+                "pipelines can be reproduced with"
+            )
         if given.name != lineage.pipeline:
             raise InputError(
                 f"{lineage.name} is a run of the pipeline {lineage.pipeline}, not of {given.name}"
@@ -79,6 +90,13 @@ def arguments(pipeline: Pipeline, lineage: Lineage) -> dict[str, Any]:
         }
     elif lineage.has_bundle and "code_url" in params:
         params = params | _code(lineage)
+    # A branch of the Hub may have moved on since.
+    at_commits = {
+        name: at_commit(params[name], commit)
+        for name, commit in lineage.commits.items()
+        if name in params
+    }
+    params = params | at_commits
     values = {
         name: _value(parameter, params.get(name), lineage.name)
         for name, parameter in pipeline.parameters.items()
@@ -103,13 +121,16 @@ def _code(lineage: Lineage) -> dict[str, str]:
 
 
 def check_data(values: dict[str, Any], lineage: Lineage) -> None:
-    """Stages the dataset and refuses another than the run was trained on."""
+    """Stages dataset and base model and refuses others than the run was trained on."""
     dataset = described(*(values[f"dataset_{name}"] for name in ("uri", "secret", "options")))
     with tempfile.TemporaryDirectory() as directory:
         workspace = Path(directory)
         staged = staging.stage(dataset, workspace / "data", staging.cache_of(workspace))
+        of_model = [values[name] for name in training.BASE_MODEL]
+        start = stage_base_model(workspace, *of_model).fingerprint if of_model[0] else ""
     what = f"dataset {dataset.uri}"
     check_same(what, lineage.fingerprint, staged.fingerprint, lineage.name)
+    check_same(f"base model {of_model[0]}", lineage.base_model, start, lineage.name)
 
 
 def check_same(what: str, then: str, now: str, run: str) -> None:

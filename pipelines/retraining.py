@@ -32,6 +32,7 @@ def retraining(given: dict[str, Any]) -> None:
             **{name: given[name] for name in (*training.JOB_PARAMETERS, *COMPARED)},
             commit=code.outputs["commit"],
             fingerprint=data.outputs["fingerprint"],
+            base_model=data.outputs["base_model"],
             code=code.outputs["path"],
             data=data.outputs["path"],
         )
@@ -46,6 +47,13 @@ def retraining(given: dict[str, Any]) -> None:
             )
             image = compared.outputs["image"]
             training.evaluate_and_export(given, trained, code, data, image, given["deploy"])
+        with (
+            # The night before may have promoted it and then failed to deploy it.
+            dsl.If(compared.outputs["changed"] == False, name="unchanged"),  # noqa: E712
+            dsl.If(given["deploy"] != "", name="to-be-deployed"),
+            dsl.If(compared.outputs["champion"] != "", name="champion"),
+        ):
+            steps.deploy(given["deploy"], given["model_name"])
 
 
 def check(parameters: dict[str, Any], claims: Collection[str] | None = None) -> None:

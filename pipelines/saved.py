@@ -16,7 +16,7 @@ from trireme.components import yaml_text
 from trireme.components.checkout import git
 from trireme.components.dataset import description
 from trireme.components.errors import InputError
-from trireme.components.strict_model import StrictModel
+from trireme.components.strict_model import StrictModel, dotted
 from trireme.components.training.description import reading
 
 FILE = "trireme.yaml"
@@ -236,7 +236,7 @@ def of_all_jobs(name: str) -> dict[str, Any]:
 
 
 def expanded(values: Mapping[str, Any], known: Container[str]) -> dict[str, Any]:
-    """Returns a pipeline's parameters with those that ``code`` and ``dataset`` stand for.
+    """Returns a pipeline's parameters with those that ``@NAME`` stands for.
 
     Args:
         values: By name; those given besides win.
@@ -248,6 +248,12 @@ def expanded(values: Mapping[str, Any], known: Container[str]) -> dict[str, Any]
         fields = _configuration(kind, given)
         fields.pop("mount", None)
         found |= {f"{kind}_{field}": value for field, value in fields.items()}
+    if _is_name(values.get("base_model")):
+        fields = dataset(values["base_model"][1:])
+        fields.pop("mount", None)
+        found |= {f"base_model_{field}": value for field, value in fields.items()}
+        found["base_model"] = found.pop("base_model_uri")
+        short["base_model"] = ""
     return found | {name: value for name, value in values.items() if name not in short}
 
 
@@ -308,7 +314,9 @@ def _named(kind: str, name: str, written: str) -> Entry:
         hint = f"did you mean {' or '.join(close)}?"
     else:
         hint = f"there are {', '.join(found)}" if found else "there are none"
-    raise InputError(f"{written}{name}: {files_in_words()} have no such name in {kind}; {hint}")
+    raise InputError(
+        f"{written}{dotted([name])}: {files_in_words()} have no such name in {kind}; {hint}"
+    )
 
 
 def _placed(entry: Entry, field: str) -> dict[str, Any]:

@@ -101,19 +101,35 @@ def checkout(
 
 
 def dataset(
-    uri: Any = "builtin://digits", secret: Any = DEFAULTS["dataset"], options: Any = None
+    uri: Any = "builtin://digits",
+    secret: Any = DEFAULTS["dataset"],
+    options: Any = None,
+    *,
+    base_model: Any = "",
+    base_model_secret: Any = DEFAULTS["base_model"],
+    base_model_options: Any = None,
 ) -> Task:
-    """Adds the step that stages or mounts a dataset.
+    """Adds the step that stages or mounts a dataset, and the model that training starts from.
 
     Args:
-        uri: builtin://digits, a path, or a file, oss, s3, gs, pvc, http or https URI.
+        uri: builtin://digits, a path, or a file, oss, s3, gs, hf, pvc, http or https URI.
         secret: The Secret with the credentials, if there is one of that name.
         options: How to reach it and which files to use, an object.
+        base_model: As ``uri``, the model that programs find as BASE_MODEL_DIR. Empty: none.
+        base_model_secret: As ``secret``, for the base model.
+        base_model_options: As ``options``, for the base model.
     """
     data = datasets.dataset(
-        uri=uri, secret=secret, options=_object(options), workspace=WORKSPACE_PATH
+        uri=uri,
+        secret=secret,
+        options=_object(options),
+        base_model=base_model,
+        base_model_secret=base_model_secret,
+        base_model_options=_object(base_model_options),
+        workspace=WORKSPACE_PATH,
     )
     _use_secret(data, "dataset", secret)
+    _use_secret(data, "base_model", base_model_secret)
     return tracked(data)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from trireme.components.errors import InputError
+from trireme.components.plain import in_a_line
 
 
 def age(since: float) -> str:
@@ -27,7 +28,7 @@ def table(head: list[str], rows: Iterable[list[Any]]) -> None:
 
 def lines(head: list[str], rows: Iterable[list[Any]]) -> list[str]:
     """Returns the lines of a table; none where there are no rows."""
-    cells = [[str(cell) for cell in row] for row in rows]
+    cells = [[in_a_line(str(cell)) for cell in row] for row in rows]
     if not cells:
         return []
     widths = [max(len(row[column]) for row in [head, *cells]) for column in range(len(head))]

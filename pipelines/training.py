@@ -8,9 +8,9 @@ from typing import Any
 from kfp import dsl
 
 from trireme.components import secrets
-from trireme.components.checkout import builtin, git, snapshot
+from trireme.components.checkout import builtin, credentials, git, snapshot
 from trireme.components.checkout import url as urls
-from trireme.components.dataset import description, mounted
+from trireme.components.dataset import base_model, description, mounted
 from trireme.components.dataset.sources import source_of
 from trireme.components.errors import InputError
 from trireme.components.evaluation import options
@@ -46,6 +46,10 @@ JOB_PARAMETERS = (
 """Parameters that describe the training job."""
 
 
+BASE_MODEL = ("base_model", "base_model_secret", "base_model_options")
+"""Parameters that describe the model that training starts from."""
+
+
 @dataclass(frozen=True)
 class Trainings:
     """The trainings of a run; ``job`` is one of them, or the one with the most processes."""
@@ -71,7 +75,10 @@ def prepare(given: dict[str, Any], framework: Any) -> tuple[Task, Task]:
         requirements_secret=given["requirements_secret"],
         framework=framework,
     )
-    data = steps.dataset(*(given[f"dataset_{name}"] for name in ("uri", "secret", "options")))
+    data = steps.dataset(
+        *(given[f"dataset_{name}"] for name in ("uri", "secret", "options")),
+        **{name: given[name] for name in BASE_MODEL},
+    )
     data.after(code)  # which may fail in a second, and not after a copy of hours
     return code, data
 
@@ -138,6 +145,7 @@ def check_training(
         urls.check_there(parameters["code_url"])
         if described.way == "mount":
             mounted.check_claim(described, claims)
+    base_model.check(*(parameters[name] for name in BASE_MODEL), claims=claims)
     given: dict[str, Any] = NOT_EVERYWHERE | parameters
     job = trainings(framework, parameters).job
     _check_program("entrypoint", job.entrypoint or "", parameters, claims)
@@ -175,7 +183,9 @@ def _check_packages(framework: str, parameters: dict[str, Any]) -> None:
 
     code = Path(url, parameters["code_directory"]).expanduser() if is_here else Path()
     secret = secrets.given(parameters["requirements_secret"], "requirements")
-    install.check(wanted, code.resolve(), framework, secret)
+    opened_by = secrets.given(parameters["code_secret"], "code")
+    with credentials.for_others(url, opened_by) as variables:
+        install.check(wanted, code.resolve(), framework, secret, variables)
 
 
 def check(

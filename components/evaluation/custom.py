@@ -1,7 +1,8 @@
 """Evaluation by a program of the user's, for models that ours cannot evaluate.
 
 The program finds the repository in ``CODE_DIR``, the dataset in ``DATA_DIR``, the model in
-``MODEL_DIR``, and leaves in ``EVALUATION_DIR``:
+``MODEL_DIR``, the run's base model, if it has one, in ``BASE_MODEL_DIR``, and leaves in
+``EVALUATION_DIR``:
 
 - ``metrics.json``, an object of numbers by name, the first of which is the headline;
 - ``scores.npy``, if models are to be compared: a number for each held-out sample, the greater the
@@ -23,12 +24,14 @@ from pathlib import Path
 
 import numpy as np
 
+from trireme.components import left_files
 from trireme.components.errors import InputError, StepFailed, exit_in_words
 from trireme.components.evaluation.figures import Evaluation, Score, words
 from trireme.components.evaluation.options import CustomEvaluation
 from trireme.components.evaluation.source import Source
 from trireme.components.tracking import environment
 from trireme.components.training.blame import TAIL
+from trireme.components.training.inputs import BASE_MODEL
 from trireme.components.training.result.trained import NotLoadable
 from trireme.components.variables import expand
 
@@ -52,6 +55,7 @@ def run(
     places = {"CODE_DIR": source.code, "DATA_DIR": data, "MODEL_DIR": source.model}
     places["EVALUATION_DIR"] = directory
     variables = {name: str(place) for name, place in places.items()}
+    variables |= {BASE_MODEL: source.base_model} if source.base_model else {}
     for name, text in program.env.items():
         variables[name] = expand(text, os.environ | variables)
     with tempfile.TemporaryDirectory() as elsewhere:
@@ -64,6 +68,7 @@ def run(
         status, lines = _followed(command, source.code, variables | tracking)
     if status:
         raise StepFailed(f"{called} {exit_in_words(status)}", lines)
+    left_files.check(directory, "EVALUATION_DIR")
 
 
 def _followed(program: list[str], directory: Path, variables: dict[str, str]) -> tuple[int, str]:
@@ -100,7 +105,9 @@ def read(directory: Path) -> Evaluation:
         between=None,
         score=Score("" if scores is None else name if is_mean else SCORES),
         scores=np.zeros(0) if scores is None else scores.astype(float),
-        pictures=sorted(file for file in directory.iterdir() if file.suffix in PICTURES),
+        pictures=sorted(
+            file for file in directory.iterdir() if file.suffix in PICTURES and file.is_file()
+        ),
     )
 
 
@@ -112,7 +119,7 @@ def inputs_of(directory: Path) -> np.ndarray | None:
 def _figures(file: Path) -> dict[str, float]:
     try:
         found = json.loads(file.read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise NotLoadable(f"the evaluation wrote no readable metrics.json: {error}") from None
     if not isinstance(found, dict) or not found:
         raise NotLoadable("metrics.json is not an object of numbers by name")

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trireme.components import left_files
+from trireme.components.dataset import base_model
 from trireme.components.errors import StepFailed
 from trireme.components.evaluation import custom
 from trireme.components.evaluation import report as page
@@ -25,6 +27,7 @@ from trireme.components.evaluation.kinds import class_names, measure
 from trireme.components.evaluation.onnx_file import load_onnx
 from trireme.components.evaluation.options import CustomEvaluation, Gate, check, custom_evaluation
 from trireme.components.evaluation.source import Source
+from trireme.components.evaluation.trials import results
 from trireme.components.tracking import journal, registry
 from trireme.components.tracking.registry import CHAMPION, Champion
 from trireme.components.training.result.trained import NotLoadable
@@ -102,7 +105,10 @@ def evaluate_with(
 
         return _Evaluated(found, 0, scores_of)
 
-    return _judged(evaluated, min_accuracy, gate, champion)
+    judged = _judged(evaluated, min_accuracy, gate, champion)
+    if directory.exists():  # with the champion's part, which may be of a program that failed
+        left_files.check(directory, "EVALUATION_DIR")
+    return judged
 
 
 def _judged(
@@ -161,6 +167,22 @@ def _record(evaluation: Evaluation, comparison: Comparison | None, verdict: Verd
     journal.summarize(f"{said}; {verdict.against}")
 
 
+def _gate(given: dict[str, Any], workspace: Path) -> Gate:
+    """Returns what is asked of the model, which is more of the best of a sweep's."""
+    gate = Gate.read("gate", given)
+    tried = [one for one in results(workspace) if not one.failed]
+    if len(tried) < 2 or all(one.is_validated for one in tried):
+        return gate
+    gate = gate.for_best_of(len(tried))
+    print(
+        f"it is the best of {len(tried)} by the samples that judge it now, so it has to be better "
+        f"than the champion with a confidence of {gate.confidence:.2%}; a validation split would "
+        "spare that",
+        flush=True,
+    )
+    return gate
+
+
 def evaluate_and_report(
     *,
     model: str,
@@ -181,8 +203,9 @@ def evaluate_and_report(
     check(min_accuracy, gate, evaluation)
     program, place = custom_evaluation(evaluation), Path(workspace)
     champion = registry.champion_for(model_name, place, trained=bool(program))
-    source = Source(Path(model), Path(code), entrypoint, model_factory)
-    against = min_accuracy, Gate.read("gate", gate), champion
+    start = base_model.folder(place)
+    source = Source(Path(model), Path(code), entrypoint, model_factory, start)
+    against = min_accuracy, _gate(gate, place), champion
     if program:
         found = place / custom.FOUND
         shutil.rmtree(found, ignore_errors=True)  # of an earlier attempt

@@ -1,7 +1,7 @@
 """What is asked of a model and its evaluation, without the NumPy that evaluating needs."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import Field
 
@@ -50,6 +50,14 @@ class Gate(StrictModel):
 
     class_loss: Share | None = None
     """How much of its recall no class may lose against the champion; none: whatever it may be."""
+
+    def for_best_of(self, count: int) -> Self:
+        """Returns the gate for the best of so many models by the samples that judge it here.
+
+        Of models that are no better than the champion, the one that seems best does so by chance,
+        the more surely the more there are: the Bonferroni correction.
+        """
+        return self.model_copy(update={"confidence": 1 - (1 - self.confidence) / count})
 
 
 class CustomEvaluation(StrictModel):

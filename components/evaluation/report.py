@@ -95,6 +95,8 @@ def _training(workspace: Path) -> dict[str, str]:
         found["Code"] = f"{code} of {said['git.url']} at {said['git.commit']}"
     if "dataset.uri" in said:
         found["Data"] = f"{said['dataset.uri']}, {said['dataset.fingerprint']}"
+    if "base_model.uri" in said:
+        found["Base model"] = f"{said['base_model.uri']}, {said['base_model.fingerprint']}"
     roles = {name: count for name, count in said.items() if name.endswith("_replicas")}
     if roles:
         counts = [f"{count} {name.removesuffix('_replicas')}" for name, count in roles.items()]

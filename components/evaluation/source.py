@@ -8,12 +8,17 @@ from trireme.components.training.result.trained import NotLoadable, TrainedModel
 
 
 class Source(NamedTuple):
-    """A MODEL_DIR, and the code, entrypoint and ``module:callable`` that build its network."""
+    """A MODEL_DIR, and the code, entrypoint and ``module:callable`` that build its network.
+
+    Attributes:
+        base_model: What its training started from; empty for nothing.
+    """
 
     model: Path
     code: Path
     entrypoint: str = ""
     factory: str = ""
+    base_model: str = ""
 
     def check(self) -> None:
         """Raises ``NotLoadable`` where the training program has left nothing."""
@@ -25,4 +30,4 @@ class Source(NamedTuple):
 
     def load(self) -> TrainedModel:
         """Returns the model, or raises ``NotLoadable``."""
-        return load_model(*self)
+        return load_model(self.model, self.code, self.entrypoint, self.factory)

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from trireme.components.whole_file import write_whole
+
 Value = str | int | float | bool
 
 RESULT = "trial.json"
@@ -14,7 +16,11 @@ RESULT = "trial.json"
 
 @dataclass(frozen=True)
 class TrialResult:
-    """The result of a trial: its score, the greater the better, or why it ``failed``."""
+    """The result of a trial: its score, the greater the better, or why it ``failed``.
+
+    Attributes:
+        is_validated: Whether the score is by other samples than those that judge the best trial.
+    """
 
     number: int
     values: dict[str, Value]
@@ -25,6 +31,7 @@ class TrialResult:
     entrypoint: str = ""
     params: dict[str, Any] = field(default_factory=dict)
     inputs: str = ""
+    is_validated: bool = False
 
     @property
     def words(self) -> str:
@@ -45,10 +52,7 @@ def trial_folder(workspace: Path, number: int) -> Path:
 
 def save(tried: TrialResult, workspace: Path) -> None:
     """Keeps what came of a trial."""
-    file = trial_folder(workspace, tried.number) / RESULT
-    partial = file.with_suffix(".partial")
-    partial.write_text(json.dumps(asdict(tried)))
-    partial.rename(file)
+    write_whole(trial_folder(workspace, tried.number) / RESULT, json.dumps(asdict(tried)))
 
 
 def results(workspace: Path) -> list[TrialResult]:

@@ -187,6 +187,7 @@ def export_and_report(
             for name, difference in result.differences.items()
         ]
         page.add_exported(kept, files, result.samples, registered)
+    shutil.rmtree(exported.path, ignore_errors=True)  # of an attempt for which there was no room
     shutil.copytree(destination, exported.path)
     exported.metadata.update(registered_model=model_name, largest_difference=largest)
     page.hand_over(kept, Path(report.path))

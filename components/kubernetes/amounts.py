@@ -10,7 +10,9 @@ from decimal import Decimal
 from typing import Any
 
 # https://github.com/kubernetes/apimachinery/blob/v0.31.0/pkg/api/resource/quantity.go
-_QUANTITY = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,3})?")
+_QUANTITY = re.compile(
+    r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,3})?"
+)
 _POWERS = dict(zip("numkMGTPE", (-9, -6, -3, 3, 6, 9, 12, 15, 18), strict=True))
 
 Amounts = Mapping[str, Decimal]

@@ -20,12 +20,19 @@ _NOT_STARTED = ("StartError", "ContainerCannotRun", "RunContainerError", "Create
 
 @dataclass(frozen=True)
 class Failure:
-    """How a container failed; ``stopped`` with its pod, or ``taken`` with its node."""
+    """How a container failed; ``stopped`` with its pod, or ``taken`` with its node.
+
+    Attributes:
+        start: What tells this start of it from others; empty where nothing does.
+        began: When that start began, where that is known.
+    """
 
     at: datetime
     words: str
     stopped: bool
     taken: bool = False
+    start: str = ""
+    began: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -85,12 +92,17 @@ def failure(pod: dict[str, Any], container: str) -> Failure | None:
     asked = removal(pod)
     ended = _failed_container(pod, container)
     taken = _taken_away(pod)
+    at = moment(ended["finishedAt"]) if ended.get("finishedAt") else _changed(pod)
+    # By its number it cannot be told: until it is started again the kubelet may have it in
+    # ``lastState`` with the count of before (CrashLoopBackOff), or with that of after.
+    start = ended.get("containerID") or ended.get("finishedAt") or ""
+    has_started = ended.get("startedAt") and ended.get("reason") not in _NOT_STARTED
+    began = moment(ended["startedAt"]) if has_started else None
     if taken:
-        at = moment(ended["finishedAt"]) if ended.get("finishedAt") else _changed(pod)
-        return Failure(at, taken, stopped=False, taken=True)
+        return Failure(at, taken, stopped=False, taken=True, start=start, began=began)
     if ended:
-        at = moment(ended["finishedAt"]) if ended.get("finishedAt") else _changed(pod)
-        return Failure(at, ended["words"], stopped=asked is not None and asked <= at)
+        stopped = asked is not None and asked <= at
+        return Failure(at, ended["words"], stopped, start=start, began=began)
     if status.get("phase") == "Failed":
         words = "failed for an unknown reason"
         return Failure(_changed(pod), words, stopped=asked is not None)

@@ -6,8 +6,9 @@ import re
 import shutil
 import sysconfig
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from packaging.utils import canonicalize_name
 
@@ -56,6 +57,7 @@ def install(
     framework: str = "pytorch",
     secret: str = "",
     commit: str = "",
+    git: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Installs packages for all steps of a run, if it requires any.
 
@@ -65,6 +67,7 @@ def install(
         framework: Whose package the others have to get along with.
         secret: The Secret with the index, see ``uv.KEYS``; empty for none.
         commit: The commit of the code, which packages of its own are of.
+        git: Variables by which git opens repositories that are required.
     """
     link = link_of(workspace)
     link.unlink(missing_ok=True)
@@ -79,7 +82,7 @@ def install(
     for file in requirements.files(list(wanted)):
         requirements.check_file(file, code)
     there = present.packages(framework)
-    uv = Uv(code, secret, there)
+    uv = Uv(code, secret, there, git)
     given = os.environ.get(AGAIN)
     lock, options = _read(given) if given else _resolved(list(wanted), framework, there, uv)
     if any(map(_is_of_the_code, _entries(lock))) and not given:
@@ -89,12 +92,14 @@ def install(
     _record(lock, folder.name, there, workspace)
 
 
-def check(wanted: list[str], code: Path, framework: str, secret: str) -> None:
+def check(
+    wanted: list[str], code: Path, framework: str, secret: str, git: Mapping[str, str]
+) -> None:
     """Refuses what cannot be installed, before there is a run; see ``install``."""
     for file in requirements.files(wanted):
         requirements.check_file(file, code)
     there = present.packages(framework)
-    _resolved(wanted, framework, there, Uv(code, secret, there))
+    _resolved(wanted, framework, there, Uv(code, secret, there, git))
 
 
 def of_model(files: Path) -> str:
@@ -127,6 +132,7 @@ def _built(lock: str, options: list[str], cache: Path, uv: Uv) -> Path:
         if not folder.exists():
             with written_whole(folder) as partial:
                 _build(lock, options, partial, uv)
+        os.utime(folder)  # when it was last used
     return folder
 
 

@@ -14,11 +14,13 @@ from trireme.components.errors import InputError, first_line
 FILES = (".txt", ".in", ".toml", ".lock")
 """How the files end; pyproject.toml and uv.lock are those of these kinds."""
 
+LONGEST = 2_000  # characters of a requirement
+
 PYTHON = ".".join(map(str, sys.version_info[:2]))
 
 _VERSION = ".".join(map(str, sys.version_info[:3]))
 
-_CREDENTIALS = re.compile(r"https?://[^/@\s]+@|://[^/@\s]*:[^/@\s]+@")
+_CREDENTIALS = re.compile(r"https?://[^/@\s]+@|://[^/@\s:]*:[^/@\s]+@")
 _NAMED = {".toml": "pyproject.toml", ".lock": "uv.lock"}
 
 
@@ -27,6 +29,10 @@ def check(requirements: list[Any]) -> None:
     for one in requirements:
         if not isinstance(one, str):
             raise InputError(f"requirements {one!r}: must be a list of texts")
+        if len(one) > LONGEST:
+            raise InputError(
+                f"requirements {one[:40]!r}...: must have at most {LONGEST:,} characters"
+            )
         if _CREDENTIALS.search(one):
             raise InputError(
                 "requirements hold a password or token, which would end up in records; give the "
@@ -69,7 +75,13 @@ def check_file(file: str, code: Path) -> None:
         described = tomllib.loads(text) if path.name in _NAMED.values() else {}
     except (OSError, ValueError) as error:
         raise InputError(f"requirements {file!r} cannot be read: {first_line(error)}") from None
+    except RecursionError:
+        raise InputError(f"requirements {file!r} cannot be read: it is nested too deep") from None
     wanted = str(described.get("requires-python") or _project(described))
+    if len(wanted) > LONGEST:
+        raise InputError(
+            f"requirements {file!r}: its requires-python has more than {LONGEST:,} characters"
+        )
     try:
         if _VERSION not in SpecifierSet(wanted):
             raise InputError(

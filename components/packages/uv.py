@@ -5,7 +5,9 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from packaging.requirements import InvalidRequirement, Requirement
 
@@ -47,7 +49,13 @@ class NotBuilt(InputError):
 class Uv:
     """uv, in the directory of a repository, with a package index that may be private."""
 
-    def __init__(self, code: Path, secret: str, present: Present) -> None:
+    def __init__(
+        self,
+        code: Path,
+        secret: str,
+        present: Present,
+        git: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.code, self._present = code, present
         given = secrets.read(secret, PURPOSE, KEYS)
         if secret and not given:
@@ -55,7 +63,7 @@ class Uv:
                 f"requirements_secret {secret!r}: there is no such Secret with one of "
                 f"{', '.join(KEYS)}"
             )
-        self._variables = {KEYS[key]: url for key, url in given.items()}
+        self._variables = {KEYS[key]: url for key, url in given.items()} | dict(git)
         if "PIP_INDEX_URL" in os.environ:  # whoever has that means it for uv, too
             self._variables.setdefault("UV_DEFAULT_INDEX", os.environ["PIP_INDEX_URL"])
         # All before the host of a URL.

@@ -6,9 +6,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from trireme.components.retraining import history
-from trireme.components.tracking import journal
+from trireme.components.tracking import journal, lineage
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.inputs import TAG, inputs_of, short
+
+_COMPARED = {
+    "git.commit": "commit",
+    "dataset.fingerprint": "data",
+    "base_model.fingerprint": "base model",
+}
+"""Tags that say what a model was trained from, and what a person calls it."""
 
 SHORT = 12  # characters of an id that tell a person which it is
 
@@ -19,17 +26,20 @@ class Decision(NamedTuple):
     Attributes:
         start: What training starts from: what the champion's training left in MODEL_DIR; empty
             for nothing.
+        champion: The version of the champion; empty for none.
     """
 
     changed: bool
     reason: str
     start: str
+    champion: str
 
 
 def compare(
     job: TrainingJob,
     commit: str,
     fingerprint: str,
+    base_model: str,
     model_name: str,
     judged: list[Any],
     workspace: Path,
@@ -47,6 +57,7 @@ def compare(
     """
     found = history.load(model_name, workspace, trained=warm_start)
     now = {"git.commit": commit, "dataset.fingerprint": fingerprint, TAG: inputs_of(job)}
+    now |= {"base_model.fingerprint": base_model} if base_model else {}
     tried = {history.TAG: model_name, history.JUDGED: short(json.dumps(judged, sort_keys=True))}
     changed, reason = _verdict(now, tried, found, force)
     journal.log_tags(tried)
@@ -57,8 +68,13 @@ def compare(
     if warm_start and changed and not start:
         reason = f"{reason}; there is nothing to start from"
     journal.summarize(reason)
+    if warm_start and changed:
+        run = lineage.NOTHING
+        if start and found.champion:
+            run = found.champion.tags.get("pipeline_run", "")
+        journal.log_tags({lineage.START: run} if run else {})
     journal.log_params({"warm_start": bool(start), "force": force})
-    return Decision(changed, reason, start)
+    return Decision(changed, reason, start, found.champion.version if found.champion else "")
 
 
 def _verdict(
@@ -86,9 +102,9 @@ def _verdict(
 
 
 def _differences(then: dict[str, str], now: dict[str, str]) -> Iterator[str]:
-    for tag, what in (("git.commit", "commit"), ("dataset.fingerprint", "data")):
-        if then.get(tag) != now[tag]:
-            yield f"{what} {_short(now[tag])} was {_short(then.get(tag, 'unknown'))}"
+    for tag, what in _COMPARED.items():
+        if then.get(tag) != now.get(tag):
+            yield f"{what} {_short(now.get(tag, 'none'))} was {_short(then.get(tag, 'none'))}"
     if TAG not in then:
         yield "its parameters are not known"
     elif then[TAG] != now[TAG]:

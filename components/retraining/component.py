@@ -21,6 +21,7 @@ def compare(
     job: dict,
     commit: str,
     fingerprint: str,
+    base_model: str,
     code: str,
     data: str,
     model_name: str,
@@ -32,7 +33,9 @@ def compare(
     model_factory: str,
     images: dict,
     workspace: str,
-) -> NamedTuple("Outputs", changed=bool, reason=str, start=str, entrypoint=str, image=str):
+) -> NamedTuple(
+    "Outputs", changed=bool, reason=str, start=str, entrypoint=str, image=str, champion=str
+):
     """Compares code, data and parameters with what the champion was trained from.
 
     Args:
@@ -48,6 +51,7 @@ def compare(
         job: As for the training step.
         commit: The commit that was checked out.
         fingerprint: Fingerprint of the dataset.
+        base_model: That of the base model; empty if there is none.
         code: Path of the repository in the workspace.
         data: Path of the data in the workspace.
         model_name: The registered model whose champion it is compared with.
@@ -66,6 +70,7 @@ def compare(
         start: Folder that training starts from; empty if there is none.
         entrypoint: The training program.
         image: The image that evaluates and exports models of this framework.
+        champion: The version of the champion; empty if there is none.
     """
     from pathlib import Path
 
@@ -98,10 +103,11 @@ def compare(
             described,
             commit,
             fingerprint,
+            base_model,
             model_name,
             [min_accuracy, gate, evaluation, model_factory, warm_start],
             Path(workspace),
             warm_start=warm_start,
             force=force,
         )
-        return *found, described.entrypoint, ours
+        return *found[:3], described.entrypoint, ours, found.champion

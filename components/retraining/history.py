@@ -76,7 +76,8 @@ def download(name: str, directory: Path, trained: bool, experiment_id: str) -> N
         if version:
             registry.describe(version, partial, trained)
         since = version.creation_timestamp if version else 0
-        runs = lineage.ended_since(experiment_id, since, {TAG: name}, ATTEMPTS)
+        # Only those that came to a verdict: nights that found nothing to train would hide them.
+        runs = lineage.ended_since(experiment_id, since, {TAG: name}, "gate", ATTEMPTS)
         attempts = [Attempt(run.info.run_name, run.data.tags) for run in runs]
         judged = [one for one in attempts if one.was_judged]
         (partial / "attempts.json").write_text(json.dumps(judged))

@@ -99,6 +99,7 @@ def trial(
     from pathlib import Path
     from typing import Any
 
+    from trireme.components.dataset import base_model
     from trireme.components.packages import use
     from trireme.components.step import step
     from trireme.components.step_names import in_a_loop
@@ -132,12 +133,19 @@ def trial(
                 args=[*args, *one.options],
                 time_limit=time_limit,
                 more=job,
+                base_model=base_model.folder(Path(workspace)),
                 packages=use.folder(Path(workspace)),
                 tracking=environment.variables(),
                 credentials=environment.credentials(),
                 **(common | one.parameters),
             ),
-            EvaluationSettings(Path(data), Path(code), model_factory, evaluation),
+            EvaluationSettings(
+                Path(data),
+                Path(code),
+                model_factory,
+                evaluation,
+                base_model.folder(Path(workspace)),
+            ),
             Path(workspace),
             asdict(task_config),
             budget,

@@ -27,6 +27,7 @@ class EvaluationSettings(NamedTuple):
     code: Path
     factory: str
     evaluation: dict[str, Any]
+    base_model: str = ""
 
 
 def run_trial(
@@ -49,6 +50,7 @@ def run_trial(
     journal.log_params(trial.values)
     try:
         job = described(folder)
+        is_validated = not settings.evaluation and splits.has_split(settings.data, VALIDATION)
         evaluation = _train_and_evaluate(job, settings, folder, passthrough, budget)
         name, value = evaluation.first
         journal.log_metrics({f"held_out_{name}": value} | evaluation.others)
@@ -60,6 +62,7 @@ def run_trial(
             entrypoint=job.entrypoint or "",
             params=launch.params_of(job) | trial.parameters,
             inputs=inputs_of(job),
+            is_validated=is_validated,
         )
     except TriremeError as error:
         journal.log_error(error, is_fatal=False)
@@ -80,7 +83,8 @@ def _train_and_evaluate(
     program = custom_evaluation(settings.evaluation)
     evaluator = program.entrypoint if program else ""
     trained = launch.train(job, folder, passthrough, evaluator, budget, is_whole_run=False)
-    source = Source(Path(trained.model), settings.code, job.entrypoint or "", settings.factory)
+    program_of = job.entrypoint or "", settings.factory, settings.base_model
+    source = Source(Path(trained.model), settings.code, *program_of)
     if not program:
         return _measured(source, settings.data)
     found = folder / custom.FOUND

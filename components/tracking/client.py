@@ -1,5 +1,6 @@
 """MLflow's client, which waits while the tracking server is away."""
 
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -9,6 +10,9 @@ from typing import Any
 from trireme.components.errors import TrackingRefused, TrackingUnavailable
 from trireme.components.tracking.environment import SECRET
 from trireme.components.tracking.store import reason_of
+from trireme.components.whole_file import no_room
+
+_TOLD = re.compile(r"failed with error code (\d{3}) ")
 
 PATIENCE = 120.0  # seconds that a tracking server may be away before we give up
 HURRY = 10.0  # the same, when somebody waits for the process to end
@@ -50,7 +54,9 @@ def _status(error: Exception) -> int:
     from requests import HTTPError
 
     if isinstance(error, MlflowException):
-        return int(error.get_http_status_code())
+        # Of a status that MLflow has no name for, such as 413, it makes an error of the server's.
+        told = _TOLD.search(str(error))
+        return int(told[1]) if told else int(error.get_http_status_code())
     if isinstance(error, HTTPError) and error.response is not None:
         return int(error.response.status_code)
     return 0
@@ -60,6 +66,8 @@ def _is_away(error: Exception) -> bool:
     """Tells 5xx and no answer at all, which are worth another try, from a refusal."""
     from requests import RequestException
 
+    if no_room(error):
+        return False
     if status := _status(error):
         return status >= 500
     # A database as the store, where not even taking a call back succeeds; not every image has it.

@@ -9,10 +9,11 @@ import json
 import os
 import time
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
-from trireme.components.errors import InputError, TrackingUnavailable
+from trireme.components.errors import TrackingUnavailable, TriremeError
 from trireme.components.home import TRACKER
+from trireme.components.whole_file import write_whole
 
 VARIABLES = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID")
 
@@ -43,6 +44,24 @@ _WHOLE = "pipeline_run"
 
 WAIT = 180.0  # seconds to wait for the file
 POLL = 0.02  # seconds between two looks
+
+
+def separate_login() -> None:
+    """Takes user and password out of a server's URI, which MLflow and programs print, for good.
+
+    MLflow has variables of their own for them.
+    """
+    try:
+        parts = urlsplit(os.environ.get("MLFLOW_TRACKING_URI", ""))
+    except ValueError:  # which who uses it says
+        return
+    login, at, place = parts.netloc.rpartition("@")
+    if not at or parts.scheme not in ("http", "https"):
+        return
+    user, _, password = login.partition(":")
+    os.environ["MLFLOW_TRACKING_URI"] = parts._replace(netloc=place).geturl()
+    os.environ.setdefault("MLFLOW_TRACKING_USERNAME", unquote(user))
+    os.environ.setdefault("MLFLOW_TRACKING_PASSWORD", unquote(password))
 
 
 def variables() -> dict[str, str]:
@@ -85,16 +104,16 @@ def _found(file: Path) -> dict[str, str]:
         time.sleep(POLL)
     found: dict[str, str] = json.loads(file.read_text())
     if "error" in found:
-        raise InputError(found["error"])
+        refused = TriremeError(found["error"])
+        refused.exit_status = int(found["exit_status"])
+        raise refused
     return found
 
 
 def announce(file: Path, content: dict[str, str], pipeline_run: str = "") -> None:
     """Hands the variables, or an ``error``, to the step that waits for them."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_suffix(".partial")
-    partial.write_text(json.dumps(_public(content) | {_WHOLE: pipeline_run}))
-    partial.rename(file)
+    write_whole(file, json.dumps(_public(content) | {_WHOLE: pipeline_run}))
 
 
 def _public(variables: dict[str, str]) -> dict[str, str]:

@@ -22,6 +22,7 @@ Each line is an object with one key, and the time:
 """
 
 import json
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,6 +44,10 @@ PACKAGES = "packages.txt"
 """The artifact of a training's run that says exactly which packages the run has installed."""
 
 BEGUN = "begun"
+
+_OBJECTS = ("params", "metrics", "tags", "headline", "total", "dataset", "model", "error")
+_TYPES: dict[str, type] = dict.fromkeys(_OBJECTS, dict)
+_TYPES |= dict.fromkeys(("artifact", "folder", "summary", "end"), str)
 
 _journal: TextIO | None = None
 
@@ -141,9 +146,10 @@ def log_artifact(path: Path, folder: str = "") -> None:
     _append({"artifact": str(path), "folder": folder})
 
 
-def log_dataset(uri: str, fingerprint: str, files: int, size: int) -> None:
-    """Records the dataset that the run uses, as its input."""
+def log_dataset(purpose: str, uri: str, fingerprint: str, files: int, size: int) -> None:
+    """Records a dataset that the run uses, or its base model, as its input."""
     dataset = {"uri": uri, "fingerprint": fingerprint, "files": files, "bytes": size}
+    dataset["context"] = "training" if purpose == "dataset" else purpose
     _append({"dataset": dataset})
 
 
@@ -259,8 +265,24 @@ def _lines(workspace: Path, step: str) -> list[dict[str, Any]]:
     path = journal_path(workspace, step)
     if not path.exists():
         return []
-    complete = path.read_text().rpartition("\n")[0]
-    return [json.loads(line) for line in complete.splitlines()]
+    complete = path.read_bytes().rpartition(b"\n")[0]
+    return [
+        _record(line, f"{path}, line {number}")
+        for number, line in enumerate(complete.splitlines(), start=1)
+    ]
+
+
+def _record(line: bytes, place: str) -> dict[str, Any]:
+    """Returns the record of a line; a power cut, or a step's own program, may have damaged it."""
+    try:
+        record = json.loads(line.decode())
+        if math.isfinite(record["time"]) and all(
+            isinstance(value, _TYPES.get(name, object)) for name, value in record.items()
+        ):
+            return dict(record)
+    except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
+        pass
+    raise TriremeError(f"{place}: is no record of a step; run the step again")
 
 
 def _end(records: list[dict[str, Any]]) -> str:

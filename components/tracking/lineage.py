@@ -21,8 +21,14 @@ if TYPE_CHECKING:
 VARIED = ("entrypoint", "args", "workers", "processes_per_worker", "seed")
 """Parameters that a sweep varies: those of the training count, not those of the pipeline."""
 
+START, NOTHING = "warm_start.run", "none"
+"""The tag with the run whose MODEL_DIR a warm start began with, and its value for no run."""
+
+PAGE = 200  # runs that MLflow is asked for at once
+
 _ID = re.compile(r"[0-9a-f]{32}")
 _NAME = re.compile(r"[\w.-]+")
+_COMMITS = {"dataset_uri": "dataset.commit", "base_model": "base_model.commit"}
 _NEEDED = {"git.commit": "commit", "dataset.fingerprint": "fingerprint of its dataset"}
 
 
@@ -35,6 +41,10 @@ class Lineage:
         framework: What connected the replicas.
         has_bundle: Whether MLflow has the code itself, which may be on no server.
         trainers: The release of Trireme whose reference trainers it is; empty for a repository.
+        start: The run whose MODEL_DIR a warm start began with; empty for none.
+        base_model: The fingerprint of what training started from; empty where that is nothing.
+        commits: Commits of the Hugging Face repositories that it read, by the parameter that named
+            each.
         packages: The hash of its packages' lock; empty where it required none.
         machine: What it computed with, by name: ``Python``, ``CPU`` and all packages.
     """
@@ -50,6 +60,9 @@ class Lineage:
     has_bundle: bool
     trainers: str
     fingerprint: str
+    start: str
+    base_model: str
+    commits: dict[str, str]
     packages: str
     machine: dict[str, str]
     training_id: str
@@ -95,6 +108,9 @@ def read(wanted: str) -> Lineage:
         has_bundle="git.bundle" in tags,
         trainers=tags.get("trainers.version", ""),
         fingerprint=tags["dataset.fingerprint"],
+        start=_start(run),
+        base_model=tags.get("base_model.fingerprint", ""),
+        commits={name: tags[tag] for name, tag in _COMMITS.items() if tag in tags},
         packages=tags.get("packages", ""),
         machine=_machine(run),
         training_id=training.info.run_id,
@@ -138,15 +154,35 @@ def download_trained(run_id: str, directory: Path) -> None:
 
 
 @_refusals_explained()
-def ended_since(experiment_id: str, since: int, tags: dict[str, str], limit: int) -> "list[Run]":
-    """Returns the pipelines' runs since a moment, in milliseconds, the latest first."""
+def ended_since(
+    experiment_id: str, since: int, tags: dict[str, str], having: str, limit: int
+) -> "list[Run]":
+    """Returns the pipelines' runs since a moment, in milliseconds, the latest first.
+
+    Args:
+        tags: Those that they have, with their values.
+        having: A tag that they have, with any value.
+        limit: How many of the latest.
+    """
     wanted = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
-    wanted += ["attributes.status = 'FINISHED'", f"attributes.start_time > {since}"]
-    latest_first = ["attributes.start_time DESC"]
-    query = " and ".join(wanted)
-    found = client.search_runs([experiment_id], query, max_results=limit, order_by=latest_first)
-    # Not the runs of steps, which have the same tags.
-    return [run for run in found if "mlflow.parentRunId" not in run.data.tags]
+    wanted += [f"tags.`{having}` LIKE '%'", f"attributes.start_time > {since}"]
+    query = " and ".join([*wanted, "attributes.status = 'FINISHED'"])
+    found: list[Run] = []
+    token = None
+    while len(found) < limit:
+        page = client.search_runs(
+            [experiment_id],
+            query,
+            max_results=PAGE,
+            order_by=["attributes.start_time DESC"],
+            page_token=token,
+        )
+        # Not the runs of steps, which have the same tags.
+        found += (run for run in page if "mlflow.parentRunId" not in run.data.tags)
+        token = page.token
+        if not token:
+            break
+    return found[:limit]
 
 
 @_refusals_explained()
@@ -154,6 +190,16 @@ def link(run_id: str, lineage: Lineage, verdict: str) -> None:
     """Records on a run what it was compared with, and what was found."""
     client.set_tag(run_id, "reproduces", lineage.run_id)
     client.set_tag(run_id, "reproduction", verdict)
+
+
+def _start(run: "Run") -> str:
+    """Returns the run whose MODEL_DIR a run has started from."""
+    found = run.data.tags.get(START, NOTHING)
+    if START not in run.data.tags and run.data.params.get("warm_start") == "True":
+        raise InputError(
+            f"run {run.info.run_name} started from another's model, and which one is not recorded"
+        )
+    return "" if found == NOTHING else str(found)
 
 
 def _find(wanted: str) -> "Run":

@@ -13,7 +13,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from trireme.components.errors import InputError, TriremeError
+from trireme.components.errors import (
+    InputError,
+    TrackingRefused,
+    TrackingUnavailable,
+    TriremeError,
+)
 from trireme.components.home import TRACKER
 from trireme.components.tracking import journal, runs
 from trireme.components.tracking.client import client, hurry
@@ -21,12 +26,14 @@ from trireme.components.tracking.environment import announce
 from trireme.components.tracking.store import (
     check_reachable,
     default_uri,
+    make,
     page_of,
     public,
     quiet,
     reason_of,
 )
-from trireme.components.tracking.sync import Run, log, sync
+from trireme.components.tracking.sync import Run, is_whole, log, sync
+from trireme.components.whole_file import no_room
 
 
 def check(experiment: str) -> None:
@@ -105,7 +112,7 @@ class PipelineRun:
         file.unlink(missing_ok=True)
         opened = self._then(self._open_step, step, file, before, time.time())
         # The step that waits for the file is told if there will be none.
-        opened.add_done_callback(lambda _: self._tell(file))
+        opened.add_done_callback(lambda _: self._tell(file, needs_mlflow=before is not None))
         return self._inherited | {TRACKER: str(file)}
 
     def step_ended(
@@ -115,9 +122,9 @@ class PipelineRun:
         now = int(time.time() * 1000)
         self._then(self._end_step, step, status, workspace, resources, now)
 
-    def step_kept(self, step: str, seconds: float) -> None:
-        """Completes the record of a step that had finished before the run was resumed."""
-        self._then(self._complete_step, step, seconds)
+    def step_kept(self, step: str, status: str, resources: dict[str, float]) -> None:
+        """Completes the record of a step that had ended before this process began."""
+        self._then(self._complete_step, step, status, resources)
 
     def close(self, status: str, resources: dict[str, float]) -> None:
         """Ends the pipeline's run with its true status, after everything else is recorded."""
@@ -140,6 +147,11 @@ class PipelineRun:
                 raise
             except Exception as error:
                 traceback.print_exc()
+                if no_room(error):
+                    self._problem = TrackingUnavailable(
+                        f"no room is left on the disk of MLflow's records: {reason_of(error)}"
+                    )
+                    raise self._problem from None
                 refusal = TriremeError(
                     f"MLflow does not accept the run's record: {reason_of(error)}"
                 )
@@ -168,6 +180,8 @@ class PipelineRun:
         try:
             home.mkdir(parents=True, exist_ok=True)
             with FileLock(home / "mlflow.lock"):  # two must not both set up a new SQLite store
+                if self.uri == default_uri(home):
+                    make(home)
                 file = runs.named_by(self._workspace)
                 if file.exists():
                     self.experiment_id, self.run_id = json.loads(file.read_text()).values()
@@ -183,6 +197,8 @@ class PipelineRun:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(json.dumps(self._whole._asdict()))
         except client.refusal as error:
+            if no_room(error):
+                raise
             reason = str(error).replace(self.uri, public(self.uri))
             raise InputError(f"MLflow at {public(self.uri)} refuses: {reason}") from None
 
@@ -200,9 +216,15 @@ class PipelineRun:
         }
         announce(file, variables, self.run_id)
 
-    def _tell(self, file: Path) -> None:
-        if self._problem and not file.exists():
-            announce(file, {"error": str(self._problem)})
+    def _tell(self, file: Path, *, needs_mlflow: bool) -> None:
+        if not self._problem or file.exists():
+            return
+        is_away = isinstance(self._problem, TrackingUnavailable)
+        if is_away and not isinstance(self._problem, TrackingRefused) and not needs_mlflow:
+            announce(file, {}, self.run_id)  # its journal keeps what MLflow gets later
+        else:
+            status = str(self._problem.exit_status)
+            announce(file, {"error": str(self._problem), "exit_status": status})
 
     def _end_step(
         self, step: str, status: str, workspace: Path, resources: dict[str, float], at: int
@@ -217,15 +239,19 @@ class PipelineRun:
         finally:
             client.set_terminated(run_id, status, at)
 
-    def _complete_step(self, step: str, seconds: float) -> None:
-        """Does what the process that was killed had not done yet after the step."""
+    def _complete_step(self, step: str, status: str, resources: dict[str, float]) -> None:
+        """Does what another process could not do after the step: it was killed, or MLflow away."""
         named = journal.run_path(self._workspace, step)
-        if named.exists() and client.get_run(named.read_text()).info.status != "RUNNING":
+        if (
+            named.exists()
+            and is_whole(self._workspace, step)
+            and client.get_run(named.read_text()).info.status != "RUNNING"
+        ):
             return
         began, ended = journal.span_of(self._workspace, step)
         self._steps[step] = runs.step_run(step, self._workspace, self._whole, began)
         at = int(1000 * (ended or time.time()))
-        self._end_step(step, "FINISHED", self._workspace, {"duration_seconds": seconds}, at)
+        self._end_step(step, status, self._workspace, resources, at)
 
     def _close(self, status: str, resources: dict[str, float]) -> None:
 

@@ -10,12 +10,13 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trireme.components.errors import InputError, StepFailed
+from trireme.components.errors import InputError, StepFailed, first_line
 from trireme.components.home import TRACKER
 from trireme.components.tracking import environment
 from trireme.components.tracking.client import client, patiently
@@ -25,6 +26,9 @@ CHAMPION, CHALLENGER = "champion", "challenger"
 
 BEFORE = "champion.before"
 """The tag of a champion with the version whose place it took; empty where there was none."""
+
+LOCK = "Held for a moment by whoever changes the champion: "
+"""How the description of a lock begins, before the id of its holder."""
 
 POLL = 0.2  # seconds between two tries to get the lock
 STALE = 300.0  # seconds after which its holder, who needs a moment, must be dead
@@ -112,7 +116,7 @@ def promote(name: str, version: str, instead_of: str | None = None) -> str:
         instead_of: The champion that it has to replace, empty for none; None for any.
     """
     _must_exist(name, version)
-    with _locked(name):
+    with _locked(name) as check_lock:
         before = champion(name)
         if instead_of is not None and before != instead_of:
             raise StepFailed(
@@ -121,6 +125,7 @@ def promote(name: str, version: str, instead_of: str | None = None) -> str:
             )
         if before != version:
             client.set_model_version_tag(name, version, BEFORE, before)
+            check_lock()
             client.set_registered_model_alias(name, CHAMPION, version)
         _retire_challenger(name, version)
     return before
@@ -128,7 +133,7 @@ def promote(name: str, version: str, instead_of: str | None = None) -> str:
 
 def rollback(name: str) -> tuple[str, str]:
     """Makes the previous champion champion again; returns the one of before and the one of now."""
-    with _locked(name):
+    with _locked(name) as check_lock:
         found = version_at(name, CHAMPION)
         if not found:
             raise InputError(f"there is no registered model {name!r} with a champion")
@@ -139,6 +144,7 @@ def rollback(name: str) -> tuple[str, str]:
                 "back to"
             )
         _must_exist(name, before)
+        check_lock()
         client.set_registered_model_alias(name, CHAMPION, before)
     return str(found.version), before
 
@@ -155,15 +161,35 @@ def champion(name: str) -> str:
 
 
 def version_at(name: str, alias: str) -> Any:
-    """Returns the version of a registered model that has an alias, as MLflow has it, or None."""
+    """Returns the version of a registered model that has an alias, as MLflow has it, or None.
+
+    Raises:
+        StepFailed: MLflow does not say.
+    """
+    model = _model(name)
     try:
-        return client.get_model_version_by_alias(name, alias)
-    except client.refusal:
+        # By the alias alone MLflow has one error for one that is not set, and for much else.
+        version = model.aliases.get(alias) if model else None
+        return client.get_model_version(name, version) if version else None
+    except client.refusal as error:
+        raise _unreadable(name, error) from None
+
+
+def _model(name: str) -> Any:
+    """Returns a registered model, or None where there is none of that name."""
+    try:
+        return client.get_registered_model(name)
+    except client.refusal as error:
+        if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+            raise _unreadable(name, error) from None
         return None
 
 
-def _must_exist(name: str, version: str) -> None:
+def _unreadable(name: str, error: Exception) -> StepFailed:
+    return StepFailed(f"the registered model {name!r} cannot be read: {first_line(error)}")
 
+
+def _must_exist(name: str, version: str) -> None:
     try:
         client.get_model_version(name, version)
     except client.refusal:
@@ -171,34 +197,58 @@ def _must_exist(name: str, version: str) -> None:
 
 
 def _retire_challenger(name: str, version: str) -> None:
-
     challenger = version_at(name, CHALLENGER)
     if challenger and str(challenger.version) == version:
         client.delete_registered_model_alias(name, CHALLENGER)
 
 
 @contextmanager
-def _locked(name: str) -> Iterator[None]:
+def _locked(name: str) -> Iterator[Callable[[], None]]:
+    """Holds the lock; gives what fails where another has taken it, as from a dead holder."""
+    lock, holder = f"{name}.promotion", f"{LOCK}{uuid.uuid4().hex}"
 
-    lock = f"{name}.promotion"
-    while not _created(lock):
-        with suppress(client.refusal):  # it is gone
-            since = client.get_registered_model(lock).creation_timestamp
-            if time.time() - since / 1000 > STALE:
-                client.delete_registered_model(lock)
+    def is_held() -> bool:
+        found = _model(lock)
+        return found is not None and found.description == holder
+
+    def check() -> None:
+        if not is_held():
+            raise StepFailed(f"the champion of {name} is being changed by another; try again")
+
+    while not _created(lock, holder):
+        if found := _model(lock):
+            if not (found.description or "").startswith(LOCK.removesuffix(": ")):
+                raise InputError(
+                    f"there is a registered model {lock!r}, whose name is needed to change the "
+                    f"champion of {name}; rename it"
+                )
+            if time.time() - found.creation_timestamp / 1000 > STALE:
+                _break(lock, found)
         time.sleep(POLL)
     try:
-        yield
+        yield check
     finally:
-        with suppress(client.refusal):  # it is gone
+        if is_held():
+            with suppress(client.refusal):  # it is gone
+                client.delete_registered_model(lock)
+
+
+def _break(lock: str, stale: Any) -> None:
+    """Deletes the lock of a dead holder; of several who try it, one does."""
+    breaking = f"{lock}.{stale.creation_timestamp}"
+    if not _created(breaking, f"{LOCK}{uuid.uuid4().hex}"):
+        return
+    with suppress(client.refusal):  # it is gone
+        now = _model(lock)
+        # Another may have deleted it, and a third hold the next, before this name was free.
+        if now and now.description == stale.description:
             client.delete_registered_model(lock)
+        client.delete_registered_model(breaking)
 
 
-def _created(lock: str) -> bool:
-
-    why = "Held for a moment by whoever changes the champion"
+def _created(lock: str, description: str) -> bool:
     try:
-        client.create_registered_model(lock, description=why)
+        client.create_registered_model(lock, description=description)
     except client.refusal as error:
         # The second: it was there, and gone again when MLflow looked whose it is.
         if error.error_code not in ("RESOURCE_ALREADY_EXISTS", "RESOURCE_DOES_NOT_EXIST"):

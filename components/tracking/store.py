@@ -41,6 +41,8 @@ def quiet() -> None:
     """Keeps MLflow from logging, which tells much, and the password in its URI as well."""
     import mlflow  # which sets its loggers up when it is loaded
 
+    # Where tqdm is installed, it draws one for all files that it brings.
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     for chatty in ("alembic", mlflow.__name__):
         logging.getLogger(chatty).setLevel(logging.ERROR)
 
@@ -48,6 +50,25 @@ def quiet() -> None:
 def default_uri(home: Path) -> str:
     """Returns the tracking URI of the SQLite store in Trireme's data directory."""
     return f"sqlite:///{home / 'mlflow.db'}"
+
+
+def make(home: Path) -> None:
+    """Makes the SQLite store in a data directory where there is none, whole or not at all.
+
+    MLflow makes it in many steps, and cannot go on where it was killed among them.
+    """
+    file, partial = home / "mlflow.db", home / "mlflow.db.partial"
+    if file.exists():
+        return
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    quiet()
+    home.mkdir(parents=True, exist_ok=True)
+    for left in home.glob(f"{partial.name}*"):  # with SQLite's own files beside it
+        left.unlink()
+    made = SqlAlchemyStore(f"sqlite:///{partial}", str(home / "mlartifacts"))
+    made._dispose_engine()
+    partial.rename(file)
 
 
 def page_of(uri: str, experiment_id: str, run_id: str) -> str:
@@ -60,6 +81,8 @@ def page_of(uri: str, experiment_id: str, run_id: str) -> str:
 def public(uri: str) -> str:
     """Returns a URI without user name and password."""
     scheme, separator, rest = uri.partition("://")
+    if scheme == "sqlite":
+        return uri  # a path, in which @ is a letter
     return f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else uri
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from trireme.components.errors import StepFailed
 from trireme.components.tracking import environment, journal
 from trireme.components.tracking.client import client, patiently
+from trireme.components.whole_file import write_whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,6 +27,8 @@ LINEAGE = (
     "trainers.version",
     "dataset.fingerprint",
     "dataset.uri",
+    "base_model.fingerprint",
+    "base_model.uri",
     "image",
     "training.inputs",
 )
@@ -65,7 +68,14 @@ def sync(workspace: Path, step: str, run: Run) -> None:
     for number, record in enumerate(journal.read(workspace, step), start=1):
         if number > done:
             _apply(record, run, workspace)
-            mark.write_text(str(number))
+            write_whole(mark, str(number))
+
+
+def is_whole(workspace: Path, step: str) -> bool:
+    """Whether MLflow has all that a step has recorded."""
+    mark = journal.synced_path(workspace, step)
+    done = int(mark.read_text()) if mark.exists() else 0
+    return done >= len(journal.read(workspace, step))
 
 
 def _apply(record: dict[str, Any], run: Run, workspace: Path) -> None:
@@ -129,14 +139,13 @@ def _name(text: str) -> str:
 
 
 def _log_artifact(path: Path, folder: str, run: Run) -> None:
-
     if path.is_dir():
         client.log_artifacts(run.step_id, str(path), folder or None)
-    elif path.exists():
+    elif path.is_file():
         client.log_artifact(run.step_id, str(path), folder or None)
 
 
-def _log_dataset(run_id: str, uri: str, fingerprint: str, **profile: int) -> None:
+def _log_dataset(run_id: str, uri: str, fingerprint: str, context: str, **profile: int) -> None:
     """Logs a dataset as a run's input, as ``mlflow.log_input`` does for one in memory."""
     from mlflow.entities import Dataset, DatasetInput, InputTag
     from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
@@ -149,8 +158,8 @@ def _log_dataset(run_id: str, uri: str, fingerprint: str, **profile: int) -> Non
         source=json.dumps({"uri": uri}),
         profile=json.dumps(profile | {"fingerprint": fingerprint}),
     )
-    training = [InputTag(MLFLOW_DATASET_CONTEXT, "training")]
-    client.log_inputs(run_id, datasets=[DatasetInput(dataset, training)])
+    used = [InputTag(MLFLOW_DATASET_CONTEXT, context)]
+    client.log_inputs(run_id, datasets=[DatasetInput(dataset, used)])
 
 
 def _log_model(

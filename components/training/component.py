@@ -70,6 +70,7 @@ def train(
     from dataclasses import asdict
     from pathlib import Path
 
+    from trireme.components.dataset import base_model
     from trireme.components.packages import use
     from trireme.components.step import step
     from trireme.components.tracking import environment
@@ -95,6 +96,7 @@ def train(
             tracking=environment.variables(),
             credentials=environment.credentials(),
             start=start,
+            base_model=base_model.folder(Path(workspace)),
             packages=use.folder(Path(workspace)),
         )
         launch.say_size(described, workers)

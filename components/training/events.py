@@ -43,6 +43,7 @@ def found(
                 file = Path(place, name)
                 if (
                     name.startswith(_BEGINNING)
+                    and file.is_file()
                     and not file.is_symlink()  # as somebody's TensorBoard is shown here
                     and file not in files.values()
                     and _begun(file) >= int(since)

@@ -30,7 +30,7 @@ RUN_FIELDS = {
 def inputs_of(job: TrainingJob) -> str:
     """Returns the fields of a job that a model depends on, as JSON that can be compared."""
     fields = job.model_dump(mode="json", exclude=RUN_FIELDS, exclude_defaults=True)
-    reserved = (*VARIABLES, *CREDENTIALS, WARM_START)
+    reserved = (*VARIABLES, *CREDENTIALS, WARM_START, BASE_MODEL)
     fields["env"] = {name: value for name, value in job.env.items() if name not in reserved}
     secret = {name: place for name, place in job.secret_env.items() if name not in reserved}
     fields |= {"secret_env": secret} if secret else {}
@@ -46,4 +46,7 @@ def short(text: str) -> str:
 
 
 WARM_START = "WARM_START_DIR"
-"""The variable that names what training starts from, where it starts from something."""
+"""The variable that names the champion's MODEL_DIR, where training starts from it."""
+
+BASE_MODEL = "BASE_MODEL_DIR"
+"""The variable that names the run's base model, where it has one."""

@@ -1,6 +1,7 @@
 """Run the training job of a pipeline and keep its result."""
 
 import contextlib
+import os
 import re
 import shutil
 import sys
@@ -8,6 +9,7 @@ import time
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, TextIO
 
+from trireme.components import left_files
 from trireme.components.checkout import builtin
 from trireme.components.cost import prices
 from trireme.components.errors import InputError, JobFailed
@@ -22,9 +24,10 @@ from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.description.reading import merged
 from trireme.components.training.frameworks import FRAMEWORKS
 from trireme.components.training.frameworks.base import literal
-from trireme.components.training.inputs import TAG, WARM_START, inputs_of
+from trireme.components.training.inputs import BASE_MODEL, TAG, WARM_START, inputs_of
 from trireme.components.training.lines import LinePrinter
 from trireme.components.training.manifests import render, to_yaml
+from trireme.components.whole_file import flush
 
 RESERVED = (
     "name",
@@ -78,6 +81,7 @@ def prepare(
     tracking: dict[str, str] | None = None,
     credentials: dict[str, str] | None = None,
     start: str = "",
+    base_model: str = "",
     packages: str = "",
     trial: int | None = None,
 ) -> TrainingJob:
@@ -92,6 +96,7 @@ def prepare(
         tracking: Variables that lead the program to its MLflow run.
         credentials: The secret ones of these, as ``secret_env``.
         start: MODEL_DIR of an earlier training to start from; empty for none.
+        base_model: The folder of the run's base model; empty for none.
         packages: The folder of the run's packages; empty for none.
         trial: Number of the training in a sweep, from 0; None outside of one.
     """
@@ -131,6 +136,7 @@ def prepare(
                 "SEED": str(seed),
                 **(tracking or {}),
                 **({WARM_START: start} if start else {}),
+                **({BASE_MODEL: base_model} if base_model else {}),
             }.items()
         },
         "data_dir": data,
@@ -269,7 +275,7 @@ def _train_locally(job: TrainingJob, logs: Path, lines: _Lines, bill: Bill) -> d
     manifest = render(job)
     bill.open(manifest)
     (logs / "job.yaml").write_text(to_yaml(manifest))
-    return runner.run(manifest, logs, lines)
+    return runner.run(manifest, logs, lines, on_hang=lambda said: journal.log_tags({"hang": said}))
 
 
 def _train_on_cluster(
@@ -318,11 +324,13 @@ def _make_room(job: TrainingJob) -> None:
 
 def _keep(left: Path, model: Path) -> None:
     """Makes what a successful program left the run's model."""
-    if not left.exists():
+    if not os.path.lexists(left):
         if model.exists():
             return  # an earlier attempt of this step has done it
         raise JobFailed("the program removed its MODEL_DIR, so there is no model")
+    left_files.check(left, "MODEL_DIR")
     shutil.rmtree(model, ignore_errors=True)
+    flush(left)  # before anything says that training is done
     left.rename(model)
     fix_links(model, left)
 
@@ -332,7 +340,7 @@ def fix_links(model: Path, before: Path) -> None:
     for link in model.rglob("*"):
         if not link.is_symlink():
             continue
-        target = link.readlink()
+        target = Path(os.path.normpath(link.parent / link.readlink()))
         if target.is_relative_to(before):
             link.unlink()
             link.symlink_to(model / target.relative_to(before))

@@ -10,6 +10,8 @@ import typer
 from trireme.components import extras
 from trireme.components.errors import TriremeError
 from trireme.components.say import say
+from trireme.components.tracking.environment import separate_login
+from trireme.components.whole_file import no_room
 from trireme.pipelines.cli import (
     compile,
     config,
@@ -17,6 +19,7 @@ from trireme.pipelines.cli import (
     deploy,
     job,
     plan,
+    prune,
     registry,
     reproduce,
     run,
@@ -47,6 +50,8 @@ app.command()(runs.status)
 app.command()(runs.logs)
 app.command()(runs.cancel)
 app.command()(runs.resume)
+app.command()(runs.sync)
+app.command()(prune.prune)
 app.command(name="retry", hidden=True)(runs.resume)  # its name in 0.1
 app.command()(registry.promote)
 app.command()(registry.rollback)
@@ -131,18 +136,36 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal may not have every letter
+    separate_login()
     try:
         with extras.explained():
             app()
     except TriremeError as error:
         if error.detail:
-            from trireme.pipelines.console import plain
+            from trireme.components.plain import plain
 
             say(plain(error.detail))
         say(f"error: {error}")
         sys.exit(error.exit_status)
+    except RecursionError:
+        say("error: what was given is nested too deep")
+        sys.exit(2)
+    except Exception as error:
+        if not no_room(error) or not _can_write():  # which the flush below tells
+            raise
+        file = getattr(error, "filename", None)
+        say(f"error: no room is left on {f'the disk of {file}' if file else 'a disk'}")
+        sys.exit(1)
     finally:
         _flush_output()
+
+
+def _can_write() -> bool:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        return False
+    return True
 
 
 def _flush_output() -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trireme.components.errors import InputError, JobFailed, TriremeError
+from trireme.components.plain import plain
 from trireme.components.say import say
 from trireme.pipelines.cli import tensorboard
 from trireme.pipelines.cli.target import Env, SecretEnv, Workspace, variables
@@ -225,7 +226,7 @@ def status(
         job = jobs.find(place, name)
         typer.echo(f"{job.kind} {job.name}: {job.state}, {job.seconds:.0f} s")
         if job.reason:
-            typer.echo(job.reason)
+            typer.echo(plain(job.reason))
         typer.echo(f"replicas: {', '.join(job.replicas) or 'none yet'}")
         typer.echo(str(job.directory))
         return
@@ -233,7 +234,7 @@ def status(
     row = details.row
     typer.echo(f"{row.kind} {row.name}: {row.state}, {row.running} of {row.replicas} running")
     if row.reason:
-        typer.echo(row.reason)
+        typer.echo(plain(row.reason))
     table(
         ["REPLICA", "STATE", "RESTARTS", "NODE", "POD", "REASON"],
         [
@@ -512,6 +513,5 @@ def connect(namespace: str, context: str, stays: bool = False) -> "Cluster":
 
 def _lines(needs_reader: bool = False) -> "LinePrinter":
     from trireme.components.training.lines import LinePrinter
-    from trireme.pipelines.console import plain
 
     return LinePrinter(plain, needs_reader=needs_reader)

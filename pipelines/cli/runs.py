@@ -30,7 +30,7 @@ def list_runs(target: "Target") -> None:
         for run in found
     ]
     table(["NAME", "STATE", "AGE", "SECONDS", *ids], rows)
-    _end_records(target, {run.name: run.state for run in found})
+    target.catch_up(found)
 
 
 @on_target()
@@ -51,7 +51,7 @@ def status(target: "Target", run: RunName) -> None:
         rows.append([step.name, step.state, seconds, results.get(step.name, "")])
     table(["STEP", "STATE", "SECONDS", "RESULT"], rows)
     console.facts(found.facts)
-    _end_records(target, {found.name: found.state})
+    target.catch_up([found])
 
 
 @on_target()
@@ -64,8 +64,8 @@ def logs(
     step: Annotated[str, typer.Option(help="Only this step, such as train or trial-000.")] = "",
 ) -> None:
     """Show the output of a run's steps, each line with its step."""
+    from trireme.components.plain import plain
     from trireme.components.signals import Interrupted, from_a_terminal, handled, interrupt
-    from trireme.pipelines.console import plain
     from trireme.pipelines.engine_lines import StepLines
 
     lines = StepLines(plain, needs_reader=True)
@@ -90,9 +90,9 @@ def resume(target: "Target", run: RunName) -> None:
     raise typer.Exit(target.resume(run, Console(sys.stdout)))
 
 
-def _end_records(target: "Target", states: dict[str, str]) -> None:
-    """Ends in MLflow what has ended without its last step."""
-    if not target.is_here:
-        from trireme.components.tracking import abandoned_runs
-
-        abandoned_runs.end(states)
+@on_target()
+def sync(target: "Target") -> None:
+    """Bring to MLflow what it lacks of runs that ended while it was away."""
+    if not target.catch_up(target.latest()):
+        raise typer.Exit(1)
+    typer.echo("MLflow has all runs")

@@ -6,12 +6,40 @@ from typing import Any, NamedTuple
 from kfp.local import graph_utils
 from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineTaskSpec
 
+MOST = 10_000  # steps and groups of them
+
 
 class PathTask(NamedTuple):
     """A task on the path to a step, of the pipeline or of one that is a group of tasks."""
 
     name: str
     is_loop: bool
+
+
+def check(spec: Any) -> None:
+    """Refuses a graph that lacks what it names, holds itself, or has more steps than can be run."""
+    if _size(spec, spec.root, {}) > MOST:
+        raise ValueError(f"it has more than {MOST:,} steps")
+
+
+def _size(spec: Any, component: Any, sizes: dict[str, int]) -> int:
+    executors = spec.deployment_spec.fields["executors"].struct_value.fields
+    if not component.HasField("dag"):
+        if component.executor_label not in executors:
+            raise ValueError(f"it has no executor {component.executor_label!r}")
+        return 1
+    total = 1
+    for task in component.dag.tasks.values():
+        name = task.component_ref.name
+        if name not in spec.components:
+            raise ValueError(f"it has no component {name!r}")
+        if name not in sizes:
+            sizes[name] = 0  # until it is known
+            sizes[name] = _size(spec, spec.components[name], sizes)
+        elif not sizes[name]:
+            raise ValueError(f"the component {name!r} holds itself")
+        total += sizes[name]
+    return total
 
 
 def step_names(spec: Any) -> list[str]:

@@ -18,6 +18,8 @@ from trireme.components.errors import InputError
 
 LONGEST_WAIT = timedelta(days=5 * 365)  # for which the engines of cron look for the next time
 DAYS_LOOKED_AT = 60
+LONGEST = 1_000  # characters of an expression
+LONGEST_ZONE = 100  # characters of a name
 EVERY_DAY, EVERY_MONTH = frozenset(range(1, 32)), frozenset(range(1, 13))
 EVERY_WEEKDAY = frozenset(range(7))
 
@@ -41,6 +43,8 @@ def parse(text: str) -> Cron:
     try:
         if len(fields) != 5:
             raise CronSimError("wrong number of fields")
+        if len(text) > LONGEST:
+            raise CronSimError(f"more than {LONGEST:,} characters")
         parsed = CronSim(text, datetime(2000, 1, 1))
         if min(parsed.days) < 0 or not all(isinstance(day, int) for day in parsed.weekdays):
             raise CronSimError("not standard, which has no L, W and #")
@@ -66,6 +70,8 @@ def parse(text: str) -> Cron:
 def zone(name: str) -> ZoneInfo:
     """Returns a time zone."""
     try:
+        if len(name) > LONGEST_ZONE:  # which would be looked for in as many folders
+            raise ValueError
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         close = difflib.get_close_matches(name, available_timezones(), n=1)

@@ -15,6 +15,8 @@ from trireme.pipelines.schedules import cron
 
 PINNED, LATEST = "pinned", "latest"
 
+YEARS = range(1970, 3000)
+
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?")
 
 
@@ -104,7 +106,11 @@ class Schedule(StrictModel):
     @field_validator("starts", "ends")
     @classmethod
     def _in_its_zone(cls, moment: datetime | None, info: ValidationInfo) -> datetime | None:
-        if moment and moment.tzinfo is None and "time_zone" in info.data:
+        if moment and moment.year not in YEARS:  # Python's calendar ends with 9999
+            raise ValueError(f"its year must be from {YEARS[0]} to {YEARS[-1]}")
+        if "time_zone" not in info.data:  # which is refused, and so is this
+            return moment
+        if moment and moment.tzinfo is None:
             moment = moment.replace(tzinfo=ZoneInfo(info.data["time_zone"]))
         moment = moment and moment.replace(microsecond=0)  # which nobody keeps
         starts = info.data.get("starts")

@@ -64,6 +64,11 @@ class Run:
     message: str = field(default="", kw_only=True)
 
     @property
+    def ended_at(self) -> float:
+        """When it ended, in seconds since the epoch, or now if it has not."""
+        return self.created + self.seconds
+
+    @property
     def key(self) -> str:
         """What it is found by."""
         return self.id or self.name
@@ -111,6 +116,23 @@ class Version:
         what = "uploaded" if self.is_new else "is there already, unchanged"
         console.print(f"{pipeline} {what}", "bold")
         console.facts(self.facts)
+
+
+@dataclass(frozen=True)
+class Prunable:
+    """Something that may be removed.
+
+    Attributes:
+        what: What it is called.
+        since: When it was last of use, in seconds since the epoch.
+        bytes: What it takes; 0 where that is not known.
+        remove: Removes it.
+    """
+
+    what: str
+    since: float
+    bytes: int
+    remove: Callable[[], object]
 
 
 R = TypeVar("R", bound=Run)
@@ -233,6 +255,22 @@ class Target(Generic[R]):
     def resume(self, name: str, console: "Console") -> int:
         """Has a run go on with the steps that are not done; returns the command's exit status."""
         raise self._cannot("resume runs")
+
+    def prunable(
+        self, before: float, keep: int, cache_limit: float | None = None
+    ) -> list[Prunable]:
+        """Returns what may be removed; MLflow's record is not among it.
+
+        Args:
+            before: Runs that ended before this moment, in seconds since the epoch.
+            keep: But for so many of the newest.
+            cache_limit: Bytes that datasets and packages may take; those used longest ago go first.
+        """
+        raise self._cannot("remove runs")
+
+    def catch_up(self, runs: Sequence[R]) -> bool:
+        """Brings to MLflow what it lacks of runs that have ended; returns whether it has all."""
+        raise self._cannot("bring records to MLflow")
 
     def schedules(self) -> "Schedules[Any, Any]":
         """Returns what keeps the schedules there."""

@@ -17,11 +17,12 @@ from unittest.mock import patch
 
 from trireme.components import extras
 from trireme.components.errors import InputError, TriremeError
+from trireme.components.plain import plain
 from trireme.components.say import say
 from trireme.components.tracking import store
 from trireme.components.tracking.journal import TRAINING
 from trireme.pipelines.compiling.steps import step_names
-from trireme.pipelines.console import Console, plain
+from trireme.pipelines.console import Console
 from trireme.pipelines.engine_lines import KfpLines
 from trireme.pipelines.loading import loaded, ready
 from trireme.pipelines.targets import base, registry

@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from trireme.components.say import say
 from trireme.components.signals import Interrupted, from_a_terminal, handled, interrupt
 from trireme.pipelines.compiling.steps import step_names
 from trireme.pipelines.pipeline import Pipeline
-from trireme.pipelines.targets.base import ENDED, R, Run, Step, Target
+from trireme.pipelines.targets.base import ENDED, Prunable, R, Run, Step, Target
 
 if TYPE_CHECKING:
     from trireme.components.kubernetes.connection import Cluster
@@ -46,6 +47,33 @@ class Remote(Target[R]):
         if note:
             console.print(f"note: {note}")
         return _stay(self, run, step_names(pipeline.spec), console) if wait else 0
+
+    def every_run(self) -> Sequence[R]:
+        """Returns all runs, the newest first."""
+        raise NotImplementedError
+
+    def remove(self, run: R) -> None:
+        """Removes a run that has ended, with its volume."""
+        raise NotImplementedError
+
+    def prunable(
+        self, before: float, keep: int, cache_limit: float | None = None
+    ) -> list[Prunable]:
+        """Returns runs, each with its volume; see ``Target``."""
+        if cache_limit is not None:
+            raise self._cannot("keep a cache within a limit")
+        return [
+            Prunable(f"run {run.name}", run.ended_at, 0, partial(self.remove, run))
+            for run in self.every_run()[keep:]
+            if run.state in ENDED and run.ended_at < before
+        ]
+
+    def catch_up(self, runs: Sequence[R]) -> bool:
+        """Ends in MLflow what has ended without its last step; see ``Target``."""
+        from trireme.components.tracking import abandoned_runs
+
+        abandoned_runs.end({run.name: run.state for run in runs})
+        return True
 
     def training_jobs(self, run: R) -> tuple["Cluster", str]:
         """Returns the cluster of a run's training jobs, and the id that they are named after."""

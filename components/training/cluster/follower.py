@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from trireme.components.errors import Cancelled, JobFailed
+from trireme.components.errors import Cancelled, InputError, JobFailed
 from trireme.components.kubernetes import pods
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.resources import PODS, Resource
 from trireme.components.kubernetes.streams import Stop
 from trireme.components.kubernetes.watch import Change, changes
+from trireme.components.training import incidents
 from trireme.components.training.blame import TimeLimitReached
 from trireme.components.training.cluster import identity, reasons
 from trireme.components.training.cluster.replicas import Replica, Replicas
@@ -28,10 +29,17 @@ DRAIN = 15.0  # seconds that pods get to end after the job has, and the next lin
 
 @dataclass(frozen=True)
 class Limits:
-    """How many seconds a job may be queued, and its pods take to start; ``None`` is for ever."""
+    """What ends a job that is followed.
+
+    Attributes:
+        queued: Seconds that it may be queued; ``None`` is for ever.
+        starting: Seconds that its pods may take to start.
+        retries: Whether more incidents than it survives end it.
+    """
 
     queued: float | None = None
     starting: float | None = None
+    retries: bool = True
 
 
 class Follower:
@@ -141,7 +149,8 @@ class Follower:
             self._reason = ""  # it is over; the next look finds that of another replica
         self._say(self._sentence(phase, status, f"{running} of {expected} replicas run"))
         self._check_limit(phase, replicas)
-        self._check_retries(replicas)
+        if self._limits.retries:
+            self._check_retries(replicas)
 
     def _sentence(self, phase: str, status: Status, count: str) -> str:
         if phase == "queued":
@@ -197,22 +206,16 @@ class Follower:
             raise JobFailed(f"the job was {phase} for more than its limit of {limit:g} s{why}")
 
     def _check_retries(self, replicas: list[Replica]) -> None:
-        """Ends a job with more retries than it may have, where its operator does not count them."""
-        # With the restart policy ExitCode the training operator 1.9 makes a new pod, and counts the
-        # restarts in pods (PastBackoffLimit in pkg/core/job.go).
-        spec = self.job["spec"]
-        limit = spec.get("runPolicy", {}).get("backoffLimit")
-        roles = spec.get(kind_of(self.job).replicas) or {}
-        made_anew = {
-            role.lower() for role, each in roles.items() if each.get("restartPolicy") == "ExitCode"
-        }
-        retries = [
-            replica.retries for replica in replicas if replica.name.rpartition("-")[0] in made_anew
-        ]
-        culprit = self._replicas.culprit
-        if limit is not None and culprit and sum(retries) > limit:
+        """Ends a job in which more has gone wrong than it may survive."""
+        # Its operator counts something else: restarts of all replicas, and under ExitCode none, as
+        # it makes new pods then (PastBackoffLimit in pkg/core/job.go of training operator 1.9).
+        limit = _retries(self.job)
+        if limit is None:
+            return
+        failed = [attempt for replica in replicas for attempt in replica.failed_attempts()]
+        if incidents.incidents(failed) > limit and (culprit := self._replicas.culprit):
             words = f"replica {culprit.name} {culprit.last_failure.words}"
-            raise JobFailed(f"{words}, after {limit} retries", culprit.last_lines())
+            raise JobFailed(words + incidents.after(limit), culprit.last_lines())
 
     def _say(self, sentence: str) -> None:
         if sentence != self._said:
@@ -284,3 +287,18 @@ class Follower:
             if condition["type"] in ("Complete", "Succeeded", "Failed")
         ]
         return next((pods.moment(time) for time in times if time), datetime.now(UTC))
+
+
+def _retries(job: dict[str, Any]) -> int | None:
+    """Returns how many incidents a job survives; ``None`` where its operator counts."""
+    try:
+        limit = incidents.allowed(job)
+    except InputError:  # somebody else's
+        return None
+    if limit is not None:
+        return limit
+    spec = job["spec"]
+    roles = (spec.get(kind_of(job).replicas) or {}).values()
+    if roles and all(role.get("restartPolicy") == "ExitCode" for role in roles):
+        return spec.get("runPolicy", {}).get("backoffLimit")  # which it does not count
+    return None

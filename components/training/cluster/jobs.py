@@ -138,7 +138,7 @@ def logs(
             Follower(
                 cluster,
                 job,
-                Limits(),
+                Limits(retries=False),
                 forward_lines,
                 lambda state: None,
                 replica=replica,

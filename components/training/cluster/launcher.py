@@ -8,6 +8,7 @@ from typing import Any
 from trireme.components.errors import Cancelled, PodLost, TriremeError
 from trireme.components.kubernetes import owner
 from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.errors import Unavailable
 from trireme.components.signals import TOLD_TO_END, handled
 from trireme.components.training.cluster import submission
 from trireme.components.training.cluster.follower import Follower, Limits
@@ -30,9 +31,10 @@ def launch(
 ) -> dict[str, float]:
     """Creates a job on a cluster, or finds it there, and follows it to its end.
 
-    Afterwards nothing of it runs, but for what its ``cleanPodPolicy`` leaves: when this ends
-    without the job having ended, the job is deleted, unless this is the pod of a step that will be
-    started again, and finds the job then. To be called from the main thread.
+    Afterwards nothing of it runs, but for what its ``cleanPodPolicy`` leaves: a job that is
+    cancelled or past its limits is deleted, unless this is the pod of a step that will be started
+    again, and finds the job then. A job that only cannot be seen any more goes on. To be called
+    from the main thread.
 
     Args:
         on_line: Called with a replica's name and each line it prints, from several threads.
@@ -73,6 +75,10 @@ def launch(
                     "this pod is being removed; the job goes on, and the step's next pod finds it"
                 )
                 raise PodLost from None
+            if follower and isinstance(error, Unavailable):
+                name = manifest["metadata"]["name"]
+                on_state(f"{manifest['kind']} {name} is no longer followed, and goes on")
+                raise
             if follower:
                 job_left: dict[str, Any] | None = follower.job
             else:

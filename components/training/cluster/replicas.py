@@ -2,10 +2,11 @@
 
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from trireme.components.kubernetes import pods
@@ -15,10 +16,13 @@ from trireme.components.kubernetes.pods import Failure, Span
 from trireme.components.kubernetes.streams import Stop
 from trireme.components.training.blame import KEPT, is_peer_loss, last_lines
 from trireme.components.training.cluster import identity
+from trireme.components.training.incidents import FailedAttempt
 
 PEER_LOSS_WINDOW = timedelta(
     minutes=1
 )  # after which one fails that does not say that it lost a peer
+
+LINES_LATE = 3.0  # seconds after the news of an end for its last lines to come
 
 Seen = tuple[datetime, float]
 
@@ -35,11 +39,12 @@ class Replica:
 
     def __init__(self, name: str, container: str) -> None:
         self.name = name
-        self.failures: dict[tuple[str, int], Failure] = {}
+        self.failures: dict[tuple[str, str], Failure] = {}
         self.removals: dict[str, Seen] = {}
-        self._heard: dict[tuple[str, int], float] = {}
+        self._heard: dict[tuple[str, str], float] = {}
         self.stuck = ""
-        self._spans: dict[tuple[str, int], Span] = {}
+        self._lost_peer: dict[str, list[bool]] = {}  # each start of a pod but the present one
+        self._spans: dict[tuple[str, datetime], Span] = {}
         self._pod: dict[str, Any] = {}
         self._gone = False
         self._container = container
@@ -51,8 +56,8 @@ class Replica:
         uid, container = pod["metadata"]["uid"], identity.main_container(pod, self._container)
         if not self._pod or _age(pod) >= _age(self._pod):
             self._pod, self._gone = pod, gone
-        for number, span in pods.spans(pod, container).items():
-            self._spans[uid, number] = span
+        for span in pods.spans(pod, container).values():
+            self._spans[uid, span.started] = span
         deleted_at = pods.removal(pod)
         if deleted_at:
             self.removals.setdefault(uid, (deleted_at, time.monotonic()))
@@ -61,7 +66,7 @@ class Replica:
             self.stuck = "" if started else pods.waiting_reason(pod) or self.stuck
         failure = pods.failure(pod, container)
         if failure:
-            start = uid, pods.restarts(pod, container)
+            start = uid, failure.start
             self.failures[start] = failure
             self._heard.setdefault(start, time.monotonic())
 
@@ -93,11 +98,24 @@ class Replica:
         """Its present pod."""
         return self._pod
 
-    @property
-    def retries(self) -> int:
-        """How many pods of it have failed, on their own, that another one was made for."""
-        failed = {uid for (uid, _), failure in self.failures.items() if not failure.taken}
-        return len(failed - {self._pod["metadata"]["uid"]})
+    def failed_attempts(self) -> list[FailedAttempt]:
+        """Returns its failures but those of its node or of whoever ended its pod."""
+        # Its last lines may come after the news of its end.
+        known = time.monotonic() - LINES_LATE
+        found, seen = [], Counter[str]()
+        for start, failure in sorted(self.failures.items(), key=lambda each: each[1].at):
+            uid, number = start[0], seen[start[0]]
+            seen[uid] += 1
+            if failure.taken or failure.stopped or self._heard[start] > known:
+                continue
+            began, ended = _began(failure).timestamp(), failure.at.timestamp()
+            lost_peer = partial(self._said_lost_peer, uid, number)
+            found.append(FailedAttempt(self.name, began, ended, lost_peer))
+        return found
+
+    def _said_lost_peer(self, uid: str, number: int) -> bool:
+        before = self._lost_peer.get(uid, [])
+        return before[number] if number < len(before) else is_peer_loss(self._lines_of(uid))
 
     @property
     def recovered(self) -> bool:
@@ -111,10 +129,15 @@ class Replica:
             for span in self._spans.values()
         )
 
-    def restarted(self) -> None:
-        """Forgets what it printed before its restart."""
+    def restarted(self, uid: str) -> None:
+        """Forgets what a pod of it printed before its restart."""
         with self._lock:
+            lines = [line for of, line in self._tail if of == uid]
             self._tail.clear()
+        if uid in self._lost_peer:
+            self._lost_peer[uid].append(is_peer_loss(lines))
+        else:
+            self._lost_peer[uid] = []  # it has been started for the first time
 
     def add_line(self, uid: str, line: str) -> None:
         """Takes in a line that one of its pods printed."""
@@ -164,10 +187,9 @@ class Replica:
     @property
     def failure_start(self) -> datetime:
         """When the start of it began that failed last, as far as that is known."""
-        span = self._spans.get(self._last_start())
-        return span.started if span else self.last_failure.at - PEER_LOSS_WINDOW
+        return _began(self.last_failure)
 
-    def _last_start(self) -> tuple[str, int]:
+    def _last_start(self) -> tuple[str, str]:
         """Returns the start of it that failed last; of two in one second, the one seen later."""
         return max(reversed(self.failures), key=lambda start: self.failures[start].at)
 
@@ -281,10 +303,21 @@ class Replicas:
 
         container = identity.main_container(pod, self._container)
         log = PodLog(
-            self._cluster, pod, container, add_line, replica.restarted, self._stop, self._follow
+            self._cluster,
+            pod,
+            container,
+            add_line,
+            partial(replica.restarted, uid),
+            self._stop,
+            self._follow,
         )
         log.name = replica.name
         return log
+
+
+def _began(failure: Failure) -> datetime:
+    """Returns when the start of a replica began that failed, as far as that is known."""
+    return failure.began or failure.at - PEER_LOSS_WINDOW
 
 
 def _age(pod: dict[str, Any]) -> str:

@@ -73,7 +73,7 @@ class TrainingJob(Resources):
     """Arguments of the program. $(NAME) in them, in command and in env stands for a variable, $$
     for a dollar, as in Kubernetes."""
 
-    env: dict[VariableName, Argument] = {}
+    env: Annotated[dict[VariableName, Argument], Field(max_length=1000)] = {}
     """More environment variables for every replica."""
 
     images: dict[Image, Image] = {}
@@ -105,14 +105,22 @@ class TrainingJob(Resources):
     and a limit of 4Gi."""
 
     retries: Annotated[int, Field(ge=0, le=1000)] | None = None
-    """Restarts of replicas that the job survives. Default: any number; for an elastic job
-    max_restarts of each worker; with restart_policy Never none."""
+    """Incidents that the job survives: replicas that fail together, or because another one has, are
+    one; a node that goes is none. A pipeline's step, submit --wait and a job on this machine count
+    them; without them the operator counts restarts, and allows retries times replicas. Of an MPI
+    job the restarts of its launcher. Default: any number; for an elastic job its max_restarts; with
+    restart_policy Never none."""
 
     restart_policy: RestartPolicy | None = None
     """Which replicas are started again: ExitCode those that ended with 128 to 255 (by a signal, for
     instance). Default: OnFailure with retries or elastic, ExitCode on spot nodes (OnFailure for an
-    MPI job), else Never. With ExitCode the training operator does not count restarts; only a
-    pipeline's step and submit --wait enforce retries."""
+    MPI job), else Never. With ExitCode the training operator itself counts no restarts."""
+
+    on_hang: Literal["report", "restart", "fail"] = "report"
+    """What becomes of a job that hangs: none of its replicas prints, saves a checkpoint or uses a
+    processor, and no NVIDIA GPU of the machine is in use, for five times as long as ever before,
+    and at least five minutes. Where each replica stands is put into its log; restart starts the
+    programs again, three times without a new checkpoint. On this machine only, so far."""
 
     time_limit: Seconds | None = None
     """Seconds the job may run."""
@@ -302,6 +310,13 @@ class TrainingJob(Resources):
         if self.retries is not None or self.restart_policies == {"Never"}:
             return self.retries or 0
         return self.elastic.max_restarts * self.elastic.max if self.elastic else None
+
+    @property
+    def survived_incidents(self) -> int:
+        """Incidents that the job survives, where whoever follows it counts them; 0: nobody does."""
+        if not self.restart_limit or self.plugin.backoff_limit is not None:
+            return 0
+        return self.retries or (self.elastic.max_restarts if self.elastic else 0)
 
     @property
     def restart_policies(self) -> set[RestartPolicy | None]:

@@ -3,6 +3,7 @@
 import difflib
 import json
 import re
+from collections import Counter
 from typing import Any, ClassVar, get_args
 
 import yaml
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from trireme.components import yaml_text
 from trireme.components.errors import InputError
+from trireme.components.strict_model import dotted
 
 SECRET = ("env", "secret_env", "tracking", "dataset")
 """Fields whose values are never shown: some put a password there."""
@@ -64,7 +66,7 @@ def in_words(error: ValidationError, model: type[BaseModel]) -> str:
     # A name that is mistyped is also one that is missing.
     first = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
     place, reason = first["loc"], first["msg"].removeprefix("Value error, ")
-    field = ".".join(_plain(str(part)) for part in place if part != "[key]")
+    field = dotted(part for part in place if part != "[key]")
     if first["type"] == "extra_forbidden":
         return f"{field}: there is no such field; {_known_fields(model, place)}"
     if first["type"] == "missing":
@@ -77,10 +79,6 @@ def in_words(error: ValidationError, model: type[BaseModel]) -> str:
         return f"{field}: {reason}"
     shown = repr(first["input"])
     return f"{field} {shown if len(shown) <= SHOWN else shown[:SHOWN] + '...'}: {reason}"
-
-
-def _plain(name: str) -> str:
-    return name if name.isprintable() else repr(name)
 
 
 def _known_fields(model: type[BaseModel], place: tuple[int | str, ...]) -> str:
@@ -105,7 +103,7 @@ _CONSTRUCTORS = yaml.SafeLoader.yaml_constructors
 _TAG = "tag:yaml.org,2002:"
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml_text.Loader):
     """Makes text, lists and mappings without doubles, and what is added below."""
 
     yaml_constructors: ClassVar[dict[str | None, Any]] = {
@@ -115,10 +113,10 @@ class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Refuses a mapping in which a name is there twice, where PyYAML takes the last."""
         if isinstance(node, yaml.MappingNode):
-            names = [name.value for name, _ in node.value if isinstance(name, yaml.ScalarNode)]
-            double = next((name for name in names if names.count(name) > 1), None)
-            if double not in (None, "<<"):
-                raise yaml.YAMLError(f"{double} is given twice")
+            scalars = (name for name, _ in node.value if isinstance(name, yaml.ScalarNode))
+            counts = Counter(name.value for name in scalars if name.value != "<<")
+            if doubles := [name for name, count in counts.items() if count > 1]:
+                raise yaml.YAMLError(f"{doubles[0]} is given twice")
         return super().construct_mapping(node, deep)
 
 

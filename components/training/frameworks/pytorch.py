@@ -24,6 +24,14 @@ _NODE_RANK = (
 )
 """The same of several pods, each of which knows its own: Lightning and Accelerate look for it."""
 
+_TOLD_TO_END = (
+    'trap \'told=1; kill -TERM "$p"\' TERM; "$0" "$@" & p=$!; '
+    'while s=0; wait "$p" || s=$?; kill -0 "$p" 2>/dev/null; do :; done; '
+    '[ -z "$told" ] || [ "$s" = 0 ] || exit 143; exit "$s"'
+)
+"""Without it torchrun ends with 1 where SIGTERM has ended it, as when its node is drained, and the
+restart policy ExitCode takes that for a fault of the program's."""
+
 _THREADS = [
     {"name": "OMP_NUM_THREADS", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
     *base.entries(base.WAITING),
@@ -92,7 +100,9 @@ class PyTorch(base.Framework):
         self, job: "base.TrainingJob", variables: list[str], role: str = "master"
     ) -> base.Command:
         """Returns what torchrun runs."""
-        return base.program(job, role, ["torchrun"], _for_torchrun)
+        start, arguments = base.program(job, role, ["torchrun"], _for_torchrun)
+        is_ours = not job.roles[role].command
+        return ["sh", "-c", _TOLD_TO_END, *start] if is_ours else start, arguments
 
     def variables(self, job: "base.TrainingJob", role: str) -> base.Variables:
         """Returns what torchrun or the operator leaves out."""

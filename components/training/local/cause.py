@@ -5,9 +5,8 @@ from collections.abc import Iterable
 from trireme.components.errors import JobFailed
 from trireme.components.training.blame import is_peer_loss, last_lines
 from trireme.components.training.frameworks.base import Framework
+from trireme.components.training.incidents import EPISODE
 from trireme.components.training.local.replica import Failure, Replica
-
-EPISODE = 30.0  # seconds before the last failure in which others belong to the same trouble
 
 
 def failed(framework: Framework, replicas: Iterable[Replica], why: str = "") -> JobFailed:
@@ -21,4 +20,4 @@ def failed(framework: Framework, replicas: Iterable[Replica], why: str = "") -> 
 
     cause = min(failures, key=innocence)
     words, lines = framework.explain_failure(cause.replica, cause.status, cause.lines)
-    return JobFailed(f"{words}{why}", last_lines(cause.replica, lines))
+    return JobFailed(f"{words}{cause.memory}{why}", last_lines(cause.replica, lines))

@@ -1,9 +1,11 @@
 """Training jobs on this machine without a pipeline: a directory for each, and what it says."""
 
+import errno
 import json
 import os
 import shutil
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,12 +25,13 @@ from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.lines import forward_lines
 from trireme.components.training.local import provision, runner
 from trireme.components.training.local import usage as processes
-from trireme.components.training.local.environment import expand
 from trireme.components.training.local.manifest import read as read_manifest
 from trireme.components.training.manifests import render, to_yaml
 from trireme.components.training.usage import Usage
+from trireme.components.whole_file import write_whole
 
 POLL = 0.2  # seconds between two looks at a job that is followed
+MOMENT = 5.0  # seconds that a job whose replicas have ended may take to say how
 ENDING = 30.0  # seconds that a job gets to end when it is cancelled
 
 
@@ -45,19 +48,28 @@ class LocalJob:
     directory: Path
 
     @property
+    def ended_at(self) -> float:
+        """When it ended, in seconds since the epoch; of one that runs, the present moment."""
+        return self.started + self.seconds
+
+    @property
     def replicas(self) -> list[str]:
         """Names of its replicas that have started."""
         return sorted(file.stem for file in (self.directory / "logs").glob("*.log"))
 
 
 def make_directory(home: Path, name: str) -> Path:
-    """Makes the directory of a job."""
+    """Makes the directory of a job, which says from the first moment whose it is."""
     directory = home / name
     try:
-        directory.mkdir(parents=True)
-    except FileExistsError:
-        raise _taken(directory) from None
+        home.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix="job-", dir=home.parent))
+        _write(made, _begun(""))
+        made.rename(directory)
     except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            shutil.rmtree(made)
+            raise _taken(directory) from None
         raise InputError(f"{directory}: cannot be created: {error.strerror}") from None
     return directory
 
@@ -73,7 +85,7 @@ def _taken(directory: Path) -> InputError:
 
 def check(home: Path, job: TrainingJob) -> dict[str, Any]:
     """Returns the manifest of a job if nothing that can be known now keeps it from running here."""
-    if (home / job.name).exists():
+    if (home / job.name / "state.json").exists():
         raise _taken(home / job.name)
     return provision.check(job, home / job.name)
 
@@ -144,6 +156,10 @@ def usage(home: Path, name: str) -> list[Usage]:
     pids = {name: _pid(logs / f"{name}.pid") for name in job.replicas}
     used = processes.measured(processes.children(_state(job.directory)["pid"]) & {*pids.values()})
     if not used:
+        # They may have ended just now, and the job is about to say so.
+        has_started = bool(job.replicas)
+        if has_started and wait_for(lambda: find(home, name).state != "running", MOMENT, POLL):
+            return usage(home, name)
         raise InputError(f"job {name!r} does not run: no replica has started yet")
     file = job.directory / "job.yaml"
     return [
@@ -159,12 +175,8 @@ def event_files(home: Path, name: str, folder: Path) -> bool:
     job = find(home, name)
     file = job.directory / "job.yaml"
     pods = read_manifest(yaml_text.read(file, str(file))).pods if file.exists() else ()
-    declared = {
-        each["name"]: expand(each.get("value", ""), {})
-        for pod in pods[:1]
-        for each in pod.container.get("env") or []
-    }
-    places = [declared[name] for name in events.VARIABLES if name in declared]
+    declared = [pod.variable(name) for pod in pods[:1] for name in events.VARIABLES]
+    places = [place for place in declared if place]
     # The working directory may be anybody's, with other jobs in it.
     events.link(folder, places, job.started, [home, home.with_name("runs")])
     return job.state == "running"
@@ -200,13 +212,7 @@ def _cancelled(number: int, frame: FrameType | None) -> NoReturn:
 @contextmanager
 def _recorded(directory: Path, kind: str) -> Iterator[None]:
     """Keeps the state of a job in its directory while it runs."""
-    record: dict[str, Any] = {
-        "kind": kind,
-        "state": "running",
-        "started": time.time(),
-        "pid": os.getpid(),
-        "born": born(os.getpid()),
-    }
+    record = _begun(kind)
     _write(directory, record)
     try:
         yield
@@ -221,10 +227,13 @@ def _recorded(directory: Path, kind: str) -> Iterator[None]:
         _write(directory, record | {"seconds": time.time() - record["started"]})
 
 
+def _begun(kind: str) -> dict[str, Any]:
+    process = {"pid": os.getpid(), "born": born(os.getpid())}
+    return {"kind": kind, "state": "running", "started": time.time()} | process
+
+
 def _write(directory: Path, record: dict[str, Any]) -> None:
-    partial = directory / "state.json.partial"
-    partial.write_text(json.dumps(record))
-    partial.rename(directory / "state.json")
+    write_whole(directory / "state.json", json.dumps(record))
 
 
 def _pid(file: Path) -> int:

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from trireme.components.errors import InputError
+from trireme.components.training import hangs, incidents
 from trireme.components.training.frameworks import KINDS, of_kind
 from trireme.components.training.frameworks.base import Framework, Role
+from trireme.components.variables import expand
 
 _LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -33,6 +35,12 @@ class Pod:
         ports = self.container.get("ports") or []
         return next((port["containerPort"] for port in ports if port.get("name") == name), default)
 
+    def variable(self, name: str) -> str:
+        """Returns the value that its container declares for a variable; empty where it does not."""
+        declared = self.container.get("env") or []
+        values = [str(each.get("value") or "") for each in declared if each["name"] == name]
+        return expand(values[-1], {}) if values else ""
+
 
 @dataclass(frozen=True)
 class Job:
@@ -44,6 +52,8 @@ class Job:
     spec: Mapping[str, Any]
     policy: Mapping[str, Any]
     pods: tuple[Pod, ...]
+    retries: int | None = None
+    on_hang: str = "report"
 
     def of(self, *roles: str) -> list[Pod]:
         """Returns the pods of some roles."""
@@ -71,7 +81,9 @@ def read(manifest: Mapping[str, Any]) -> Job:
             "on this machine; set it to false"
         )
     pods = tuple(_pods(framework, name, spec.get(framework.kind.replicas) or {}))
-    return Job(framework, name, metadata.get("namespace") or "default", spec, policy, pods)
+    namespace = metadata.get("namespace") or "default"
+    retries, on_hang = incidents.allowed(manifest), hangs.answer(manifest)
+    return Job(framework, name, namespace, spec, policy, pods, retries, on_hang)
 
 
 def _framework(manifest: Mapping[str, Any]) -> Framework:

@@ -7,6 +7,7 @@ what is otherwise for a framework, that says.
 
 from collections.abc import Sequence
 
+from trireme.components.training.incidents import FailedAttempt, after, incidents
 from trireme.components.training.local.manifest import Job
 from trireme.components.training.local.replica import Replica
 
@@ -40,7 +41,19 @@ def restarts(job: Job, replica: Replica) -> bool:
     )
 
 
-def past_backoff_limit(job: Job, replicas: Sequence[Replica], replica: Replica) -> bool:
+def why_no_restart(
+    job: Job, replicas: Sequence[Replica], replica: Replica, failed: Sequence[FailedAttempt]
+) -> str | None:
+    """Says why a replica that failed is not started again; ``None`` if it is."""
+    if job.retries is not None:
+        return after(job.retries) if incidents(failed) > job.retries else None
+    if not _past_backoff_limit(job, replicas, replica):
+        return None
+    restarted = any(other.retries for other in replicas)
+    return ": the job has reached its backoffLimit" if restarted else ""
+
+
+def _past_backoff_limit(job: Job, replicas: Sequence[Replica], replica: Replica) -> bool:
     """Tells whether one more restart of a replica is more than ``backoffLimit`` allows."""
     # OnFailure and Always: the job fails when the restarts of all pods that have not ended reach
     # the limit, so that a limit of 3 allows two; a limit of 0 or 1 none. ExitCode: the operator
@@ -53,7 +66,7 @@ def past_backoff_limit(job: Job, replicas: Sequence[Replica], replica: Replica) 
     policy = replica.pod.restart_policy
     if policy in ("ExitCode", "Never"):
         others = [other for other in replicas if other.pod.restart_policy == policy]
-        return sum(other.restarts for other in others) + 1 > limit
+        return sum(other.retries for other in others) + 1 > limit
     counted = [
         other
         for other in replicas
@@ -61,7 +74,7 @@ def past_backoff_limit(job: Job, replicas: Sequence[Replica], replica: Replica) 
     ]
     if default is not None:
         counted = [replica]
-    return sum(other.restarts for other in counted) + 1 >= max(limit, 1)
+    return sum(other.retries for other in counted) + 1 >= max(limit, 1)
 
 
 def fatal(job: Job, replica: Replica) -> bool:

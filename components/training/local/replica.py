@@ -16,34 +16,44 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from trireme.components.errors import JobFailed, exit_in_words
-from trireme.components.training.blame import KEPT
+from trireme.components.processes import lack_of_memory, oom_kills, reap
+from trireme.components.training.blame import KEPT, is_peer_loss
+from trireme.components.training.hangs import BUSY
+from trireme.components.training.incidents import FailedAttempt
 from trireme.components.training.local.manifest import Pod
-from trireme.components.training.local.supervised import cpu_seconds, kill_leftovers
+from trireme.components.training.local.stacks import stacks
+from trireme.components.training.local.supervised import kill_leftovers
+from trireme.components.training.local.usage import cpu_seconds
 
 LINE_LIMIT = 64 * 1024  # bytes after which a line without an end is cut
 WIDTH = 2000  # characters of a line that are kept for showing it with a failure
 FIRST_DELAY, LAST_DELAY = 1.0, 10.0  # seconds before a restart; the delay doubles in between
 UNREAD = 5.0  # seconds for the last lines of an attempt to be shown
-BUSY = 0.01  # share of a processor above which a silent replica is at work
 LONG = 600.0  # seconds after which an attempt counts as the first again, as in the kubelet
 
 
 class Ended(NamedTuple):
-    """An attempt of a replica has ended."""
+    """An attempt of a replica has ended; ``peak`` is the most bytes of memory it had."""
 
     replica: "Replica"
     status: int
     at: float
+    peak: int
 
 
 @dataclass(frozen=True)
 class Failure:
-    """An attempt of a replica that failed."""
+    """An attempt of a replica that failed.
+
+    Attributes:
+        memory: What is known of its memory, where that may be why; empty where it is not.
+    """
 
     replica: str
     status: int
     ended: float
     lines: list[str]
+    memory: str = ""
 
 
 class Replica:
@@ -65,12 +75,13 @@ class Replica:
         self._pid_file = log.with_suffix(".pid")  # there while an attempt runs
         self._process: subprocess.Popen[bytes] | None = None
         self._started = self._worked = 0.0
+        self._oom_kills = 0
         self._delay = FIRST_DELAY
         self.tail: deque[str] = deque(maxlen=KEPT)
         self.spoke = 0.0
         self.status: int | None = None
         self.ended = 0.0
-        self.restarts = 0
+        self.restarts = self.retries = 0  # these count, for its failures; those all
         self.due: float | None = None
         self.failure: Failure | None = None
         self.seconds = 0.0
@@ -99,6 +110,7 @@ class Replica:
         if self.status is not None:
             self.restarts += 1
         self.tail.clear()
+        self._oom_kills = oom_kills()
         self._process, self.status, self.due = process, None, None
         with contextlib.suppress(OSError):  # a full disk; it is only for who wants to look
             self._pid_file.write_text(str(process.pid))
@@ -108,12 +120,38 @@ class Replica:
         follower.start()
         threading.Thread(target=self._wait, args=(process, follower), daemon=True).start()
 
+    @property
+    def last_line(self) -> float:
+        """When the running attempt printed last, by the monotonic clock; 0 where it has not."""
+        return self.spoke if self.spoke > self._started else 0.0
+
+    @property
+    def pid(self) -> int | None:
+        """The process of the running attempt, which is its supervisor's."""
+        return self._process.pid if self._process and self.running else None
+
+    def show_stacks(self, why: str, until: float) -> list[str]:
+        """Puts where its Python programs stand into its log, and why; returns these lines.
+
+        Args:
+            until: The point of time by when they have to be known.
+        """
+        lines = [f"({why})", *stacks(self.pid, until)] if self.pid else []
+        for line in lines:
+            self._show(line)
+        with contextlib.suppress(OSError), self._log.open("ab") as log:
+            log.write("".join(f"{line}\n" for line in lines).encode(errors="replace"))
+        return lines
+
+    def forget_failure(self) -> None:
+        """Has the end of the last attempt be none of its failures: it was ended for another's."""
+        self.failure = None
+
     def seems_to_hang(self, since: float, silence: float) -> bool:
         """Tells whether an attempt has neither printed nor worked for some time."""
-        if not self.running or time.monotonic() - max(self.spoke, since) <= silence:
+        if not self.pid or time.monotonic() - max(self.spoke, since) <= silence:
             return False
-        assert self._process is not None
-        worked = cpu_seconds(self._process.pid)
+        worked = cpu_seconds({self.name: self.pid}).get(self.name)
         if worked is None:  # it has ended just now
             return False
         # Less than before: some of its processes have ended meanwhile.
@@ -123,18 +161,28 @@ class Replica:
             self.spoke = time.monotonic()
         return idle
 
-    def has_ended(self, status: int, at: float) -> None:
-        """Takes note that the running attempt has ended."""
+    def has_ended(self, status: int, at: float, peak: int) -> None:
+        """Takes note that the running attempt has ended, having had so much memory."""
         self.status, self.ended = status, at
         self._pid_file.unlink(missing_ok=True)
         self.seconds += at - self._started
         if status:
-            self.failure = Failure(self.name, status, at, list(self.tail))
+            memory = lack_of_memory(self._oom_kills, peak)
+            self.failure = Failure(self.name, status, at, list(self.tail), memory)
+
+    @property
+    def failed_attempt(self) -> FailedAttempt | None:
+        """The attempt that has ended, if it failed."""
+        if not self.status or self.failure is None:
+            return None
+        lost_peer = is_peer_loss(self.failure.lines)
+        return FailedAttempt(self.name, self._started, self.ended, lambda: lost_peer)
 
     def schedule_restart(self) -> None:
         """Has another attempt started after a delay that grows with each of them."""
         if self.ended - self._started > LONG:
             self._delay = FIRST_DELAY
+        self.retries += 1
         self.due = self.ended + self._delay
         self._delay = min(2 * self._delay, LAST_DELAY)
 
@@ -145,19 +193,21 @@ class Replica:
 
     def _wait(self, process: subprocess.Popen[bytes], follower: threading.Thread) -> None:
         """Reports that an attempt has ended, when its lines have been passed on."""
-        status = process.wait()
+        status, _, peak = reap(process)
         if status < 0:  # the supervisor itself was killed
             kill_leftovers(process.pid)
             status = 128 - status
         # Whoever does not read what is shown must not keep the job from ending.
         follower.join(UNREAD)
-        self._events.put(Ended(self, status, time.monotonic()))
+        self._events.put(Ended(self, status, time.monotonic(), peak))
 
     def _follow(self, process: subprocess.Popen[bytes]) -> None:
         """Shows and logs the lines of an attempt."""
         lines = self._lines(process)
         try:
-            with self._log.open("ab" if self.restarts else "wb", buffering=0) as log:
+            if not self.restarts:
+                self._log.unlink(missing_ok=True)
+            with self._log.open("ab", buffering=0) as log:
                 for line in lines:
                     self._show(line)
                     log.write(line.encode(errors="replace") + b"\n")

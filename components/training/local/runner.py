@@ -8,13 +8,17 @@ import queue
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
 from trireme.components.errors import Cancelled, JobFailed
 from trireme.components.signals import from_a_terminal, handled
+from trireme.components.training import hangs
 from trireme.components.training.blame import TimeLimitReached, last_lines
+from trireme.components.training.incidents import FailedAttempt
 from trireme.components.training.local import cause, environment, policy
+from trireme.components.training.local.hang_watch import HangWatch
 from trireme.components.training.local.isolation import Isolated
 from trireme.components.training.local.manifest import Job, read
 from trireme.components.training.local.network import Loopback, Network
@@ -24,6 +28,7 @@ from trireme.components.training.local.replica import Ended, Replica
 __all__ = ["Cancelled", "run", "run_in"]
 
 SETTLE = 5.0  # seconds that replicas get to end by themselves after one has failed
+STACKS = 30.0  # seconds to find out where the replicas of a job stand that hangs
 EXIT_LIMIT = 600.0  # seconds a replica may stay silent after another one has succeeded
 # Seconds that the others get to end by themselves when the job has succeeded, by cleanPodPolicy:
 # None would leave them running, but nothing outlives this runner.
@@ -35,6 +40,7 @@ def run(
     logs: Path,
     on_line: Callable[[str, str], None],
     *,
+    on_hang: Callable[[str], None] = lambda said: None,
     isolated: bool = False,
 ) -> dict[str, float]:
     """Runs a job to its end; afterwards no process of it is left.
@@ -42,6 +48,7 @@ def run(
     Args:
         manifest: A job of a framework's kind, as its operator takes it.
         on_line: Called with a replica's name and each line it prints, from several threads.
+        on_hang: Called with a sentence when the job hangs; the replicas' logs say where.
         isolated: Whether every replica gets a network namespace with an address and host name
             of its own, as a pod has; needs root.
 
@@ -55,7 +62,7 @@ def run(
     """
     job = read(manifest)
     with Isolated(job) if isolated else Loopback() as network:
-        return run_in(network, job, logs, on_line)
+        return run_in(network, job, logs, on_line, on_hang)
 
 
 def check(manifest: Mapping[str, Any]) -> None:
@@ -67,7 +74,11 @@ def check(manifest: Mapping[str, Any]) -> None:
 
 
 def run_in(
-    network: Network, job: Job, logs: Path, on_line: Callable[[str, str], None]
+    network: Network,
+    job: Job,
+    logs: Path,
+    on_line: Callable[[str, str], None],
+    on_hang: Callable[[str], None] = lambda said: None,
 ) -> dict[str, float]:
     """Runs a job in a network that is there already, as ``run`` does."""
     events: queue.SimpleQueue[Ended | None] = queue.SimpleQueue()
@@ -77,7 +88,7 @@ def run_in(
             Replica(pod, start, logs / f"{pod.name}.log", on_line, events, job.framework.shown)
             for pod, start in starts(job, network, logs, Path(temporary))
         ]
-        life = _JobRun(job, replicas, events)
+        life = _JobRun(job, replicas, events, on_hang)
         try:
             with handled(lambda number, frame: events.put(None), from_a_terminal()):
                 try:
@@ -98,9 +109,16 @@ class _JobRun:
     """The life of a job, from the start of its replicas to the end of the last."""
 
     def __init__(
-        self, job: Job, replicas: Sequence[Replica], events: "queue.SimpleQueue[Ended | None]"
+        self,
+        job: Job,
+        replicas: Sequence[Replica],
+        events: "queue.SimpleQueue[Ended | None]",
+        on_hang: Callable[[str], None],
     ) -> None:
         self.job, self.replicas, self.events = job, replicas, events
+        self.failed: list[FailedAttempt] = []
+        self.watch, self.on_hang = HangWatch(job, replicas), on_hang
+        self.hung: list[float] = []  # when it was started anew for that
         self.limit = job.policy.get("activeDeadlineSeconds") or float("inf")
         self.deadline = time.monotonic() + self.limit
 
@@ -119,7 +137,8 @@ class _JobRun:
                     last_lines(first.name, first.tail),
                 )
             self._start_due()
-            self._look_for_hung()
+            self._look_for_hung_exit()
+            self._look_for_hang()
         self._linger()
 
     def stop(self) -> None:
@@ -129,7 +148,7 @@ class _JobRun:
         while any(replica.running for replica in self.replicas):
             event = self.events.get()
             if event:
-                event.replica.has_ended(event.status, event.at)
+                event.replica.has_ended(event.status, event.at, event.peak)
 
     def _next(self, limit: float) -> Replica | None:
         """Waits for a replica to end, until a point of time; returns it."""
@@ -139,7 +158,7 @@ class _JobRun:
             return None
         if event is None:
             raise Cancelled("the job was cancelled")
-        event.replica.has_ended(event.status, event.at)
+        event.replica.has_ended(event.status, event.at, event.peak)
         return event.replica
 
     def _due(self) -> float:
@@ -150,10 +169,12 @@ class _JobRun:
 
     def _after(self, replica: Replica) -> None:
         """Does what a replica's end calls for."""
+        if self.job.retries is not None and (attempt := replica.failed_attempt):
+            self.failed.append(attempt)
         if policy.restarts(self.job, replica):
-            if policy.past_backoff_limit(self.job, self.replicas, replica):
-                restarted = any(other.restarts for other in self.replicas)
-                self._fail(": the job has reached its backoffLimit" if restarted else "")
+            why = policy.why_no_restart(self.job, self.replicas, replica, self.failed)
+            if why is not None:
+                self._fail(why)
             replica.schedule_restart()
         elif policy.fatal(self.job, replica):
             self._fail()
@@ -172,9 +193,12 @@ class _JobRun:
         raise cause.failed(self.job.framework, self.replicas, why)
 
     def _start_due(self) -> None:
-        for replica in self.replicas:
-            if replica.due is not None and replica.due <= time.monotonic():
-                replica.start()
+        now = time.monotonic()
+        due = [each for each in self.replicas if each.due is not None and each.due <= now]
+        for replica in due:
+            replica.start()
+        if due:
+            self.watch.start_anew()
 
     def _linger(self) -> None:
         """Gives the others the time to end that ``cleanPodPolicy`` leaves them."""
@@ -184,7 +208,45 @@ class _JobRun:
         ):
             self._next(limit)
 
-    def _look_for_hung(self) -> None:
+    def _look_for_hang(self) -> None:
+        silence = self.watch.silence()
+        if silence is None:
+            return
+        said = hangs.sentence(silence)
+        with suppress(OSError):  # a full disk
+            self.on_hang(said)
+        # Only progress gives it more restarts.
+        self.hung = [at for at in self.hung if at > self.watch.saved]
+        # Where all replicas do the same, those that are left would wait for who has finished.
+        has_all = not (
+            self.job.framework.ends_together and any(each.succeeded for each in self.replicas)
+        )
+        restarts = self.job.on_hang == "restart" and has_all and len(self.hung) < hangs.RESTARTS
+        why = f"it hangs: {said}" + ("; all replicas are started again" if restarts else "")
+        until = time.monotonic() + STACKS
+        found = {each.name: each.show_stacks(why, until) for each in self.replicas}
+        if restarts:
+            self._start_anew()
+        elif self.job.on_hang != "report":
+            again = f", after {len(self.hung)} restarts without a new checkpoint"
+            name, lines = next(((name, lines) for name, lines in found.items() if lines), ("", []))
+            detail = last_lines(name, lines)
+            raise JobFailed(f"the job hangs: {said}{again if self.hung else ''}", detail)
+
+    def _start_anew(self) -> None:
+        """Ends all replicas that run and starts them again, however they end."""
+        running = [replica for replica in self.replicas if not replica.finished]
+        for replica in running:
+            replica.terminate()
+        while any(replica.running for replica in running):
+            self._next(time.monotonic() + 1)
+        for replica in running:
+            replica.forget_failure()
+            replica.start()
+        self.hung.append(time.monotonic())
+        self.watch.start_anew()
+
+    def _look_for_hung_exit(self) -> None:
         """Where all replicas do the same they end together."""
         finished = [replica for replica in self.replicas if replica.succeeded]
         if not (self.job.framework.ends_together and finished):

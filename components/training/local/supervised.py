@@ -5,9 +5,12 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from trireme.components.training.local import supervisor
+
+KILLING = 10.0  # seconds for processes to end that are killed; one that waits for a disk does not
 
 
 def supervised(
@@ -26,29 +29,29 @@ def supervised(
 
 
 def kill_leftovers(supervisor_pid: int) -> None:
-    """Kills what a supervisor that was itself killed has left, which is its session."""
-    for pid in _seconds(supervisor_pid):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    """Kills what a supervisor that was itself killed has left."""
+    limit = time.monotonic() + KILLING
+    while (left := _leftovers(supervisor_pid)) and time.monotonic() < limit:
+        for pid in left:
+            with contextlib.suppress(OSError):  # it has ended, or is another user's
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.005)
 
 
-def cpu_seconds(supervisor_pid: int) -> float | None:
-    """Returns the processor time of what runs under a supervisor; ``None`` where nothing does."""
-    used = _seconds(supervisor_pid)
-    used.pop(supervisor_pid, None)
-    return sum(used.values()) if used else None
-
-
-def _seconds(session: int) -> dict[int, float]:
-    """Returns the processor seconds of each process of a session, by process id."""
-    # https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
-    tick = os.sysconf("SC_CLK_TCK")
-    used = {}
+def _leftovers(supervisor_pid: int) -> list[int]:
+    """Returns the ids of its session, and of what says that it was started under it."""
+    # A launcher may start each of its workers in a session of its own.
+    mark = f"TRIREME_SUPERVISOR={supervisor_pid}".encode()
+    found = []
     for directory in Path("/proc").glob("[0-9]*"):
         try:
+            # https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
             fields = (directory / "stat").read_bytes().rpartition(b") ")[2].split()
+            is_left = int(fields[3]) == supervisor_pid or mark in (
+                (directory / "environ").read_bytes().split(b"\0")
+            )
         except OSError:
-            continue  # it has ended meanwhile
-        if int(fields[3]) == session:
-            used[int(directory.name)] = (int(fields[11]) + int(fields[12])) / tick
-    return used
+            continue  # it has ended meanwhile, or is somebody else's
+        if is_left and fields[0] != b"Z":
+            found.append(int(directory.name))
+    return found

@@ -53,6 +53,7 @@ def main() -> int:
 def _become(command: list[str]) -> None:
     """Turns the forked child into the command, leading a process group of its own."""
     os.setpgrp()
+    os.environ["TRIREME_SUPERVISOR"] = str(os.getppid())
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # if the supervisor itself is killed
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     signal.set_wakeup_fd(-1)

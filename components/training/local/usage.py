@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,6 +49,18 @@ def measured(roots: Iterable[int]) -> dict[int, Used]:
 def children(parent: int) -> set[int]:
     """Returns the ids of the processes that a process has started itself."""
     return {pid for pid, process in _processes().items() if process.parent == parent}
+
+
+def tree(supervisor_pid: int) -> list[int]:
+    """Returns the ids of what runs under a supervisor, parents first."""
+    return _tree(_processes(), supervisor_pid)[1:]
+
+
+def cpu_seconds(supervisors: Mapping[str, int]) -> dict[str, float]:
+    """Returns the processor time of what runs under supervisors, by what their ids are called."""
+    found = _processes()
+    trees = {name: _tree(found, pid)[1:] for name, pid in supervisors.items()}
+    return {name: _seconds(found, under) for name, under in trees.items() if under}
 
 
 def _processes() -> dict[int, _Process]:
@@ -112,6 +124,14 @@ def _gpus() -> dict[int, list[str]]:
             words += [f"{int(memory) / 1024:.1f}Gi"] if memory.isdigit() else []
             found[int(pid)].append(f"{index}: {' '.join(words) or '-'}")
     return found
+
+
+def gpus_work() -> bool:
+    """Tells whether an NVIDIA GPU of this machine is in use, whoever uses it, or may be."""
+    if not shutil.which("nvidia-smi"):
+        return False
+    shares = _asked("gpu", "utilization.gpu")
+    return not shares or any(share != "0" for (share,) in shares)
 
 
 def _asked(what: str, fields: str) -> list[list[str]]:

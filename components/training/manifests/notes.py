@@ -8,12 +8,15 @@ from trireme.components.training.frameworks import kind_of
 
 def notes(job: TrainingJob, manifest: dict[str, Any], *, followed: bool) -> list[str]:
     """Returns what may surprise in a job's operator, followed or not, and the job's notes."""
+    found = job.notes
+    if job.on_hang != "report":
+        found.append(f"on_hang {job.on_hang}: on a cluster nobody looks whether a job hangs")
     if "runtime" in manifest:  # which is made for the job, and says all of it
-        return job.notes
+        return found
     if not kind_of(manifest).replicas:
         runtime = manifest["spec"]["runtimeRef"]["name"]
         return [
-            *job.notes,
+            *found,
             f"runtime {runtime} sets how often a failed program is restarted, by default 6 "
             "times; a TrainJob cannot set it",
         ]
@@ -28,4 +31,4 @@ def notes(job: TrainingJob, manifest: dict[str, Any], *, followed: bool) -> list
             "elastic: the job succeeds with its first worker, and the others' logs are deleted "
             "with their pods; use --wait to keep them"
         )
-    return [*job.notes, *unseen]
+    return [*found, *unseen]

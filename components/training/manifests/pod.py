@@ -13,6 +13,8 @@ from trireme.components.training.description.fields import Replica
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.description.rules import GPU, MANAGED_BY
 from trireme.components.training.frameworks.base import Command, Variables, literal
+from trireme.components.training.hangs import ON_HANG
+from trireme.components.training.incidents import RETRIES
 from trireme.components.training.manifests import storage
 
 DEFAULTS = {
@@ -37,8 +39,13 @@ def metadata(job: TrainingJob) -> dict[str, Any]:
         # https://kueue.sigs.k8s.io/docs/tasks/run/kubeflow/
         labels["kueue.x-k8s.io/queue-name"] = job.scheduling.queue
     made: dict[str, Any] = {"name": job.name, "labels": labels}
-    if job.annotations:
-        made["annotations"] = dict(job.annotations)
+    annotations = dict(job.annotations)
+    if job.survived_incidents:
+        annotations[RETRIES] = str(job.survived_incidents)
+    if job.on_hang != "report":
+        annotations[ON_HANG] = job.on_hang
+    if annotations:
+        made["annotations"] = annotations
     return made
 
 
@@ -52,6 +59,13 @@ def run_policy(job: TrainingJob) -> dict[str, Any]:
         # the MPI operator the Job of the launcher (pastBackoffLimitOnFailure in Kubernetes'
         # pkg/controller/job/job_controller.go).
         counted = limit and "ExitCode" not in job.restart_policies
+        if job.survived_incidents:
+            # They count the restarts of all replicas, each of which may be started again after
+            # each incident. Whoever follows the job counts these.
+            most = (
+                job.elastic.max if job.elastic else sum(each.count for each in job.roles.values())
+            )
+            limit = job.survived_incidents * most
         policy["backoffLimit"] = limit + 1 if counted else limit
     if job.time_to_live is not None:
         policy["ttlSecondsAfterFinished"] = job.time_to_live

@@ -13,17 +13,56 @@ if TYPE_CHECKING:
     import torch
 
 
-def build(factory: Any, arguments: Any, code: Path, entrypoint: str) -> "torch.nn.Module":
-    """Imports a factory from the code, or from beside its entrypoint, and calls it."""
+def build(
+    factory: Any, arguments: Any, code: Path, entrypoint: str, *, is_given: bool = True
+) -> "torch.nn.Module":
+    """Imports a factory from the code, or from beside its entrypoint, and calls it.
+
+    Args:
+        is_given: Whether a person has named it. A file may name only what the code itself defines:
+            whoever made it could have any function called.
+    """
     with _importable(code, entrypoint):
         try:
             module, _, name = factory.partition(":")
-            return getattr(importlib.import_module(module), name)(**arguments)
+            if not is_given:
+                _refuse_missing(factory, module, code, entrypoint)
+            found = getattr(importlib.import_module(module), name)
+            if not is_given:
+                _refuse_foreign(factory, found, code)
+            return found(**arguments)
+        except NotLoadable:
+            raise
         except (Exception, SystemExit) as error:  # a script may end itself when it is imported
             raise NotLoadable(
                 f"model_factory {factory!r} could not build the model: "
                 f"{type(error).__name__}: {error}"
             ) from None
+
+
+def _refuse_missing(factory: str, module: str, code: Path, entrypoint: str) -> None:
+    # Not even imported: modules do things when they are, and a folder of the code that has no
+    # __init__.py gives way to a module of that name elsewhere.
+    path = module.replace(".", "/")
+    places = ((code / entrypoint).parent, code)
+    ends = (".py", "/__init__.py")
+    if not any((place / f"{path}{end}").is_file() for place in places for end in ends):
+        raise _foreign(factory)
+
+
+def _refuse_foreign(factory: str, found: Any, code: Path) -> None:
+    # Of a module that is imported already, such as os, the code's own of that name is not read.
+    defined = sys.modules.get(str(getattr(found, "__module__", "")))
+    file = getattr(defined, "__file__", None)
+    if not file or not Path(file).resolve().is_relative_to(code.resolve()):
+        raise _foreign(factory)
+
+
+def _foreign(factory: str) -> NotLoadable:
+    return NotLoadable(
+        f"the file names the factory {factory!r}, which the training code does not define; name it "
+        "with model_factory if it is meant"
+    )
 
 
 @contextmanager

@@ -52,6 +52,7 @@ def load_weights(file: Path, code: Path, entrypoint: str, factory: str) -> Train
     saved = read(file, "a file of weights", _load_tensors)
     arguments: Any = {}
     state = saved
+    given = factory
     if isinstance(saved, Mapping) and {"factory", "state_dict"} <= set(saved):
         factory, arguments = saved["factory"], saved.get("arguments", {})
         state = saved["state_dict"]
@@ -62,7 +63,7 @@ def load_weights(file: Path, code: Path, entrypoint: str, factory: str) -> Train
             f"{file.name} holds weights only; give model_factory=module:callable, which builds "
             "the network, or let the program save with torch.export.save to model.pt2"
         )
-    network = build(factory, arguments, code, entrypoint)
+    network = build(factory, arguments, code, entrypoint, is_given=factory == given)
     try:
         network.load_state_dict(_unwrapped(state, network))
     except (RuntimeError, AttributeError) as error:

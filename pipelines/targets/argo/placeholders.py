@@ -64,7 +64,9 @@ def everywhere(inside: str, task: str) -> Value | None:
 
 def pieces(text: str) -> list[tuple[bool, str]]:
     """Returns the pieces of a text: whether each is a placeholder, and the text or its inside."""
-    parts = _PLACEHOLDER.split(text)
+    closed, end, rest = text.rpartition("}}")  # or each that is not closed is looked for to the end
+    parts = _PLACEHOLDER.split(closed + end)
+    parts[-1] += rest
     return [(bool(index % 2), part) for index, part in enumerate(parts) if part or index % 2]
 
 

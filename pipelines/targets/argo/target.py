@@ -88,6 +88,14 @@ class Argo(Remote[Workflow]):
         """Returns the latest runs; see ``Target``."""
         return workflows.latest(self._cluster)
 
+    def every_run(self) -> list[Workflow]:
+        """Returns all runs that Argo has; see ``Remote``."""
+        return workflows.every(self._cluster)
+
+    def remove(self, run: Workflow) -> None:
+        """Deletes a Workflow; see ``Remote``."""
+        workflows.delete(self._cluster, run)
+
     def find(self, name: str) -> Workflow:
         """Returns a run by its name; see ``Target``."""
         return workflows.find(self._cluster, name)

@@ -101,11 +101,20 @@ def with_arguments(
     return spec | {"arguments": {"parameters": parameters}}
 
 
+def every(cluster: Cluster) -> list[Workflow]:
+    """Returns all workflows of pipelines, the newest first."""
+    listing = cluster.list(WORKFLOWS, cluster.namespace, labelSelector=PIPELINE)
+    return sorted(map(_read, listing["items"]), key=lambda each: each.created, reverse=True)
+
+
 def latest(cluster: Cluster) -> list[Workflow]:
     """Returns the latest workflows of pipelines, the newest first."""
-    listing = cluster.list(WORKFLOWS, cluster.namespace, labelSelector=PIPELINE)
-    found = sorted(map(_read, listing["items"]), key=lambda each: each.created, reverse=True)
-    return found[:LIMIT]
+    return every(cluster)[:LIMIT]
+
+
+def delete(cluster: Cluster, workflow: Workflow) -> None:
+    """Deletes a workflow, and with it its claims and pods."""
+    cluster.delete(WORKFLOWS, workflow.name, cluster.namespace, workflow.uid)
 
 
 def find(cluster: Cluster, name: str) -> Workflow:

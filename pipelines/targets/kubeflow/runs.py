@@ -90,6 +90,29 @@ def latest(connection: Connection) -> list[Run]:
     return [reading.run(connection, run) for run in page.runs or []]
 
 
+def every(connection: Connection) -> list[Run]:
+    """Returns all runs that are not archived, the newest first."""
+    found: list[Run] = []
+    token = ""
+    while True:
+        page = connection.ask(
+            "runs.run_service_list_runs",
+            page_size=100,
+            page_token=token,
+            sort_by="created_at desc",
+            **connection.in_namespace(),
+        )
+        found += (reading.run(connection, run) for run in page.runs or [])
+        token = page.next_page_token
+        if not token:
+            return found
+
+
+def delete(connection: Connection, run: Run) -> None:
+    """Deletes a run, and with it its Workflow, if that is there still, and its claim."""
+    connection.ask("runs.run_service_delete_run", run_id=run.id)
+
+
 def cancel(connection: Connection, run: Run) -> None:
     """Has a run ended; it takes the server a while."""
     run.check_cancel()

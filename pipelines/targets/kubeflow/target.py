@@ -114,6 +114,14 @@ class Kubeflow(Remote[Run]):
         """Returns the latest runs; see ``Target``."""
         return runs.latest(self.connection)
 
+    def every_run(self) -> list[Run]:
+        """Returns all runs but archived ones; see ``Remote``."""
+        return runs.every(self.connection)
+
+    def remove(self, run: Run) -> None:
+        """Deletes a run; see ``Remote``."""
+        runs.delete(self.connection, run)
+
     def no_runs(self) -> str:
         """Says that there are none."""
         return f"no runs at {self.connection.host}"

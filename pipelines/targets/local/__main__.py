@@ -6,6 +6,7 @@ from trireme.components import extras
 from trireme.components.errors import TriremeError, first_line
 from trireme.components.home import home
 from trireme.components.signals import Interrupted, from_a_terminal, handled, interrupt
+from trireme.components.tracking.environment import separate_login
 from trireme.pipelines.targets.local.runs import CONSOLE, Record
 
 
@@ -38,4 +39,5 @@ def main(name: str) -> None:
 
 
 if __name__ == "__main__":
+    separate_login()
     main(sys.argv[1])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from trireme.components.errors import StepFailed
+from trireme.components.errors import InputError, StepFailed
 from trireme.components.packages.use import AGAIN
 from trireme.components.say import say
 from trireme.components.tracking import lineage as lineages
@@ -37,7 +37,9 @@ def reproduce(run: str, given: Pipeline | None, console: Console) -> int:
     _warn(lineages.changes(lineage))
     if arguments.get("parameter_servers"):
         say(f"warning: {ASYNCHRONOUS}")
-    with _packages(lineage):
+    with _packages(lineage), _start(lineage) as start:
+        if start:
+            arguments |= {"start": start}
         result = running.run(pipeline, arguments, console)
     facts = {"Run": str(result.directory), "MLflow": result.mlflow_page}
     try:
@@ -65,6 +67,24 @@ def _packages(lineage: Lineage) -> Iterator[None]:
             yield
         finally:
             del os.environ[AGAIN]
+
+
+@contextmanager
+def _start(lineage: Lineage) -> Iterator[str]:
+    """Brings what the run started from; gives the folder, or nothing."""
+    if not lineage.start:
+        yield ""
+        return
+    with tempfile.TemporaryDirectory(prefix="trireme-") as directory:
+        place = Path(directory, "start")
+        lineages.download_trained(lineage.start, place)
+        found = next(place.glob("*/"), None)
+        if found is None:
+            raise InputError(
+                f"the model that {lineage.name} started from, of run {lineage.start}, is no longer "
+                "in MLflow"
+            )
+        yield str(found)
 
 
 def _warn(changes: list[str]) -> None:

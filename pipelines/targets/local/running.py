@@ -1,6 +1,7 @@
 """Run a pipeline here: every step a process, run by kfp.local, recorded in MLflow."""
 
 import contextlib
+import io
 import json
 import shutil
 import tempfile
@@ -13,7 +14,7 @@ from typing import Any
 
 from kfp import compiler, local
 
-from trireme.components.errors import InputError, TriremeError
+from trireme.components.errors import InputError, TrackingUnavailable, TriremeError
 from trireme.components.finish import outcome, webhook
 from trireme.components.home import home
 from trireme.components.secrets import given
@@ -25,6 +26,7 @@ from trireme.pipelines.compiling.steps import after_failures, step_names
 from trireme.pipelines.console import Console
 from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.targets.local import runs as local_runs
+from trireme.pipelines.targets.local import unsent
 from trireme.pipelines.targets.local.kfp import tamed
 from trireme.pipelines.targets.local.result import Result
 from trireme.pipelines.targets.local.steps import Steps
@@ -44,7 +46,8 @@ def prepare(pipeline: Pipeline, arguments: dict[str, Any], name: str) -> Path:
     store.check_reachable(store.uri())
     directory = home() / "runs" / name
     try:
-        (directory / "workspace").mkdir(parents=True)
+        directory.mkdir(parents=True, mode=0o700)  # of logs and data others need not know
+        (directory / "workspace").mkdir()
         (directory / "parameters.json").write_text(json.dumps(arguments, indent=2) + "\n")
         compiler.Compiler().compile(pipeline.graph, str(directory / PIPELINE))
     except OSError as error:
@@ -100,11 +103,14 @@ def go(
             raise
         finally:
             with handled(lambda number, frame: client.hurry(), from_a_terminal()):
-                _close(record, result, {"duration_seconds": time.monotonic() - started})
+                is_whole = _close(record, result, time.monotonic() - started)
                 if result.status == "KILLED":
                     _tell(pipeline, arguments, result, record.page, console)
             kept.end(result.status, result.error)
             shutil.rmtree(result.temporary, ignore_errors=True)
+    # The server may be back by now, and older runs may have waited for it.
+    if result.status != "KILLED" and unsent.bring_all() and not is_whole:
+        result.mend()
     result.run_id, result.mlflow_page = record.run_id, record.page
     result.needs_ui = not record.is_on_a_server
     if registered := journal.registered(result.workspace):
@@ -130,11 +136,22 @@ def _run_steps(pipeline: Pipeline, arguments: dict[str, Any], result: Result, st
             raise
 
 
+class _Chatter(io.FileIO):
+    """A file of what libraries print, to which what does not fit on the disk is not written."""
+
+    def write(self, data: Any) -> int:
+        """Writes what fits; the work goes on."""
+        with contextlib.suppress(OSError):
+            return super().write(data)
+        return memoryview(data).nbytes
+
+
 @contextlib.contextmanager
 def _quiet(result: Result) -> Iterator[None]:
     """Sends what kfp and MLflow print to a file."""
     with (
-        (result.directory / "libraries.log").open("a") as chatter,
+        _Chatter(result.directory / "libraries.log", "a") as file,
+        io.TextIOWrapper(io.BufferedWriter(file), line_buffering=True) as chatter,
         contextlib.redirect_stdout(chatter),
         contextlib.redirect_stderr(chatter),
         warnings.catch_warnings(),
@@ -157,9 +174,18 @@ def _tell(
         console.print(f"warning: {error}")
 
 
-def _close(record: PipelineRun, result: Result, resources: dict[str, float]) -> None:
+def _close(record: PipelineRun, result: Result, seconds: float) -> bool:
+    """Ends the record of a run; returns whether MLflow has all of it, or never will."""
     try:
-        record.close(result.status, resources)
+        record.close(result.status, {"duration_seconds": seconds})
+        unsent.forget(result.name)
+    except TrackingUnavailable as error:
+        unsent.keep(result.name, record.uri, result.status, seconds)
+        if result.status != "KILLED":
+            later = "'trireme sync', and the next run, bring what it lacks of this run"
+            result.fail(TrackingUnavailable(f"{error}; {later}"))
+        return False
     except TriremeError as error:
         if result.status != "KILLED":
             result.fail(error)
+    return True

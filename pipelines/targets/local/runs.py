@@ -20,6 +20,7 @@ from trireme.components.processes import born
 from trireme.components.step_names import without_index
 from trireme.components.training import events
 from trireme.components.training.lines import forward_lines
+from trireme.components.whole_file import write_whole
 from trireme.pipelines.targets.base import Run
 
 POLL = 0.2  # seconds between two looks
@@ -60,9 +61,11 @@ class Record:
         self._content["processes"][pid] = born(pid)
         self._write()
 
-    def step(self, name: str, state: str, seconds: float, result: str) -> None:
-        """Keeps how a step has ended."""
-        self._content["steps"][name] = {"state": state, "seconds": seconds, "result": result}
+    def step(self, name: str, state: str, resources: dict[str, float], result: str) -> None:
+        """Keeps how a step has ended, and what it used."""
+        seconds = resources.get("duration_seconds", 0.0)
+        ended = {"state": state, "seconds": seconds, "result": result, "resources": resources}
+        self._content["steps"][name] = ended
         self._write()
 
     def end(self, state: str, error: TriremeError | None = None) -> None:
@@ -72,11 +75,17 @@ class Record:
             self._content["error"] = [str(error), error.detail, error.exit_status]
         self._write()
 
+    @staticmethod
+    def mend(directory: Path, state: str) -> None:
+        """Keeps that a run has ended so after all: nothing had failed but its way to MLflow."""
+        file = directory / "run.json"
+        content = json.loads(file.read_text()) | {"state": state}
+        content.pop("error", None)
+        write_whole(file, json.dumps(content))
+
     def _write(self) -> None:
-        partial = self._file.with_suffix(".partial")
         with suppress(OSError):  # a full disk does not stop the work
-            partial.write_text(json.dumps(self._content))
-            partial.rename(self._file)
+            write_whole(self._file, json.dumps(self._content))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,8 +3,8 @@
 import contextlib
 import hashlib
 import json
-import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -14,13 +14,14 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from kfp.local import status, subprocess_task_handler
 
-from trireme.components.errors import TriremeError
+from trireme.components.errors import StepFailed, TriremeError
 from trireme.components.finish.failing import failure
 from trireme.components.home import TRACKER
+from trireme.components.processes import lack_of_memory, oom_kills, reap
 from trireme.components.retraining import history
 from trireme.components.signals import from_a_terminal, handled, interrupt
 from trireme.components.step_names import in_a_loop
@@ -106,13 +107,13 @@ class Steps:
     def _kept(self, name: str) -> None:
         """Shows and records a step that had finished before the run was resumed."""
         before = self._result.record.before.get(name, {})
-        seconds, result = before.get("seconds", 0.0), before.get("result", "")
+        resources, result = before.get("resources", {}), before.get("result", "")
         with self._recorded:
             self._result.steps[name] = journal.read(self._result.workspace, name)
-            self._record.step_kept(name, seconds)
-            self._result.record.step(name, "FINISHED", seconds, result)
+            self._record.step_kept(name, "FINISHED", resources)
+            self._result.record.step(name, "FINISHED", resources, result)
         with self._shown:
-            self._console.ended(name, "FINISHED", f"kept: {result}", seconds)
+            self._console.ended(name, "FINISHED", f"kept: {result}", before.get("seconds", 0.0))
 
     def _run(
         self,
@@ -137,21 +138,28 @@ class Steps:
         environment["PYTHONUNBUFFERED"] = "1"  # what is printed comes before the failure after it
         log = result.workspace / "steps" / name / "output.log"
         log.parent.mkdir(parents=True, exist_ok=True)
-        started, state = time.monotonic(), "KILLED"
-        exit_status = 0
+        started, state, kills = time.monotonic(), "KILLED", oom_kills()
+        exit_status, error = 0, None
         tail: list[str] = []
         resources: dict[str, float] = {}
         records: list[dict[str, Any]] = []
         try:
-            with log.open("wb") as file:
+            with log.open("wb", buffering=0) as file:  # what a full disk does not take is lost
                 exit_status, resources, tail = self._followed(name, command, environment, file)
             records = journal.read(result.workspace, name)
             if not self._stopped:
                 state = "FAILED" if exit_status or _last_record(records, "error") else "FINISHED"
+        except OSError as problem:
+            state, error = "FAILED", TriremeError(f"step {name} cannot run: {problem}")
+            raise
         finally:
             records = records or journal.read(result.workspace, name)
             resources["duration_seconds"] = time.monotonic() - started
-            error = _error(name, exit_status, records, tail) if state == "FAILED" else None
+            if state == "FAILED" and not error:
+                error = _error(name, exit_status, records, tail)
+            if error and exit_status == 128 + signal.SIGKILL:
+                memory = lack_of_memory(kills, resources["peak_memory_bytes"])
+                error = StepFailed(f"{error}{memory}", error.detail)
             if not journal.journal_path(result.workspace, name).exists():
                 ended = time.time()
                 began = ended - resources["duration_seconds"]
@@ -175,7 +183,7 @@ class Steps:
         return None
 
     def _followed(
-        self, name: str, command: list[str], environment: dict[str, str], log: BinaryIO
+        self, name: str, command: list[str], environment: dict[str, str], log: IO[bytes]
     ) -> tuple[int, dict[str, float], list[str]]:
         """Runs a process to its end; returns its status, what it used, and its last lines."""
         process = None
@@ -186,13 +194,15 @@ class Steps:
             if self._stopped:
                 process.terminate()
             tail = _follow(process, log, partial(self._show, name))
-            return *_reap(process), tail
+            used = reap(process)
+            resources = used._asdict()
+            return int(resources.pop("status")), resources, tail
         except BaseException:
             with _signals_ignored():  # once is enough
                 if process:
                     process.terminate()
                     with contextlib.suppress(ChildProcessError):  # it had ended just before
-                        _reap(process)
+                        reap(process)
             raise
         finally:
             self._running.pop(name, None)
@@ -209,7 +219,7 @@ class Steps:
         with self._recorded:
             self._result.steps[name] = records
             self._record.step_ended(name, state, self._result.workspace, resources)
-            self._result.record.step(name, state, resources["duration_seconds"], result)
+            self._result.record.step(name, state, resources, result)
         with self._shown:
             self._console.ended(name, state, result)
 
@@ -236,7 +246,7 @@ def _signals_ignored() -> contextlib.AbstractContextManager[None]:
 
 
 def _follow(
-    process: subprocess.Popen[bytes], log: BinaryIO, show: Callable[[str], None]
+    process: subprocess.Popen[bytes], log: IO[bytes], show: Callable[[str], None]
 ) -> list[str]:
     """Keeps and shows a process's lines until it ends; returns the last ones."""
     assert process.stdout is not None
@@ -244,21 +254,10 @@ def _follow(
     while raw := process.stdout.readline(1 << 16):
         with contextlib.suppress(OSError):  # a full disk does not stop the work
             log.write(raw)
-            log.flush()
         line = raw.decode(errors="replace").rstrip()
         tail.append(line)
         show(line)
     return list(tail)
-
-
-def _reap(process: subprocess.Popen[bytes]) -> tuple[int, dict[str, float]]:
-    """Waits for a process; returns its exit status and what it and all below it used."""
-    _, wait_status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(wait_status)
-    return process.returncode, {
-        "cpu_seconds": usage.ru_utime + usage.ru_stime,
-        "peak_memory_bytes": usage.ru_maxrss * 1024,
-    }
 
 
 def _last_record(records: list[dict[str, Any]], kind: str) -> Any:

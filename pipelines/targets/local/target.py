@@ -1,12 +1,13 @@
 """This machine as a place where pipelines run."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trireme.components.errors import InputError, TriremeError
-from trireme.pipelines.targets.base import OnLine, Step, Target
+from trireme.pipelines.targets.base import OnLine, Prunable, Step, Target
 from trireme.pipelines.targets.local import runs
 from trireme.pipelines.targets.local.runs import LocalRun
 
@@ -97,6 +98,20 @@ class Local(Target[LocalRun]):
         from trireme.pipelines.targets.local import running
 
         return _ended(running.resume(found, console), console)
+
+    def prunable(
+        self, before: float, keep: int, cache_limit: float | None = None
+    ) -> list[Prunable]:
+        """Returns runs, datasets and packages that nobody uses; see ``Target``."""
+        from trireme.pipelines.targets.local import pruning
+
+        return pruning.prunable(before, keep, cache_limit)
+
+    def catch_up(self, runs: Sequence[LocalRun]) -> bool:
+        """Brings to MLflow what it lacks of any run; see ``Target``."""
+        from trireme.pipelines.targets.local import unsent
+
+        return unsent.bring_all()
 
     def plan(self, plan: "Plan", pipeline: "Pipeline") -> "Plan":
         """Returns a plan with what this machine does at once."""

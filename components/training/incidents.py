@@ -1,0 +1,57 @@
+"""What a job's ``retries`` count: incidents, however many replicas fail of each."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from trireme.components.errors import InputError
+
+RETRIES = "trireme.dev/retries"
+"""The annotation of a job that tells how many incidents it survives."""
+
+EPISODE = 30.0  # seconds after a failure in which others belong to the same incident
+
+
+class FailedAttempt(NamedTuple):
+    """An attempt of a replica that failed by itself; times in seconds, of whichever clock.
+
+    Attributes:
+        lost_peer: Tells whether it says that another replica was gone.
+    """
+
+    replica: str
+    began: float
+    ended: float
+    lost_peer: Callable[[], bool]
+
+
+def incidents(failed: Iterable[FailedAttempt]) -> int:
+    """Counts what went wrong: replicas that fail together, or of another's failure, once."""
+    count, first, last = 0, 0.0, 0.0
+    names: set[str] = set()  # each fails once of one incident
+    for attempt in sorted(failed, key=lambda each: each.ended):
+        belongs = attempt.replica not in names and (
+            attempt.ended <= last + EPISODE
+            # Some notice only after minutes that another one has gone.
+            or (attempt.began < first and attempt.lost_peer())
+        )
+        if not (count and belongs):
+            count, first = count + 1, attempt.ended
+            names.clear()
+        names.add(attempt.replica)
+        last = attempt.ended
+    return count
+
+
+def after(retries: int) -> str:
+    """Says that a job has failed though it was tried again so often."""
+    return f", after {retries} {'retry' if retries == 1 else 'retries'}"
+
+
+def allowed(manifest: Mapping[str, Any]) -> int | None:
+    """Returns how many incidents a job survives; ``None`` where its operator alone counts."""
+    said = ((manifest.get("metadata") or {}).get("annotations") or {}).get(RETRIES)
+    if said is None:
+        return None
+    if not (str(said).isascii() and str(said).isdigit()):
+        raise InputError(f"annotation {RETRIES} {said!r}: must be a number of retries")
+    return int(said)

@@ -1,0 +1,68 @@
+"""``trireme prune``: remove what old runs have left."""
+
+import re
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trireme.components.errors import InputError
+from trireme.pipelines.cli.target import on_target
+from trireme.pipelines.tables import age, table
+
+if TYPE_CHECKING:
+    from trireme.pipelines.targets.base import Target
+
+_SECONDS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+@on_target()
+def prune(
+    target: "Target",
+    older_than: Annotated[
+        str, typer.Option(help="Time since it has ended, or was last used, such as 12h or 30d.")
+    ] = "30d",
+    keep: Annotated[int, typer.Option(min=0, help="Runs that stay, the newest.")] = 10,
+    cache_limit: Annotated[
+        str | None,
+        typer.Option(
+            help="What datasets and packages may take here, such as 100Gi: those that no run has "
+            "and that were used longest ago go first, however old they are."
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be removed, and remove nothing.")
+    ] = False,
+) -> None:
+    """Remove old runs with what they have left, and what no run uses any more.
+
+    MLflow keeps its record: models, their versions, metrics, and what reproduce needs.
+    """
+    from trireme.components.dataset.progress import in_words
+
+    before = time.time() - _seconds(older_than)
+    found = target.prunable(before, keep, _bytes(cache_limit))
+    rows = [[one.what, age(one.since), in_words(one.bytes) if one.bytes else ""] for one in found]
+    table(["REMOVED" if not dry_run else "WOULD BE REMOVED", "AGE", "SIZE"], rows)
+    if not dry_run:
+        for one in found:
+            one.remove()
+    total = sum(one.bytes for one in found)
+    freed = f", {in_words(total)}" if total else ""
+    typer.echo(f"{len(found)} {'would be ' * dry_run}removed{freed}", err=True)
+
+
+def _bytes(text: str | None) -> float | None:
+    from trireme.components.kubernetes.amounts import quantity
+
+    try:
+        return None if text is None else float(quantity(text))
+    except ValueError:
+        raise InputError(f"--cache-limit {text!r}: must be an amount such as 100Gi") from None
+
+
+def _seconds(text: str) -> float:
+    match = re.fullmatch(r"(\d{1,6})([mhdw])", text)
+    if not match:
+        raise InputError(f"--older-than {text!r}: must be a number with m, h, d or w, such as 30d")
+    return int(match[1]) * _SECONDS[match[2]]

@@ -1,0 +1,97 @@
+"""What may be removed of what is on this machine: runs, jobs, datasets and packages."""
+
+import os
+import shutil
+import time
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+
+from trireme.components.dataset.cache_entry import forget_tree, last_used
+from trireme.components.home import home
+from trireme.components.training.local import jobs
+from trireme.pipelines.targets.base import Prunable
+from trireme.pipelines.targets.local import runs, unsent
+
+LATELY = 3600.0  # seconds after its last use in which a run may be about to use something
+
+
+def prunable(before: float, keep: int, cache_limit: float | None = None) -> list[Prunable]:
+    """Returns what may be removed; see ``Target``."""
+    waiting = {one.name for one in unsent.read()}
+    latest = runs.latest()
+    old = [
+        run
+        for run in latest[keep:]
+        if run.state != "running" and run.name not in waiting and run.ended_at < before
+    ]
+    found = [
+        Prunable(f"run {run.name}", run.ended_at, _size(run.directory), partial(_remove, run))
+        for run in old
+    ]
+    place = home() / "jobs"
+    old_jobs = [
+        job
+        for job in jobs.all_jobs(place)[keep:]
+        if job.state != "running" and job.ended_at < before
+    ]
+    for job in old_jobs:
+        remove = partial(jobs.delete, place, job.name)
+        found.append(Prunable(f"job {job.name}", job.ended_at, _size(job.directory), remove))
+    gone = {*(run.directory for run in old), *(job.directory for job in old_jobs)}
+    used = set(_used(run.workspace for run in latest if run.directory not in gone))
+    used |= set(_used(folder for folder in place.glob("*") if folder not in gone))
+    return found + _unused(used, before, cache_limit)
+
+
+def _unused(used: set[Path], before: float, limit: float | None) -> list[Prunable]:
+    """Returns the datasets and packages that none uses and that are old or too much."""
+    cached = sorted(_cached(), key=lambda each: each[1].since)
+    there = sum(one.bytes for _, one in cached)
+    found = []
+    for folder, one in cached:
+        is_too_much = limit is not None and there > limit and one.since < time.time() - LATELY
+        if folder.resolve() not in used and (one.since < before or is_too_much):
+            found.append(one)
+            there -= one.bytes
+    return found
+
+
+def _cached() -> Iterator[tuple[Path, Prunable]]:
+    """Returns each dataset and each run's packages here, and how it is removed."""
+    cache = home() / "cache"
+    for tree in _folders(cache / "trees"):
+        name, at = f"dataset sha256:{tree.name[:12]}", last_used(cache, tree)
+        yield tree, Prunable(name, at, _size(tree), partial(forget_tree, cache, tree, at))
+    for folder in _folders(home() / "packages"):
+        remove = partial(shutil.rmtree, folder, ignore_errors=True)
+        at = folder.stat().st_mtime
+        yield folder, Prunable(f"packages {folder.name}", at, _size(folder), remove)
+
+
+def _folders(place: Path) -> list[Path]:
+    return [one for one in sorted(place.glob("*/")) if not one.is_symlink()]
+
+
+def _remove(run: runs.LocalRun) -> None:
+    # Its record first: half a run would be none.
+    (run.directory / "run.json").unlink(missing_ok=True)
+    shutil.rmtree(run.directory, ignore_errors=True)
+
+
+def _used(workspaces: Iterable[Path]) -> Iterator[Path]:
+    """Returns what runs and jobs have links to."""
+    for workspace in workspaces:
+        for name in ("data", "base_model", "packages"):
+            link = workspace / name
+            if link.is_symlink():
+                yield link.resolve()
+
+
+def _size(folder: Path) -> int:
+    """Returns the bytes that a folder takes; files that it shares with others count for it."""
+    total = 0
+    for place, _, files in os.walk(folder):
+        for name in files:
+            total += os.lstat(f"{place}/{name}").st_blocks * 512
+    return total

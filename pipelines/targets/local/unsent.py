@@ -1,0 +1,94 @@
+"""Runs that MLflow does not have whole, because it was away when they ended; and bringing them.
+
+Each has a file ``unsent/NAME`` in Trireme's data directory: which server lacks it, and how the run
+has ended. All that it lacks is in the run's workspace.
+"""
+
+import json
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+from trireme.components.errors import TriremeError
+from trireme.components.home import home
+from trireme.components.say import say
+from trireme.components.tracking import client, store
+from trireme.components.tracking.pipeline_run import PipelineRun
+from trireme.components.whole_file import write_whole
+from trireme.pipelines.targets.local import runs
+
+ROOM = 1 << 20  # bytes without which nothing is begun
+
+
+class Unsent(NamedTuple):
+    """What is known of a run that MLflow lacks: the server, without a password, and its end."""
+
+    name: str
+    server: str
+    status: str
+    seconds: float
+
+
+def keep(name: str, uri: str, status: str, seconds: float) -> None:
+    """Notes that a run is not whole at a server."""
+    file = _file(name)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(file, json.dumps([store.public(uri), status, seconds]))
+
+
+def forget(name: str) -> None:
+    """Notes that a run is whole."""
+    _file(name).unlink(missing_ok=True)
+
+
+def read() -> list[Unsent]:
+    """Returns the runs that some server lacks, the oldest first."""
+    files = sorted((home() / "unsent").glob("*"), key=lambda file: file.stat().st_mtime)
+    whole = [file for file in files if file.suffix != ".partial"]
+    return [Unsent(file.name, *json.loads(file.read_text())) for file in whole]
+
+
+def bring(one: Unsent) -> None:
+    """Brings all of a run to MLflow.
+
+    Raises:
+        TriremeError: It is away still, or refuses.
+    """
+    # The other way round as well: running.py brings older runs once it is done with its own.
+    from trireme.pipelines.targets.local.running import prepared
+
+    run = runs.find(one.name)
+    pipeline, arguments = prepared(run.directory)
+    experiment = arguments.get("experiment", "")
+    record = PipelineRun(run.name, experiment, pipeline.name, arguments, home(), run.workspace)
+    for step, ended in run.ended.items():
+        record.step_kept(step, ended["state"], ended.get("resources", {}))
+    record.close(one.status, {"duration_seconds": one.seconds})
+    if one.status == "FINISHED":
+        runs.Record.mend(run.directory, one.status)
+    forget(one.name)
+
+
+def bring_all() -> bool:
+    """Brings what MLflow lacks, and says so; returns whether that is all."""
+    here, waiting = store.uri(), read()
+    if waiting and shutil.disk_usage(home()).free < ROOM:
+        say(f"warning: there is hardly room left on the disk of {home()}")
+        return False
+    for one in waiting:
+        if one.server != store.public(here):
+            say(f"{one.name} waits for MLflow at {one.server}; set MLFLOW_TRACKING_URI to it")
+            continue
+        try:
+            store.check_reachable(here)
+            client.hurry()
+            bring(one)
+        except TriremeError as error:
+            say(f"warning: MLflow lacks some of {one.name}: {error}")
+            break  # the others would wait for the same server
+        say(f"{one.name} is whole in MLflow now, as {one.status}")
+    return not read()
+
+
+def _file(name: str) -> Path:
+    return home() / "unsent" / name
