@@ -9,7 +9,7 @@ APT := for try in 1 2 3 4 5 6 7 8 9 10; do apt-get update -qq && break; sleep 15
 
 PIPELINE := pytorch-training
 
-.PHONY: run test test-cluster lint golden bench component lock images images-test clean cluster-up system test-system
+.PHONY: run test test-cluster faults fuzz lint golden bench component lock images images-test clean cluster-up system test-system
 
 run: .venv/$(PIPELINE:-training=).stamp  ## a whole pipeline on real data; PIPELINE=tensorflow-training
 	$(BIN)/trireme run $(PIPELINE)
@@ -23,6 +23,16 @@ ENGINE :=
 test-cluster: .venv/dev.stamp  ## runs on the cluster of the KUBECONFIG; ENGINE="argo kfp jobs", by default all
 	TRIREME_TEST_ENGINE="$(ENGINE)" $(BIN)/pytest tests/cluster --timeout 1800 \
 		--numprocesses 3 --dist worksteal
+
+N := 200
+faults: .venv/dev.stamp  ## N runs to each of which one thing happens at a random moment
+	TRIREME_FAULTS=$(N) $(BIN)/pytest tests/integration/test_random_faults.py \
+		--numprocesses $$(nproc) --dist load
+
+SECONDS := 600
+fuzz: .venv/dev.stamp  ## hand each reader of what users write what it is not made for, for SECONDS
+	TRIREME_FUZZ_SECONDS=$(SECONDS) $(BIN)/pytest tests/fuzz --timeout $$(($(SECONDS) + 300)) \
+		--numprocesses $$(nproc) --dist load
 
 lint: .venv/dev.stamp  ## format, style and types
 	$(BIN)/ruff format --check .
