@@ -35,6 +35,9 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Of what hypothesis keeps, such as its tables of letters, nothing is left in the repository.
+os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", f"{tempfile.gettempdir()}/hypothesis")
+
 # No database: a test run leaves nothing behind. No deadline: the machine may be busy.
 settings.register_profile("trireme", database=None, deadline=None)
 settings.load_profile("trireme")

@@ -169,6 +169,21 @@ class Player:
         last = {"terminated": ended}
         self._container(pod, "Running", state, restartCount=count, lastState=last)
 
+    def back_off(self, pod, code):
+        """Has a pod's container end and start anew after a while, as from the second time on.
+
+        While it waits its status has the end as the last state already, and the count of before:
+        convertToAPIContainerStatuses in pkg/kubelet/kubelet_pods.go of Kubernetes 1.36.
+        """
+        ended = {"terminated": self._ended(pod, code)}
+        self.logs.restart(pod)
+        self._container(pod, "Running", ended)
+        waiting = {"waiting": {"reason": "CrashLoopBackOff"}}
+        self._container(pod, "Running", waiting, lastState=ended)
+        count = self.get(pod)["status"]["containerStatuses"][0]["restartCount"] + 1
+        state = {"running": {"startedAt": self.now()}}
+        self._container(pod, "Running", state, restartCount=count, lastState=ended)
+
     def end(self, pod, at=""):
         """Has a pod on a node deleted, which gets 30 seconds to end; the stand-in knows when."""
         options = {"gracePeriodSeconds": 30, "at": at}

@@ -1,10 +1,14 @@
 """Which replica a failure is blamed on, where pods go that somebody deletes, or never come."""
 
+import time
+
 import pytest
 
 from trireme.components.kubernetes import pods
 from trireme.components.kubernetes.resources import PODS
 from trireme.components.training.cluster import follower, jobs
+from trireme.components.training.cluster.replicas import LINES_LATE
+from trireme.components.training.incidents import EPISODE, RETRIES
 
 PEER = "RuntimeError: Connection closed by peer [10.0.0.1]:23456"
 
@@ -107,7 +111,7 @@ def test_a_failed_pod_that_is_deleted_afterwards_stays_the_cause(up, player, clu
 
 def test_retries_that_the_operator_does_not_count_are_counted(launched, player, pytorch, cluster):
     """Training operator 1.9 makes a new pod under ExitCode, of whose restarts there are none."""
-    pytorch["spec"]["runPolicy"]["backoffLimit"] = 2
+    pytorch["metadata"]["annotations"] = {RETRIES: "2"}
     for role in pytorch["spec"]["pytorchReplicaSpecs"].values():
         role["restartPolicy"] = "ExitCode"
     run = launched(pytorch)
@@ -123,6 +127,30 @@ def test_retries_that_the_operator_does_not_count_are_counted(launched, player, 
         run.states.clear()
     player.pod(job, "worker")
     assert str(run.end().error) == "replica worker-0 was ended by SIGKILL, after 2 retries"
+    assert jobs.list_jobs(cluster) == []
+
+
+def test_replicas_that_die_together_are_one_retry(launched, player, pytorch, cluster):
+    """Their containers are started again where they are, and each time both have died."""
+    pytorch["spec"]["runPolicy"]["backoffLimit"] = 5
+    pytorch["metadata"]["annotations"] = {RETRIES: "2"}
+    run = launched(pytorch)
+    job = player.wait_for(pytorch)
+    pair = [player.pod(job, role, restart="OnFailure") for role in ("master", "worker")]
+    for pod in pair:
+        player.run(pod)
+    run.says("running: 2 of 2 replicas run")
+    for again in (player.restart, player.back_off):
+        for _ in range(int(EPISODE)):
+            player.now()
+        for pod in pair:
+            again(pod, 1)
+    for _ in range(3 * int(LINES_LATE)):
+        assert run.error is None
+        time.sleep(0.5)
+    for pod in pair:
+        player.exit(pod, 1)
+    assert "exited with status 1, after 2 retries" in str(run.end().error)
     assert jobs.list_jobs(cluster) == []
 
 

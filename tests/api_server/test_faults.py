@@ -198,6 +198,18 @@ def test_rights_that_are_lacking_are_all_named(launched, server, pytorch):
     assert not [path for path in created(server) if "pytorchjobs" in path]
 
 
+def test_a_job_that_cannot_be_seen_for_long_goes_on(running, server, cluster, monkeypatch):
+    run, job, _ = running
+    monkeypatch.setattr(cluster, "patience", 0.1)
+    server.down()
+    assert type(run.end().error) is Unavailable
+    server.up()
+    assert [one["metadata"]["uid"] for one in cluster.list(JOBS, "team")["items"]] == [
+        job["metadata"]["uid"]
+    ]
+    assert "PyTorchJob digits is no longer followed, and goes on" in run.states
+
+
 def test_rights_that_are_taken_away_end_the_launch_and_the_job(running, server, player, cluster):
     run, _, _ = running
     server.fail("GET", "watch=true", times=-1, code=403)

@@ -5,6 +5,7 @@ import re
 import secrets
 from pathlib import Path
 
+import place as places
 import pytest
 from engines import ENDED
 
@@ -44,13 +45,16 @@ def test_the_default_pipeline(engine, framework):
 
 
 def test_a_repository_of_ones_own(engine, quick, place):
-    run, _ = engine.run(**quick, model_name=f"own-{engine.name}")
+    start = "builtin://digits"  # any files are
+    run, _ = engine.run(**quick, model_name=f"own-{engine.name}", base_model=start)
     whole, steps = finished(engine, run)
     assert whole.data.tags["git.url"] == place.code
     assert re.fullmatch("[0-9a-f]{40}", whole.data.tags["git.commit"])
     # By MLflow's own client, in the job's pod, with credentials that no manifest shows.
     assert "loss_of_its_own" in steps["train"].data.metrics
     logs = engine.command("logs", run, "--step", "train")
+    assert "[master-0] it starts from dataset.json test.npz train.npz" in logs
+    assert whole.data.tags["base_model.uri"] == start
     assert "[master-0] it begins" in logs and "[master-0] it ends" in logs
     assert place.password not in logs
 
@@ -176,6 +180,12 @@ def test_a_champion_is_deployed_and_the_next_put_back_when_it_is_cancelled(engin
     first = f"models:/{given['model_name']}/1"
     assert served() == [first, first]
     assert engine.recorded(run)[1]["deploy"].data.tags["deployed"].endswith("/invocations")
+
+    # As after a night whose deployment failed: there is nothing to train, and it is made up for.
+    places.kubectl("delete", "deployment", given["model_name"], namespace=engine.namespace)
+    again, _ = engine.run("retraining", **given, args=slow, min_accuracy=0.3)
+    assert "train" not in engine.recorded(again)[1]
+    assert served() == [first, first]
 
     run = engine.begin("retraining", **given)
     within(900, served, lambda models: models[0] != first, pause=1)

@@ -1,13 +1,16 @@
 """components/tracking/registry.py with a real store: who is the champion, and how that changes."""
 
 import time
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import forking
 import mlflow
 import pytest
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import INTERNAL_ERROR
 
-from trireme.components.errors import InputError, StepFailed
+from trireme.components.errors import InputError, StepFailed, TriremeError
+from trireme.components.tracking import client as tracking_client
 from trireme.components.tracking import registry
 
 pytestmark = pytest.mark.slow
@@ -95,13 +98,70 @@ def test_a_rollback_goes_back_step_by_step(client):
 
 
 def test_a_lock_whose_holder_died_is_broken(client, monkeypatch):
-    client.create_registered_model("digits.promotion")
+    client.create_registered_model("digits.promotion", description=f"{registry.LOCK}dead")
     monkeypatch.setattr(registry, "STALE", 1.0)
     started = time.monotonic()
     registry.promote("digits", "3")
     assert time.monotonic() - started > 0.5
     assert registry.champion("digits") == "3"
     assert models(client) == ["digits"]
+
+
+def test_somebodys_model_is_no_lock_and_stays(client, monkeypatch):
+    client.create_registered_model("digits.promotion", description="Who gets a better job")
+    monkeypatch.setattr(registry, "STALE", 0.0)
+    with pytest.raises(InputError, match="whose name is needed to change the champion of digits"):
+        registry.promote("digits", "3")
+    assert models(client) == ["digits", "digits.promotion"]
+    assert registry.champion("digits") == ""
+
+
+def test_a_holder_whose_lock_was_broken_changes_nothing(client, monkeypatch):
+    at_once = registry._must_exist
+
+    def slow(name, version):
+        at_once(name, version)
+        client.delete_registered_model("digits.promotion")
+        client.create_registered_model("digits.promotion", description=f"{registry.LOCK}other")
+
+    registry.promote("digits", "1")
+    registry.promote("digits", "2")
+    monkeypatch.setattr(registry, "_must_exist", slow)
+    with pytest.raises(StepFailed, match="is being changed by another"):
+        registry.rollback("digits")
+    assert registry.champion("digits") == "2"
+    assert models(client) == ["digits", "digits.promotion"]  # the other's
+
+
+def test_one_of_many_breaks_a_lock(client, monkeypatch):
+    monkeypatch.setattr(registry, "STALE", 1.0)
+    client.create_registered_model("digits.promotion", description=f"{registry.LOCK}dead")
+    inside, most = [], []
+    plainly = registry.champion
+
+    def watched(name):
+        inside.append(name)
+        most.append(len(inside))
+        time.sleep(0.05)
+        inside.pop()
+        return plainly(name)
+
+    monkeypatch.setattr(registry, "champion", watched)
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda number: registry.promote("digits", str(number)), (1, 2, 3, 4, 1, 2)))
+    assert set(most) == {1}
+    assert models(client) == ["digits"]
+
+
+def test_a_server_that_does_not_say_is_not_one_without_a_champion(client, monkeypatch):
+    def refuse(*_):
+        raise MlflowException("the store is on fire", INTERNAL_ERROR)
+
+    assert registry.champion("nobody") == ""
+    monkeypatch.setattr(type(client), "get_registered_model", refuse)
+    monkeypatch.setattr(tracking_client, "_patience", 0.1)
+    with pytest.raises(TriremeError, match="the store is on fire"):
+        registry.champion("digits")
 
 
 def test_what_is_not_there_is_refused(client):

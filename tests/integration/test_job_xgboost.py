@@ -79,11 +79,13 @@ def until(process, start):
     return next(line for line in process.stdout if line.startswith(start))
 
 
+@pytest.mark.timeout(900)
 def test_when_one_is_gone_the_others_end_and_all_can_go_on(start):
     first, *_, last = processes = start(free_port())
     until(first, "round 13/")
     last.kill()
-    assert [process.wait(LIMIT) for process in processes] == [138, 138, -signal.SIGKILL]
+    # Now and then XGBoost notices by its time-out alone, of five minutes.
+    assert [process.wait(LIMIT + 90) for process in processes] == [138, 138, -signal.SIGKILL]
 
     first, *_, last = processes = start(free_port())
     done = int(until(first, "resuming after round").split()[-1])

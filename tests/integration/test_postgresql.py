@@ -192,7 +192,7 @@ def test_a_run_loses_nothing_while_the_database_is_away(
         journal.log_tags({"git.commit": "abc", "git.url": "u" * 20_000})
         for number in range(METRICS):
             journal.log_metrics({f"loss_{number}": number / 7})
-        journal.log_dataset("s3://bucket/" + 900 * "d", f"sha256:{64 * 'a'}", 2, 300)
+        journal.log_dataset("dataset", "s3://bucket/" + 900 * "d", f"sha256:{64 * 'a'}", 2, 300)
         journal.log_artifact(result, "model")
     assert eventually(Path(told[TRACKER]).exists)
     run.step_ended("train", "FINISHED", workspace, {"cpu_seconds": 1.5})

@@ -58,6 +58,21 @@ def test_only_what_has_changed_is_trained_and_only_what_is_better_is_kept(trirem
     for log in (trireme.home / "runs").rglob("*"):
         assert not log.is_file() or b"key=k" not in log.read_bytes()
 
+    # From the same model as then, whatever has become the champion since.
+    done = trireme.call("reproduce", trireme.parents()[0].info.run_id)
+    assert (done.returncode, "is bit-identical" in done.stdout) == (0, True), (
+        done.stdout + done.stderr
+    )
+
+    (start := trireme.home / "start").mkdir()
+    (start / "weights").write_text("1")
+    more = "warm_start=true", 'args=["--more", "0.1"]', f"base_model={start}"
+    assert "changed since champion version 3: base model " in (said := retrain(0.2, *more))
+    assert " was none" in said
+    (start / "weights").write_text("2")
+    assert "changed since" in retrain(0.2, *more)
+    assert "nothing to train" in retrain(0.2, *more)
+
 
 def test_of_two_retrainings_at_the_same_moment_one_becomes_champion(trireme, graded):
     """Both have beaten none, and one of them is late."""

@@ -1,8 +1,12 @@
 """MLflow somewhere else, or already started by somebody else."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import mlflow
 import pytest
 from tracking_server import TrackingServer
+
+from trireme.components.tracking import client
 
 pytestmark = pytest.mark.slow
 
@@ -50,6 +54,48 @@ def test_a_server_takes_everything_though_it_was_away_meanwhile(trireme, server,
     assert [metric.step for metric in history] == list(range(1, EPOCHS + 1))
     assert [model.name for model in client.search_registered_models()] == ["classifier"]
     assert trireme.client.search_experiments(filter_string="name = 'elsewhere'") == []
+
+
+def test_what_a_server_lacks_of_a_run_is_brought_later(trireme, server, eventually, monkeypatch):
+    monkeypatch.setattr(client, "_patience", 3.0)
+    monkeypatch.setattr(client, "HURRY", 3.0)
+
+    def stop_before_the_export():
+        runs = trireme.home / "runs"
+        assert eventually(lambda: [*runs.glob("*/workspace/steps/export/output.log")])
+        server.stop()
+
+    given = ("-p", "workers=0", "-p", "min_accuracy=0.5", "-p", "experiment=elsewhere")
+    at = {"MLFLOW_TRACKING_URI": server.uri}
+    with ThreadPoolExecutor(1) as other:
+        stopped = other.submit(stop_before_the_export)
+        done = trireme.call("run", "pytorch-training", *given, **at)
+        stopped.result()
+    assert done.returncode == 1, done.stdout
+    assert "'trireme sync', and the next run, bring what it lacks of this run" in done.stderr
+    assert (trireme.run_directory() / "workspace" / "exported" / "model.onnx").is_file()
+    waiting = trireme.call("sync", **at)
+    assert (waiting.returncode, "does not answer" in waiting.stderr) == (1, True)
+
+    server.start()
+    elsewhere = trireme.call("sync", MLFLOW_TRACKING_URI=f"{server.uri}/")
+    assert elsewhere.returncode == 1
+    assert f"waits for MLflow at {server.uri}; set MLFLOW_TRACKING_URI to it" in elsewhere.stderr
+    brought = trireme.call("list", **at)
+    assert "is whole in MLflow now, as FINISHED" in brought.stderr
+    assert "FINISHED" in trireme.call("status", trireme.run_directory().name, **at).stdout
+    assert trireme.call("sync", **at).stdout == "MLflow has all runs\n"
+
+    asked = mlflow.MlflowClient(server.uri)
+    experiment = asked.get_experiment_by_name("elsewhere")
+    runs = {run.info.run_name: run for run in asked.search_runs([experiment.experiment_id])}
+    assert len(runs) == 7
+    assert {run.info.status for run in runs.values()} == {"FINISHED"}
+    assert all("error" not in run.data.tags for run in runs.values())
+    assert runs["export"].data.metrics["duration_seconds"] > 0
+    assert [model.name for model in asked.search_registered_models()] == ["classifier"]
+    (version,) = asked.search_model_versions("name = 'classifier'")
+    assert version.tags["git.commit"]
 
 
 def test_a_run_that_is_open_already_becomes_the_parent(trireme, repository):

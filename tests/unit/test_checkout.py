@@ -311,7 +311,7 @@ def test_a_server_that_is_not_there_is_said_after_some_attempts(destination, mon
 
 def test_a_directory_that_is_not_a_repository_is_refused(tmp_path, destination):
     (tmp_path / "plain").mkdir()
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="is not a git repository; git init, git add and"):
         checkout(str(tmp_path / "plain"), "", destination)
     assert beside(destination) == []
 
@@ -536,5 +536,5 @@ def test_what_a_revision_is_now_can_be_asked(repository, tmp_path):
     assert git.resolve(url, "main") == git.resolve(url, "") == repository.second
     assert git.resolve(url, "v1") == git.resolve(url, repository.first) == repository.first
     assert git.resolve(url, repository.first[:8]) == repository.first[:8]
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="is not a git repository"):
         git.resolve(tmp_path.as_uri(), "main")

@@ -33,6 +33,8 @@ NOT_THERE = {
         # The step finish says so in a sentence: the one step here that may come to it.
         "trireme.components.tracking.sync:_log_onnx",
         "trireme.components.tracking.sync:_signature",
+        # Only 'trireme run' makes the store of a machine.
+        "trireme.components.tracking.store:make",
     },
     # A model is loaded by the framework that it was made with.
     "pytorch": {
@@ -156,12 +158,16 @@ def modules(names: Iterable[str]) -> Iterator[Import]:
     return (each for name in names for each in imports(tree_of(name), name))
 
 
+WITH_REQUIREMENTS = ("lora", "perplexity", "texts")
+"""Reference programs that need packages which a run installs, as their docstrings say."""
+
+
 def trainers(framework: str) -> Iterator[Import]:
     """Returns what the reference programs import, but for each other."""
     files = sorted((ROOT / "trireme/components/trainers" / framework).glob("*.py"))
     names = {file.stem for file in files}
     for file in files:
-        if file.stem != "mpi_classifier":
+        if file.stem not in ("mpi_classifier", *WITH_REQUIREMENTS):
             found = imports(ast.parse(file.read_text()), f"trireme.components.trainers.{file.stem}")
             yield from (each for each in found if each.name not in names)
 

@@ -10,10 +10,10 @@ import pytest
 from trireme.components.errors import InputError, JobFailed
 from trireme.components.home import TRACKER
 from trireme.components.images import OF_REPLICAS, PYTORCH
-from trireme.components.tracking import environment
-from trireme.components.training import launch
+from trireme.components.tracking import environment, journal
+from trireme.components.training import hangs, launch
 from trireme.components.training.frameworks import KINDS
-from trireme.components.training.local import runner
+from trireme.components.training.local import hang_watch, runner
 from trireme.components.training.manifests import render, to_yaml
 
 RUN: dict[str, Any] = {
@@ -298,6 +298,21 @@ def test_the_manifest_and_the_logs_are_kept_with_the_step(train, workspace):
     steps = workspace / "steps" / "train"
     assert "kind: PyTorchJob" in (steps / "job.yaml").read_text()
     assert (steps / "master-0.log").read_text() == "hello\n"
+
+
+def test_a_training_that_hangs_is_tagged(train, workspace, monkeypatch):
+    monkeypatch.setattr(hangs, "FIRST", 1.0)
+    monkeypatch.setattr(hang_watch, "LOOK", 0.5)
+    with journal.opened(workspace, "train"):
+        train(
+            """
+            import os, pathlib, time
+            log = pathlib.Path(os.environ["MODEL_DIR"]).parent / "steps" / "train" / "master-0.log"
+            while "it hangs" not in log.read_text(): time.sleep(0.5)
+            """
+        )
+    tags = [each["tags"] for each in journal.read(workspace, "train") if "tags" in each]
+    assert [each["hang"] for each in tags if "hang" in each] == [hangs.sentence(1)]
 
 
 def test_a_program_that_is_not_there_is_refused(train, workspace):

@@ -61,7 +61,7 @@ def test_without_any_it_is_said_where_the_pipelines_are(trireme, untracked):
 
 def test_status_shows_the_steps_that_have_started(trireme, kept, untracked):
     record = kept("one", checkout="", train="")
-    record.step("checkout", "FINISHED", 2.4, "commit 0123456789ab")
+    record.step("checkout", "FINISHED", {"duration_seconds": 2.4}, "commit 0123456789ab")
     status, output, _ = trireme("status", "one")
     assert status == 0
     first, *lines = output.splitlines()

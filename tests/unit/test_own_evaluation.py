@@ -107,6 +107,21 @@ def test_a_program_that_fails_fails_the_step(judge, tmp_path):
     assert "ValueError: no beams" in caught.value.detail
 
 
+@pytest.mark.parametrize("of", ["model", "champion"])
+def test_what_it_leaves_must_not_lead_elsewhere_even_if_it_fails_of_the_champion(
+    judge, tmp_path, of
+):
+    program = tmp_path / "code" / "custom.py"
+    link = f"""
+if os.environ["MODEL_DIR"].endswith("/{of}"):
+    (found / "zeros.png").symlink_to("/dev/zero")
+    sys.exit(int("{of}" == "champion"))
+"""
+    program.write_text(program.read_text() + link)
+    with pytest.raises(StepFailed, match=r"holds a link that leaves it, '.*zeros.png' to"):
+        judge([0.25, 0.75], [0.1, 0.1])
+
+
 def test_a_program_that_is_killed_is_said_to_be(judge, tmp_path):
     (tmp_path / "code" / "custom.py").write_text("import os; os.kill(os.getpid(), 9)")
     with pytest.raises(StepFailed, match="was ended by SIGKILL"):

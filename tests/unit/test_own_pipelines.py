@@ -121,7 +121,7 @@ def test_a_broken_file_is_one_sentence_with_the_line(folder, content, said):
     ("reference", "said"),
     [
         ("none.py", "none.py: there is no file none.py"),
-        ("none.yaml", "none.yaml is not a pipeline that kfp compiled: No such file"),
+        ("none.yaml", "none.yaml: cannot be read: No such file"),
         ("list.yaml", "list.yaml is not a pipeline that kfp compiled"),
         ("churn", "there is no pipeline 'churn'; there are pytorch-training"),
         ("retrainin", "there is no pipeline 'retrainin'; did you mean retraining?"),

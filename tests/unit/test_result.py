@@ -339,3 +339,32 @@ def test_a_script_that_reads_its_arguments_when_imported_is_no_failure(model, co
     (code / "trainers" / "script.py").write_text(f"{script}\np.parse_args()\n")
     torch.save(state, model / "model.pt")
     assert "script:Small" in refusal(model, code, "script:Small")
+
+
+@pytest.mark.parametrize(
+    "factory",
+    ["os:system", "subprocess:check_output", "hostile:system", "hostile:os", "json:loads"],
+)
+def test_a_file_may_name_only_what_the_code_defines(model, code, state, tmp_path, factory):
+    mark = tmp_path / "called"
+    (code / "hostile.py").write_text("import os\nfrom os import system\n")
+    (code / "json.py").write_text("class Small: pass\n")  # Python has its own
+    arguments = {"command": f"touch {mark}"}
+    saved = {"factory": factory, "arguments": arguments, "state_dict": state}
+    torch.save(saved, model / "model.pt")
+    assert "which the training code does not define" in refusal(model, code)
+    assert not mark.exists()
+
+
+def test_a_folder_of_the_code_does_not_have_a_module_of_that_name_imported(model, code, state):
+    (code / "this").mkdir()  # Python's own prints a poem when it is imported
+    saved = {"factory": "this:s", "arguments": {}, "state_dict": state}
+    torch.save(saved, model / "model.pt")
+    assert "which the training code does not define" in refusal(model, code)
+    assert "this" not in sys.modules
+
+
+def test_a_person_may_name_any_factory(model, code, state):
+    saved = {"factory": "torch.nn:Linear", "arguments": {"in_features": 4, "out_features": 2}}
+    torch.save(saved | {"state_dict": torch.nn.Linear(4, 2).state_dict()}, model / "model.pt")
+    assert load_model(model, code, ENTRYPOINT, "torch.nn:Linear").weights == 10

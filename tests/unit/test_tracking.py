@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import shutil
 import socket
 import time
@@ -35,7 +36,7 @@ def test_what_a_step_records_is_read_back_in_order(workspace, tmp_path):
         journal.log_headline({"accuracy": 0.9})
         journal.log_total({"cost": 1.5})
         journal.log_artifact(tmp_path / "log", "logs")
-        journal.log_dataset("s3://bucket/digits", "sha256:abc", 2, 300)
+        journal.log_dataset("dataset", "s3://bucket/digits", "sha256:abc", 2, 300)
         journal.log_model(
             tmp_path / "m.onnx",
             "digits",
@@ -59,6 +60,7 @@ def test_what_a_step_records_is_read_back_in_order(workspace, tmp_path):
                 "fingerprint": "sha256:abc",
                 "files": 2,
                 "bytes": 300,
+                "context": "training",
             }
         },
         {
@@ -148,9 +150,10 @@ def test_variables_come_from_the_file_that_is_announced(untracked, tmp_path, mon
     monkeypatch.setenv(TRACKER, str(file))
     environment.announce(file, {"MLFLOW_RUN_ID": "abc"})
     assert environment.variables() == {"MLFLOW_RUN_ID": "abc"}
-    environment.announce(file, {"error": "MLflow refuses"})
-    with pytest.raises(InputError, match="MLflow refuses"):
+    environment.announce(file, {"error": "MLflow refuses", "exit_status": "2"})
+    with pytest.raises(TriremeError, match="MLflow refuses") as refused:
         environment.variables()
+    assert refused.value.exit_status == 2
     assert [path.name for path in file.parent.iterdir()] == ["mlflow.json"]
 
 
@@ -231,7 +234,7 @@ def test_everything_recorded_arrives_where_it_belongs(client, run, workspace, tm
 def test_a_dataset_is_an_input_of_the_run(client, run, workspace):
     fingerprint = f"sha256:{64 * 'a'}"
     with journal.opened(workspace, "dataset"):
-        journal.log_dataset("s3://bucket/digits/", fingerprint, 2, 300)
+        journal.log_dataset("dataset", "s3://bucket/digits/", fingerprint, 2, 300)
     sync(workspace, "dataset", run)
     for run_id in (run.step_id, run.pipeline_id):
         (used,) = client.get_run(run_id).inputs.dataset_inputs
@@ -546,3 +549,26 @@ def test_a_run_whose_model_could_not_be_recorded_has_failed(
     runs = client.search_runs([experiment.experiment_id])
     ended = {run.info.run_name: run.info.status for run in runs}
     assert ended == {"a run": "FAILED", "export": "FAILED"}
+
+
+@pytest.mark.parametrize(
+    ("uri", "public", "login"),
+    [
+        ("https://ada:p%40ss@host:5000/x", "https://host:5000/x", ("ada", "p@ss")),
+        ("https://host:5000/a@b", "https://host:5000/a@b", (None, None)),
+        ("https://host", "https://host", (None, None)),
+        ("postgresql://ada:pass@host/db", "postgresql://ada:pass@host/db", (None, None)),
+        ("https://[a@b", "https://[a@b", (None, None)),
+        ("", None, (None, None)),
+    ],
+)
+def test_a_servers_password_is_taken_out_of_its_uri(monkeypatch, untracked, uri, public, login):
+    names = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD")
+    for name in names:
+        monkeypatch.setenv(name, "")  # to be put back
+        monkeypatch.delenv(name)
+    if uri:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    environment.separate_login()
+    assert os.environ.get("MLFLOW_TRACKING_URI") == public
+    assert tuple(os.environ.get(name) for name in names) == login

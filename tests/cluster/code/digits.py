@@ -31,6 +31,8 @@ def fail_if_asked(options):
 def main():
     options = parser.parse_args()
     print("it begins", flush=True)
+    if start := os.environ.get("BASE_MODEL_DIR"):
+        print("it starts from", *sorted(file.name for file in Path(start).iterdir()), flush=True)
     fail_if_asked(options)
     for second in range(options.seconds):
         print(f"second {second + 1}/{options.seconds}", flush=True)

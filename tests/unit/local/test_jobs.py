@@ -42,6 +42,39 @@ def test_a_job_can_be_found_again(run, home):
     assert [one.name for one in jobs.all_jobs(home)] == ["digits"]
 
 
+def test_lack_of_memory_is_named_with_what_was_used(run, monkeypatch):
+    killed = "import os, signal; x = bytes(range(256)) * (1 << 18); os.kill(os.getpid(), 9)"
+    # The kernel's count is that of the machine, on which others may run.
+    counted = "trireme.components.processes.oom_kills"
+    before = "trireme.components.training.local.replica.oom_kills"
+    monkeypatch.setattr(counted, lambda: 7)
+    monkeypatch.setattr(before, lambda: 7)
+    with pytest.raises(JobFailed, match=r"master-0 was ended by SIGKILL$"):
+        run(killed)
+    monkeypatch.setattr(before, lambda: 6)
+    said = (
+        r"SIGKILL; the kernel killed a process for lack of memory meanwhile, and its largest had "
+    )
+    # As much as the process that started it, where that has more.
+    with pytest.raises(JobFailed, match=said + r"\d+\.\d [MG]iB$"):
+        run(killed, name="again")
+
+
+def test_a_name_is_taken_only_by_a_job_that_says_so(run, home):
+    (home / "digits").mkdir(parents=True)  # as a command left it that was killed at this moment
+    run()
+    with pytest.raises(InputError, match=r"^job 'digits' is in .*digits already \(succeeded\)"):
+        jobs.make_directory(home, "digits")
+    made = jobs.make_directory(home, "other")
+    assert jobs.find(home, "other").state == "running"
+    record = json.loads((made / "state.json").read_text()) | {"born": "another"}
+    (made / "state.json").write_text(json.dumps(record))  # as one that was killed before it began
+    assert jobs.find(home, "other").state == "lost"
+    jobs.delete(home, "other")
+    assert [*home.iterdir()] == [home / "digits"]
+    assert [*home.parent.glob("job-*")] == []
+
+
 def test_a_failed_job_says_why(run, home):
     with pytest.raises(JobFailed):
         run("raise SystemExit(3)")

@@ -22,7 +22,7 @@ def ended(job, replicas, tmp_path):
             for pod in made.pods
         }
         for name, status in statuses.items():
-            found[name].has_ended(status, 1.0)
+            found[name].has_ended(status, 1.0, 0)
         return made, list(found.values())
 
     return make
@@ -82,9 +82,9 @@ def allowed(made, all_of_them, limit=20):
     """Counts how often the first replica is restarted before the limit ends the job."""
     replica = all_of_them[0]
     for count in range(limit):
-        if policy.past_backoff_limit(made, all_of_them, replica):
+        if policy.why_no_restart(made, all_of_them, replica, []) is not None:
             return count
-        replica.restarts += 1
+        replica.retries += 1
     return limit
 
 
@@ -119,7 +119,7 @@ def test_how_many_restarts_a_backoff_limit_allows(ended, kind, role, restart, li
 def test_the_restarts_of_all_replicas_count_but_those_that_have_succeeded(ended):
     roles = {"Master": (1, "OnFailure"), "Worker": (2, "OnFailure")}
     made, found = ended("PyTorchJob", roles, {"worker-1": 0}, {"backoffLimit": 4})
-    found[1].restarts, found[2].restarts = 2, 9
+    found[1].retries, found[2].retries = 2, 9
     assert allowed(made, found) == 1
 
 

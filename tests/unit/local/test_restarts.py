@@ -3,6 +3,7 @@
 import pytest
 
 from trireme.components.errors import JobFailed
+from trireme.components.training.incidents import RETRIES
 from trireme.components.training.local import replica, runner
 
 COUNTED = """
@@ -70,6 +71,29 @@ def test_the_job_fails_when_the_restarts_reach_the_limit(manifest, logs, quiet, 
         runner.run(job, logs, quiet)
     assert starts("worker") == 3
     assert caught.value.detail == "[worker-0] broken 2"
+
+
+TOGETHER = COUNTED.replace('"worker")', '"worker" + os.environ["RANK"])') + (
+    "if name == 'worker1':\n"
+    "    for rank in (2, 3): wait_for(f'worker{rank}.{count}')\n"
+    "    wait_for(f'master.{count}')\n"
+    "    (out / f'gone{count}').touch()\n"
+    "    sys.exit('the cause')\n"
+    "wait_for(f'gone{count}')\n"
+    "sys.exit('Connection reset by peer')\n"
+)
+"""Of four replicas the others fail as soon as one has."""
+
+
+def test_replicas_that_die_of_one_use_one_retry(manifest, logs, quiet, impatient, starts):
+    job = manifest(TOGETHER, workers=3, restart="OnFailure", policy={"backoffLimit": 1})
+    job["metadata"]["annotations"] = {RETRIES: "2"}
+    with pytest.raises(
+        JobFailed, match=r"^replica \S+ exited with status 1, after 2 retries$"
+    ) as by:
+        runner.run(job, logs, quiet)
+    assert "worker-0" in str(by.value) and by.value.detail == "[worker-0] the cause"
+    assert [starts(name) for name in ("master", "worker1", "worker2", "worker3")] == [3, 3, 3, 3]
 
 
 def test_a_replica_that_drags_another_one_down_over_and_over_is_named(

@@ -200,6 +200,25 @@ def test_what_a_killed_supervisor_leaves_is_killed_and_the_job_ends(
     assert not any(map(runs, pids))
 
 
+def test_what_has_left_the_session_of_a_killed_supervisor_is_killed_as_well(
+    manifest, alone, logs, runs, eventually
+):
+    """As torchrun starts its workers."""
+    program = """
+        import os, subprocess, sys, time
+        code = "import subprocess, time; print(subprocess.Popen(['sleep', '600']).pid, flush=True)"
+        left = subprocess.Popen([sys.executable, "-c", code], start_new_session=True, stdout=-1)
+        print(os.getppid(), os.getpid(), int(left.stdout.readline()), flush=True)
+        time.sleep(600)
+    """
+    job = alone(manifest(program, workers=0))
+    supervisor, *pids = map(int, job.stdout.readline().split()[1:])
+    assert all(map(runs, pids))
+    os.kill(supervisor, signal.SIGKILL)
+    job.communicate(timeout=LIMIT)
+    assert eventually(lambda: not any(map(runs, pids)))
+
+
 def test_a_command_that_ignores_sigterm_is_killed_after_the_grace(supervise, runs):
     code = """
     import os, signal, time

@@ -418,7 +418,8 @@ def test_ctrl_c_at_a_real_terminal_asks_whether_to_cancel(kubeflow, untracked, a
     kubeflow.states = [("RUNNING", {"checkout": "RUNNING"})]
     pid, terminal = pty.fork()
     if pid == 0:
-        os.execv(sys.executable, [sys.executable, "-m", "trireme", *RUN])
+        command = [sys.executable, "-m", "trireme", *RUN]
+        os.execve(command[0], command, os.environ | {"TERM": "xterm"})
     shown = b""
     kubeflow.on_look = lambda: os.write(terminal, b"\x03")
     try:

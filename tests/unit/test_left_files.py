@@ -1,0 +1,120 @@
+"""components/left_files.py: what a program may leave in MODEL_DIR."""
+
+import os
+import shutil
+import socket
+
+import pytest
+
+from trireme.components import left_files
+from trireme.components.errors import StepFailed
+from trireme.components.tracking import sync
+from trireme.components.training import events, launch
+
+
+@pytest.fixture
+def left(tmp_path):
+    folder = tmp_path / "model"
+    (folder / "checkpoint-2").mkdir(parents=True)
+    (folder / "checkpoint-2" / "weights").write_text("1")
+    return folder
+
+
+def test_links_within_the_folder_are_fine(left):
+    (left / "latest").symlink_to("checkpoint-2")
+    (left / "weights").symlink_to(left / "checkpoint-2" / "weights")
+    (left / "checkpoint-2" / "up").symlink_to("../weights")
+    (left / "broken").symlink_to("nothing")
+    (left / "itself").symlink_to("itself")
+    left_files.check(left, "MODEL_DIR")
+
+
+@pytest.mark.parametrize(
+    "target", ["/etc/shadow", "/dev/zero", "../secret", "checkpoint-2/../../secret", "/proc/self"]
+)
+def test_links_that_leave_it_are_named(left, target):
+    (left.parent / "secret").write_text("key")
+    (left / "inner").mkdir()
+    (left / "inner" / "out").symlink_to(target if target[0] == "/" else f"../{target}")
+    with pytest.raises(StepFailed, match=r"^MODEL_DIR holds a link that leaves it, 'inner/out' to"):
+        left_files.check(left, "MODEL_DIR")
+
+
+def test_what_is_no_file_is_named(left, monkeypatch):
+    os.mkfifo(left / "pipe")
+    with pytest.raises(StepFailed, match=r"holds a FIFO, 'pipe', which cannot be kept"):
+        left_files.check(left, "MODEL_DIR")
+    (left / "pipe").unlink()
+    monkeypatch.chdir(left)  # the path of a socket must be short
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind("sock")
+        with pytest.raises(StepFailed, match="holds a socket, 'sock'"):
+            left_files.check(left, "MODEL_DIR")
+
+
+@pytest.mark.parametrize("put", ["link", "file", "FIFO", "nothing"])
+def test_the_folder_itself_must_not_have_become_something_else(left, put):
+    shutil.rmtree(left)
+    (left.parent / "other").mkdir()
+    if put == "link":
+        left.symlink_to("other")
+    elif put == "file":
+        left.write_text("1")
+    elif put == "FIFO":
+        os.mkfifo(left)
+    with pytest.raises(StepFailed, match=r"^MODEL_DIR is no folder any more$"):
+        left_files.check(left, "MODEL_DIR")
+
+
+@pytest.mark.parametrize("target", [".", "..", "../checkpoint-3"])
+def test_links_that_copies_would_follow_for_ever_are_named(left, target):
+    (left / "checkpoint-3").mkdir()
+    (left / "checkpoint-2" / "again").symlink_to(target)
+    (left / "checkpoint-3" / "again").symlink_to("../checkpoint-2")
+    with pytest.raises(StepFailed, match=r"holds a link to a folder that it is in, .*/again'$"):
+        left_files.check(left, "MODEL_DIR")
+
+
+@pytest.mark.parametrize("last", ["weights", ""])
+def test_a_few_links_do_not_make_billions_of_files(left, last):
+    for level in range(12):
+        (left / str(level)).mkdir()
+        for link in range(8 if level < 11 else 0):
+            (left / str(level) / f"to-{link}").symlink_to(f"../{level + 1}")
+    (left / "11" / last).touch()
+    with pytest.raises(StepFailed, match="holds more than 1,000,000 files, links followed"):
+        left_files.check(left, "MODEL_DIR")
+
+
+def test_nor_are_folders_deeper_than_copies_can_follow(left, monkeypatch):
+    monkeypatch.chdir(left)
+    for _ in range(300):  # more than this, pytest could not remove
+        os.mkdir("n")  # noqa: PTH102 - each in the one before
+        os.chdir("n")
+    monkeypatch.chdir(left)
+    with pytest.raises(StepFailed, match="more than 200 folders deep"):
+        left_files.check(left, "MODEL_DIR")
+
+
+def test_nor_are_chains_of_links(left):
+    for number in range(300):
+        (left / f"{number:03}").mkdir()
+        (left / f"{number:03}" / "next").symlink_to(f"../{number + 1:03}")
+    with pytest.raises(StepFailed, match="more than 200 folders deep"):
+        left_files.check(left, "MODEL_DIR")
+
+
+def test_links_by_its_own_name_still_lead_where_they_led(left):
+    (left / "latest").symlink_to("../model.partial/checkpoint-2")
+    (left / "newest").symlink_to(left.with_name("model.partial") / "checkpoint-2")
+    left.rename(left.with_name("model.partial"))
+    launch._keep(left.with_name("model.partial"), left)
+    assert (left / "latest" / "weights").read_text() == "1"
+    assert (left / "newest" / "weights").read_text() == "1"
+
+
+def test_what_is_no_file_is_never_taken_for_an_artifact(tmp_path):
+    os.mkfifo(tmp_path / "events.out.tfevents.1")
+    assert events.found([tmp_path]) == {}
+    # Nobody writes to it: reading would wait for ever.
+    sync._log_artifact(tmp_path / "events.out.tfevents.1", "", sync.Run("step", "pipeline"))
