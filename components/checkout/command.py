@@ -1,6 +1,7 @@
 """Run git: nothing of the repository is executed, nobody is asked, faults are tried again."""
 
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Mapping
@@ -64,6 +65,9 @@ def git(
         raise InputError("git is not installed; install it and run again") from None
     except subprocess.TimeoutExpired:
         raise TriremeError(f"git {arguments[0]} did not finish within {TIME_LIMIT} s") from None
+    if result.returncode < 0:
+        how = signal.Signals(-result.returncode).name
+        raise TriremeError(f"git {arguments[0]} was killed ({how})")
     for text in access.hidden:
         result.stderr = result.stderr.replace(text, "***")
     return result

@@ -12,8 +12,9 @@ _FAULT = re.compile(
     r"unexpected disconnect|empty reply|recv failure|send failure|transfer closed|"
     r"hung up unexpectedly|not closed cleanly|kex_exchange_identification|network is unreachable|"
     r"expected flush|bad line length|protocol error|index-pack failed|"
-    r"no route to host|SSL_(connect|read|write|ERROR_SYSCALL)|gnutls_handshake|unexpected EOF",
-    re.IGNORECASE,
+    r"no route to host|SSL_(connect|read|write|ERROR_SYSCALL)|gnutls_handshake|unexpected EOF|"
+    r"died of signal|^(killed|terminated)$",
+    re.IGNORECASE | re.MULTILINE,
 )
 _REFUSED = re.compile(
     r"authentication failed|could not read (username|password)|terminal prompts disabled|"

@@ -109,6 +109,7 @@ def test_wait_raises_what_the_run_has_failed_with(here):
     with pytest.raises(TriremeError, match="step refuse failed: ValueError: this"):
         run.wait()
     assert run.status == "FAILED"
+    assert here.wait_for_no_processes() == []  # the run's own says it after it has recorded it
     shown = (here.home / "runs" / run.name / "console.log").read_text()
     assert shown.endswith("error: step refuse failed: ValueError: this is not to be\n")
 

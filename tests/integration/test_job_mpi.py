@@ -56,8 +56,10 @@ def mpijob(job, replicas):
 
 
 @pytest.fixture
-def ranks_of(tmp_path):
+def ranks_of(tmp_path, monkeypatch):
     """Runs a job; returns what its ranks printed."""
+    # A shell that a remote one starts reads ~/.bashrc, which may print what it likes.
+    monkeypatch.setenv("HOME", str(tmp_path))
 
     def run(job, isolated=False):
         said: list[str] = []

@@ -309,6 +309,26 @@ def test_a_server_that_is_not_there_is_said_after_some_attempts(destination, mon
     assert beside(destination) == []
 
 
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("kill -9 $$", r"^git ls-remote was killed \(SIGKILL\)$"),
+        ("echo Killed >&2; exit 128", "cannot be read: Killed"),
+        ("echo 'error: git-upload-pack died of signal 15' >&2; exit 128", "died of signal 15"),
+    ],
+)
+def test_a_git_that_is_killed_is_a_fault_and_not_bad_input(
+    script, said, repository, destination, tmp_path, monkeypatch
+):
+    (tmp_path / "git").write_text(f"#!/bin/sh\n{script}\n")
+    (tmp_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(command, "PAUSES", ())
+    with pytest.raises(TriremeError, match=said) as caught:
+        checkout(f"file://{repository.directory}", "main", destination)
+    assert caught.value.exit_status == 1
+
+
 def test_a_directory_that_is_not_a_repository_is_refused(tmp_path, destination):
     (tmp_path / "plain").mkdir()
     with pytest.raises(InputError, match="is not a git repository; git init, git add and"):
