@@ -83,6 +83,11 @@ class Cluster:
         """What the API server warned of in its last answer, as the header has it."""
         return self._api.last_response.getheader("Warning") or ""
 
+    @property
+    def configuration(self) -> client.Configuration:
+        """Where the API server is and who this user is, for what is no request and answer."""
+        return self._api.configuration
+
     def get(
         self, resource: Resource, name: str, namespace: str, patience: float | None = None
     ) -> dict[str, Any]:

@@ -275,7 +275,7 @@ def _train_locally(job: TrainingJob, logs: Path, lines: _Lines, bill: Bill) -> d
     manifest = render(job)
     bill.open(manifest)
     (logs / "job.yaml").write_text(to_yaml(manifest))
-    return runner.run(manifest, logs, lines, on_hang=lambda said: journal.log_tags({"hang": said}))
+    return runner.run(manifest, logs, lines, on_hang=_record_hang)
 
 
 def _train_on_cluster(
@@ -307,7 +307,12 @@ def _train_on_cluster(
         limits=Limits(job.queued_limit, job.starting_limit),
         on_line=lines,
         on_state=lambda sentence: say(sentence, sys.stdout),
+        on_hang=_record_hang,
     )
+
+
+def _record_hang(said: str) -> None:
+    journal.log_tags({"hang": said})
 
 
 def _make_room(job: TrainingJob) -> None:

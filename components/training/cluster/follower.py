@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from trireme.components.errors import Cancelled, InputError, JobFailed
+from trireme.components.errors import Cancelled, InputError, JobFailed, TriremeError
 from trireme.components.kubernetes import pods
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.resources import PODS, Resource
@@ -17,6 +17,7 @@ from trireme.components.kubernetes.watch import Change, changes
 from trireme.components.training import incidents
 from trireme.components.training.blame import TimeLimitReached
 from trireme.components.training.cluster import identity, reasons
+from trireme.components.training.cluster.hang_watch import HangWatch, Hung
 from trireme.components.training.cluster.replicas import Replica, Replicas
 from trireme.components.training.cluster.status import State, Status, expected_replicas, status_of
 from trireme.components.training.frameworks import kind_of, least_replicas, pods_of
@@ -55,13 +56,14 @@ class Follower:
         *,
         replica: str = "",
         stop: Stop | None = None,
+        hang_watch: HangWatch | None = None,
     ) -> None:
         """Prepares it; ``on_line`` is called from several threads, with replica and line."""
         self.job = job
         self._cluster = cluster
         self._limits = limits
         self._on_state = on_state
-        self._stop = stop or Stop()
+        self._stop, self._hang_watch = stop or Stop(), hang_watch
         self._replicas = Replicas(
             cluster, kind_of(job).container, on_line, self._stop, only=replica
         )
@@ -151,6 +153,8 @@ class Follower:
         self._check_limit(phase, replicas)
         if self._limits.retries:
             self._check_retries(replicas)
+        if self._hang_watch:
+            self._look_for_hang(self._hang_watch, phase, replicas)
 
     def _sentence(self, phase: str, status: Status, count: str) -> str:
         if phase == "queued":
@@ -216,6 +220,26 @@ class Follower:
         if incidents.incidents(failed) > limit and (culprit := self._replicas.culprit):
             words = f"replica {culprit.name} {culprit.last_failure.words}"
             raise JobFailed(words + incidents.after(limit), culprit.last_lines())
+
+    def _look_for_hang(self, watch: HangWatch, phase: str, replicas: list[Replica]) -> None:
+        running = [replica for replica in replicas if replica.is_running]
+        if (
+            phase != "running"
+            or not running
+            or any(not replica.is_running and not replica.is_over for replica in replicas)
+        ):
+            watch.start_anew()
+            return
+        try:
+            hang = watch.look(running)
+        except TriremeError as error:
+            self._on_state(f"whether the job hangs cannot be told: {error}")
+            return
+        if hang:
+            for name, lines in hang.stacks.items():
+                self._replicas.show(name, [f"(it hangs: {hang.sentence})", *lines])
+            if watch.answer != "report":
+                raise Hung(hang)
 
     def _say(self, sentence: str) -> None:
         if sentence != self._said:

@@ -1,17 +1,18 @@
 """The launcher: run a training job on a Kubernetes cluster, to its end."""
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
 
-from trireme.components.errors import Cancelled, PodLost, TriremeError
+from trireme.components.errors import Cancelled, JobFailed, PodLost, TriremeError
 from trireme.components.kubernetes import owner
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import Unavailable
 from trireme.components.signals import TOLD_TO_END, handled
 from trireme.components.training.cluster import submission
 from trireme.components.training.cluster.follower import Follower, Limits
+from trireme.components.training.cluster.hang_watch import HangWatch, Hung
 from trireme.components.training.cluster.status import State, status_of
 from trireme.components.training.frameworks import kind_of, least_replicas
 
@@ -28,6 +29,7 @@ def launch(
     limits: Limits,
     on_line: Callable[[str, str], None],
     on_state: Callable[[str], None],
+    on_hang: Callable[[str], None] = lambda said: None,
 ) -> dict[str, float]:
     """Creates a job on a cluster, or finds it there, and follows it to its end.
 
@@ -39,6 +41,7 @@ def launch(
     Args:
         on_line: Called with a replica's name and each line it prints, from several threads.
         on_state: Called with a short sentence whenever the job's state has changed.
+        on_hang: Called with a sentence when the job hangs; the replicas' lines say where.
 
     Returns:
         Seconds that each replica ran, by name.
@@ -52,6 +55,8 @@ def launch(
         Refused: The cluster does not allow it, or does not know the kind of the job.
     """
     follower: Follower | None = None
+    watch = HangWatch(cluster, manifest, on_hang)
+    seconds: Mapping[str, float] = {}  # of jobs before this one, which hung
     keeps_pods = False
     signals: list[int] = []
 
@@ -63,11 +68,21 @@ def launch(
 
     with handled(cancel, _SIGNALS):
         try:
-            job = submission.submit(cluster, manifest)
-            follower = Follower(cluster, job, limits, on_line, on_state)
-            if _is_elastic(manifest) and _clean_up(cluster, job, "None"):
-                keeps_pods = True
-            return follower.follow()
+            while True:
+                job = submission.submit(cluster, manifest)
+                follower = Follower(cluster, job, limits, on_line, on_state, hang_watch=watch)
+                if _is_elastic(manifest) and _clean_up(cluster, job, "None"):
+                    keeps_pods = True
+                try:
+                    return _added(seconds, follower.follow())
+                except JobFailed as error:
+                    error.replica_seconds = seconds = _added(seconds, error.replica_seconds)
+                    if not isinstance(error, Hung):
+                        raise
+                    watch.restart(error)
+                    on_state(f"{error}; it is made anew, and goes on from its last checkpoint")
+                follower = None
+                submission.delete(cluster, job)
         except BaseException as error:
             _ignore_signals()
             if signals and owner.starts_again(cluster, manifest):
@@ -89,6 +104,10 @@ def launch(
         finally:
             if keeps_pods and follower and status_of(follower.job).state.ended:
                 _clean_up(cluster, follower.job, RUNNING)
+
+
+def _added(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
+    return {name: one.get(name, 0.0) + other.get(name, 0.0) for name in {**one, **other}}
 
 
 def _is_elastic(job: dict[str, Any]) -> bool:

@@ -4,10 +4,12 @@ import re
 from contextlib import suppress
 from typing import Any
 
+from trireme.components.kubernetes import pod_exec
 from trireme.components.kubernetes.access import Right, check_rights, may
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import AlreadyThere, Forbidden, Invalid
 from trireme.components.kubernetes.resources import PODS
+from trireme.components.training import hangs
 from trireme.components.training.frameworks import kind_of
 from trireme.components.training.kinds import TRAINING_RUNTIMES
 from trireme.components.training.manifests import objects
@@ -33,12 +35,13 @@ def check(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> None:
 
 def rights(manifest: dict[str, Any]) -> list[Right]:
     """Returns what has to be allowed to whoever runs a job and follows it."""
-    jobs = kind_of(manifest)
+    jobs, answers = kind_of(manifest), hangs.answer(manifest) != "report"
     return [
         *((jobs, "", verb) for verb in _WITH_JOBS),
         *((TRAINING_RUNTIMES, "", verb) for verb in _WITH_RUNTIMES if "runtime" in manifest),
         *((PODS, "", verb) for verb in _WITH_PODS),
         (PODS, "log", "get"),
+        *(pod_exec.RIGHTS if answers else ()),  # without it a job that hangs is not told
     ]
 
 

@@ -35,6 +35,7 @@ class Replica:
         removals: When somebody had a pod of it deleted that ran, by pod; the moment, and when that
             was heard, by the monotonic clock, as moments are whole seconds.
         stuck: Why it has not started, in the cluster's words; empty where nothing holds it up.
+        last_line: When its last line came, by the monotonic clock; 0: none has.
     """
 
     def __init__(self, name: str, container: str) -> None:
@@ -43,6 +44,7 @@ class Replica:
         self.removals: dict[str, Seen] = {}
         self._heard: dict[tuple[str, str], float] = {}
         self.stuck = ""
+        self.last_line = 0.0
         self._lost_peer: dict[str, list[bool]] = {}  # each start of a pod but the present one
         self._spans: dict[tuple[str, datetime], Span] = {}
         self._pod: dict[str, Any] = {}
@@ -73,8 +75,10 @@ class Replica:
     @property
     def has_started(self) -> bool:
         """Whether its container runs or has run, in its present pod."""
-        container = identity.main_container(self._pod, self._container)
-        started = pods.has_started(self._pod, container) or pods.restarts(self._pod, container) > 0
+        started = (
+            pods.has_started(self._pod, self.container)
+            or pods.restarts(self._pod, self.container) > 0
+        )
         return started and not self._gone
 
     @property
@@ -85,8 +89,7 @@ class Replica:
     @property
     def is_running(self) -> bool:
         """Whether its container runs."""
-        container = identity.main_container(self._pod, self._container)
-        return pods.is_running(self._pod, container) and not self._gone
+        return pods.is_running(self._pod, self.container) and not self._gone
 
     @property
     def is_over(self) -> bool:
@@ -97,6 +100,11 @@ class Replica:
     def pod(self) -> dict[str, Any]:
         """Its present pod."""
         return self._pod
+
+    @property
+    def container(self) -> str:
+        """The container of that pod which its program runs in."""
+        return identity.main_container(self._pod, self._container)
 
     def failed_attempts(self) -> list[FailedAttempt]:
         """Returns its failures but those of its node or of whoever ended its pod."""
@@ -141,6 +149,7 @@ class Replica:
 
     def add_line(self, uid: str, line: str) -> None:
         """Takes in a line that one of its pods printed."""
+        self.last_line = time.monotonic()
         with self._lock:
             self._tail.append((uid, line))
 
@@ -258,6 +267,11 @@ class Replicas:
             if self._by_name[log.name].has_printed:
                 why = "nothing more came" if log.is_over else "its pod outlives the job"
                 self._pass_on(log.name, f"(the rest of the log is not read: {why})")
+
+    def show(self, name: str, lines: list[str]) -> None:
+        """Passes on lines about a replica that it has not printed itself."""
+        for line in lines:
+            self._pass_on(name, line)
 
     def wait_for_logs(self) -> None:
         """Waits until all that was to be read has been passed on."""

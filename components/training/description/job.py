@@ -120,7 +120,8 @@ class TrainingJob(Resources):
     """What becomes of a job that hangs: none of its replicas prints, saves a checkpoint or uses a
     processor, and no NVIDIA GPU of the machine is in use, for five times as long as ever before,
     and at least five minutes. Where each replica stands is put into its log; restart starts the
-    programs again, three times without a new checkpoint. On this machine only, so far."""
+    programs again, on a cluster in a new job of the same name, three times without a new
+    checkpoint. On a cluster a pipeline's step and submit --wait look, and need pods/exec."""
 
     time_limit: Seconds | None = None
     """Seconds the job may run."""

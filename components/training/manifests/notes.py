@@ -9,8 +9,8 @@ from trireme.components.training.frameworks import kind_of
 def notes(job: TrainingJob, manifest: dict[str, Any], *, followed: bool) -> list[str]:
     """Returns what may surprise in a job's operator, followed or not, and the job's notes."""
     found = job.notes
-    if job.on_hang != "report":
-        found.append(f"on_hang {job.on_hang}: on a cluster nobody looks whether a job hangs")
+    if job.on_hang != "report" and not followed:
+        found.append(f"on_hang {job.on_hang}: only --wait looks whether a job hangs")
     if "runtime" in manifest:  # which is made for the job, and says all of it
         return found
     if not kind_of(manifest).replicas:
