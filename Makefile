@@ -27,6 +27,7 @@ test-cluster: .venv/dev.stamp  ## runs on the cluster of the KUBECONFIG; ENGINE=
 N := 200
 faults: .venv/dev.stamp  ## N runs to each of which one thing happens at a random moment
 	TRIREME_FAULTS=$(N) $(BIN)/pytest tests/integration/test_random_faults.py \
+		tests/integration/test_faults_of_servers.py \
 		--numprocesses $$(nproc) --dist load
 
 SECONDS := 600

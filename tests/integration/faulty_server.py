@@ -3,7 +3,10 @@
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+
+SLOWLY = 32 * 1024  # bytes a second
 
 
 @contextlib.contextmanager
@@ -19,6 +22,43 @@ def faulty(url: str, *faults: str) -> Iterator[tuple[str, list[str]]]:
         The URL to use, and the faults met so far.
     """
     left, met = list(faults), []
+
+    def next_fault() -> str:
+        met.append(left.pop(0) if left else "")
+        return met[-1]
+
+    with _before(url, next_fault) as (address, _):
+        yield address, met
+
+
+class Way:
+    """The way to a server, which is as good as ``fault`` says for each connection that begins.
+
+    Attributes:
+        url: The server behind it.
+        fault: As those of ``faulty``, or ``slow``; empty: none.
+    """
+
+    def __init__(self, url: str, connections: list[socket.socket]) -> None:
+        self.url, self.fault = url, ""
+        self._connections = connections
+
+    def cut(self) -> None:
+        """Ends every connection that is open."""
+        _shut(self._connections)
+
+
+@contextlib.contextmanager
+def way(url: str) -> Iterator[Way]:
+    """Stands before a server; its faults come and go."""
+    found: list[Way] = []
+    with _before(url, lambda: found[0].fault) as (address, connections):
+        found.append(Way(address, connections))
+        yield found[0]
+
+
+@contextlib.contextmanager
+def _before(url: str, next_fault: Callable[[], str]) -> Iterator[tuple[str, list[socket.socket]]]:
     to = int(url.rpartition(":")[2])
     listener = socket.create_server(("127.0.0.1", 0))
     connections: list[socket.socket] = []
@@ -29,22 +69,25 @@ def faulty(url: str, *faults: str) -> Iterator[tuple[str, list[str]]]:
                 connection, _ = listener.accept()
             except OSError:
                 return
-            fault = left.pop(0) if left else ""
-            met.append(fault)
             connections.append(connection)
-            threading.Thread(target=_meet, args=(connection, fault, to), daemon=True).start()
+            arguments = (connection, next_fault(), to)
+            threading.Thread(target=_meet, args=arguments, daemon=True).start()
 
     thread = threading.Thread(target=serve)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}", met
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}", connections
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
         thread.join()
-        for connection in connections:
-            with contextlib.suppress(OSError):  # closed long ago
-                connection.shutdown(socket.SHUT_RDWR)
+        _shut(connections)
+
+
+def _shut(connections: list[socket.socket]) -> None:
+    for connection in connections:
+        with contextlib.suppress(OSError):  # closed long ago
+            connection.shutdown(socket.SHUT_RDWR)
 
 
 def _meet(connection: socket.socket, fault: str, to: int) -> None:
@@ -65,13 +108,21 @@ def _meet(connection: socket.socket, fault: str, to: int) -> None:
         with socket.create_connection(("127.0.0.1", to)) as server:
             back = threading.Thread(target=_copy, args=(connection, server), daemon=True)
             back.start()
-            _copy(server, connection, int(fault.split()[1]) if fault else None)
+            limit = int(fault.split()[1]) if fault.startswith("cut") else None
+            _copy(server, connection, limit, SLOWLY if fault == "slow" else None)
 
 
-def _copy(source: socket.socket, target: socket.socket, limit: int | None = None) -> None:
+def _copy(
+    source: socket.socket,
+    target: socket.socket,
+    limit: int | None = None,
+    speed: int | None = None,
+) -> None:
     with contextlib.suppress(OSError):
         copied = 0
-        while content := source.recv(65536):
+        while content := source.recv(speed // 10 if speed else 65536):
+            if speed:
+                time.sleep(0.1)
             target.sendall(content[: None if limit is None else max(limit - copied, 0)])
             copied += len(content)
             if limit is not None and copied >= limit:

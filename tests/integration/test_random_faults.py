@@ -14,14 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-
-from trireme.pipelines.targets.local import runs
+from disturbed import CASES, LONGEST, finish
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-CASES = int(os.environ.get("TRIREME_FAULTS", "12"))
 ROOM = 1_000_000  # bytes that are left at most
-LONGEST = 7.0  # seconds in which it happens; a run that nothing happens to takes five
 
 
 def kill(chosen, process):
@@ -51,47 +48,6 @@ def descendants(pid):
             for child in (task / "children").read_text().split():
                 found += descendants(int(child))
     return found
-
-
-def recorded(trireme, name):
-    """Returns how a run is, if it got as far as to be one."""
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("TRIREME_HOME", str(trireme.home))
-        return next((run for run in runs.latest() if run.name == name), None)
-
-
-def finish(trireme, command, said, failed=(0, 1, -signal.SIGKILL, 143)):
-    """Has a run that was disturbed come to its end, and checks that this is as if nothing had been.
-
-    Args:
-        said: How the command that was disturbed ended: its exit status, and all that it printed.
-        failed: The statuses with which it may have ended where there is no run to resume.
-    """
-    status, output = said
-    begun = [path.name for path in (trireme.home / "runs").glob("*")]
-    run = recorded(trireme, begun[0]) if begun else None
-    if run is None or run.state == "FINISHED":
-        assert status in failed, output
-    if run is None:
-        done = trireme.run(*command)
-    elif run.state != "FINISHED":
-        done = trireme.run("resume", run.name)
-    else:
-        done = None
-    assert done is None or done.returncode == 0, output + done.stdout + done.stderr
-    assert trireme.wait_for_no_processes() == []
-
-    last = max((trireme.home / "runs").glob("*/run.json"), key=lambda file: file.stat().st_mtime)
-    workspace = last.parent / "workspace"
-    assert (workspace / "model" / "goodness").read_text() == "0.5", output
-    assert not [*workspace.glob("*.partial")], output
-    whole = next(each for each in trireme.parents() if each.info.run_name == last.parent.name)
-    assert (whole.info.status, whole.data.tags.get("error")) == ("FINISHED", None), output
-    steps = {name: each.info.status for name, each in trireme.nested(whole).items()}
-    assert set(steps) == {"checkout", "dataset", "train", "evaluate", "export", "finish"}, output
-    assert set(steps.values()) == {"FINISHED"}, output
-    version = trireme.client.get_model_version_by_alias("graded", "champion")
-    assert version.tags["pipeline_run"] == whole.info.run_id, output
 
 
 @pytest.mark.parametrize("number", range(CASES))
