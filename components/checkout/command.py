@@ -89,7 +89,8 @@ def patiently(
 def must(action: str, result: subprocess.CompletedProcess[str]) -> str:
     """Returns what git printed."""
     if result.returncode != 0:
-        raise InputError(f"git could not {action}: {reason(result.stderr)}")
+        kind = TriremeError if is_fault(result.stderr) else InputError
+        raise kind(f"git could not {action}: {reason(result.stderr)}")
     return result.stdout
 
 
