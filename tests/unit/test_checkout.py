@@ -313,7 +313,7 @@ def test_a_server_that_is_not_there_is_said_after_some_attempts(destination, mon
 @pytest.mark.parametrize(
     ("end", "said"),
     [
-        ("kill -9 $$", r"^git ls-remote was killed \(SIGKILL\)$"),
+        ("kill -9 $$", r"^git fetch was killed \(SIGKILL\)$"),
         ("echo Killed >&2; exit 128", "cannot be read: Killed"),
         ("echo 'error: git-upload-pack died of signal 15' >&2; exit 128", "died of signal 15"),
     ],
@@ -321,7 +321,7 @@ def test_a_server_that_is_not_there_is_said_after_some_attempts(destination, mon
 def test_a_git_that_is_killed_is_a_fault_and_not_bad_input(
     end, said, repository, destination, tmp_path, monkeypatch
 ):
-    script = f'case "$*" in *ls-remote*) {end};; *) exec {shutil.which("git")} "$@";; esac'
+    script = f'case "$*" in *" fetch "*) {end};; *) exec {shutil.which("git")} "$@";; esac'
     (tmp_path / "git").write_text(f"#!/bin/sh\n{script}\n")
     (tmp_path / "git").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
