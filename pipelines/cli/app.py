@@ -17,6 +17,7 @@ from trireme.pipelines.cli import (
     config,
     dataset,
     deploy,
+    doctor,
     job,
     plan,
     prune,
@@ -41,6 +42,7 @@ app.add_typer(job.app, name="job")
 app.add_typer(dataset.app, name="dataset")
 app.add_typer(config.app, name="config")
 app.add_typer(schedule.app, name="schedule")
+app.command()(doctor.doctor)
 app.command(add_help_option=False)(run.run)
 app.command()(compile.compile)
 app.command()(compile.upload)

@@ -1,0 +1,1 @@
+"""What this machine and a cluster have for Trireme, what that allows, and what is missing."""

@@ -1,0 +1,124 @@
+"""What this machine has."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from trireme.components import extras
+from trireme.components.errors import InputError
+from trireme.components.home import home
+from trireme.components.tracking import machine, store
+from trireme.components.training.cluster.checks import Finding, Verdict
+from trireme.components.training.frameworks import FRAMEWORKS
+
+PROGRAMS = {
+    "git": ("git", "code is checked out with it"),
+    "git-lfs": ("git-lfs", "repositories that keep large files in LFS need it"),
+    "mpirun": ("openmpi-bin", "MPI jobs on this machine need it"),
+    "ip": ("iproute2", "trireme job submit --local --isolated needs it"),
+}
+"""Programs, the Debian packages that bring them, and what for."""
+
+LEAST_FREE = 2e9  # bytes: a run of the default pipeline takes 10 MB, its data and model more
+ANSWER_LIMIT = 10.0  # seconds
+
+
+def findings() -> Iterator[Finding]:
+    """Yields what there is, in the order in which a run needs it."""
+    python = ".".join(map(str, sys.version_info[:3]))
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    yield _ok(f"Trireme {_trireme()}, Python {python}, {machine.cpu()}, {memory:.0f} GiB of memory")
+    yield _disk(home())
+    yield _gpus()
+    modules = {each.module: name for name, each in FRAMEWORKS.items() if each.module}
+    for module, name in modules.items():
+        yield _framework(module, name)
+    for program, (package, what_for) in PROGRAMS.items():
+        yield _program(program, package, what_for)
+    yield _kubectl()
+    yield _mlflow()
+
+
+def _trireme() -> str:
+    try:
+        return version("trireme")
+    except PackageNotFoundError:  # run from its source
+        return "of this folder"
+
+
+def _disk(directory: Path) -> Finding:
+    place = next(each for each in (directory, *directory.parents) if each.exists())
+    free = shutil.disk_usage(place).free
+    if not os.access(place, os.W_OK):
+        return Finding(
+            Verdict.FAILED, f"{directory}: runs are kept there, and this user may not write there"
+        )
+    if free < LEAST_FREE:
+        return Finding(
+            Verdict.FAILED,
+            f"{directory}: only {free / 1e9:.1f} GB are free for runs; make room, see "
+            "trireme prune --help, or name another folder in TRIREME_HOME",
+        )
+    return _ok(f"{directory}: {free / 1e9:.0f} GB are free for runs")
+
+
+def _gpus() -> Finding:
+    if not shutil.which("nvidia-smi"):
+        return Finding(Verdict.MISSING, "GPUs: no NVIDIA driver; training uses the CPU")
+    asked = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=ANSWER_LIMIT)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finding(Verdict.UNKNOWN, f"GPUs: nvidia-smi does not answer: {error}")
+    lines = done.stdout.strip().splitlines()
+    if done.returncode or not lines:
+        said = " ".join((done.stderr or done.stdout).split())
+        return Finding(Verdict.UNKNOWN, f"GPUs: nvidia-smi says: {said or 'nothing'}")
+    return _ok(f"GPUs: {'; '.join(lines)}")
+
+
+def _framework(module: str, name: str) -> Finding:
+    if find_spec(module) is None:
+        extra = extras.of(module)
+        what = f"'trireme[{extra}]'" if extra else module
+        return Finding(Verdict.MISSING, f"{module} for jobs of {name}: pip install {what}")
+    try:
+        return _ok(f"{module} {version(module)}: jobs of {name}")
+    except PackageNotFoundError:  # its distribution is called otherwise
+        return _ok(f"{module}: jobs of {name}")
+
+
+def _program(program: str, package: str, what_for: str) -> Finding:
+    if shutil.which(program):
+        return _ok(program)
+    verdict = Verdict.FAILED if program == "git" else Verdict.MISSING
+    return Finding(verdict, f"{program}: {what_for}; as root: apt-get install {package}")
+
+
+def _kubectl() -> Finding:
+    if shutil.which("kubectl"):
+        return _ok("kubectl")
+    words = "trireme job exec and tensorboard need it for jobs on a cluster"
+    return Finding(
+        Verdict.MISSING, f"kubectl: {words}; see https://kubernetes.io/docs/tasks/tools/"
+    )
+
+
+def _mlflow() -> Finding:
+    uri = os.environ.get("MLFLOW_TRACKING_URI") or store.default_uri(home())
+    if find_spec("mlflow") is None:
+        return Finding(Verdict.FAILED, "mlflow: runs are recorded with it; pip install trireme")
+    try:
+        store.check_reachable(uri)
+    except (InputError, ModuleNotFoundError) as error:
+        return Finding(Verdict.FAILED, str(error))
+    return _ok(f"MLflow {version('mlflow')}: runs are recorded at {store.public(uri)}")
+
+
+def _ok(sentence: str) -> Finding:
+    return Finding(Verdict.OK, sentence)
