@@ -1,6 +1,7 @@
 """The command ``trireme doctor``."""
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import typer
@@ -9,52 +10,42 @@ from trireme.pipelines.cli import job as job_cli
 from trireme.pipelines.cli.target import Workspace
 
 if TYPE_CHECKING:
-    from trireme.components.kubernetes.connection import Cluster
-    from trireme.components.training.cluster.checks import Finding
+    from trireme.pipelines.doctor import Fact
 
 
 def doctor(
     namespace: job_cli.Namespace = "", context: job_cli.Context = "", workspace: Workspace = ""
 ) -> None:
     """Show what is on this machine and on the cluster, what is missing, and what mends it."""
-    from trireme.components.errors import TriremeError
     from trireme.components.kubernetes import credentials
     from trireme.pipelines.doctor import cluster as of_cluster
     from trireme.pipelines.doctor import machine
+    from trireme.pipelines.targets import registry
 
-    typer.echo("This machine")
-    failed = _show(machine.findings())
+    failed = _show("This machine", machine.facts())
     if not (context or credentials.are_there()):
         typer.echo("\nNo cluster: set KUBECONFIG to a file that kubectl can use")
         raise typer.Exit(int(failed))
     cluster = job_cli.connect(namespace, context)
-    try:
-        version = of_cluster.version(cluster)
-        typer.echo(f"\nKubernetes {version}, namespace {cluster.namespace}")
-        failed |= _show(of_cluster.findings(cluster))
-        failed |= _show([_kubeflow(cluster, context)])
-    except TriremeError as error:
-        typer.echo(f"\nThe cluster\n  failed   {error}")
-        failed = True
+
+    def host() -> str:
+        given = {"kube_context": context} | ({"namespace": namespace} if namespace else {})
+        return str(registry.open("kfp", given).connection.host)  # type: ignore[attr-defined]
+
+    title = f"Kubernetes {of_cluster.version(cluster)}, namespace {cluster.namespace}"
+    facts = chain(of_cluster.facts(cluster), map(of_cluster.kubeflow, [host]))
+    failed |= _show(f"\n{title}", facts)
     raise typer.Exit(int(failed))
 
 
-def _kubeflow(cluster: "Cluster", context: str) -> "Finding":
-    from trireme.pipelines.doctor.cluster import engine
-    from trireme.pipelines.targets import registry
-
-    def look() -> str:
-        given = {"kube_context": context} | ({"namespace": cluster.namespace} if context else {})
-        connection = registry.open("kfp", given).connection  # type: ignore[attr-defined]
-        return f"Kubeflow Pipelines: pipelines with --target kfp, at {connection.host}"
-
-    return engine("Kubeflow Pipelines for --target kfp", look)
-
-
-def _show(findings: "Iterable[Finding]") -> bool:
-    """Shows what was found, each as it is; tells whether something keeps runs from working."""
-    failed = False
-    for finding in findings:
-        typer.echo(f"  {finding.verdict:<8} {finding.sentence}")
-        failed |= finding.verdict == "failed"
+def _show(title: str, facts: "Iterable[Fact]") -> bool:
+    """Shows what is so, and what that allows; tells whether something keeps runs from working."""
+    typer.echo(title)
+    failed, allowed = False, []
+    for fact in facts:
+        typer.echo(f"  {fact.verdict:<8} {fact.sentence}")
+        failed |= fact.verdict == "failed"
+        if fact.allows and fact.verdict != "failed":
+            allowed.append(fact.allows)
+    typer.echo(f"  allows   {'; '.join(allowed) or 'nothing'}")
     return failed

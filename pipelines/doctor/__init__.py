@@ -1,1 +1,25 @@
 """What this machine and a cluster have for Trireme, what that allows, and what is missing."""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Verdict(StrEnum):
+    """How something is: MISSING is what runs can do without, FAILED what they cannot."""
+
+    OK = "ok"
+    MISSING = "missing"
+    UNKNOWN = "unknown"
+    FAILED = "failed"
+
+
+class Fact(NamedTuple):
+    """Something that is so, with what mends it where that is needed.
+
+    Attributes:
+        allows: What a person can do for that.
+    """
+
+    verdict: Verdict
+    sentence: str
+    allows: str = ""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from decimal import Decimal
-from functools import partial
 from typing import Any, NamedTuple
 
 from trireme.components import images, secrets
@@ -14,9 +13,11 @@ from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import Forbidden, Refused
 from trireme.components.kubernetes.resources import PODS, WORKFLOWS, Resource
 from trireme.components.tracking.environment import SECRET
-from trireme.components.training.cluster.checks import Finding, Verdict, is_there
+from trireme.components.training.cluster.checks import Verdict as Seen
+from trireme.components.training.cluster.checks import is_there
 from trireme.components.training.frameworks import KINDS
 from trireme.components.training.manifests.references import Needed
+from trireme.pipelines.doctor import Fact, Verdict
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments")
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses")
@@ -49,7 +50,7 @@ PARTS = (
         "Argo Workflows",
         "argoproj.io",
         "workflow-controller",
-        "pipelines with --target argo; Kubeflow Pipelines runs on it, too",
+        "pipelines with --target argo",
         "https://argo-workflows.readthedocs.io/en/latest/installation/",
     ),
     Part(
@@ -111,20 +112,18 @@ FOR_ONE_NODE = (
 """Likewise of those whose volumes one node has at a time."""
 
 
-def findings(cluster: Cluster) -> Iterator[Finding]:
+def facts(cluster: Cluster) -> Iterator[Fact]:
     """Yields what there is; ends where the API server does not answer."""
     served = _served(cluster)
-    yield from _seen("nodes", lambda: [_nodes(cluster)])
+    yield from _seen("nodes and their pods", lambda: [_nodes(cluster)])
     running = _controllers(cluster)
     yield from _kinds(cluster, served, running)
     for part in PARTS:
         yield _part(part, served, running)
     yield from _seen("storageclasses", lambda: list(_storage(cluster)))
-    yield _rights(cluster)
-    yield is_there(cluster, Needed("ServiceAccount", "trireme", optional=True))
-    for name in (SECRET, *secrets.DEFAULTS.values()):
-        yield is_there(cluster, Needed("Secret", name, optional=True))
-    yield from _seen("nodes", lambda: list(_images(cluster)))
+    yield _rights(cluster, [kind for kind in (*KINDS.values(), WORKFLOWS) if kind.group in served])
+    yield from _objects(cluster)
+    yield from _seen("nodes and their images", lambda: list(_images(cluster)))
 
 
 def version(cluster: Cluster) -> str:
@@ -140,17 +139,17 @@ def _served(cluster: Cluster) -> set[str]:
     }
 
 
-def _seen(what: str, look: Callable[[], list[Finding]]) -> list[Finding]:
+def _seen(what: str, look: Callable[[], list[Fact]]) -> list[Fact]:
     try:
         return look()
     except Forbidden:
-        return [Finding(Verdict.UNKNOWN, f"you may not list {what}")]
+        return [Fact(Verdict.UNKNOWN, f"you may not list {what}")]
 
 
-def _nodes(cluster: Cluster) -> Finding:
+def _nodes(cluster: Cluster) -> Fact:
     free = [node for node in nodes.free(cluster) if not node.taints]
     if not free:
-        return Finding(Verdict.FAILED, "no node takes pods that tolerate no taint")
+        return Fact(Verdict.FAILED, "no node takes pods that tolerate no taint")
     names = sorted({name for node in free for name in node.free if _is_shown(name)})
     left = ", ".join(
         f"{shown(name, sum((max(node.free.get(name, NONE), NONE) for node in free), NONE))} {name}"
@@ -201,19 +200,20 @@ CONTROLLERS = {
 """The images of the operators, by the version of the API that they serve."""
 
 
-def _kinds(cluster: Cluster, served: set[str], running: dict[str, str] | None) -> Iterator[Finding]:
+def _kinds(cluster: Cluster, served: set[str], running: dict[str, str] | None) -> Iterator[Fact]:
     for version, image in CONTROLLERS.items():
         kinds = [kind for kind in KINDS.values() if kind.api_version == version]
         if not kinds:
             continue
         names = " and ".join(kind.name for kind in kinds) if len(kinds) < 3 else "jobs"
         found = _resources(cluster, version) if version in served else set()
-        has = [kind.name for kind in kinds if kind.plural in found]
+        has = [kind for kind in kinds if kind.plural in found]
         if not has:
-            yield Finding(Verdict.MISSING, f"{image} for {names}: install {kinds[0].provider}")
+            yield Fact(Verdict.MISSING, f"{image} for {names}: install {kinds[0].provider}")
             continue
+        allowed = [kind.name for kind in has if _may_create(cluster, kind)]
         verdict, words = _controller(image, running)
-        yield Finding(verdict, f"{image}: {', '.join(has)}; {words}")
+        yield Fact(verdict, f"{image}: {words}", allows=", ".join(allowed))
 
 
 def _resources(cluster: Cluster, version: str) -> set[str]:
@@ -221,19 +221,18 @@ def _resources(cluster: Cluster, version: str) -> set[str]:
     return {resource["name"] for resource in answer.get("resources") or []}
 
 
-def _part(part: Part, served: set[str], running: dict[str, str] | None) -> Finding:
+def _part(part: Part, served: set[str], running: dict[str, str] | None) -> Fact:
     if part.group not in served:
-        return Finding(Verdict.MISSING, f"{part.title} for {part.allows}: {part.mend}")
+        return Fact(Verdict.MISSING, f"{part.title} for {part.allows}: {part.mend}")
     verdict, words = _controller(part.image, running)
-    return Finding(verdict, f"{part.title}: {part.allows}; {words}")
+    allowed = part.group != WORKFLOWS.group or _may_create(cluster, WORKFLOWS)
+    return Fact(verdict, f"{part.title}: {words}", allows=part.allows if allowed else "")
 
 
-def _storage(cluster: Cluster) -> Iterator[Finding]:
+def _storage(cluster: Cluster) -> Iterator[Fact]:
     found = cluster.items(STORAGE_CLASSES, "")
     if not found:
-        yield Finding(
-            Verdict.FAILED, "no StorageClass: a run's volume needs one; see docs/cluster.md"
-        )
+        yield Fact(Verdict.FAILED, "no StorageClass: a run's volume needs one; see docs/cluster.md")
     for each in found:
         annotations = each["metadata"].get("annotations") or {}
         default = annotations.get("storageclass.kubernetes.io/is-default-class") == "true"
@@ -243,29 +242,54 @@ def _storage(cluster: Cluster) -> Iterator[Finding]:
             yield _ok(f"StorageClass {name}: pods of several nodes can share a volume")
         elif provisioner.endswith(FOR_ONE_NODE):
             words = "one node at a time has a volume; jobs of several pods need them on one node"
-            yield Finding(Verdict.UNKNOWN, f"StorageClass {name}: {words}")
+            yield Fact(Verdict.UNKNOWN, f"StorageClass {name}: {words}")
         else:
             words = f"whether pods of several nodes can share a volume of {provisioner} is unknown"
-            yield Finding(Verdict.UNKNOWN, f"StorageClass {name}: {words}")
+            yield Fact(Verdict.UNKNOWN, f"StorageClass {name}: {words}")
 
 
-def _rights(cluster: Cluster) -> Finding:
-    allowed = partial(may, cluster, cluster.namespace)
-    wanted = [*KINDS.values(), WORKFLOWS]
-    makes = [kind.plural for kind in wanted if allowed(kind, "", "create")]
-    lacking = [kind.plural for kind in wanted if kind.plural not in makes]
-    sees = all(allowed(PODS, part, verb) for part, verb in (("", "list"), ("log", "get")))
-    if not (makes and sees):
-        what = ", ".join(lacking) if not makes else "pods and their logs"
-        verb = "create" if not makes else "read"
-        words = f"you may not {verb} {what} in namespace {cluster.namespace}"
-        return Finding(Verdict.FAILED, f"{words}; {OVERLAYS}")
-    without = f", not {', '.join(lacking)}" if lacking else ""
-    words = f"you may create {', '.join(makes)}{without} in namespace {cluster.namespace}"
-    return _ok(words)
+def _rights(cluster: Cluster, kinds: list[Resource]) -> Fact:
+    makes = [kind.plural for kind in kinds if _may_create(cluster, kind)]
+    lacking = [f"create {kind.plural}" for kind in kinds if kind.plural not in makes]
+    for part, verb, words in (("", "list", "list pods"), ("log", "get", "read their logs")):
+        if not may(cluster, cluster.namespace, PODS, part, verb):
+            lacking.append(words)
+    where = f"in namespace {cluster.namespace}"
+    if lacking:
+        verdict = Verdict.MISSING if makes else Verdict.FAILED
+        mend = "manifests/base/rights has a Role that allows it, to be bound to you"
+        return Fact(verdict, f"you may not {', '.join(lacking)} {where}; {mend}")
+    return _ok(f"you may create {', '.join(makes)} {where}, and see their pods")
 
 
-def _images(cluster: Cluster) -> Iterator[Finding]:
+def _may_create(cluster: Cluster, kind: Resource) -> bool:
+    return may(cluster, cluster.namespace, kind, "", "create")
+
+
+OBJECTS = {
+    ("ServiceAccount", "trireme"): f"the steps of --target argo run as it; {OVERLAYS}",
+    ("Secret", SECRET): "without MLFLOW_TRACKING_URI in it runs are recorded nowhere, but for "
+    "Kubeflow's own plugin; manifests/secrets.sh makes it",
+}
+"""What a namespace should have, and why."""
+
+
+def _objects(cluster: Cluster) -> Iterator[Fact]:
+    for (kind, name), why in OBJECTS.items():
+        yield _object(cluster, kind, name, why)
+    others = {name: is_there(cluster, Needed("Secret", name)) for name in secrets.DEFAULTS.values()}
+    if has := [name for name, found in others.items() if found.verdict is Seen.OK]:
+        yield _ok(f"Secrets {', '.join(has)}")
+
+
+def _object(cluster: Cluster, kind: str, name: str, why: str) -> Fact:
+    found = is_there(cluster, Needed(kind, name))
+    if found.verdict is Seen.FAILED:
+        return Fact(Verdict.MISSING, f"{kind} {name}: {why}")
+    return Fact(Verdict(found.verdict.value), found.sentence)
+
+
+def _images(cluster: Cluster) -> Iterator[Fact]:
     """Says which images nodes have; what they could pull shows only a pod."""
     there = {
         name
@@ -273,20 +297,22 @@ def _images(cluster: Cluster) -> Iterator[Finding]:
         for image in node.get("status", {}).get("images") or []
         for name in image.get("names") or []
     }
-    for image in dict.fromkeys((images.BASE, *images.OF_REPLICAS, images.MLFLOW)):
-        if image in there:
-            yield _ok(f"image {image} is on a node")
-        else:
-            yield Finding(Verdict.UNKNOWN, f"image {image} is on no node yet")
+    ours = list(dict.fromkeys((images.BASE, *images.OF_REPLICAS)))
+    if has := [image for image in ours if image in there]:
+        yield _ok(f"images on a node: {', '.join(has)}")
+    if others := [image for image in ours if image not in there]:
+        words = f"images on no node yet, which the first pod pulls: {', '.join(others)}"
+        yield Fact(Verdict.UNKNOWN, words)
 
 
-def engine(title: str, look: Callable[[], str]) -> Finding:
-    """Says whether what runs pipelines answers, by the sentence of ``look`` or of its error."""
+def kubeflow(host: Callable[[], str]) -> Fact:
+    """Says whether Kubeflow Pipelines answers, by what asks it, which returns its address."""
     try:
-        return _ok(look())
+        words = f"Kubeflow Pipelines at {host()}"
     except TriremeError as error:
-        return Finding(Verdict.MISSING, f"{title}: {error}")
+        return Fact(Verdict.MISSING, f"Kubeflow Pipelines for --target kfp: {error}")
+    return Fact(Verdict.OK, words, allows="pipelines with --target kfp")
 
 
-def _ok(sentence: str) -> Finding:
-    return Finding(Verdict.OK, sentence)
+def _ok(sentence: str) -> Fact:
+    return Fact(Verdict.OK, sentence)

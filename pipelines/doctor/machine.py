@@ -13,8 +13,8 @@ from trireme.components import extras
 from trireme.components.errors import InputError
 from trireme.components.home import home
 from trireme.components.tracking import machine, store
-from trireme.components.training.cluster.checks import Finding, Verdict
 from trireme.components.training.frameworks import FRAMEWORKS
+from trireme.pipelines.doctor import Fact, Verdict
 
 PROGRAMS = {
     "git": ("git", "code is checked out with it"),
@@ -28,7 +28,7 @@ LEAST_FREE = 2e9  # bytes: a run of the default pipeline takes 10 MB, its data a
 ANSWER_LIMIT = 10.0  # seconds
 
 
-def findings() -> Iterator[Finding]:
+def facts() -> Iterator[Fact]:
     """Yields what there is, in the order in which a run needs it."""
     python = ".".join(map(str, sys.version_info[:3]))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
@@ -51,15 +51,15 @@ def _trireme() -> str:
         return "of this folder"
 
 
-def _disk(directory: Path) -> Finding:
+def _disk(directory: Path) -> Fact:
     place = next(each for each in (directory, *directory.parents) if each.exists())
     free = shutil.disk_usage(place).free
     if not os.access(place, os.W_OK):
-        return Finding(
+        return Fact(
             Verdict.FAILED, f"{directory}: runs are kept there, and this user may not write there"
         )
     if free < LEAST_FREE:
-        return Finding(
+        return Fact(
             Verdict.FAILED,
             f"{directory}: only {free / 1e9:.1f} GB are free for runs; make room, see "
             "trireme prune --help, or name another folder in TRIREME_HOME",
@@ -67,58 +67,58 @@ def _disk(directory: Path) -> Finding:
     return _ok(f"{directory}: {free / 1e9:.0f} GB are free for runs")
 
 
-def _gpus() -> Finding:
+def _gpus() -> Fact:
     if not shutil.which("nvidia-smi"):
-        return Finding(Verdict.MISSING, "GPUs: no NVIDIA driver; training uses the CPU")
+        return Fact(Verdict.MISSING, "GPUs: no NVIDIA driver; training uses the CPU")
     asked = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
     try:
         done = subprocess.run(asked, capture_output=True, text=True, timeout=ANSWER_LIMIT)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Finding(Verdict.UNKNOWN, f"GPUs: nvidia-smi does not answer: {error}")
+        return Fact(Verdict.UNKNOWN, f"GPUs: nvidia-smi does not answer: {error}")
     lines = done.stdout.strip().splitlines()
     if done.returncode or not lines:
         said = " ".join((done.stderr or done.stdout).split())
-        return Finding(Verdict.UNKNOWN, f"GPUs: nvidia-smi says: {said or 'nothing'}")
+        return Fact(Verdict.UNKNOWN, f"GPUs: nvidia-smi says: {said or 'nothing'}")
     return _ok(f"GPUs: {'; '.join(lines)}")
 
 
-def _framework(module: str, name: str) -> Finding:
+def _framework(module: str, name: str) -> Fact:
     if find_spec(module) is None:
         extra = extras.of(module)
         what = f"'trireme[{extra}]'" if extra else module
-        return Finding(Verdict.MISSING, f"{module} for jobs of {name}: pip install {what}")
+        return Fact(Verdict.MISSING, f"{module} for jobs of {name}: pip install {what}")
     try:
-        return _ok(f"{module} {version(module)}: jobs of {name}")
+        found = f"{module} {version(module)}"
     except PackageNotFoundError:  # its distribution is called otherwise
-        return _ok(f"{module}: jobs of {name}")
+        found = module
+    return Fact(Verdict.OK, found, allows=f"jobs of {name}")
 
 
-def _program(program: str, package: str, what_for: str) -> Finding:
+def _program(program: str, package: str, what_for: str) -> Fact:
     if shutil.which(program):
-        return _ok(program)
+        return Fact(Verdict.OK, program, allows="jobs of mpi" if program == "mpirun" else "")
     verdict = Verdict.FAILED if program == "git" else Verdict.MISSING
-    return Finding(verdict, f"{program}: {what_for}; as root: apt-get install {package}")
+    return Fact(verdict, f"{program}: {what_for}; as root: apt-get install {package}")
 
 
-def _kubectl() -> Finding:
+def _kubectl() -> Fact:
     if shutil.which("kubectl"):
         return _ok("kubectl")
     words = "trireme job exec and tensorboard need it for jobs on a cluster"
-    return Finding(
-        Verdict.MISSING, f"kubectl: {words}; see https://kubernetes.io/docs/tasks/tools/"
-    )
+    return Fact(Verdict.MISSING, f"kubectl: {words}; see https://kubernetes.io/docs/tasks/tools/")
 
 
-def _mlflow() -> Finding:
+def _mlflow() -> Fact:
     uri = os.environ.get("MLFLOW_TRACKING_URI") or store.default_uri(home())
     if find_spec("mlflow") is None:
-        return Finding(Verdict.FAILED, "mlflow: runs are recorded with it; pip install trireme")
+        return Fact(Verdict.FAILED, "mlflow: runs are recorded with it; pip install trireme")
     try:
         store.check_reachable(uri)
     except (InputError, ModuleNotFoundError) as error:
-        return Finding(Verdict.FAILED, str(error))
-    return _ok(f"MLflow {version('mlflow')}: runs are recorded at {store.public(uri)}")
+        return Fact(Verdict.FAILED, str(error))
+    words = f"MLflow {version('mlflow')}: runs are recorded at {store.public(uri)}"
+    return Fact(Verdict.OK, words, allows="pipelines")
 
 
-def _ok(sentence: str) -> Finding:
-    return Finding(Verdict.OK, sentence)
+def _ok(sentence: str) -> Fact:
+    return Fact(Verdict.OK, sentence)

@@ -42,7 +42,6 @@ class Verdict(StrEnum):
     OK = "ok"
     FAILED = "failed"
     UNKNOWN = "unknown"
-    MISSING = "missing"
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Finding:
     sentence: str
 
 
-_ok, _failed, _unknown, _ = (partial(Finding, verdict) for verdict in Verdict)
+_ok, _failed, _unknown = (partial(Finding, verdict) for verdict in Verdict)
 
 
 def check_all(
