@@ -119,7 +119,7 @@ def facts(cluster: Cluster) -> Iterator[Fact]:
     running = _controllers(cluster)
     yield from _kinds(cluster, served, running)
     for part in PARTS:
-        yield _part(part, served, running)
+        yield _part(cluster, part, served, running)
     yield from _seen("storageclasses", lambda: list(_storage(cluster)))
     yield _rights(cluster, [kind for kind in (*KINDS.values(), WORKFLOWS) if kind.group in served])
     yield from _objects(cluster)
@@ -221,7 +221,7 @@ def _resources(cluster: Cluster, version: str) -> set[str]:
     return {resource["name"] for resource in answer.get("resources") or []}
 
 
-def _part(part: Part, served: set[str], running: dict[str, str] | None) -> Fact:
+def _part(cluster: Cluster, part: Part, served: set[str], running: dict[str, str] | None) -> Fact:
     if part.group not in served:
         return Fact(Verdict.MISSING, f"{part.title} for {part.allows}: {part.mend}")
     verdict, words = _controller(part.image, running)
