@@ -1,0 +1,176 @@
+"""``trireme doctor``: what is said of a machine and of clusters that have little, all, or forbid.
+
+The answers of the cluster have the form of Kubernetes 1.36's; tests/api_server asks a real one.
+"""
+
+import os
+
+import pytest
+
+from trireme.components.kubernetes.errors import Forbidden, NotFound
+from trireme.pipelines.doctor import cluster as of_cluster
+from trireme.pipelines.doctor import machine
+
+GROUPS = {
+    "kubeflow.org/v1": ["pytorchjobs", "tfjobs"],
+    "trainer.kubeflow.org/v1alpha1": ["trainjobs"],
+    "argoproj.io/v1alpha1": ["workflows"],
+}
+
+
+class Cluster:
+    """A cluster with some groups, objects by their path, and rights."""
+
+    namespace = "team"
+
+    def __init__(self, groups=(), objects=(), may=lambda path: True):
+        self.groups, self.objects, self.may = groups, dict(objects), may
+
+    def request(self, method, resource, path, **more):
+        if method == "POST":  # a review
+            attributes = more["body"]["spec"]["resourceAttributes"]
+            return {"status": {"allowed": self.may(attributes["resource"])}}
+        if path == "/apis":
+            names = {name.partition("/")[0]: name for name in self.groups}
+            versions = {group: [{"groupVersion": name}] for group, name in names.items()}
+            return {"groups": [{"name": group, "versions": of} for group, of in versions.items()]}
+        return {"resources": [{"name": name} for name in GROUPS[path.removeprefix("/apis/")]]}
+
+    def create(self, resource, body, namespace="", **query):
+        return self.request("POST", resource, "", body=body)
+
+    def items(self, resource, namespace, **query):
+        if not self.may(resource.plural):
+            raise Forbidden(f"you may not list {resource.plural}")
+        return self.objects.get(resource.plural, [])
+
+    def find(self, resource, name, namespace):
+        if not self.may(resource.plural):
+            raise Forbidden("no")
+        return next((each for each in self.items(resource, "") if each["name"] == name), None)
+
+    def first(self, resources, ask):
+        return ask(resources[0])
+
+
+def deployment(image, ready=1):
+    spec = {"template": {"spec": {"containers": [{"image": image}]}}}
+    return {"spec": spec, "status": {"readyReplicas": ready} if ready else {}}
+
+
+NODE = {
+    "metadata": {"name": "one"},
+    "spec": {},
+    "status": {
+        "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110", "nvidia.com/gpu": "2"},
+        "images": [{"names": ["ghcr.io/trireme/base:0.1.0"]}],
+    },
+}
+
+
+def storage(name, provisioner):
+    return {"metadata": {"name": name}, "provisioner": provisioner}
+
+
+def said(cluster):
+    return {(fact.verdict.value, fact.sentence) for fact in of_cluster.facts(cluster)}
+
+
+def sentences(cluster, verdict):
+    return [sentence for found, sentence in said(cluster) if found == verdict]
+
+
+def allowed(cluster):
+    return [fact.allows for fact in of_cluster.facts(cluster) if fact.allows]
+
+
+@pytest.fixture
+def full():
+    objects = {
+        "nodes": [NODE],
+        "deployments": [
+            deployment("docker.io/kubeflow/training-operator:v1.9.2"),
+            deployment("ghcr.io/kubeflow/trainer/trainer-controller-manager:v2.3.0"),
+            deployment("quay.io/argoproj/workflow-controller:v4.1.2", ready=0),
+        ],
+        "storageclasses": [
+            storage("nas", "nasplugin.csi.alibabacloud.com"),
+            storage("disk", "diskplugin.csi.alibabacloud.com"),
+            storage("other", "example.org/disk"),
+        ],
+        "serviceaccounts": [{"name": "trireme"}],
+        "secrets": [{"name": "trireme-code"}],
+    }
+    return Cluster(GROUPS, objects)
+
+
+def test_a_cluster_with_much_tells_what_runs_and_what_that_allows(full):
+    found = said(full)
+    for verdict, sentence in (
+        ("ok", "1 node takes pods; free: 4 cpu, 8Gi memory, 2 nvidia.com/gpu"),
+        ("ok", "training-operator: v1.9.2 runs"),
+        ("failed", "Argo Workflows: v4.1.2 none of its pods is ready"),
+        ("ok", "StorageClass nas: pods of several nodes can share a volume"),
+        ("ok", "ServiceAccount trireme exists"),
+        ("ok", "Secrets trireme-code"),
+        ("ok", "images on a node: ghcr.io/trireme/base:0.1.0"),
+    ):
+        assert (verdict, sentence) in found
+    assert any("StorageClass disk: one node at a time" in each for _, each in found)
+    assert any("volume of example.org/disk is unknown" in each for _, each in found)
+    assert allowed(full)[:2] == ["PyTorchJob, TFJob", "TrainJob"]
+
+
+def test_an_empty_cluster_tells_what_is_missing_and_how_it_gets_there():
+    empty = Cluster()
+    missing = " ".join(sentences(empty, "missing"))
+    for what in ("install Kubeflow Trainer v2.2 or newer", "Argo Workflows for", "trireme-mlflow"):
+        assert what in missing
+    failed = sentences(empty, "failed")
+    assert any("no node takes pods" in each for each in failed)
+    assert any("no StorageClass" in each for each in failed)
+    assert allowed(empty) == []
+
+
+def test_who_may_do_nothing_is_told_so_and_nothing_is_allowed(full):
+    full.may = lambda resource: False
+    (failed,) = sentences(full, "failed")
+    assert failed.startswith("you may not create pytorchjobs, ") and "in namespace team" in failed
+    assert "you may not list nodes and their pods" in sentences(full, "unknown")
+    assert allowed(full) == []
+
+
+def test_a_machine_without_git_cannot_run_pipelines(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRIREME_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    found = {(fact.verdict.value, fact.sentence) for fact in machine.facts()}
+    git = "git: code is checked out with it; as root: apt-get install git"
+    assert ("failed", git) in found
+    assert any(
+        verdict == "missing" and "apt-get install openmpi-bin" in words for verdict, words in found
+    )
+    place = f"sqlite:///{tmp_path}/home/mlflow.db"
+    assert any(words.endswith(f"runs are recorded at {place}") for _, words in found)
+
+
+def test_a_home_that_cannot_be_written_or_is_full_is_a_failure(tmp_path, monkeypatch):
+    monkeypatch.setattr(machine, "LEAST_FREE", 1e18)
+    assert "are free for runs; make room" in machine._disk(tmp_path).sentence
+    monkeypatch.setattr(os, "access", lambda *given: False)  # root may write anywhere
+    assert "this user may not write there" in machine._disk(tmp_path).sentence
+
+
+def test_an_mlflow_that_does_not_answer_is_a_failure(monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    fact = machine._mlflow()
+    assert fact.verdict == "failed" and "http://127.0.0.1:9 does not answer" in fact.sentence
+
+
+def test_not_found_is_no_answer_of_an_api_server():
+    class Other(Cluster):
+        def request(self, *given, **more):
+            raise NotFound("no /version")
+
+    with pytest.raises(NotFound):
+        of_cluster.version(Other())
