@@ -111,6 +111,23 @@ def test_a_program_that_fails(submit):
     assert "the learning rate went to seed" in output
 
 
+def test_a_job_that_hangs(submit):
+    """It is told after five minutes, which is the least, with where each replica stands."""
+    program = """
+import threading, time
+def waits_for_a_peer():
+    threading.Event().wait()
+for step in range(5):
+    print("step", step, flush=True)
+    time.sleep(1)
+waits_for_a_peer()
+"""
+    output = submit(workers=1, on_hang="fail", command=["python3", "-c", program], status=1)
+    assert "error: the job hangs: no replica has printed" in output
+    for replica in ("master-0", "worker-0"):
+        assert f"[{replica}]     waits_for_a_peer (" in output
+
+
 def test_a_missing_image(submit):
     output = submit(
         "--starting-limit",
