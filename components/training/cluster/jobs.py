@@ -1,6 +1,7 @@
 """What a person does with the jobs on a cluster: list, look, read logs, cancel, delete."""
 
 import difflib
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ from trireme.components.training.cluster.status import (
 from trireme.components.training.description import names
 from trireme.components.training.frameworks import KINDS, kind_of, of_kind, pods_of
 from trireme.components.training.usage import Usage
+
+_NAME = re.compile(r"[a-z0-9.-]+")  # of any object
 
 MANAGED = "app.kubernetes.io/managed-by=trireme"
 """The label of the jobs that are ours."""
@@ -72,7 +75,7 @@ class Details:
 
 def list_jobs(cluster: Cluster) -> list[Row]:
     """Returns our jobs of every kind in the cluster's namespace, the latest first."""
-    jobs, _ = _all_jobs(cluster, MANAGED)
+    jobs, _ = _all_jobs(cluster, labelSelector=MANAGED)
     jobs.sort(key=lambda job: str(job["metadata"]["creationTimestamp"]), reverse=True)
     label_of = {job["kind"]: kind_of(job).job_label for job in jobs}
     all_pods = [
@@ -85,14 +88,16 @@ def list_jobs(cluster: Cluster) -> list[Row]:
 
 def find(cluster: Cluster, name: str) -> dict[str, Any]:
     """Returns a job by its name, whatever its kind."""
-    jobs, forbidden = _all_jobs(cluster)
-    found = [job for job in jobs if job["metadata"]["name"] == name]
+    found: list[dict[str, Any]] = []
+    if _NAME.fullmatch(name):  # else it would be another selector
+        found, _ = _all_jobs(cluster, fieldSelector=f"metadata.name={name}")
     if len(found) == 1:
         return found[0]
     where = f"in namespace {cluster.namespace}"
     if found:
         kinds = " and a ".join(job["kind"] for job in found)
         raise InputError(f"job {name!r}: there is a {kinds} of that name {where}")
+    jobs, forbidden = _all_jobs(cluster)
     close = difflib.get_close_matches(name, [job["metadata"]["name"] for job in jobs])
     hint = f"; is it {' or '.join(close)}?" if close else ""
     if forbidden:
@@ -199,7 +204,7 @@ def event_files(cluster: Cluster, name: str, folder: Path) -> bool:
 def event_files_of_run(cluster: Cluster, run: str, folder: Path) -> None:
     """Brings the event files of all jobs of a pipeline's run that run now, by the run's id."""
     name = names.of_run(run)
-    for job in _all_jobs(cluster, MANAGED)[0]:
+    for job in _all_jobs(cluster, labelSelector=MANAGED)[0]:
         of = job["metadata"]["name"]
         if f"{of}-".startswith(f"{name}-"):
             _pull(cluster, job, folder / of.removeprefix(name).strip("-"))
@@ -263,7 +268,7 @@ def delete_running(cluster: Cluster, name: str) -> list[str]:
     """Deletes a job of ours and those that are named after it, as far as they have not ended."""
     found = [
         job
-        for job in _all_jobs(cluster, MANAGED)[0]
+        for job in _all_jobs(cluster, labelSelector=MANAGED)[0]
         if f"{job['metadata']['name']}-".startswith(f"{name}-") and not status_of(job).state.ended
     ]
     for job in found:
@@ -271,14 +276,14 @@ def delete_running(cluster: Cluster, name: str) -> list[str]:
     return [job["metadata"]["name"] for job in found]
 
 
-def _all_jobs(cluster: Cluster, labels: str = "") -> tuple[list[dict[str, Any]], list[str]]:
+def _all_jobs(cluster: Cluster, **selectors: str) -> tuple[list[dict[str, Any]], list[str]]:
     """Returns the jobs of every kind that the cluster has, and the kinds that we may not see."""
     jobs: list[dict[str, Any]] = []
     forbidden: dict[str, Refused] = {}
     missing: list[Refused] = []
     for kind in KINDS.values():
         try:
-            found = cluster.items(kind, cluster.namespace, labelSelector=labels)
+            found = cluster.items(kind, cluster.namespace, **selectors)
         except KindMissing as error:
             missing.append(error)
             continue
