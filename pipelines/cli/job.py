@@ -227,6 +227,8 @@ def status(
         typer.echo(f"{job.kind} {job.name}: {job.state}, {job.seconds:.0f} s")
         if job.reason:
             typer.echo(plain(job.reason))
+        if job.progress:
+            typer.echo(f"progress: {job.progress}")
         typer.echo(f"replicas: {', '.join(job.replicas) or 'none yet'}")
         typer.echo(str(job.directory))
         return
