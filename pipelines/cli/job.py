@@ -237,6 +237,8 @@ def status(
     typer.echo(f"{row.kind} {row.name}: {row.state}, {row.running} of {row.replicas} running")
     if row.reason:
         typer.echo(plain(row.reason))
+    if details.progress:
+        typer.echo(f"progress: {details.progress}")
     table(
         ["REPLICA", "STATE", "RESTARTS", "NODE", "POD", "REASON"],
         [
