@@ -17,6 +17,7 @@ from trireme.components.progress import Progress
 
 WIDTH = 1000  # characters of a line, or of the last state of a bar, that are looked at
 EVERY = 0.5  # seconds between two states that are passed on
+BURST = 2.0  # seconds in which lines may come that were printed before we began to read
 SAMPLES = 30  # seconds over which speed is measured
 
 _NUMBER = r"(\d{1,12}(?:\.\d{1,6})?[kMGTP]?)"
@@ -88,6 +89,7 @@ class Reader:
         self._is_of_epoch = False  # the training's bar, not of the whole
         self._before = 0.0  # the bar's steps when the epoch began
         self._rounds = 1  # how often the bar has begun
+        self._began: float | None = None  # reading
         self._unit = ""
         self._speed: float | None = None
         self._samples: deque[tuple[float, float]] = deque(maxlen=SAMPLES)
@@ -208,9 +210,12 @@ class Reader:
 
     def _measure(self, said: _Said, at: float) -> None:
         """Measures speed and the time that is left."""
+        self._began = at if self._began is None else self._began
+        is_burst = at < self._began + BURST
         unit, count = (said.unit, said.done) if said.total else ("epoch", said.epoch or 0.0)
         if said.total or not self._bar:
-            if unit != self._unit or (self._samples and count < self._samples[-1][1]):
+            falls = bool(self._samples) and count < self._samples[-1][1]
+            if is_burst or falls or unit != self._unit:
                 self._samples.clear()
                 self._unit = unit
             if not self._samples or at - self._samples[-1][0] >= 1:
@@ -221,7 +226,7 @@ class Reader:
         share = self._share()
         if share is None:
             return
-        if self._first is None or share < self._first[1]:
+        if is_burst or self._first is None or share < self._first[1]:
             self._first = at, share
         began, share_before = self._first
         if share > share_before and at > began:

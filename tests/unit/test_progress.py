@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from trireme.components import progress as kept
+from trireme.components import step as steps
 from trireme.components.progress import Progress
+from trireme.components.tracking import journal, sync
 from trireme.components.training.progress import Meter, Reader
 
 PRINTED = Path(__file__).parent / "printed"
@@ -137,8 +139,17 @@ def test_speed_and_time_left_come_from_our_clock():
         "50%, 90.0 s/epoch, 3:00 left"
     )
     mnist = [f"Train Epoch: 1 [{seen}/60000 (1%)]\tLoss: 2.3" for seen in (0, 640)]
-    assert read(*mnist)[-1].words == "1% of epoch 1, 640 samples/s"
+    assert read(*mnist, every=2.0)[-1].words == "1% of epoch 1, 320 samples/s"
     assert read("{'loss': 0.5, 'epoch': 1.2}")[-1].words == "epoch 1.2"
+
+
+def test_lines_of_before_that_come_at_once_are_no_speed():
+    reader = Reader()
+    for step in range(50):  # as when a step finds its job again, and reads its log from the start
+        reader.read(f"step {step}/100", step / 100)
+    for step in (50, 51, 52):
+        reader.read(f"step {step}/100", (step - 50) * 10.0 + 1.0)
+    assert reader.progress().words == "52%, 10.0 s/step, 8:00 left"
 
 
 def tqdm(done, total, label=""):
@@ -228,11 +239,11 @@ def test_only_the_leading_replica_counts(monkeypatch):
     assert states == [Progress(0.1, "10%")]
     meter("master-0", "step 2/10")  # at once: it is passed on later
     assert len(states) == 1
-    now[0] += 1
-    meter("master-0", "step 3/10")
-    assert states[-1] == Progress(0.3, "30%, 2.0 steps/s, 0:04 left")
+    now[0] += 2
+    meter("master-0", "step 4/10")
+    assert states[-1] == Progress(0.4, "40%, 1.0 steps/s, 0:06 left")
     meter.close()
-    assert states[-1] == Progress(0.3, "30%, 2.0 steps/s")
+    assert states[-1] == Progress(0.4, "40%, 1.0 steps/s")
 
 
 def test_what_is_kept_is_read_as_it_was(tmp_path):
@@ -247,3 +258,27 @@ def test_what_is_kept_is_read_as_it_was(tmp_path):
     file.write_text(json.dumps({"share": 0.5, "words": 5}))
     assert kept.read(file) == Progress(0.5, "5")
     kept.write(tmp_path / "nowhere" / "progress.json", progress)  # a full disk is no reason to stop
+
+
+def test_a_step_in_a_pod_tells_its_run_while_it_trains(tmp_path, monkeypatch, eventually):
+    told = []
+    monkeypatch.setenv("MLFLOW_RUN_ID", "abc")
+    monkeypatch.setattr(journal, "PROGRESS_EVERY", 0.01)
+    monkeypatch.setattr(sync, "bring_progress", lambda *arguments: told.append(arguments))
+    with journal.opened(tmp_path, "train"), steps._telling_progress("train", tmp_path):
+        time.sleep(0.1)
+        assert told == []
+        journal.log_progress(Progress(0.5, "50%"))
+        assert eventually(lambda: told)
+        time.sleep(0.1)
+        assert told == [(tmp_path, "train", "abc")]  # once, as it has not gone on
+
+
+def test_a_server_that_is_away_does_not_hold_up_a_step(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    with journal.opened(tmp_path, "train"):
+        journal.log_progress(Progress(0.5, "50%"))
+    sync.bring_progress(tmp_path, "train", "abc")
+    journal.forget(tmp_path, "train")
+    assert kept.read(journal.progress_path(tmp_path, "train")) is None
