@@ -20,7 +20,7 @@ EVERY = 0.5  # seconds between two states that are passed on
 BURST = 2.0  # seconds in which lines may come that were printed before we began to read
 SAMPLES = 30  # seconds over which speed is measured
 
-_NUMBER = r"(\d{1,12}(?:\.\d{1,6})?[kMGTP]?)"
+_NUMBER = r"(\d{1,12}(?:\.\d{1,6})?(?-i:[kMGTP])?)"
 _TQDM = re.compile(rf"\d{{1,3}}%\|[^|]*\|\s*{_NUMBER}/{_NUMBER} \[([^\]]*)")
 _RICH = re.compile(rf"[━╸╺]{{3,}}\s+{_NUMBER}/{_NUMBER}\s")
 _KERAS = re.compile(rf"^\s*{_NUMBER}/{_NUMBER} (?:\[[=>.]+\]|[━╸╺]+|-) .*\d")
