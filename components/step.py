@@ -2,11 +2,12 @@
 
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from trireme.components import extras
+from trireme.components import extras, progress
 from trireme.components.cost.steps import counted
 from trireme.components.errors import Cancelled, PodLost, TrackingUnavailable, TriremeError
 from trireme.components.home import TRACKER
@@ -86,13 +87,36 @@ def _recorded(name: str, workspace: Path) -> Iterator[None]:
         # For the last step, should this one be killed.
         journal.run_path(workspace, name).write_text(os.environ["MLFLOW_RUN_ID"])
     try:
-        yield
+        with _telling_progress(name, workspace) if is_told else nullcontext():
+            yield
     except PodLost:
         is_told = False  # the step's next pod goes on with its run
         raise
     finally:
         if is_told:
             _bring_to_mlflow(name, workspace, ours)
+
+
+@contextmanager
+def _telling_progress(name: str, workspace: Path) -> Iterator[None]:
+    """Brings into the step's run now and then how far its training is, if it trains."""
+    has_ended = threading.Event()
+
+    def tell() -> None:
+        told = None
+        while not has_ended.wait(journal.PROGRESS_EVERY):
+            now = progress.read(journal.progress_path(workspace, name))
+            if now != told:
+                from trireme.components.tracking.sync import bring_progress
+
+                bring_progress(workspace, name, os.environ["MLFLOW_RUN_ID"])
+                told = now
+
+    threading.Thread(target=tell, daemon=True).start()
+    try:
+        yield
+    finally:
+        has_ended.set()
 
 
 def _bring_to_mlflow(name: str, workspace: Path, ours: bool) -> None:

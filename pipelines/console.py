@@ -17,13 +17,14 @@ from rich.table import Table
 from rich.text import Text
 
 from trireme.components.plain import plain
+from trireme.components.progress import Progress
 from trireme.pipelines.engine_lines import KfpLines
 
 REFRESH = 4  # times a second
 BAR = 20  # characters of a progress bar
 WIDTH = 300  # characters of a line that are shown while it is the latest
 
-_PROGRESS = re.compile(r"\bepoch\W{0,3}(\d+)\s*(?:/|of)\s*(\d+)", re.IGNORECASE)
+_EPOCH = re.compile(r"\bepoch\W{0,3}(\d+)\s*(?:/|of)\s*(\d+)", re.IGNORECASE)
 _REPLICA = re.compile(r"\[(?:master|chief|launcher|worker)-0\] (.*)")  # one of these speaks
 _WORKER = "[worker-0] "  # only where there is none of the others
 
@@ -32,13 +33,13 @@ _COPYING = re.compile(r"(\S+ \S+ of \S+ \S+, [\d,]+ of [\d,]+ files, .*)")  # a 
 
 @dataclass
 class Line:
-    """What is shown of one step or loop: the ``share`` done, and steps ``ended`` by state."""
+    """What is shown of one step or loop: the ``progress``, and steps ``ended`` by state."""
 
     state: str = ""
     started: float = 0.0
     seconds: float = 0.0
     text: str = ""
-    share: float | None = None
+    progress: Progress | None = None
     ended: Counter[str] = field(default_factory=Counter)
     running: int = 0
     is_led: bool = False
@@ -115,16 +116,19 @@ class Console:
             shown.is_led = True
         if match and match[1].strip() and not (shown.is_led and line.startswith(_WORKER)):
             text = plain(match[1].strip())[:WIDTH]
-            progress = _PROGRESS.search(text)
             if not self._loops[step]:
                 shown.text = text
-            if progress and int(progress[2]):
-                if not self._loops[step]:
-                    shown.share = min(1.0, int(progress[1]) / int(progress[2]))
-                if not self._live and not self._verbose:
-                    self.print(f"{step:<9} {text}")
+            if _EPOCH.search(text) and not self._live and not self._verbose:
+                self.print(f"{step:<9} {text}")
         if self._verbose and not self._kfps.are(step, line):
             self.print(f"{step:<9} {line}")
+
+    def progress(self, step: str, progress: Progress) -> None:
+        """Shows how far the training of a step is."""
+        line = self._lines[self._loops[step] or step]
+        before, line.progress = line.progress, progress
+        if not self._live and _tenth(progress) > _tenth(before):
+            self.print(f"{step:<9} {progress.words}")
 
     def ended(self, step: str, state: str, summary: str, seconds: float | None = None) -> None:
         """Shows how a step ended."""
@@ -134,7 +138,7 @@ class Console:
         line.ended[state] += 1
         if not line.running:
             line.seconds = line.elapsed if self._loops[step] else took
-            line.share, line.state = None, state
+            line.progress, line.state = None, state
         line.text = plain(summary)
         if self._loops[step]:
             line.text = f"{line.counts}; {step}: {line.text}"
@@ -166,11 +170,22 @@ class Console:
         }
         for name, line in self._lines.items():
             text: RenderableType = Text(line.text, no_wrap=True, overflow="ellipsis")
-            if line.share is not None:
+            if line.progress:
                 shown = Table.grid(padding=(0, 1))
-                shown.add_row(ProgressBar(1.0, line.share, width=BAR), text)
+                words = Text(line.progress.words, "cyan", no_wrap=True)
+                done = [] if line.progress.share is None else [_bar(line.progress.share)]
+                shown.add_row(*done, words, text)
                 text = shown
             elapsed = f"{line.elapsed:.1f} s" if line.state else ""
             style = "" if line.state else "dim"
             table.add_row(marks[line.state], Text(name, style), elapsed, text)
         return table
+
+
+def _bar(share: float) -> ProgressBar:
+    return ProgressBar(1.0, share, width=BAR)
+
+
+def _tenth(progress: Progress | None) -> int:
+    """Returns how many tenths are done; 0 where that is not known."""
+    return int(10 * ((progress and progress.share) or 0.0))

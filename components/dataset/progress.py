@@ -39,7 +39,7 @@ class Progress:
 
     def _show(self, now: float) -> None:
         rate = self._copied / max(now - self._started, 1e-3)
-        left = f", {_clock((self._size - self._bytes) / rate)} left" if rate else ""
+        left = f", {clock((self._size - self._bytes) / rate)} left" if rate else ""
         line = (
             f"{in_words(self._bytes)} of {in_words(self._size)}, {self._done:,} of "
             f"{self._files:,} files, {in_words(int(rate))}/s{left}"
@@ -56,7 +56,8 @@ def in_words(size: float) -> str:
     return f"{size:.0f} {_UNITS[unit]}" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
+    """Returns seconds as on a clock, as in ``1:02:03``."""
     minutes, seconds = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

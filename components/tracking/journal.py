@@ -29,7 +29,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
+from trireme.components import progress
 from trireme.components.errors import TriremeError
+from trireme.components.progress import Progress
 
 MODEL = "model"
 """The folder of artifacts in which a step's run keeps what training left in MODEL_DIR."""
@@ -42,6 +44,9 @@ EVENTS = "tensorboard"
 
 PACKAGES = "packages.txt"
 """The artifact of a training's run that says exactly which packages the run has installed."""
+
+PROGRESS = "progress.json"
+PROGRESS_EVERY = 10.0  # seconds between two times that it is brought into MLflow
 
 BEGUN = "begun"
 
@@ -60,6 +65,11 @@ def journal_path(workspace: Path, step: str) -> Path:
 def synced_path(workspace: Path, step: str) -> Path:
     """Returns the file that tells how many records of the journal MLflow has."""
     return journal_path(workspace, step).with_name("journal.synced")
+
+
+def progress_path(workspace: Path, step: str) -> Path:
+    """Returns the file that tells how far the named step's training is."""
+    return journal_path(workspace, step).with_name(PROGRESS)
 
 
 def run_path(workspace: Path, step: str) -> Path:
@@ -102,6 +112,7 @@ def opened(workspace: Path, step: str) -> Iterator[None]:
     path = journal_path(workspace, step)
     path.parent.mkdir(parents=True, exist_ok=True)
     synced_path(workspace, step).unlink(missing_ok=True)
+    progress_path(workspace, step).unlink(missing_ok=True)
     with path.open("w") as _journal:
         _append({BEGUN: step})
         try:
@@ -112,8 +123,8 @@ def opened(workspace: Path, step: str) -> Iterator[None]:
 
 def forget(workspace: Path, step: str) -> None:
     """Removes the journal of a step that is about to run again."""
-    journal_path(workspace, step).unlink(missing_ok=True)
-    synced_path(workspace, step).unlink(missing_ok=True)
+    for path_of in (journal_path, synced_path, progress_path):
+        path_of(workspace, step).unlink(missing_ok=True)
 
 
 def log_params(params: dict[str, Any]) -> None:
@@ -184,6 +195,12 @@ def log_package(
 def summarize(text: str) -> None:
     """Records the step's result in a few words, shown beside the step's name."""
     _append({"summary": text})
+
+
+def log_progress(now: Progress) -> None:
+    """Records how far this step's training is; only the last state is kept, beside the journal."""
+    if _journal is not None:
+        progress.write(Path(_journal.name).with_name(PROGRESS), now)
 
 
 def log_error(error: TriremeError, is_fatal: bool = True) -> None:

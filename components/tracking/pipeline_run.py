@@ -32,7 +32,7 @@ from trireme.components.tracking.store import (
     quiet,
     reason_of,
 )
-from trireme.components.tracking.sync import Run, is_whole, log, sync
+from trireme.components.tracking.sync import Run, bring_progress, is_whole, log, sync
 from trireme.components.whole_file import no_room
 
 
@@ -76,6 +76,7 @@ class PipelineRun:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="mlflow")
         self._work: list[Future[None]] = []
         self._problem: TriremeError | None = None
+        self._brought: dict[str, float] = {}  # when the progress of a step was brought last
         self._then(self._open, name, experiment, pipeline, params, home)
 
     @property
@@ -114,6 +115,14 @@ class PipelineRun:
         # The step that waits for the file is told if there will be none.
         opened.add_done_callback(lambda _: self._tell(file, needs_mlflow=before is not None))
         return self._inherited | {TRACKER: str(file)}
+
+    def step_goes_on(self, step: str) -> None:
+        """Brings how far a step's training is into its run, now and then; returns at once."""
+        now = time.monotonic()
+        if now < self._brought.get(step, 0.0) + journal.PROGRESS_EVERY or self._problem:
+            return
+        self._brought[step] = float("inf")  # one at a time, however slow the server
+        self._thread.submit(self._bring_progress, step)
 
     def step_ended(
         self, step: str, status: str, workspace: Path, resources: dict[str, float]
@@ -225,6 +234,11 @@ class PipelineRun:
         else:
             status = str(self._problem.exit_status)
             announce(file, {"error": str(self._problem), "exit_status": status})
+
+    def _bring_progress(self, step: str) -> None:
+        if step in self._steps:
+            bring_progress(self._workspace, step, self._steps[step])
+        self._brought[step] = time.monotonic()
 
     def _end_step(
         self, step: str, status: str, workspace: Path, resources: dict[str, float], at: int

@@ -4,10 +4,12 @@ import json
 import posixpath
 import re
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from trireme.components import progress
 from trireme.components.errors import StepFailed
 from trireme.components.tracking import environment, journal
 from trireme.components.tracking.client import client, patiently
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
 PARAMETER_LIMIT = 6000  # characters of a parameter's value that MLflow keeps
 BATCH = 100  # parameters or tags that MLflow takes at once
+
+PROGRESS = "progress"
+"""The tag of a training's run that tells how far it is."""
 
 DIGEST_LIMIT = 36  # characters of a dataset's digest that MLflow keeps
 NAME_LIMIT = 250  # characters of a name that MLflow takes
@@ -69,6 +74,18 @@ def sync(workspace: Path, step: str, run: Run) -> None:
         if number > done:
             _apply(record, run, workspace)
             write_whole(mark, str(number))
+    if now := progress.read(journal.progress_path(workspace, step)):
+        log(run.step_id, tags={PROGRESS: now.words})
+
+
+def bring_progress(workspace: Path, step: str, run_id: str) -> None:
+    """Brings how far a step's training is into its MLflow run, if that can be done at once."""
+    from mlflow import MlflowClient
+
+    now = progress.read(journal.progress_path(workspace, step))
+    with suppress(Exception):  # another time
+        if now:
+            MlflowClient().set_tag(run_id, PROGRESS, now.words)
 
 
 def is_whole(workspace: Path, step: str) -> bool:

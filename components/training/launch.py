@@ -27,6 +27,7 @@ from trireme.components.training.frameworks.base import literal
 from trireme.components.training.inputs import BASE_MODEL, TAG, WARM_START, inputs_of
 from trireme.components.training.lines import LinePrinter
 from trireme.components.training.manifests import render, to_yaml
+from trireme.components.training.progress import Meter
 from trireme.components.whole_file import flush
 
 RESERVED = (
@@ -240,10 +241,12 @@ class _Lines(LinePrinter):
     def __init__(self, role: str, logs: Path | None = None) -> None:
         super().__init__()
         self.speaker, self.last, self.logs = f"{role}-0", "", logs
+        self.meter = Meter(self.speaker, journal.log_progress)
         self._files: dict[str, TextIO] = {}
 
     def __call__(self, replica: str, line: str) -> None:
         super().__call__(replica, line)
+        self.meter(replica, line)
         words = line.strip()
         if replica == self.speaker and words and not _LIBRARY_LINE.match(words):
             self.last = words[:SUMMARY]
@@ -254,6 +257,7 @@ class _Lines(LinePrinter):
 
     def close(self) -> None:
         """Ends the files."""
+        self.meter.close()
         for file in self._files.values():
             with contextlib.suppress(OSError):
                 file.close()
@@ -275,7 +279,7 @@ def _train_locally(job: TrainingJob, logs: Path, lines: _Lines, bill: Bill) -> d
     manifest = render(job)
     bill.open(manifest)
     (logs / "job.yaml").write_text(to_yaml(manifest))
-    return runner.run(manifest, logs, lines, on_hang=_record_hang)
+    return runner.run(manifest, logs, lines, on_rewritten=lines.meter, on_hang=_record_hang)
 
 
 def _train_on_cluster(

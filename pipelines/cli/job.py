@@ -227,6 +227,8 @@ def status(
         typer.echo(f"{job.kind} {job.name}: {job.state}, {job.seconds:.0f} s")
         if job.reason:
             typer.echo(plain(job.reason))
+        if job.progress:
+            typer.echo(f"progress: {job.progress}")
         typer.echo(f"replicas: {', '.join(job.replicas) or 'none yet'}")
         typer.echo(str(job.directory))
         return
@@ -235,6 +237,8 @@ def status(
     typer.echo(f"{row.kind} {row.name}: {row.state}, {row.running} of {row.replicas} running")
     if row.reason:
         typer.echo(plain(row.reason))
+    if details.progress:
+        typer.echo(f"progress: {details.progress}")
     table(
         ["REPLICA", "STATE", "RESTARTS", "NODE", "POD", "REASON"],
         [

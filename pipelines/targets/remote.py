@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -78,6 +79,17 @@ class Remote(Target[R]):
     def training_jobs(self, run: R) -> tuple["Cluster", str]:
         """Returns the cluster of a run's training jobs, and the id that they are named after."""
         raise NotImplementedError
+
+    def progress(self, run: R, steps: Sequence[Step]) -> dict[str, str]:
+        """Returns how far training is, by the name of the step that trains, while it does."""
+        from trireme.components.training.cluster import jobs
+
+        if not any(step.name == "train" and step.state == "running" for step in steps):
+            return {}
+        with suppress(TriremeError):  # there is no job yet, or this user may not see it
+            words = jobs.progress_of_run(*self.training_jobs(run))
+            return {"train": words} if words else {}
+        return {}
 
     def event_files(self, name: str, folder: Path) -> bool:
         """Reads them from the replicas that run, else from MLflow; see ``Target``."""

@@ -9,7 +9,7 @@ from trireme.components.errors import InputError
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import KindMissing
 from trireme.components.kubernetes.resources import PODS
-from trireme.components.training.cluster import jobs, reasons, submission
+from trireme.components.training.cluster import jobs, progress, reasons, submission
 from trireme.components.training.cluster.status import status_of
 from trireme.components.training.frameworks import KINDS, kind_of
 
@@ -179,6 +179,39 @@ def test_logs_can_be_followed_to_the_end(cluster, talkative, pytorch):
     lines = heard(cluster, follow=True, replica="master-0")
     later.join()
     assert lines == [("master-0", "hello"), ("master-0", "goodbye")]
+
+
+def test_status_tells_how_far_the_leading_replica_is(cluster, talkative, pytorch):
+    job = submission.submit(cluster, pytorch)
+    master, worker = (talkative.pod(job, role) for role in ("master", "worker"))
+    assert jobs.status(cluster, "digits").progress == ""
+    for pod in (master, worker):
+        talkative.run(pod)
+    assert jobs.status(cluster, "digits").progress == ""
+    talkative.logs.write(worker, "step 9/10")
+    talkative.logs.write(master, "step 1/10")
+    talkative.logs.write(
+        master, " 20%|##| 2/10 [00:01<00:09, 1.0it/s]\r 30%|###| 3/10 [00:01<00:09"
+    )
+    assert jobs.status(cluster, "digits").progress.partition(",")[0] == "30%"
+    talkative.exit(master, 0)
+    assert jobs.status(cluster, "digits").progress == ""
+
+
+@pytest.mark.parametrize(
+    ("replicas", "leader"),
+    [
+        ({"worker-0", "worker-1", "master-0"}, "master-0"),
+        ({"ps-0", "evaluator-0", "worker-0", "worker-1"}, "worker-0"),
+        ({"ps-0", "chief-0", "worker-0"}, "chief-0"),
+        ({"worker-0", "launcher-0"}, "launcher-0"),
+        ({"node-0", "node-1"}, "node-0"),
+        ({"worker-1"}, ""),
+        (set(), ""),
+    ],
+)
+def test_which_replica_leads(replicas, leader):
+    assert progress.leader(replicas) == leader
 
 
 def test_a_train_job_of_which_some_nodes_run_is_running(cluster, player):

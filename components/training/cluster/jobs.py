@@ -15,7 +15,7 @@ from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import Forbidden, KindMissing, Refused
 from trireme.components.kubernetes.resources import PODS
 from trireme.components.kubernetes.streams import Stop
-from trireme.components.training.cluster import identity, reasons, submission
+from trireme.components.training.cluster import identity, progress, reasons, submission
 from trireme.components.training.cluster import usage as containers
 from trireme.components.training.cluster.event_files import pull
 from trireme.components.training.cluster.follower import Follower, Limits
@@ -65,9 +65,10 @@ class ReplicaRow:
 
 @dataclass(frozen=True)
 class Details:
-    """All there is to see of a job."""
+    """All there is to see of a job; ``progress`` is empty where it does not run or tell."""
 
     row: Row
+    progress: str
     conditions: list[dict[str, str]]
     replicas: list[ReplicaRow]
     events: list[dict[str, str]]
@@ -111,6 +112,7 @@ def status(cluster: Cluster, name: str) -> Details:
     own_pods = _pods(cluster, job)
     return Details(
         _row(job, own_pods),
+        _progress(cluster, job, own_pods),
         job.get("status", {}).get("conditions") or [],
         sorted((_replica_row(job, pod) for pod in own_pods), key=lambda row: row.name),
         reasons.events(cluster, job, *own_pods),
@@ -217,6 +219,21 @@ def _pull(cluster: Cluster, job: dict[str, Any], folder: Path) -> bool:
         if pods.is_running(pod, container):
             pull(cluster, pod["metadata"]["name"], container, folder, since)
     return not status_of(job).state.ended
+
+
+def progress_of_run(cluster: Cluster, run: str) -> str:
+    """Says how far the training of a pipeline's run is, by the run's id; empty for nothing."""
+    job = find(cluster, names.of_run(run))
+    return _progress(cluster, job, _pods(cluster, job))
+
+
+def _progress(cluster: Cluster, job: dict[str, Any], own_pods: list[dict[str, Any]]) -> str:
+    pod_of = {identity.replica_name(pod): pod for pod in own_pods}
+    pod = pod_of.get(progress.leader(pod_of))
+    if not pod:
+        return ""
+    container = identity.main_container(pod, kind_of(job).container)
+    return progress.progress(cluster, pod, container) if pods.is_running(pod, container) else ""
 
 
 def scale(cluster: Cluster, name: str, count: int) -> None:

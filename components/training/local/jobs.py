@@ -8,14 +8,14 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from trireme.components import yaml_text
+from trireme.components import progress, yaml_text
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.patience import wait_for
 from trireme.components.processes import born
@@ -27,8 +27,11 @@ from trireme.components.training.local import provision, runner
 from trireme.components.training.local import usage as processes
 from trireme.components.training.local.manifest import read as read_manifest
 from trireme.components.training.manifests import render, to_yaml
+from trireme.components.training.progress import Meter
 from trireme.components.training.usage import Usage
 from trireme.components.whole_file import write_whole
+
+PROGRESS = "progress.json"
 
 POLL = 0.2  # seconds between two looks at a job that is followed
 MOMENT = 5.0  # seconds that a job whose replicas have ended may take to say how
@@ -56,6 +59,12 @@ class LocalJob:
     def replicas(self) -> list[str]:
         """Names of its replicas that have started."""
         return sorted(file.stem for file in (self.directory / "logs").glob("*.log"))
+
+    @property
+    def progress(self) -> str:
+        """How far it is, or was at its end; empty where that is not known."""
+        now = progress.read(self.directory / PROGRESS)
+        return now.words if now else ""
 
 
 def make_directory(home: Path, name: str) -> Path:
@@ -103,7 +112,15 @@ def run(
                 manifest = render(provision.provision(job, directory))
             (directory / "job.yaml").write_text(to_yaml(manifest))
             started = True
-            runner.run(manifest, directory / "logs", on_line, isolated=isolated)
+            meter = Meter(f"{job.deciding_role}-0", partial(progress.write, directory / PROGRESS))
+
+            def read_line(replica: str, line: str) -> None:
+                meter(replica, line)
+                on_line(replica, line)
+
+            with closing(meter):
+                logs = directory / "logs"
+                runner.run(manifest, logs, read_line, on_rewritten=meter, isolated=isolated)
     except BaseException as error:
         if not started or isinstance(error, InputError):
             shutil.rmtree(directory)

@@ -28,6 +28,8 @@ from trireme.components.training.local.usage import cpu_seconds
 LINE_LIMIT = 64 * 1024  # bytes after which a line without an end is cut
 WIDTH = 2000  # characters of a line that are kept for showing it with a failure
 FIRST_DELAY, LAST_DELAY = 1.0, 10.0  # seconds before a restart; the delay doubles in between
+REWRITTEN = 0.5  # seconds between two states of a bar that are passed on
+STATE = 4000  # bytes of a line that has no end yet in which its last state is looked for
 UNREAD = 5.0  # seconds for the last lines of an attempt to be shown
 LONG = 600.0  # seconds after which an attempt counts as the first again, as in the kubelet
 
@@ -67,11 +69,17 @@ class Replica:
         on_line: Callable[[str, str], None],
         events: "queue.SimpleQueue[Ended | None]",
         shown: Callable[[str], str] = str,
+        on_rewritten: Callable[[str, str], None] = lambda replica, text: None,
     ) -> None:
-        """Describes a replica that has not been started; ``events`` gets the ends of attempts."""
+        """Describes a replica that has not been started.
+
+        Args:
+            events: Gets the ends of attempts.
+            on_rewritten: Called now and then with what a line has become that is being rewritten.
+        """
         self.pod, self.name = pod, pod.name
         self._launch, self._log, self._on_line, self._events = start, log, on_line, events
-        self._shown = shown
+        self._shown, self._on_rewritten = shown, on_rewritten
         self._pid_file = log.with_suffix(".pid")  # there while an attempt runs
         self._process: subprocess.Popen[bytes] | None = None
         self._started = self._worked = 0.0
@@ -238,11 +246,15 @@ class Replica:
 
     def _pieces(self, stream: IO[bytes]) -> Iterator[bytes]:
         """Yields the lines of a stream, those that are too long in pieces."""
-        rest = b""
+        rest, looked = b"", 0.0
         while more := stream.read1(LINE_LIMIT):  # type: ignore[attr-defined]
             self.spoke = time.monotonic()  # a progress bar, too, which ends no line
             *whole, rest = (rest + more).split(b"\n")
             yield from whole
+            if b"\r" in rest and self.spoke >= looked + REWRITTEN:
+                looked = self.spoke
+                text = rest[-STATE:].decode(errors="replace").rstrip("\r").rpartition("\r")[2]
+                self._on_rewritten(self.name, self._shown(text))
             if len(rest) > LINE_LIMIT:
                 yield rest
                 rest = b""

@@ -40,6 +40,7 @@ def run(
     logs: Path,
     on_line: Callable[[str, str], None],
     *,
+    on_rewritten: Callable[[str, str], None] = lambda replica, text: None,
     on_hang: Callable[[str], None] = lambda said: None,
     isolated: bool = False,
 ) -> dict[str, float]:
@@ -48,6 +49,8 @@ def run(
     Args:
         manifest: A job of a framework's kind, as its operator takes it.
         on_line: Called with a replica's name and each line it prints, from several threads.
+        on_rewritten: Called likewise, twice a second at most, with what a line has become that has
+            no end yet, such as a progress bar.
         on_hang: Called with a sentence when the job hangs; the replicas' logs say where.
         isolated: Whether every replica gets a network namespace with an address and host name
             of its own, as a pod has; needs root.
@@ -62,7 +65,7 @@ def run(
     """
     job = read(manifest)
     with Isolated(job) if isolated else Loopback() as network:
-        return run_in(network, job, logs, on_line, on_hang)
+        return run_in(network, job, logs, on_line, on_hang, on_rewritten)
 
 
 def check(manifest: Mapping[str, Any]) -> None:
@@ -79,13 +82,15 @@ def run_in(
     logs: Path,
     on_line: Callable[[str, str], None],
     on_hang: Callable[[str], None] = lambda said: None,
+    on_rewritten: Callable[[str, str], None] = lambda replica, text: None,
 ) -> dict[str, float]:
     """Runs a job in a network that is there already, as ``run`` does."""
     events: queue.SimpleQueue[Ended | None] = queue.SimpleQueue()
     logs.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="trireme-", ignore_cleanup_errors=True) as temporary:
+        shown = job.framework.shown
         replicas = [
-            Replica(pod, start, logs / f"{pod.name}.log", on_line, events, job.framework.shown)
+            Replica(pod, start, logs / f"{pod.name}.log", on_line, events, shown, on_rewritten)
             for pod, start in starts(job, network, logs, Path(temporary))
         ]
         life = _JobRun(job, replicas, events, on_hang)

@@ -106,7 +106,7 @@ class Argo(Remote[Workflow]):
 
     def results(self, run: Workflow, steps: Sequence[Step]) -> dict[str, str]:
         """Returns what steps have come to; who may not list pods sees what the workflow tells."""
-        results = super().results(run, steps)
+        results = super().results(run, steps) | self.progress(run, steps)
         with suppress(Forbidden):
             results |= last_words(logs.pods(self._cluster, run))
         return results

@@ -140,9 +140,10 @@ class Kubeflow(Remote[Run]):
         # which its pod has as long as that is there.
         try:
             cluster = self._cluster_of_runs(PATIENCE_FOR_RESULTS)
-            return pod_logs.last_words(logs.pods(cluster, run, self._step_paths(run)))
+            words = pod_logs.last_words(logs.pods(cluster, run, self._step_paths(run)))
         except TriremeError:
             return {}
+        return self.progress(run, steps) | words
 
     def logs(self, name: str, step: str, on_line: OnLine, *, follow: bool) -> None:
         """Passes on what steps print; see ``Target``."""

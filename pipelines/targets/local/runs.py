@@ -14,10 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from trireme.components import progress
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.home import home
 from trireme.components.processes import born
 from trireme.components.step_names import without_index
+from trireme.components.tracking import journal
 from trireme.components.training import events
 from trireme.components.training.lines import forward_lines
 from trireme.components.whole_file import write_whole
@@ -115,6 +117,11 @@ class LocalRun(Run):
     def workspace(self) -> Path:
         """What its steps share."""
         return self.directory / "workspace"
+
+    def how_far(self, step: str) -> str:
+        """Says how far a step is; empty where it does not train, or nothing is known."""
+        now = progress.read(journal.progress_path(self.workspace, step))
+        return now.words if now else ""
 
     @property
     def logs(self) -> dict[str, Path]:

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -18,6 +18,7 @@ from typing import IO, Any
 
 from kfp.local import status, subprocess_task_handler
 
+from trireme.components import progress
 from trireme.components.errors import StepFailed, TriremeError
 from trireme.components.finish.failing import failure
 from trireme.components.home import TRACKER
@@ -35,6 +36,7 @@ from trireme.pipelines.engine_lines import KfpLines
 from trireme.pipelines.targets.local.result import Result
 
 GRACE = 8.0  # seconds a step gets to end when the run is stopped, its replicas included
+LOOK = 0.5  # seconds between two looks how far a step is
 TAIL = 40  # lines of a step's log that are shown when it ends without saying why
 
 _OURS = "from trireme.components.step import step"
@@ -193,7 +195,8 @@ class Steps:
                 self._result.record.started(process.pid)
             if self._stopped:
                 process.terminate()
-            tail = _follow(process, log, partial(self._show, name))
+            with self._showing_progress(name):
+                tail = _follow(process, log, partial(self._show, name))
             used = reap(process)
             resources = used._asdict()
             return int(resources.pop("status")), resources, tail
@@ -206,6 +209,29 @@ class Steps:
             raise
         finally:
             self._running.pop(name, None)
+
+    @contextlib.contextmanager
+    def _showing_progress(self, name: str) -> Iterator[None]:
+        """Shows and records how far a step's training is, if it trains."""
+        file, has_ended = journal.progress_path(self._result.workspace, name), threading.Event()
+
+        def show() -> None:
+            shown = None
+            while not has_ended.wait(LOOK):
+                now = progress.read(file)
+                if now and now != shown:
+                    with self._shown:
+                        self._console.progress(name, now)
+                    self._record.step_goes_on(name)
+                    shown = now
+
+        watch = threading.Thread(target=show, daemon=True)
+        watch.start()
+        try:
+            yield
+        finally:
+            has_ended.set()
+            watch.join()
 
     def _ended(
         self,

@@ -66,7 +66,11 @@ class Local(Target[LocalRun]):
             Step(name, step["state"], step["seconds"], step.get("result", ""))
             for name, step in run.ended.items()
         ]
-        return ended + [Step(name, run.state) for name in run.logs if name not in run.ended]
+        return ended + [
+            Step(name, run.state, result=run.how_far(name) if run.state == "running" else "")
+            for name in run.logs
+            if name not in run.ended
+        ]
 
     def error(self, run: LocalRun) -> TriremeError | None:
         """Returns what the run itself has failed with; see ``Target``."""

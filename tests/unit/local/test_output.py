@@ -48,6 +48,26 @@ def test_a_progress_bar_shows_what_a_person_would_see(manifest, logs):
     assert said == ["100 %", "windows"]
 
 
+def test_a_bar_that_is_being_rewritten_is_told_apart_from_lines(manifest, logs):
+    said, rewritten = [], []
+    program = """
+    import sys, time
+    for percent in range(0, 100, 10):
+        sys.stdout.write(f"\\r{percent} %")
+        sys.stdout.flush()
+        time.sleep(0.1)
+    """
+    runner.run(
+        manifest(program, workers=0),
+        logs,
+        lambda name, line: said.append(line),
+        on_rewritten=lambda name, text: rewritten.append((name, text)),
+    )
+    assert said == ["90 %"]
+    assert 1 < len(rewritten) < 6  # two a second
+    assert set(rewritten) <= {("master-0", f"{percent} %") for percent in range(0, 100, 10)}
+
+
 def test_bytes_that_are_no_text_do_not_disturb(manifest, logs):
     said: list[str] = []
     program = r"import sys; sys.stdout.buffer.write(b'\xff\xfe ok\n')"

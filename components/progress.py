@@ -1,0 +1,41 @@
+"""How far something is that takes long, kept in a file for whoever asks."""
+
+import json
+import math
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a training is.
+
+    Attributes:
+        share: The part of it that is done, from 0 to 1; ``None`` where only that of an epoch is
+            known.
+        words: The same for a person, with speed and time left as far as they are known.
+    """
+
+    share: float | None
+    words: str
+
+
+def write(file: Path, progress: Progress) -> None:
+    """Keeps how far it is now; a full disk is no reason to stop."""
+    partial = file.with_name(f"{file.name}.partial")
+    with suppress(OSError):
+        partial.write_text(json.dumps(asdict(progress)))
+        partial.replace(file)
+
+
+def read(file: Path) -> Progress | None:
+    """Returns how far it was last, if anything is known."""
+    try:
+        kept = json.loads(file.read_text())
+        share = kept["share"]
+        if share is None or math.isfinite(share):
+            return Progress(share, str(kept["words"]))
+    except (OSError, ValueError, LookupError, TypeError):
+        pass
+    return None

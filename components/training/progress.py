@@ -1,0 +1,326 @@
+"""How far a training is, from what its program prints anyway.
+
+What is read: the bars of tqdm (Hugging Face, Lightning), rich (Lightning) and Keras, and lines such
+as ``epoch 3/10``, ``Epoch [3/10], Step [450/1000]``, ``Train Epoch: 1 [640/60000 (1%)]`` and
+``{'loss': 0.5, 'epoch': 1.2}``. Speed and time left come from our own clock.
+"""
+
+import re
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from trireme.components.dataset.progress import clock
+from trireme.components.plain import plain
+from trireme.components.progress import Progress
+
+WIDTH = 1000  # characters of a line, or of the last state of a bar, that are looked at
+EVERY = 0.5  # seconds between two states that are passed on
+BURST = 2.0  # seconds in which lines may come that were printed before we began to read
+SAMPLES = 30  # seconds over which speed is measured
+
+_NUMBER = r"(\d{1,12}(?:\.\d{1,6})?(?-i:[kMGTP])?)"
+_TQDM = re.compile(rf"\d{{1,3}}%\|[^|]*\|\s*{_NUMBER}/{_NUMBER} \[([^\]]*)")
+_RICH = re.compile(rf"[━╸╺]{{3,}}\s+{_NUMBER}/{_NUMBER}\s")
+_KERAS = re.compile(rf"^\s*{_NUMBER}/{_NUMBER} (?:\[[=>.]+\]|[━╸╺]+|-) .*\d")
+_BRACKETS = re.compile(rf"\[\s*{_NUMBER}\s*/\s*{_NUMBER}\s*(\(\s*\d+(?:\.\d+)?%\s*\))?\s*\]")
+_STEPS = re.compile(
+    rf"\b(?:global[ _])?(?:step|iter|iteration|batch|update|round)s?\b\W{{0,3}}"
+    rf"{_NUMBER}\s*(?:/|\bof\b)\s*{_NUMBER}",
+    re.IGNORECASE,
+)
+_EPOCH = re.compile(
+    r"\bepochs?\b\W{0,4}(\d{1,9}(?:\.\d{1,6})?)(?![\d.]*%)(?:\s*(?:/|\bof\b)\s*(\d{1,9})\b)?",
+    re.IGNORECASE,
+)
+_TRAINS = re.compile(r"\b(?:train|fit|epoch)", re.IGNORECASE)
+_OTHER = re.compile(
+    r"\b(?:val|valid|eval|test|predict|sanity|infer|generat|sampl|scor|comput|"
+    r"load|download|upload|sav|read|writ|fetch|extract|index|cach|compil|build|"
+    r"map|filter|token|pack|convert|prepar|preprocess|process|shard|resolv|running tokenizer)",
+    re.IGNORECASE,
+)
+_BYTES = re.compile(r"\d[kMGTP]?i?B/s")
+_POWERS = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+
+
+class _Said(NamedTuple):
+    """What a line says.
+
+    Attributes:
+        is_training: Whether it says that these are steps of training.
+        is_over: Whether it tells figures of the epoch, which is over then.
+        is_aside: Whether the epoch is only mentioned among figures, as by Hugging Face.
+    """
+
+    epoch: float | None = None
+    epochs: int = 0
+    done: float = 0.0
+    total: float = 0.0
+    unit: str = "step"
+    is_training: bool = False
+    is_over: bool = False
+    is_aside: bool = False
+
+
+class _Bar:
+    """A count of steps up to a total."""
+
+    def __init__(self, total: float, done: float, at: float) -> None:
+        self.total, self.done, self.began, self.last = total, done, at, at
+
+    @property
+    def share(self) -> float:
+        return min(1.0, self.done / self.total)
+
+
+class Reader:
+    """Reads a program's lines, one after another."""
+
+    def __init__(self) -> None:
+        self._epoch: float | None = None
+        self._epochs = 0
+        self._is_over = False  # the epoch
+        self._begins_at = 1  # the number of the first epoch
+        self._aside: float | None = None  # the epoch, where it is only mentioned
+        self._bar: _Bar | None = None  # the training's
+        self._other: _Bar | None = None  # of another total, such as a validation's
+        self._is_of_epoch = False  # the training's bar, not of the whole
+        self._before = 0.0  # the bar's steps when the epoch began
+        self._rounds = 1  # how often the bar has begun
+        self._began: float | None = None  # reading
+        self._unit = ""
+        self._speed: float | None = None
+        self._samples: deque[tuple[float, float]] = deque(maxlen=SAMPLES)
+        self._first: tuple[float, float] | None = None  # time and share
+        self._left: float | None = None
+
+    def read(self, line: str, at: float) -> bool:
+        """Takes in a line, printed at some point of time; returns whether it tells progress."""
+        said = _said(line)
+        if said is None or self._is_late(said):
+            return False
+        if said.epoch is not None:
+            self._take_epoch(said)
+        if said.total and not self._takes_steps(said, at):
+            return False
+        self._measure(said, at)
+        return True
+
+    def progress(self, *, has_ended: bool = False) -> Progress | None:
+        """Returns how far the training is, if anything is known; at its end without time left."""
+        share = self._share()
+        epoch = self._aside if self._epoch is None else self._epoch
+        if share is not None:
+            words = [f"{_percent(share)}%"]
+        elif self._bar:
+            number = self._rounds if epoch is None else epoch
+            words = [f"{_percent(self._bar.share)}% of epoch {number:g}"]
+        elif epoch is not None:
+            words = [f"epoch {epoch:g}"]
+        else:
+            return None
+        if self._speed:
+            words.append(_speed(self._speed, self._unit))
+        if self._left is not None and share is not None and share < 1 and not has_ended:
+            words.append(f"{clock(self._left + 0.5)} left")
+        return Progress(share, ", ".join(words))
+
+    def _is_late(self, said: _Said) -> bool:
+        """Tells whether a line is of another process of the replica, which is not as far."""
+        if self._epoch is None or said.epoch is None or said.is_aside or said.epoch >= self._epoch:
+            return False
+        return said.done > said.total / 2
+
+    def _take_epoch(self, said: _Said) -> None:
+        if said.is_aside:
+            self._aside = said.epoch
+            return
+        bar = self._bar
+        if self._epoch is not None and said.epoch is not None and said.epoch < self._epoch:
+            self.__init__()  # type: ignore[misc]  # another training, or this one once more
+        elif self._epoch is None and bar and bar.share == 1 and not said.is_over:
+            self._bar = None  # it came before training
+        elif said.epoch != self._epoch and bar:
+            self._before = bar.done
+            # Where it is over with the epoch, and not with the last one, it has been the epoch's.
+            self._is_of_epoch |= bar.share == 1 and said.epoch != said.epochs
+            if self._is_of_epoch and not said.is_over:
+                bar.done = 0.0
+                self._samples.clear()
+        self._begins_at = 0 if said.epoch == 0 else self._begins_at
+        self._epoch, self._epochs = said.epoch, said.epochs or self._epochs
+        self._is_over = said.is_over
+
+    def _takes_steps(self, said: _Said, at: float) -> bool:
+        """Takes in the steps of a line; returns whether they are the training's."""
+        bar = self._bar
+        if bar is None or (said.total != bar.total and said.is_training):
+            bar = self._begin(_Bar(said.total, said.done, at))
+        elif said.total != bar.total:
+            other = self._other
+            if other is None or other.total != said.total or said.done < other.done:
+                other = _Bar(said.total, said.done, at)
+            self._other = other
+            # What comes before training ends for good, and is shorter than that.
+            is_longer = at - other.began > bar.last - bar.began
+            if self._epoch is not None or bar.done < bar.total or not is_longer:
+                return False
+            bar = self._begin(other)
+        elif said.done < bar.done and not self._begins_again(said, at):
+            return False
+        if said.epoch is not None and not said.is_aside:
+            self._is_of_epoch = True
+        if 0 < self._before < said.done:
+            self._is_of_epoch = False  # it goes on from one epoch to the next
+        bar.done, bar.last = said.done, at
+        return True
+
+    def _begin(self, bar: _Bar) -> _Bar:
+        self._bar, self._other = bar, None
+        self._is_of_epoch = self._epoch is not None
+        self._rounds, self._before, self._first = 1, 0.0, None
+        self._samples.clear()
+        return bar
+
+    def _begins_again(self, said: _Said, at: float) -> bool:
+        """Takes in that there are fewer steps than before; returns whether it is a new epoch."""
+        assert self._bar
+        if said.done > self._bar.done / 2:
+            return False  # of another process of the replica, which is not as far
+        if self._is_over and self._epoch is not None:
+            self._epoch, self._is_over = self._epoch + 1, False
+        elif self._epoch is not None:
+            return False  # another loop over as many steps, in the same epoch
+        self._rounds, self._before = self._rounds + 1, 0.0
+        self._is_of_epoch, self._bar.began = True, at
+        self._samples.clear()
+        return True
+
+    def _share(self) -> float | None:
+        within = self._bar.share if self._bar else 0.0
+        if self._bar and not self._is_of_epoch:
+            return within
+        if not self._epochs or self._epoch is None:
+            return None
+        epochs = self._epochs + 1 - self._begins_at  # from 0 to the last, which is one more
+        done = self._epoch - self._begins_at + (1.0 if self._is_over else within)
+        return max(0.0, min(1.0, done / epochs))
+
+    def _measure(self, said: _Said, at: float) -> None:
+        """Measures speed and the time that is left."""
+        self._began = at if self._began is None else self._began
+        is_burst = at < self._began + BURST
+        unit, count = (said.unit, said.done) if said.total else ("epoch", said.epoch or 0.0)
+        if said.total or not self._bar:
+            falls = bool(self._samples) and count < self._samples[-1][1]
+            if is_burst or falls or unit != self._unit:
+                self._samples.clear()
+                self._unit = unit
+            if not self._samples or at - self._samples[-1][0] >= 1:
+                self._samples.append((at, count))
+            since, before = self._samples[0]
+            if at - since >= EVERY and count > before:
+                self._speed = (count - before) / (at - since)
+        share = self._share()
+        if share is None:
+            return
+        if is_burst or self._first is None or share < self._first[1]:
+            self._first = at, share
+        began, share_before = self._first
+        if share > share_before and at > began:
+            self._left = (1 - share) * (at - began) / (share - share_before)
+
+
+class Meter:
+    """Reads what a job's leading replica prints, and passes on how far it is."""
+
+    def __init__(self, leader: str, keep: Callable[[Progress], object]) -> None:
+        """Starts with nothing read; ``keep`` gets each new state, but not more than two a second.
+
+        Args:
+            leader: The name of the replica.
+        """
+        self._leader, self._keep = leader, keep
+        self._reader = Reader()
+        self._kept, self._at = None, 0.0  # type: Progress | None, float
+
+    def __call__(self, replica: str, line: str) -> None:
+        """Takes in a line, or the present state of a bar that is being rewritten."""
+        now = time.monotonic()
+        if replica != self._leader or not self._reader.read(line, now) or now < self._at + EVERY:
+            return
+        self._at = now
+        self._pass_on(self._reader.progress())
+
+    def close(self) -> None:
+        """Passes on how far it was at its end."""
+        self._pass_on(self._reader.progress(has_ended=True))
+
+    def _pass_on(self, progress: Progress | None) -> None:
+        if progress and progress != self._kept:
+            self._kept = progress
+            self._keep(progress)
+
+
+def _said(line: str) -> _Said | None:
+    """Returns what a line says of progress; ``None`` for nothing."""
+    text = plain(line[-4 * WIDTH :].rstrip("\r\n\b ").rpartition("\r")[2][:WIDTH])
+    epoch = _EPOCH.search(text)
+    rest = text
+    if epoch:
+        rest = f"{text[: epoch.start()]}{' ' * len(epoch[0])}{text[epoch.end() :]}"
+    bar = _TQDM.search(rest)
+    if bar and _BYTES.search(bar[3]):
+        return None
+    steps = bar or _RICH.search(rest) or _KERAS.search(rest)
+    steps = steps or _STEPS.search(rest) or _BRACKETS.search(rest)
+    before = text[: steps.start() if steps else epoch.start() if epoch else 0][-60:]
+    is_training = bool(_TRAINS.search(before)) or bool(epoch and not _is_aside(text, epoch))
+    if _OTHER.search(before) and not _TRAINS.search(before):
+        return None
+    said = _Said(is_training=is_training and bool(steps))
+    if steps:
+        total = _value(steps[2])
+        if not total or _value(steps[1]) > total:
+            return None
+        unit = "sample" if steps.re is _BRACKETS and steps[3] else "step"
+        said = said._replace(done=_value(steps[1]), total=total, unit=unit)
+        if bar and re.fullmatch(r"\W*epochs?\W*", text[: bar.start()], re.IGNORECASE):
+            # A bar of epochs around that of each epoch.
+            if said.done >= total:
+                return said._replace(total=0.0, epoch=total, epochs=int(total), is_over=True)
+            return said._replace(total=0.0, epoch=said.done + 1, epochs=int(total))
+    if epoch:
+        number, epochs = float(epoch[1]), int(epoch[2] or 0)
+        is_aside = _is_aside(text, epoch) and not epochs
+        is_first = not text[: epoch.start()].strip(" [(#*-=>")
+        if (epochs and number <= epochs) or (not epochs and (steps or is_first or is_aside)):
+            has_figures = bool(re.search(r"\d", text[epoch.end() :]))
+            said = said._replace(
+                epoch=number,
+                epochs=epochs,
+                is_over=not steps and has_figures,
+                is_aside=is_aside,
+            )
+    return said if said.total or said.epoch is not None else None
+
+
+def _is_aside(text: str, epoch: re.Match[str]) -> bool:
+    return text[: epoch.start()].endswith(("'", '"'))
+
+
+def _value(text: str) -> float:
+    return float(text.rstrip("kMGTP")) * _POWERS.get(text[-1], 1.0)
+
+
+def _percent(share: float) -> int:
+    return int(share * 100 + 1e-9)
+
+
+def _speed(speed: float, unit: str) -> str:
+    """Returns a speed as a person reads it: so many steps a second, or seconds a step."""
+    if speed < 1:
+        return f"{1 / speed:.1f} s/{unit}"
+    return f"{speed:.1f} {unit}s/s" if speed < 10 else f"{speed:,.0f} {unit}s/s"
