@@ -20,6 +20,9 @@ EVERY = 0.5  # seconds between two states that are passed on
 BURST = 2.0  # seconds in which lines may come that were printed before we began to read
 SAMPLES = 30  # seconds over which speed is measured
 
+# What a line without has no progress to tell: most have none, and are looked at once.
+_TELLS = re.compile(r"\d[kMGTP]?\s{0,3}/\s{0,3}\d|poch|POCH|\d\s{1,3}(?:of|OF)\s{1,3}\d")
+
 _NUMBER = r"(\d{1,12}(?:\.\d{1,6})?(?-i:[kMGTP])?)"
 _TQDM = re.compile(rf"\d{{1,3}}%\|[^|]*\|\s*{_NUMBER}/{_NUMBER} \[([^\]]*)")
 _RICH = re.compile(rf"[━╸╺]{{3,}}\s+{_NUMBER}/{_NUMBER}\s")
@@ -266,7 +269,10 @@ class Meter:
 
 def _said(line: str) -> _Said | None:
     """Returns what a line says of progress; ``None`` for nothing."""
-    text = plain(line[-4 * WIDTH :].rstrip("\r\n\b ").rpartition("\r")[2][:WIDTH])
+    text = line[-4 * WIDTH :].rstrip("\r\n\b ").rpartition("\r")[2][:WIDTH]
+    if not _TELLS.search(text):
+        return None
+    text = plain(text)
     epoch = _EPOCH.search(text)
     rest = text
     if epoch:
