@@ -43,6 +43,9 @@ EVENTS = "tensorboard"
 PACKAGES = "packages.txt"
 """The artifact of a training's run that says exactly which packages the run has installed."""
 
+LAST_LINES = "error.lines"
+"""The tag of a failed step's run that has what its program printed last."""
+
 BEGUN = "begun"
 
 _OBJECTS = ("params", "metrics", "tags", "headline", "total", "dataset", "model", "error")
