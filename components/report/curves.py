@@ -112,10 +112,4 @@ def _fewer(points: Points, across: tuple[float, float]) -> Sequence[tuple[float,
 
 def _number(value: float) -> str:
     """Returns a number as short as it can be read."""
-    return (
-        f"{value:,.4g}"
-        if abs(value) < 1e4
-        else f"{value:,.0f}"
-        if abs(value) < 1e9
-        else f"{value:.3g}"
-    )
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:,.4g}"

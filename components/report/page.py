@@ -15,9 +15,10 @@ from trireme.components.kubernetes.amounts import Amounts
 from trireme.components.pages import template
 from trireme.components.report import curves
 from trireme.components.report.picture import Curve, Picture, StepPicture
-from trireme.components.training.timeline import STATES, Life
+from trireme.components.training.timeline import QUEUED, STARTING, STATES, Life
 
 ROWS = 128  # replicas that the time line shows
+LEAST = 0.002  # of the time line that a wait has to be to be shown
 CHARTS = 24  # curves that are shown
 LINES = 40  # of what a program printed last
 CHARACTERS = 8_000  # of these
@@ -68,7 +69,7 @@ class Used(NamedTuple):
 
     step: str
     role: str
-    count: int
+    replicas: int
     restarts: int
     asked: dict[str, str]
     used: dict[str, str]
@@ -149,11 +150,7 @@ def _about(picture: Picture) -> dict[str, str]:
         "Model": ", version ".join(filter(None, map(tags.get, ("model", "model.version")))),
         "Verdict": tags.get("verdict") or tags.get("gate", ""),
         "Cost": _cost(picture),
-        "Machine": ", ".join(
-            filter(
-                None, [tags.get("cpu", ""), f"Python {tags['python']}" if "python" in tags else ""]
-            )
-        ),
+        "Machine": ", Python ".join(filter(None, map(tags.get, ("cpu", "python")))),
     }
     return {name: value for name, value in found.items() if value}
 
@@ -205,6 +202,8 @@ def _replica_row(picture: Picture, step: StepPicture, name: str) -> Row:
     bars = []
     for span in life.spans:
         ended = max(span.began, until) if span.ended is None else span.ended
+        if span.state in (QUEUED, STARTING) and ended - span.began < LEAST * _length(picture):
+            continue
         kind = f"{span.state} ended-badly" if span.failed else span.state
         lasted = clock(ended - span.began)
         title = f"{name}: {_WORDS[span.state]}, {lasted}"
