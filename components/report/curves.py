@@ -79,10 +79,8 @@ def last(curve: Curve) -> str:
 
 def _share(value: float, between: tuple[float, float]) -> float:
     low, high = between
-    if low == high:
-        return 0.5
-    # Halved, as the range of the greatest numbers is infinite.
-    return (value / 2 - low / 2) / (high / 2 - low / 2)
+    length = high / 2 - low / 2  # halved, as the range of the greatest numbers is infinite
+    return (value / 2 - low / 2) / length if length else 0.5
 
 
 def _runs(curve: Curve) -> list[Points]:
