@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trireme.components.report import of_workspace
-from trireme.components.report.picture import Curve, Picture, StepPicture, state_of
+from trireme.components.report.picture import Curve, Picture, StepPicture, numbers, state_of
 from trireme.components.tracking import journal
 from trireme.components.tracking.abandoned_runs import OF_A_PIPELINE
 from trireme.components.tracking.client import client
@@ -48,8 +48,8 @@ def find(name: str, created: float | None = None) -> "Run | None":
 
 def describe(run: "Run", picture: Picture) -> None:
     """Adds what MLflow knows of a run to its picture."""
-    picture.tags = {**run.data.tags, **picture.tags}
-    picture.metrics = {**run.data.metrics, **picture.metrics}
+    picture.tags = run.data.tags | picture.tags
+    picture.metrics = numbers(run.data.metrics) | picture.metrics
     picture.state = picture.state or state_of(run.info.status)
     picture.began = picture.began or run.info.start_time / 1000
     if picture.ended is None and run.info.end_time:
@@ -88,7 +88,7 @@ def _step(run: "Run") -> StepPicture:
         error=tags.get("error", ""),
         last_lines=tags.get(journal.LAST_LINES, ""),
         params=dict(run.data.params),
-        metrics=dict(run.data.metrics),
+        metrics=numbers(run.data.metrics),
     )
     if "world_size" in run.data.params:
         with tempfile.TemporaryDirectory() as directory:

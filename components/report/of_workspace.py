@@ -7,7 +7,7 @@ from typing import Any
 from trireme.components import yaml_text
 from trireme.components.errors import TriremeError
 from trireme.components.evaluation import progress
-from trireme.components.report.picture import Curve, StepPicture, requested_by
+from trireme.components.report.picture import Curve, StepPicture, numbers, requested_by
 from trireme.components.tracking import journal
 from trireme.components.training import timeline
 
@@ -34,7 +34,7 @@ def whole(workspace: Path) -> tuple[dict[str, str], dict[str, float]]:
         try:
             for record in journal.read(workspace, name):
                 tags |= record.get("tags", {})
-                metrics |= record.get("headline", {}) | record.get("total", {})
+                metrics |= numbers(record.get("headline", {}) | record.get("total", {}))
         except TriremeError:
             continue
     return tags, metrics
@@ -59,7 +59,7 @@ def _step(workspace: Path, name: str) -> StepPicture:
     folder = None
     for record in journal.read(workspace, name):
         found.params |= record.get("params", {})
-        found.metrics |= record.get("metrics", {}) | record.get("headline", {})
+        found.metrics |= numbers(record.get("metrics", {}) | record.get("headline", {}))
         found.result = record.get("summary", found.result)
         found.state = record.get("end", found.state)
         if "error" in record:

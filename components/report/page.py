@@ -248,7 +248,7 @@ def _tick_labels(picture: Picture, every: float) -> list[tuple[float, str]]:
     count = int(length / every) + 1
     # None where it would stand beyond the right end.
     return [
-        (100 * number * every / length, clock(number * every) if number else "0")
+        (100 * number * every / length, clock(number * every).replace(".0 s", " s"))
         for number in range(count)
         if number * every / length < 0.95
     ]
@@ -346,4 +346,6 @@ def _cost_of(picture: Picture, step: StepPicture) -> str:
 
 def _end_of(text: str) -> str:
     """Returns the end of what a program has printed."""
-    return "\n".join(text[-CHARACTERS:].splitlines()[-LINES:])
+    if len(text) > CHARACTERS:
+        text = text[-CHARACTERS:].partition("\n")[2] or text[-CHARACTERS:]
+    return "\n".join(text.splitlines()[-LINES:])

@@ -1,5 +1,6 @@
 """What a picture of a run shows, wherever that has been recorded."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -96,25 +97,24 @@ class Picture:
 
     def close(self) -> None:
         """Gives all that has ended its end, and the steps their order; to be called at the end."""
-        times = [
-            moment
-            for step in self.steps.values()
-            for moment in (step.began, step.ended, *_moments(step))
-            if moment is not None
-        ]
-        self.began = min([*times, *([self.began] if self.began else [])], default=self.made)
+        steps = self.steps.values()
+        begun = [step.began for step in steps if step.began]
+        self.began = min([*begun, *([self.began] if self.began else [])], default=self.made)
+        seen = [*begun, *(step.ended for step in steps if step.ended)]
         if self.is_under_way:
             self.ended = None
         elif self.ended is None or self.state == LOST:
-            self.ended = max(times, default=self.began)
+            # A program can write to the file that replicas are read from.
+            late = [moment for step in steps for moment in _moments(step) if moment <= self.made]
+            self.ended = max([*seen, *late], default=self.began)
         else:
-            self.ended = max([self.ended, *times])
+            self.ended = max([self.ended, *seen])
         for step in self.steps.values():
             if step.state not in ENDED and not self.is_under_way:  # nobody has seen its end
                 step.state = self.state
                 step.ended = step.ended or self.ended
             if step.began and step.ended is None and step.state in ENDED:
-                step.ended = max([step.began, *_moments(step)])
+                step.ended = min(max([step.began, *_moments(step)]), self.until)
         order = sorted(self.steps.values(), key=lambda step: step.began or float("inf"))
         self.steps = {step.name: step for step in order}
 
@@ -133,6 +133,15 @@ class Picture:
 def state_of(status: str) -> str:
     """Returns what a status of MLflow is called here."""
     return _STATES.get(status, status)
+
+
+def numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Returns the metrics that are numbers, which a program may not have logged."""
+    return {
+        name: float(value)
+        for name, value in metrics.items()
+        if isinstance(value, int | float) and math.isfinite(value)
+    }
 
 
 def requested_by(manifest: Mapping[str, Any]) -> dict[str, Amounts]:

@@ -149,7 +149,9 @@ def read(file: Path) -> dict[str, Life]:
             return {}
         replicas = json.loads(file.read_text(encoding="utf-8"))["replicas"]
         return {str(name): _life(found) for name, found in replicas.items()}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return {}
+    except (OverflowError, RecursionError):
         return {}
 
 

@@ -137,6 +137,22 @@ def test_the_end_of_a_run_that_was_killed_is_the_last_that_is_known_of_it():
     assert "Took 1 min 40 s" in shown(picture).text
 
 
+def test_a_program_that_writes_another_time_does_not_stretch_the_run():
+    lives = {"worker-0": Life([Span("running", 0.0, 1e300)])}
+    picture = a_picture("FAILED", replicas=lives)
+    assert (picture.began, picture.ended) == (START, NOW)
+    found = shown(picture)
+    styles = [each["style"] for tag, each in found.elements if tag == "i" and "style" in each]
+    assert styles[-1] == "left: 0.000%; width: 100.000%"
+
+
+def test_what_is_logged_and_is_no_number_is_left_out(tmp_path):
+    with journal.opened(tmp_path, "train"):
+        journal.log_metrics({"cpu_seconds": math.nan, "peak_memory_bytes": "much", "cost": 1})
+    (step,) = of_workspace.read(tmp_path)
+    assert step.metrics == {"cost": 1.0}
+
+
 def test_of_very_many_replicas_those_that_failed_are_shown():
     lives = workers(1000, failed=[999], restarted=[998])
     text = page.render(a_picture(replicas=lives))

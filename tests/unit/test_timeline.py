@@ -97,6 +97,8 @@ def test_of_a_job_that_is_made_anew_both_are_kept_and_of_one_that_is_found_again
         '{"replicas": {"worker-0": {"spans": [{"state": "running", "from": 2, "to": 1}]}}}',
         '{"replicas": {"worker-0": {"spans": [{"state": ["running"], "from": 2}]}}}',
         '{"replicas": {"worker-0": {"spans": 7}}}',
+        '{"replicas": {"worker-0": {"spans": [], "left_out": 1e999}}}',
+        '{"replicas": {"worker-0": {"spans": [], "cpu_seconds": 1' + "0" * 400 + "}}}",
         "[" * 100_000,
     ],
 )
