@@ -15,14 +15,15 @@ from trireme.components.report.picture import Curve
 WIDTH, HEIGHT = 300.0, 130.0
 LEFT, RIGHT, TOP, BOTTOM = 62.0, 6.0, 6.0, 18.0  # of these, what is around the lines
 POINTS = 150  # places across at which a line has its least and greatest value
-LINES = 12  # in a chart
-COLOURS = 4  # that the page has for lines
+STYLES = ("solid", "dashed", "dotted")
+COLOURS = 4  # that the page has for lines of each style
+LINES = COLOURS * len(STYLES)  # that can be told apart
 
 _CHART = Markup(
     '<svg class="curve" role="img" viewBox="0 0 {width:g} {height:g}" aria-label="{label}">'
     "{lines}{texts}</svg>"
 )
-_LINE = Markup('<path class="line{colour}" d="{path}"><title>{name}</title></path>')
+_LINE = Markup('<path class="line{colour} {style}" d="{path}"><title>{name}</title></path>')
 _DOT = Markup('<circle class="dot{colour}" cx="{x:.1f}" cy="{y:.1f}" r="2"/>')
 _AXIS = Markup('<path class="axis" d="M{left:g} {y:.1f}H{right:g}"/>')
 _TEXT = Markup('<text x="{x:g}" y="{y:g}" text-anchor="{anchor}">{text}</text>')
@@ -30,9 +31,17 @@ _TEXT = Markup('<text x="{x:g}" y="{y:g}" text-anchor="{anchor}">{text}</text>')
 Points = list[tuple[float, float]]
 
 
-def draw(name: str, curves: Mapping[str, Curve]) -> Markup:
-    """Draws the curves of one metric, by step; those of infinite or no values have gaps."""
-    shown = dict(list(curves.items())[:LINES])
+def style_of(number: int) -> tuple[int, str]:
+    """Returns the colour and the style of a line, of ``LINES``."""
+    return number % COLOURS, STYLES[number // COLOURS]
+
+
+def draw(name: str, shown: Mapping[str, Curve], numbers: Mapping[str, int]) -> Markup:
+    """Draws the curves of one metric, by step; those of infinite or no values have gaps.
+
+    Args:
+        numbers: Those of the steps' lines, less than ``LINES``.
+    """
     finite = [
         (at, value)
         for curve in shown.values()
@@ -49,15 +58,16 @@ def draw(name: str, curves: Mapping[str, Curve]) -> Markup:
     lines = Markup("").join(
         _AXIS.format(left=LEFT, right=WIDTH - RIGHT, y=y) for y in (TOP, HEIGHT - BOTTOM)
     )
-    for number, (step, curve) in enumerate(shown.items()):
+    for step, curve in shown.items():
+        colour, style = style_of(numbers[step])
         for run in _runs(curve):
             points = [place(*point) for point in _fewer(run, across)]
             if len(points) == 1:
                 x, y = points[0]
-                lines += _DOT.format(colour=number % COLOURS, x=x, y=y)
+                lines += _DOT.format(colour=colour, x=x, y=y)
                 continue
             path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
-            lines += _LINE.format(colour=number % COLOURS, path=path, name=step)
+            lines += _LINE.format(colour=colour, style=style, path=path, name=step)
     unit = next(iter(shown.values())).across
     texts = Markup("").join(
         _TEXT.format(x=x, y=y, anchor=anchor, text=text)

@@ -62,10 +62,9 @@ def describe(run: "Run", picture: Picture) -> None:
         made = _step(step)
         made.curves = _curves(step.info.run_id, names[:left])
         picture.add([made])
-        left = max(left - len(names), 0)
-        if len(names) > left and not left:
-            note = f"of {HISTORIES} metrics alone the history was read"
-            picture.notes += [note] if note not in picture.notes else []
+        left -= len(names[:left])
+    if sum(len(step.data.metrics) for step in steps) > HISTORIES:
+        picture.notes.append(f"Only of {HISTORIES} metrics was the history read")
 
 
 def _below(run: "Run") -> "Iterator[Run]":

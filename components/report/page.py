@@ -84,10 +84,23 @@ class Chart(NamedTuple):
     svg: Markup
 
 
+class Charts(NamedTuple):
+    """All charts.
+
+    Attributes:
+        key: The steps with the colour and the style of their lines, where there are several.
+        more: How many further curves there are, and of how many further steps.
+    """
+
+    charts: list[Chart]
+    key: list[tuple[str, int, str]]
+    more: int
+    more_steps: int
+
+
 def render(picture: Picture) -> str:
     """Returns the page of a run; ``picture.close()`` has been called."""
     rows, left_out = _rows(picture)
-    charts, more = _charts(picture)
     every = _tick(picture.until - (picture.began or 0))
     return template(__package__, "page_of_a_run.html").render(
         picture=picture,
@@ -103,8 +116,7 @@ def render(picture: Picture) -> str:
         seconds=_seconds_of,
         has_memory=any("peak_memory_bytes" in step.metrics for step in picture.steps.values()),
         used=list(_used(picture)),
-        charts=charts,
-        more=more,
+        curves=_charts(picture),
         cost=_cost(picture),
         cost_of=lambda step: _cost_of(picture, step),
         bytes=bytes_in_words,
@@ -314,22 +326,25 @@ def _between(values: dict[str, float], words: Callable[[float], str]) -> str:
     return high if low == high else f"{low} to {high} ({name})"
 
 
-def _charts(picture: Picture) -> tuple[list[Chart], int]:
-    """Returns the curves, those of one metric in one chart, and how many there are besides."""
+def _charts(picture: Picture) -> Charts:
+    """Returns the curves, those of one metric in one chart."""
     by_name: dict[str, dict[str, Curve]] = defaultdict(dict)
-    for step in picture.steps.values():
+    steps = [step for step in picture.steps.values() if step.curves or step.printed]
+    lines = {step.name: number for number, step in enumerate(steps[: curves.LINES])}
+    for step in steps[: curves.LINES]:
         for name, curve in (step.curves or step.printed).items():
             by_name[name][step.name] = curve
-    shown = list(by_name.items())[:CHARTS]
-    charts = [
+    found = [
         Chart(
             name,
-            curves.last(next(iter(found.values()))) if len(found) == 1 else f"{len(found)} steps",
-            curves.draw(name, found),
+            curves.last(next(iter(several.values()))) if len(several) == 1 else "",
+            curves.draw(name, several, lines),
         )
-        for name, found in shown
+        for name, several in list(by_name.items())[:CHARTS]
     ]
-    return charts, len(by_name) - len(shown)
+    key = [(name, *curves.style_of(number)) for name, number in lines.items()]
+    more_steps = len(steps) - len(lines)
+    return Charts(found, key if len(key) > 1 else [], len(by_name) - len(found), more_steps)
 
 
 def _cost(picture: Picture) -> str:

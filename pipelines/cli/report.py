@@ -93,7 +93,7 @@ def _add_mlflow(target: "Target", run: "Run", picture: "Picture") -> None:
         except client.refusal as error:
             raise TriremeError(store.reason_of(error)) from None
     except TriremeError as error:
-        picture.notes.append(f"what MLflow has recorded is not in this picture: {error}")
+        picture.notes.append(f"What MLflow has recorded is not in this picture: {error}")
 
 
 def _of_mlflow_alone(name: str) -> "Picture | None":

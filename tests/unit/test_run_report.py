@@ -214,7 +214,9 @@ def test_of_a_run_that_has_recorded_nothing_there_is_a_page(state):
     ],
 )
 def test_a_curve_is_drawn_whatever_its_values_are(values):
-    text = curves.draw("loss", {"train": Curve([float(n) for n in range(len(values))], values)})
+    text = curves.draw(
+        "loss", {"train": Curve([float(n) for n in range(len(values))], values)}, {"train": 0}
+    )
     assert "nan" not in text and "inf" not in text
     places = re.findall(r"[ML](-?[\d.]+) (-?[\d.]+)", text)
     numbers = [float(number) for place in places for number in place]
@@ -224,9 +226,11 @@ def test_a_curve_is_drawn_whatever_its_values_are(values):
 def test_a_spike_among_very_many_values_is_still_there():
     values = [1.0] * 100_000
     values[54_321] = 50.0
-    text = curves.draw("loss", {"train": Curve([float(n) for n in range(100_000)], values)})
+    text = curves.draw(
+        "loss", {"train": Curve([float(n) for n in range(100_000)], values)}, {"train": 11}
+    )
     assert len(text) < 20_000
-    assert f" {curves.TOP:.1f}" in text.partition("line0")[2]
+    assert f" {curves.TOP:.1f}" in text.partition("line3")[2]
 
 
 def test_more_curves_than_a_person_looks_at_are_counted():
@@ -234,6 +238,19 @@ def test_more_curves_than_a_person_looks_at_are_counted():
     found = shown(a_picture(curves=many))
     assert sum(tag == "figure" for tag, _ in found.elements) == page.CHARTS
     assert "5 more are in MLflow." in found.texts
+
+
+def test_of_very_many_trials_the_lines_are_those_that_can_be_told_apart():
+    picture = Picture("digits", NOW, "FINISHED", START, NOW)
+    curve = Curve([1, 2], [1, 2])
+    picture.add(StepPicture(f"trial-{n:03}", curves={"loss": curve}) for n in range(15))
+    picture.close()
+    found = shown(picture)
+    lines = [
+        each["class"] for tag, each in found.elements if each.get("class", "").startswith("line")
+    ]
+    assert len(lines) == len(set(lines)) == curves.LINES
+    assert f"Those of {15 - curves.LINES} more steps are in MLflow." in found.texts
 
 
 def test_printed_epochs_are_curves_where_nothing_is_logged(tmp_path):
@@ -245,7 +262,7 @@ def test_printed_epochs_are_curves_where_nothing_is_logged(tmp_path):
     assert step.printed["loss"].at == [1, 2, 3]
     logged = StepPicture("train", curves={"a": Curve([1, 2], [1, 2])}, printed=step.printed)
     picture = Picture("digits", NOW, steps={"train": logged})
-    assert [chart.name for chart in page._charts(picture)[0]] == ["a"]
+    assert [chart.name for chart in page._charts(picture).charts] == ["a"]
 
 
 def test_the_folder_of_a_run_is_read_while_a_step_is_under_way(tmp_path, job, replicas):
@@ -306,7 +323,7 @@ def test_a_run_that_mlflow_does_not_know_has_a_page_that_says_so(trireme, tmp_pa
     assert (status, output) == (0, "digits-1.html\n")
     found = Page((tmp_path / "digits-1.html").read_text())
     assert "[worker-0] the end" in found.texts and "What failed: train" in found.texts
-    assert "what mlflow has recorded is not in this picture" in found.text.lower()
+    assert "What MLflow has recorded is not in this picture: " in found.text
 
 
 def test_a_file_that_cannot_be_written_is_bad_input(trireme, tmp_path, monkeypatch):
