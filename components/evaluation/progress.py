@@ -27,12 +27,13 @@ def throughput(workspace: Path) -> float | None:
 
 def _figures(workspace: Path) -> dict[str, tuple[list[float], list[float]]]:
     for log in sorted((workspace / "steps" / "train").glob("*-0.log")):
-        if found := _parsed(log.read_text(errors="replace")):
+        if found := parsed(log.read_text(errors="replace")):
             return found
     return {}
 
 
-def _parsed(text: str) -> dict[str, tuple[list[float], list[float]]]:
+def parsed(text: str) -> dict[str, tuple[list[float], list[float]]]:
+    """Returns the figures of each epoch in a log by name: the epochs, and the values."""
     by_epoch: dict[str, dict[int, float]] = {}
     for epoch, figures in _EPOCH.findall(text):
         for name, value in _FIGURE.findall(figures):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jinja2 import Environment, PackageLoader, Template
+from jinja2 import Template
 from markupsafe import Markup
 
 from trireme.components.cost.table import in_words
@@ -16,6 +16,7 @@ from trireme.components.evaluation.figures import Chart, Evaluation, Worst, word
 from trireme.components.evaluation.gate import Judged
 from trireme.components.evaluation.held_out import held_out
 from trireme.components.evaluation.trials import results
+from trireme.components.pages import template
 from trireme.components.tracking import environment, journal, store
 
 NAME = "report.html"
@@ -76,10 +77,7 @@ def hand_over(file: Path, artifact: Path) -> None:
 
 
 def _template(name: str) -> Template:
-    loader = PackageLoader("trireme.components.evaluation", ".")
-    return Environment(
-        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
-    ).get_template(name)
+    return template("trireme.components.evaluation", name)
 
 
 def _training(workspace: Path) -> dict[str, str]:

@@ -48,6 +48,9 @@ PACKAGES = "packages.txt"
 PROGRESS = "progress.json"
 PROGRESS_EVERY = 10.0  # seconds between two times that it is brought into MLflow
 
+LAST_LINES = "error.lines"
+"""The tag of a failed step's run that has what its program printed last."""
+
 BEGUN = "begun"
 
 _OBJECTS = ("params", "metrics", "tags", "headline", "total", "dataset", "model", "error")

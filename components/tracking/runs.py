@@ -113,8 +113,10 @@ def end_if_open(run_id: str, status: str, ended: float | None) -> None:
 
 def clear_error(run_id: str) -> None:
     """Takes away what an attempt has left that has failed, as another has succeeded."""
-    if "error" in client.get_run(run_id).data.tags:
-        client.delete_tag(run_id, "error")
+    tags = client.get_run(run_id).data.tags
+    for name in ("error", journal.LAST_LINES):
+        if name in tags:
+            client.delete_tag(run_id, name)
 
 
 def named_by(workspace: Path) -> Path:

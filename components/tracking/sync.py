@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 PARAMETER_LIMIT = 6000  # characters of a parameter's value that MLflow keeps
+TAG_LIMIT = 4000  # characters of a failure's last lines; MLflow takes 8,000
 BATCH = 100  # parameters or tags that MLflow takes at once
 
 PROGRESS = "progress"
@@ -113,6 +114,8 @@ def _apply(record: dict[str, Any], run: Run, workspace: Path) -> None:
     elif "error" in record:
         for run_id in both if record["error"]["is_fatal"] else {run.step_id}:
             log(run_id, tags={"error": record["error"]["message"]})
+        if detail := record["error"]["detail"]:
+            log(run.step_id, tags={journal.LAST_LINES: detail[-TAG_LIMIT:]})
     elif "artifact" in record:
         _log_artifact(Path(record["artifact"]), record["folder"], run)
         if record["folder"] == journal.MODEL:

@@ -17,7 +17,7 @@ from trireme.components.home import in_a_pod
 from trireme.components.json_values import whole, words
 from trireme.components.say import say
 from trireme.components.tracking import journal
-from trireme.components.training import events
+from trireme.components.training import events, timeline
 from trireme.components.training.bill import Bill
 from trireme.components.training.description import names
 from trireme.components.training.description.job import TrainingJob
@@ -312,6 +312,7 @@ def _train_on_cluster(
         on_line=lines,
         on_state=lambda sentence: say(sentence, sys.stdout),
         on_hang=_record_hang,
+        timeline=timeline.Timeline(logs / timeline.NAME),
     )
 
 
@@ -372,6 +373,7 @@ def _image(job: TrainingJob) -> str:
 def _record(job: TrainingJob, logs: Path) -> None:
     journal.log_params(params_of(job))
     journal.log_artifact(logs / "job.yaml")
+    journal.log_artifact(logs / timeline.NAME)
     if job.packages:
         journal.log_artifact(Path(job.packages) / journal.PACKAGES)
     for role, replica in job.roles.items():

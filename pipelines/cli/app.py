@@ -22,6 +22,7 @@ from trireme.pipelines.cli import (
     plan,
     prune,
     registry,
+    report,
     reproduce,
     run,
     runs,
@@ -50,6 +51,7 @@ app.command()(plan.plan)
 app.command(name="list")(runs.list_runs)
 app.command()(runs.status)
 app.command()(runs.logs)
+app.command()(report.report)
 app.command()(runs.cancel)
 app.command()(runs.resume)
 app.command()(runs.sync)

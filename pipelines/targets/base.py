@@ -36,6 +36,7 @@ class Step:
         seconds: How long it has run.
         result: What has come of it, in a few words, as far as that is known.
         loop: The name that it shares with the other turns of a loop; empty outside of loops.
+        began: When it began, in seconds since the epoch; 0 where its place does not tell.
     """
 
     name: str
@@ -43,6 +44,12 @@ class Step:
     seconds: float = 0.0
     result: str = ""
     loop: str = field(default="", kw_only=True)
+    began: float = field(default=0.0, kw_only=True)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing of it runs any more."""
+        return self.state in ENDED
 
 
 @dataclass(frozen=True)

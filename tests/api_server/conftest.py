@@ -164,7 +164,7 @@ def launched(cluster, monkeypatch, eventually):
     # Only the main thread can be told of signals.
     monkeypatch.setattr("trireme.components.training.cluster.launcher._SIGNALS", ())
 
-    def start(manifest, **limits):
+    def start(manifest, timeline=None, **limits):
         run = SimpleNamespace(lines=[], states=[], seconds=None, error=None)
 
         def work():
@@ -175,6 +175,7 @@ def launched(cluster, monkeypatch, eventually):
                     limits=Limits(**limits),
                     on_line=lambda replica, line: run.lines.append((replica, line)),
                     on_state=run.states.append,
+                    timeline=timeline,
                 )
             except TriremeError as error:
                 run.error = error

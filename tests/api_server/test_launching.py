@@ -8,6 +8,7 @@ from player import ROLES, Player, manifests
 from trireme.components.errors import Cancelled, InputError, JobFailed
 from trireme.components.kubernetes.errors import Invalid, NotFound
 from trireme.components.kubernetes.resources import PODS
+from trireme.components.training import timeline
 from trireme.components.training.blame import TimeLimitReached
 from trireme.components.training.cluster import follower, jobs, reasons, submission
 from trireme.components.training.frameworks import kind_of
@@ -154,8 +155,8 @@ def test_the_failures_of_a_replica_that_has_recovered_are_not_the_cause(launched
     assert str(run.end().error) == "replica worker-0 exited with status 2"
 
 
-def test_what_ran_before_a_restart_counts(launched, player, pytorch):
-    run = launched(pytorch)
+def test_what_ran_before_a_restart_counts(launched, player, pytorch, tmp_path):
+    run = launched(pytorch, timeline.Timeline(tmp_path / timeline.NAME))
     job = player.wait_for(pytorch)
     master = player.pod(job, "master", restart="OnFailure")
     player.run(master)  # at 10
@@ -165,6 +166,16 @@ def test_what_ran_before_a_restart_counts(launched, player, pytorch):
     player.exit(master, 0)  # at 50
     player.condition(job, "Succeeded")
     assert run.end().seconds == {"master-0": 10.0 + 20.0}
+    life = timeline.read(tmp_path / timeline.NAME)["master-0"]
+    assert [
+        (span.state, span.ended - span.began, span.failed)
+        for span in life.spans
+        if span.state in (timeline.RUNNING, timeline.RESTARTING)
+    ] == [
+        ("running", 10.0, "exited with status 1"),
+        ("restarting", 10.0, ""),
+        ("running", 20.0, ""),
+    ]
 
 
 def test_a_restarted_step_finds_its_job(cluster, launched, player, manifest):

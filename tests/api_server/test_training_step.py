@@ -11,7 +11,7 @@ from trireme.components.cost.prices import Prices
 from trireme.components.errors import InputError, JobFailed, TriremeError
 from trireme.components.kubernetes import connection, owner
 from trireme.components.kubernetes.resources import PODS
-from trireme.components.training import launch
+from trireme.components.training import launch, timeline
 from trireme.components.training.cluster import follower, launcher, submission
 from trireme.components.training.manifests import render
 
@@ -132,6 +132,9 @@ def test_the_result_of_the_job_is_the_steps(training, described, talkative, work
     steps = tmp_path / "steps" / "train"
     assert (steps / "master-0.log").read_text() == "epoch 1/1 loss 0.5\n"
     assert (steps / "worker-0.log").read_text() == "I help\n"
+    replicas = timeline.read(steps / timeline.NAME)
+    assert set(replicas) == {"master-0", "worker-0"}
+    assert all(life.ran > 0 and not life.failures for life in replicas.values())
 
 
 def test_a_step_that_is_started_again_finds_its_job(

@@ -120,7 +120,7 @@ def test_the_manifest_is_readable_and_kept(trireme, steps, workspace):
     assert manifest["kind"] == "PyTorchJob"
     assert set(manifest["spec"]["pytorchReplicaSpecs"]) == {"Master", "Worker"}
     kept = {file.path for file in trireme.client.list_artifacts(steps["train"].info.run_id)}
-    assert {"job.yaml", "model", "logs"} <= kept
+    assert {"job.yaml", "replicas.json", "model", "logs"} <= kept
 
 
 def test_every_log_is_kept(workspace):

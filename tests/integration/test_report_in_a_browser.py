@@ -1,4 +1,4 @@
-"""The report as people see it: opened in Chromium."""
+"""The report on a model and that of a run as people see them: opened in Chromium."""
 
 import re
 import shutil
@@ -10,7 +10,10 @@ import pytest
 from trireme.components.evaluation import report
 from trireme.components.evaluation.classification import Classification
 from trireme.components.evaluation.gate import BETTER, Judged, Verdict, compare
+from trireme.components.report import page as run_page
+from trireme.components.report.picture import Curve, Picture, StepPicture
 from trireme.components.tracking import journal
+from trireme.components.training.timeline import Attempt, Life, spans
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 SAMPLES = 300
@@ -19,6 +22,19 @@ SAMPLES = 300
 WIDTH = (
     "<script>document.title = document.documentElement.scrollWidth + ' of ' + innerWidth</script>"
 )
+
+# Says in the title how many bars there are, how many stick out of their lanes, how many nobody can
+# see, and which colour is behind them.
+DRAWN = """<script>
+const bars = [...document.querySelectorAll(".lane > .bar")];
+const place = each => each.getBoundingClientRect();
+const outside = bars.filter(bar => place(bar).left < place(bar.parentElement).left - 1
+    || place(bar).right > place(bar.parentElement).right + 6);
+const unseen = bars.filter(bar => place(bar).width < 2 || place(bar).height < 1);
+document.body.style.background = "canvas";
+const background = getComputedStyle(document.body).backgroundColor;
+document.title = [bars.length, outside.length, unseen.length, background].join("|");
+</script>"""
 
 pytestmark = [
     pytest.mark.slow,
@@ -52,6 +68,42 @@ def page(tmp_path_factory):
     return file
 
 
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A picture of a run with everything that one can have, and many replicas."""
+    lives = {}
+    for number in range(64):
+        attempts = [Attempt(30 + number / 8, 60 + number, "was ended by SIGKILL")]
+        attempts.append(Attempt(attempts[0].ended + 9, 200))
+        found = spans(5, attempts, placed=20, goes_on=False)
+        lives[f"worker-{number}"] = Life(found, 0, 70.0, 1e9)
+    about = {"world_size": 64, "entrypoint": "a/long/way/to/" + "train" * 20 + ".py"}
+    waves = {
+        f"metric/{number}": Curve(list(range(500)), list(np.sin(np.arange(500) / (9 + number))))
+        for number in range(9)
+    }
+    picture = Picture("flowers-" + "x" * 80, 300.0, "FAILED", 1.0, 220.0)
+    picture.tags = {"git.url": "https://example.org/x.git", "git.commit": "0123456789" * 4}
+    picture.tags |= {"currency": "EUR", "dataset.uri": "s3://bucket/" + "folder/" * 20}
+    picture.metrics = {"cost": 12.5}
+    used = {"cpu_seconds": 9.0, "peak_memory_bytes": 1e9, "cost": 12.5}
+    lines = "\n".join(f"[worker-3] {'word ' * 40}{number}" for number in range(40))
+    trained = StepPicture("train", "FAILED", 4.0, 210.0, error="replica worker-3 failed " * 9)
+    trained.last_lines, trained.params, trained.metrics = lines, about, used
+    trained.curves, trained.replicas = waves, lives
+    picture.add([StepPicture("checkout", "FINISHED", 1.0, 4.0, "main " * 30), trained])
+    picture.close()
+    file = tmp_path_factory.mktemp("run") / "run.html"
+    file.write_text(run_page.render(picture))
+    return file
+
+
+@pytest.fixture(params=["model", "run"])
+def either(request, page, run):
+    """Each of the two pages, words that are in it, and on how many sheets it is printed at most."""
+    return {"model": (page, "model.onnx", 3), "run": (run, "worker-63", 6)}[request.param]
+
+
 def opened(page, directory, *options):
     """Opens a page; returns what the browser prints, and what the page's console says."""
     command = [CHROMIUM, "--headless", "--disable-gpu", "--no-sandbox", "--enable-logging=stderr"]
@@ -60,9 +112,10 @@ def opened(page, directory, *options):
     return done.stdout, [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
 
 
-def test_it_may_ask_no_network_and_does_not_try_to(page, tmp_path):
+def test_it_may_ask_no_network_and_does_not_try_to(either, tmp_path):
+    page, words, _ = either
     text, said = opened(page, tmp_path, "--dump-dom")
-    assert "Confusion matrix" in text and "model.onnx" in text
+    assert words in text
     assert said == []
     # What the policy in the page forbids, the browser says in the console.
     other = tmp_path / "other.html"
@@ -73,16 +126,30 @@ def test_it_may_ask_no_network_and_does_not_try_to(page, tmp_path):
 
 
 @pytest.mark.parametrize("width", [500, 800, 1200])
-def test_no_window_is_too_narrow(page, tmp_path, width):
+def test_no_window_is_too_narrow(either, tmp_path, width):
     measured = tmp_path / "measured.html"
-    text = page.read_text().replace("default-src 'none'", "default-src 'unsafe-inline'")
+    text = either[0].read_text().replace("default-src 'none'", "default-src 'unsafe-inline'")
     measured.write_text(text.replace("</body>", f"{WIDTH}</body>"))
     text, _ = opened(measured, tmp_path, "--dump-dom", f"--window-size={width},900")
     page_width, window = map(int, re.search(r"<title>(\d+) of (\d+)</title>", text).groups())
     assert page_width <= window <= width
 
 
-def test_it_prints_on_few_pages(page, tmp_path):
+def test_it_prints_on_few_pages(either, tmp_path):
+    page, _, most = either
     file = tmp_path / "report.pdf"
     opened(page, tmp_path, f"--print-to-pdf={file}")
-    assert 1 <= len(re.findall(rb"/Type\s*/Page\b(?!s)", file.read_bytes())) <= 3
+    assert 1 <= len(re.findall(rb"/Type\s*/Page\b(?!s)", file.read_bytes())) <= most
+
+
+@pytest.mark.parametrize("is_dark", [False, True])
+def test_a_run_is_drawn_in_the_colours_of_the_window(run, tmp_path, is_dark):
+    # Each lane of a replica is as wide as the time line, and its bars are in it, in sight.
+    measured = tmp_path / "measured.html"
+    text = run.read_text().replace("default-src 'none'", "default-src 'unsafe-inline'")
+    measured.write_text(text.replace("</body>", f"{DRAWN}</body>"))
+    scheme = f"--blink-settings=preferredColorScheme={0 if is_dark else 1}"
+    text, _ = opened(measured, tmp_path, "--dump-dom", "--window-size=1000,900", scheme)
+    bars, outside, unseen, background = re.search(r"<title>(.*)</title>", text)[1].split("|")
+    assert (int(bars), outside, unseen) == (64 * 5 + 2, "0", "0")
+    assert (sum(map(int, re.findall(r"\d+", background)[:3])) < 3 * 128) == is_dark

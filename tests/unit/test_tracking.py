@@ -224,8 +224,9 @@ def test_everything_recorded_arrives_where_it_belongs(client, run, workspace, tm
     assert pipeline.params == {}
     assert step.metrics == {"loss": 0.5, "files": 3.0, "accuracy": 0.75}
     assert pipeline.metrics == {"accuracy": 0.75, "cost": 1.5}
-    for run_id in (run.step_id, run.pipeline_id):
-        assert own_tags(client, run_id) == {"git.commit": "abc", "error": "too bad"}
+    whole = {"git.commit": "abc", "error": "too bad"}
+    assert own_tags(client, run.pipeline_id) == whole
+    assert own_tags(client, run.step_id) == whole | {journal.LAST_LINES: "detail"}
     assert artifacts(client, run.step_id) == ["kept", "report.html"]
     assert artifacts(client, run.step_id, "kept") == ["kept/a.txt"]
     assert artifacts(client, run.pipeline_id) == []
@@ -328,12 +329,13 @@ def test_a_long_parameter_is_cut(client, run, workspace):
 def test_a_long_tag_and_a_long_error_do_not_stop_the_rest(client, run, workspace):
     with journal.opened(workspace, "train"):
         journal.log_tags({"dataset.uri": "x" * 20_000})
-        journal.log_error(StepFailed("y" * 20_000))
+        journal.log_error(StepFailed("y" * 20_000, "z" * 20_000 + "the end"))
         journal.log_metrics({"after": 1.0})
     sync(workspace, "train", run)
     tags = own_tags(client, run.step_id)
     assert tags["dataset.uri"].startswith("x" * 1000)
     assert tags["error"].startswith("y" * 1000)
+    assert tags[journal.LAST_LINES].endswith("zthe end")
     assert client.get_run(run.step_id).data.metrics == {"after": 1.0}
 
 

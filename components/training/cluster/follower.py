@@ -21,6 +21,7 @@ from trireme.components.training.cluster.hang_watch import HangWatch, Hung
 from trireme.components.training.cluster.replicas import Replica, Replicas
 from trireme.components.training.cluster.status import State, Status, expected_replicas, status_of
 from trireme.components.training.frameworks import kind_of, least_replicas, pods_of
+from trireme.components.training.timeline import Timeline
 
 TICK = 1.0  # seconds between two looks at the clock
 REASON_EVERY = 5.0  # seconds between two questions why nothing runs
@@ -57,9 +58,11 @@ class Follower:
         replica: str = "",
         stop: Stop | None = None,
         hang_watch: HangWatch | None = None,
+        timeline: Timeline | None = None,
     ) -> None:
         """Prepares it; ``on_line`` is called from several threads, with replica and line."""
         self.job = job
+        self._timeline = timeline
         self._cluster = cluster
         self._limits = limits
         self._on_state = on_state
@@ -84,6 +87,7 @@ class Follower:
                 if self._stop.is_set():
                     return {}
                 self._check(status)
+                self._keep_timeline()
                 self._receive(TICK)
             self._drain()
             if status.state is State.FAILED:
@@ -93,7 +97,14 @@ class Follower:
             raise
         finally:
             self._stop.set()
+            self._keep_timeline(goes_on=False)
         return self._seconds()
+
+    def _keep_timeline(self, *, goes_on: bool = True) -> None:
+        if self._timeline:
+            asked = pods.moment(self._metadata["creationTimestamp"])
+            lives = {each.name: each.life(asked, goes_on=goes_on) for each in self._replicas}
+            self._timeline.keep(lives, at_once=not goes_on)
 
     @property
     def _metadata(self) -> dict[str, Any]:

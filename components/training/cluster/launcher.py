@@ -15,6 +15,7 @@ from trireme.components.training.cluster.follower import Follower, Limits
 from trireme.components.training.cluster.hang_watch import HangWatch, Hung
 from trireme.components.training.cluster.status import State, status_of
 from trireme.components.training.frameworks import kind_of, least_replicas
+from trireme.components.training.timeline import Timeline
 
 RUNNING = "Running"
 """The ``cleanPodPolicy`` by which pods are removed that have not ended when their job has."""
@@ -30,6 +31,7 @@ def launch(
     on_line: Callable[[str, str], None],
     on_state: Callable[[str], None],
     on_hang: Callable[[str], None] = lambda said: None,
+    timeline: Timeline | None = None,
 ) -> dict[str, float]:
     """Creates a job on a cluster, or finds it there, and follows it to its end.
 
@@ -42,6 +44,7 @@ def launch(
         on_line: Called with a replica's name and each line it prints, from several threads.
         on_state: Called with a short sentence whenever the job's state has changed.
         on_hang: Called with a sentence when the job hangs; the replicas' lines say where.
+        timeline: Where it is kept what the replicas spend their time with.
 
     Returns:
         Seconds that each replica ran, by name.
@@ -70,7 +73,9 @@ def launch(
         try:
             while True:
                 job = submission.submit(cluster, manifest)
-                follower = Follower(cluster, job, limits, on_line, on_state, hang_watch=watch)
+                follower = Follower(
+                    cluster, job, limits, on_line, on_state, hang_watch=watch, timeline=timeline
+                )
                 if _is_elastic(manifest) and _clean_up(cluster, job, "None"):
                     keeps_pods = True
                 try:
@@ -80,6 +85,8 @@ def launch(
                     if not isinstance(error, Hung):
                         raise
                     watch.restart(error)
+                    if timeline:
+                        timeline.begin_anew()
                     on_state(f"{error}; it is made anew, and goes on from its last checkpoint")
                 follower = None
                 submission.delete(cluster, job)

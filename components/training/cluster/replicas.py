@@ -17,6 +17,7 @@ from trireme.components.kubernetes.streams import Stop
 from trireme.components.training.blame import KEPT, is_peer_loss, last_lines
 from trireme.components.training.cluster import identity
 from trireme.components.training.incidents import FailedAttempt
+from trireme.components.training.timeline import Attempt, Life, spans
 
 PEER_LOSS_WINDOW = timedelta(
     minutes=1
@@ -47,6 +48,7 @@ class Replica:
         self.last_line = 0.0
         self._lost_peer: dict[str, list[bool]] = {}  # each start of a pod but the present one
         self._spans: dict[tuple[str, datetime], Span] = {}
+        self._placed: float | None = None  # when its first pod was made
         self._pod: dict[str, Any] = {}
         self._gone = False
         self._container = container
@@ -56,6 +58,8 @@ class Replica:
     def update(self, pod: dict[str, Any], gone: bool) -> None:
         """Takes in how one of its pods is now."""
         uid, container = pod["metadata"]["uid"], identity.main_container(pod, self._container)
+        if self._placed is None and _age(pod):
+            self._placed = pods.moment(_age(pod)).timestamp()
         if not self._pod or _age(pod) >= _age(self._pod):
             self._pod, self._gone = pod, gone
         for span in pods.spans(pod, container).values():
@@ -136,6 +140,25 @@ class Replica:
             max(0.0, ((span.finished or end) - span.started).total_seconds())
             for span in self._spans.values()
         )
+
+    def life(self, asked: datetime, *, goes_on: bool) -> Life:
+        """Returns what it has spent its time with, since its job was made."""
+        attempts = [
+            Attempt(
+                span.started.timestamp(),
+                span.finished.timestamp() if span.finished else None,
+                self._failed(uid, span),
+            )
+            for (uid, _), span in sorted(self._spans.items(), key=lambda each: each[1].started)
+        ]
+        goes_on = goes_on and not self.is_over
+        return Life(spans(asked.timestamp(), attempts, placed=self._placed, goes_on=goes_on))
+
+    def _failed(self, uid: str, span: Span) -> str:
+        """Says how a start of it failed; empty where it did not, or was ended with its pod."""
+        failures = [failure for (of, _), failure in self.failures.items() if of == uid]
+        known = (each.words for each in failures if not each.stopped and each.at == span.finished)
+        return next(known, "")
 
     def restarted(self, uid: str) -> None:
         """Forgets what a pod of it printed before its restart."""

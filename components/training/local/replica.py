@@ -24,6 +24,7 @@ from trireme.components.training.local.manifest import Pod
 from trireme.components.training.local.stacks import stacks
 from trireme.components.training.local.supervised import kill_leftovers
 from trireme.components.training.local.usage import cpu_seconds
+from trireme.components.training.timeline import Attempt, Life, spans
 
 LINE_LIMIT = 64 * 1024  # bytes after which a line without an end is cut
 WIDTH = 2000  # characters of a line that are kept for showing it with a failure
@@ -35,12 +36,18 @@ LONG = 600.0  # seconds after which an attempt counts as the first again, as in 
 
 
 class Ended(NamedTuple):
-    """An attempt of a replica has ended; ``peak`` is the most bytes of memory it had."""
+    """An attempt of a replica has ended.
+
+    Attributes:
+        peak: The most bytes of memory that a process of it had.
+        worked: The seconds of CPU that it took.
+    """
 
     replica: "Replica"
     status: int
     at: float
     peak: int
+    worked: float
 
 
 @dataclass(frozen=True)
@@ -93,6 +100,10 @@ class Replica:
         self.due: float | None = None
         self.failure: Failure | None = None
         self.seconds = 0.0
+        self._asked, self._began = time.time(), 0.0  # by the clock on the wall
+        self._attempts: list[Attempt] = []  # that have ended
+        self._was_told_to_end = False
+        self._cpu_seconds, self._peak = 0.0, 0
 
     @property
     def running(self) -> bool:
@@ -124,6 +135,8 @@ class Replica:
             self._pid_file.write_text(str(process.pid))
         self.spoke = self._started = time.monotonic()
         self._worked = 0.0
+        self._began = time.time()
+        self._was_told_to_end = False
         follower = threading.Thread(target=self._follow, args=(process,), daemon=True)
         follower.start()
         threading.Thread(target=self._wait, args=(process, follower), daemon=True).start()
@@ -169,14 +182,26 @@ class Replica:
             self.spoke = time.monotonic()
         return idle
 
-    def has_ended(self, status: int, at: float, peak: int) -> None:
-        """Takes note that the running attempt has ended, having had so much memory."""
+    def has_ended(self, end: Ended) -> None:
+        """Takes note that the running attempt has ended."""
+        status, at = end.status, end.at
         self.status, self.ended = status, at
         self._pid_file.unlink(missing_ok=True)
         self.seconds += at - self._started
+        self._cpu_seconds, self._peak = self._cpu_seconds + end.worked, max(self._peak, end.peak)
         if status:
-            memory = lack_of_memory(self._oom_kills, peak)
+            memory = lack_of_memory(self._oom_kills, end.peak)
             self.failure = Failure(self.name, status, at, list(self.tail), memory)
+        failed = exit_in_words(status) if status and not self._was_told_to_end else ""
+        self._attempts.append(Attempt(self._began, self._began + at - self._started, failed))
+
+    def life(self, *, goes_on: bool) -> Life:
+        """Returns what it has spent its time with, and what it used; of a job that may go on."""
+        goes_on = goes_on and not self.finished
+        attempts = self._attempts + ([Attempt(self._began)] if self.running else [])
+        found = spans(self._asked, attempts, placed=self._asked, goes_on=goes_on)
+        used = (self._cpu_seconds, float(self._peak)) if self._attempts else (None, None)
+        return Life(found, 0, *used)
 
     @property
     def failed_attempt(self) -> FailedAttempt | None:
@@ -197,17 +222,18 @@ class Replica:
     def terminate(self) -> None:
         """Asks the running attempt to end, and has it killed if it does not."""
         if self._process and self.status is None:
+            self._was_told_to_end = True
             self._process.terminate()
 
     def _wait(self, process: subprocess.Popen[bytes], follower: threading.Thread) -> None:
         """Reports that an attempt has ended, when its lines have been passed on."""
-        status, _, peak = reap(process)
+        status, worked, peak = reap(process)
         if status < 0:  # the supervisor itself was killed
             kill_leftovers(process.pid)
             status = 128 - status
         # Whoever does not read what is shown must not keep the job from ending.
         follower.join(UNREAD)
-        self._events.put(Ended(self, status, time.monotonic(), peak))
+        self._events.put(Ended(self, status, time.monotonic(), peak, worked))
 
     def _follow(self, process: subprocess.Popen[bytes]) -> None:
         """Shows and logs the lines of an attempt."""

@@ -24,6 +24,7 @@ from trireme.components.training.local.manifest import Job, read
 from trireme.components.training.local.network import Loopback, Network
 from trireme.components.training.local.pod import starts
 from trireme.components.training.local.replica import Ended, Replica
+from trireme.components.training.timeline import NAME, Timeline
 
 __all__ = ["Cancelled", "run", "run_in"]
 
@@ -93,7 +94,7 @@ def run_in(
             Replica(pod, start, logs / f"{pod.name}.log", on_line, events, shown, on_rewritten)
             for pod, start in starts(job, network, logs, Path(temporary))
         ]
-        life = _JobRun(job, replicas, events, on_hang)
+        life = _JobRun(job, replicas, events, on_hang, Timeline(logs / NAME))
         try:
             with handled(lambda number, frame: events.put(None), from_a_terminal()):
                 try:
@@ -119,9 +120,11 @@ class _JobRun:
         replicas: Sequence[Replica],
         events: "queue.SimpleQueue[Ended | None]",
         on_hang: Callable[[str], None],
+        timeline: Timeline,
     ) -> None:
         self.job, self.replicas, self.events = job, replicas, events
         self.failed: list[FailedAttempt] = []
+        self.timeline = timeline
         self.watch, self.on_hang = HangWatch(job, replicas), on_hang
         self.hung: list[float] = []  # when it was started anew for that
         self.limit = job.policy.get("activeDeadlineSeconds") or float("inf")
@@ -132,6 +135,7 @@ class _JobRun:
         for replica in self.replicas:
             replica.start()
         while not policy.succeeded(self.job, self.replicas):
+            self._keep_timeline()
             ended = self._next(min(self._due(), time.monotonic() + 1))
             if ended:
                 self._after(ended)
@@ -153,7 +157,12 @@ class _JobRun:
         while any(replica.running for replica in self.replicas):
             event = self.events.get()
             if event:
-                event.replica.has_ended(event.status, event.at, event.peak)
+                event.replica.has_ended(event)
+        self._keep_timeline(goes_on=False)
+
+    def _keep_timeline(self, *, goes_on: bool = True) -> None:
+        lives = {each.name: each.life(goes_on=goes_on) for each in self.replicas}
+        self.timeline.keep(lives, at_once=not goes_on)
 
     def _next(self, limit: float) -> Replica | None:
         """Waits for a replica to end, until a point of time; returns it."""
@@ -163,7 +172,7 @@ class _JobRun:
             return None
         if event is None:
             raise Cancelled("the job was cancelled")
-        event.replica.has_ended(event.status, event.at, event.peak)
+        event.replica.has_ended(event)
         return event.replica
 
     def _due(self) -> float:

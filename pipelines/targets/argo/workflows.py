@@ -176,6 +176,7 @@ def _steps(status: dict[str, Any]) -> list[Node]:
                 _took(node),
                 _result(last) or message,
                 loop=step if counted else "",
+                began=_seconds(node["startedAt"]) if node.get("startedAt") else 0.0,
                 node=name,
             )
         )

@@ -84,7 +84,8 @@ def begun_steps(run: Run, step_paths: dict[str, list[PathTask]]) -> list[Step]:
 
 def _step(name: str, task: Any, loop: str = "") -> Step:
     seconds = _seconds(task.start_time, task.end_time)
-    return Step(name, WORDS.get(task.state or "", ""), seconds, loop=loop)
+    began = task.start_time.timestamp() if task.start_time and seconds else 0.0
+    return Step(name, WORDS.get(task.state or "", ""), seconds, loop=loop, began=began)
 
 
 def _state(source: Any) -> str:

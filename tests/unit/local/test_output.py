@@ -33,6 +33,7 @@ def test_output_is_complete_in_a_file_per_replica_and_line_by_line(manifest, log
         "master-0.log",
         "worker-0.log",
         "worker-1.log",
+        "replicas.json",
     }
     for name, lines in heard.items():
         role = name.partition("-")[0]

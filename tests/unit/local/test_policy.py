@@ -4,7 +4,7 @@ import pytest
 
 from trireme.components.training.local import policy
 from trireme.components.training.local.manifest import read
-from trireme.components.training.local.replica import Replica
+from trireme.components.training.local.replica import Ended, Replica
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def ended(job, replicas, tmp_path):
             for pod in made.pods
         }
         for name, status in statuses.items():
-            found[name].has_ended(status, 1.0, 0)
+            found[name].has_ended(Ended(found[name], status, 1.0, 0, 0.0))
         return made, list(found.values())
 
     return make

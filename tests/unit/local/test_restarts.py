@@ -3,6 +3,7 @@
 import pytest
 
 from trireme.components.errors import JobFailed
+from trireme.components.training import timeline
 from trireme.components.training.incidents import RETRIES
 from trireme.components.training.local import replica, runner
 
@@ -161,3 +162,32 @@ def test_a_parameter_server_is_not_waited_for(job, replicas, logs, quiet, monkey
     monkeypatch.setitem(runner.LINGER, "Running", 600.0)
     made = job("TFJob", Worker=replicas(["true"]), PS=replicas(["sleep", "600"]))
     assert set(runner.run(made, logs, quiet)) == {"worker-0", "ps-0"}
+
+
+def test_the_timeline_tells_restarts_how_each_attempt_failed_and_what_was_used(
+    manifest, logs, quiet, impatient
+):
+    program = COUNTED + (
+        "if name == 'worker' and count < 2: sys.exit(3)\n"
+        "if name == 'worker': (out / 'joined').touch()\n"
+        "wait_for('joined')\n"
+    )
+    runner.run(manifest(program, restart="OnFailure"), logs, quiet)
+    lives = timeline.read(logs / timeline.NAME)
+    worker, master = lives["worker-0"], lives["master-0"]
+    states = [span.state for span in worker.spans if span.state != timeline.STARTING]
+    assert states == ["running", "restarting", "running", "restarting", "running"]
+    assert [span.failed for span in worker.failures] == ["exited with status 3"] * 2
+    assert (worker.restarts, master.restarts, master.failures) == (2, 0, [])
+    assert all(span.ended is not None for life in lives.values() for span in life.spans)
+    assert worker.cpu_seconds > 0 and worker.peak_memory > 2**20
+
+
+def test_a_replica_that_is_ended_for_anothers_failure_has_not_failed(
+    manifest, logs, quiet, impatient
+):
+    program = COUNTED + "if name == 'worker': sys.exit(3)\ntime.sleep(600)\n"
+    with pytest.raises(JobFailed):
+        runner.run(manifest(program), logs, quiet)
+    lives = timeline.read(logs / timeline.NAME)
+    assert [len(lives[name].failures) for name in ("worker-0", "master-0")] == [1, 0]

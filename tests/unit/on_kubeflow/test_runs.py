@@ -366,6 +366,20 @@ def test_status_shows_the_steps_that_the_pipeline_has(trireme, kubeflow, started
     ]
 
 
+def test_a_picture_without_mlflow_has_what_the_server_tells(
+    trireme, kubeflow, started, tmp_path, monkeypatch
+):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    run = started(("RUNNING", {"checkout": "SUCCEEDED", "dataset": "FAILED"}))
+    file = tmp_path / "run.html"
+    status, output, errors = trireme("report", run["run_id"], "--target", "kfp", "-o", str(file))
+    assert (status, output, errors) == (0, f"{file}\n", "")
+    text = file.read_text()
+    assert 'title="checkout: FINISHED, ' in text  # its bar in the time line
+    assert "What failed: dataset" in text
+    assert "not in this picture: MLFLOW_TRACKING_URI is not set" in text
+
+
 def test_a_run_is_cancelled_once(trireme, kubeflow, started):
     run = started(("RUNNING", {}))
     there = (run["display_name"], "--target", "kfp")
@@ -393,7 +407,7 @@ def test_a_run_that_has_failed_is_tried_again(trireme, kubeflow, started):
     assert run["state"] in ("PENDING", "RUNNING")
 
 
-@pytest.mark.parametrize("command", ["status", "cancel", "resume"])
+@pytest.mark.parametrize("command", ["status", "report", "cancel", "resume"])
 @pytest.mark.parametrize("name", ["unknown", "00000000-0000-0000-0000-000000000000"])
 def test_a_run_that_is_not_there_is_one_sentence(trireme, kubeflow, command, name):
     status, _, errors = trireme(command, name, "--target", "kfp")

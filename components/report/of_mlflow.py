@@ -1,0 +1,131 @@
+"""What MLflow has recorded of a run and its steps."""
+
+import math
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trireme.components.report import of_workspace
+from trireme.components.report.picture import Curve, Picture, StepPicture, numbers, state_of
+from trireme.components.tracking import journal
+from trireme.components.tracking.abandoned_runs import OF_A_PIPELINE
+from trireme.components.tracking.client import client
+from trireme.components.training import timeline
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+
+ABOVE = "mlflow.parentRunId"
+"""The tag of a nested run that names the one that it is nested in."""
+
+HISTORIES = 400  # metrics whose history MLflow is asked for
+SIZE_LIMIT = 16 << 20  # bytes of a log that is brought
+
+
+def find(name: str, created: float | None = None) -> "Run | None":
+    """Returns the run of a pipeline, by name or id.
+
+    Args:
+        created: When it was made, in seconds since the epoch; of several runs of one name, that
+            which began next to it is meant. Without, the latest.
+    """
+    ids = [each.experiment_id for each in client.search_experiments()]
+    quoted = name.replace("'", "")
+    found = [
+        run
+        for attribute in ("run_name", "run_id")
+        for run in client.search_runs(ids, f"attributes.{attribute} = '{quoted}'")
+        if OF_A_PIPELINE & run.data.tags.keys() and ABOVE not in run.data.tags
+    ]
+
+    def distance(run: "Run") -> float:
+        began = run.info.start_time / 1000
+        return -began if created is None else abs(began - created)
+
+    return min(found, key=distance, default=None)
+
+
+def describe(run: "Run", picture: Picture) -> None:
+    """Adds what MLflow knows of a run to its picture."""
+    picture.tags = run.data.tags | picture.tags
+    picture.metrics = numbers(run.data.metrics) | picture.metrics
+    picture.state = picture.state or state_of(run.info.status)
+    picture.began = picture.began or run.info.start_time / 1000
+    if picture.ended is None and run.info.end_time:
+        picture.ended = run.info.end_time / 1000
+    # Trainings first: they have the curves that a person wants to see.
+    steps = sorted(_below(run), key=lambda step: "world_size" not in step.data.params)
+    left = HISTORIES
+    for step in steps:
+        names = sorted(step.data.metrics)
+        made = _step(step)
+        made.curves = _curves(step.info.run_id, names[:left])
+        picture.add([made])
+        left -= len(names[:left])
+    if sum(len(step.data.metrics) for step in steps) > HISTORIES:
+        picture.notes.append(f"Only of {HISTORIES} metrics was the history read")
+
+
+def _below(run: "Run") -> "Iterator[Run]":
+    """Yields the runs of a run's steps, also those in the runs of loops, without those."""
+    experiment, found = run.info.experiment_id, [run]
+    for each in found:
+        below = list(client.search_runs([experiment], f"tags.`{ABOVE}` = '{each.info.run_id}'"))
+        found += below
+        if not below and each is not run:
+            yield each
+
+
+def _step(run: "Run") -> StepPicture:
+    info, tags = run.info, run.data.tags
+    found = StepPicture(
+        info.run_name or info.run_id,
+        state=state_of(info.status),
+        began=info.start_time / 1000,
+        ended=info.end_time / 1000 if info.end_time else None,
+        error=tags.get("error", ""),
+        last_lines=tags.get(journal.LAST_LINES, ""),
+        params=dict(run.data.params),
+        metrics=numbers(run.data.metrics),
+    )
+    if "world_size" in run.data.params:
+        with tempfile.TemporaryDirectory() as directory:
+            _bring(info.run_id, Path(directory))
+            beside = of_workspace.training(Path(directory))
+        found.replicas, found.requested = beside.replicas, beside.requested
+        found.printed = beside.printed
+    return found
+
+
+def _bring(run_id: str, folder: Path) -> None:
+    """Brings what a training has left beside its replicas' logs."""
+    present = {each.path: each.file_size or 0 for each in client.list_artifacts(run_id)}
+    wanted = [name for name in (timeline.NAME, of_workspace.JOB) if name in present]
+    logs = client.list_artifacts(run_id, "logs") if "logs" in present else []
+    wanted += [log.path for log in logs if log.path.endswith("-0.log")]
+    sizes = present | {log.path: log.file_size or 0 for log in logs}
+    for path in wanted:
+        if sizes[path] <= SIZE_LIMIT:
+            file = Path(client.download_artifacts(run_id, path, str(folder)))
+            file.rename(folder / file.name)
+
+
+def _curves(run_id: str, names: list[str]) -> dict[str, Curve]:
+    """Returns the metrics that have more than one value."""
+    found = {}
+    for name in names:
+        # Of a step that was repeated after a restart the last value counts.
+        points = sorted(
+            client.get_metric_history(run_id, name), key=lambda each: (each.step, each.timestamp)
+        )
+        if len(points) < 2:
+            continue
+        by_step = {each.step: each.value for each in points}
+        if len(by_step) > 1:
+            found[name] = Curve([float(step) for step in by_step], list(by_step.values()))
+        else:
+            began = points[0].timestamp
+            seconds = [(each.timestamp - began) / 1000 for each in points]
+            found[name] = Curve(seconds, [each.value for each in points], "s")
+    return {name: curve for name, curve in found.items() if any(map(math.isfinite, curve.values))}

@@ -1,0 +1,84 @@
+"""What the folder of a run on this machine tells of it: also of steps that are under way."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from trireme.components import yaml_text
+from trireme.components.errors import TriremeError
+from trireme.components.evaluation import progress
+from trireme.components.report.picture import Curve, StepPicture, numbers, requested_by
+from trireme.components.tracking import journal
+from trireme.components.training import timeline
+
+JOB = "job.yaml"
+"""The manifest of a training job, beside its replicas' logs."""
+
+SIZE_LIMIT = 16 << 20  # bytes of a manifest or log that is read
+
+
+def read(workspace: Path) -> Iterator[StepPicture]:
+    """Yields the steps that have recorded something."""
+    for name in journal.steps(workspace):
+        try:
+            yield _step(workspace, name)
+        except TriremeError:  # a journal that a power cut has damaged
+            continue
+
+
+def whole(workspace: Path) -> tuple[dict[str, str], dict[str, float]]:
+    """Returns the tags and the metrics of the whole run."""
+    tags: dict[str, str] = {}
+    metrics: dict[str, float] = {}
+    for name in journal.steps(workspace):
+        try:
+            for record in journal.read(workspace, name):
+                tags |= record.get("tags", {})
+                metrics |= numbers(record.get("headline", {}) | record.get("total", {}))
+        except TriremeError:
+            continue
+    return tags, metrics
+
+
+def training(folder: Path) -> StepPicture:
+    """Returns what the folder of a training job's logs tells of its replicas, and its curves."""
+    found = StepPicture("", replicas=timeline.read(folder / timeline.NAME))
+    found.requested = requested_by(_manifest(folder / JOB))
+    for log in sorted(folder.glob("*-0.log")):
+        if log.stat().st_size <= SIZE_LIMIT and (
+            figures := progress.parsed(log.read_text(errors="replace"))
+        ):
+            found.printed = {name: Curve(*line, "epoch") for name, line in figures.items()}
+            break
+    return found
+
+
+def _step(workspace: Path, name: str) -> StepPicture:
+    found = StepPicture(name)
+    found.began, found.ended = journal.span_of(workspace, name)
+    folder = None
+    for record in journal.read(workspace, name):
+        found.params |= record.get("params", {})
+        found.metrics |= numbers(record.get("metrics", {}) | record.get("headline", {}))
+        found.result = record.get("summary", found.result)
+        found.state = record.get("end", found.state)
+        if "error" in record:
+            found.error = str(record["error"].get("message", ""))
+            found.last_lines = str(record["error"].get("detail", ""))
+        if Path(record.get("artifact", "")).name == timeline.NAME:
+            folder = Path(record["artifact"]).parent
+    if folder and folder.is_dir():
+        beside = training(folder)
+        found.replicas, found.requested = beside.replicas, beside.requested
+        found.printed = beside.printed
+    return found
+
+
+def _manifest(file: Path) -> dict[str, Any]:
+    try:
+        if file.stat().st_size > SIZE_LIMIT:
+            return {}
+        content = yaml_text.parse(file.read_text(errors="replace"), str(file))
+    except (OSError, TriremeError):
+        return {}
+    return content if isinstance(content, dict) else {}

@@ -1,0 +1,366 @@
+"""A picture of a run as one page of HTML, which needs no network and no JavaScript."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from trireme.components.cost.prices import is_gpu
+from trireme.components.cost.table import in_words
+from trireme.components.dataset.progress import in_words as bytes_in_words
+from trireme.components.kubernetes.amounts import Amounts
+from trireme.components.pages import template
+from trireme.components.report import curves
+from trireme.components.report.picture import Curve, Picture, StepPicture
+from trireme.components.training.timeline import QUEUED, STARTING, STATES, Life
+
+ROWS = 128  # replicas that the time line shows
+LEAST = 0.002  # of the time line that a wait has to be to be shown
+CHARTS = 24  # curves that are shown
+LINES = 40  # of what a program printed last
+CHARACTERS = 8_000  # of these
+
+GOOD, BAD = "FINISHED", "FAILED"
+TICKS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
+"""Seconds that may lie between two lines of the time line; beyond, some days."""
+
+FEWEST_TICKS = 4
+
+_WORDS = {
+    "queued": "queued",
+    "starting": "starting",
+    "running": "running",
+    "restarting": "waiting to be started again",
+    "failed": "failed",
+    "step": "a step",
+}
+
+
+class Bar(NamedTuple):
+    """A part of a row: ``left`` and ``width`` in percent of the time line."""
+
+    left: float
+    width: float
+    kind: str
+    title: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """A step or a replica in the time line."""
+
+    name: str
+    bars: list[Bar]
+    note: str
+    is_replica: bool = False
+    has_failed: bool = False
+
+
+class Used(NamedTuple):
+    """What the replicas of a role asked for, and what they used.
+
+    Attributes:
+        parts: For CPU and memory each, what was asked for and what was used in words, and how much
+            of the bar that is; None where either is not known.
+    """
+
+    step: str
+    role: str
+    replicas: int
+    restarts: int
+    asked: dict[str, str]
+    used: dict[str, str]
+    shares: dict[str, float]
+
+
+class Chart(NamedTuple):
+    """The curves of one metric, and the last value where it is one curve."""
+
+    name: str
+    last: str
+    svg: Markup
+
+
+class Charts(NamedTuple):
+    """All charts.
+
+    Attributes:
+        key: The steps with the colour and the style of their lines, where there are several.
+        more: How many further curves there are, and of how many further steps.
+    """
+
+    charts: list[Chart]
+    key: list[tuple[str, int, str]]
+    more: int
+    more_steps: int
+
+
+def render(picture: Picture) -> str:
+    """Returns the page of a run; ``picture.close()`` has been called."""
+    rows, left_out = _rows(picture)
+    every = _tick(picture.until - (picture.began or 0))
+    return template(__package__, "page_of_a_run.html").render(
+        picture=picture,
+        about=_about(picture),
+        failures=[(step, _end_of(step.last_lines)) for step in picture.failed],
+        rows=rows,
+        left_out=left_out,
+        tick=100 * every / _length(picture),
+        ticks=_tick_labels(picture, every),
+        legend=_legend(rows),
+        words=_WORDS,
+        steps=list(picture.steps.values()),
+        seconds=_seconds_of,
+        has_memory=any("peak_memory_bytes" in step.metrics for step in picture.steps.values()),
+        used=list(_used(picture)),
+        curves=_charts(picture),
+        cost=_cost(picture),
+        cost_of=lambda step: _cost_of(picture, step),
+        bytes=bytes_in_words,
+        clock=clock,
+        moment=moment,
+    )
+
+
+def moment(at: float | None) -> str:
+    """Returns a moment in UTC."""
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC" if at else ""
+
+
+def clock(seconds: float) -> str:
+    """Returns how long something took, as in ``1 h 02 min``."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours:02} h"
+    if hours:
+        return f"{hours} h {minutes:02} min"
+    return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
+
+
+def _about(picture: Picture) -> dict[str, str]:
+    tags = picture.tags
+    training = next(
+        (step.params for step in picture.steps.values() if "world_size" in step.params), {}
+    )
+    program = " ".join(map(str, filter(None, [training.get("entrypoint")])))
+    code = f"{tags['git.url']} at {tags['git.commit']}" if "git.commit" in tags else ""
+    found = {
+        "Pipeline": tags.get("pipeline", ""),
+        "Started": moment(picture.began),
+        "Runs for" if picture.is_under_way else "Took": clock(_length(picture)),
+        "Code": f"{program} of {code}" if program and code else code,
+        "Data": ", ".join(filter(None, map(tags.get, ("dataset.uri", "dataset.fingerprint")))),
+        "Base model": tags.get("base_model.uri", ""),
+        "Image": tags.get("image", ""),
+        "Model": ", version ".join(filter(None, map(tags.get, ("model", "model.version")))),
+        "Verdict": tags.get("verdict") or tags.get("gate", ""),
+        "Cost": _cost(picture),
+        "Machine": ", Python ".join(filter(None, map(tags.get, ("cpu", "python")))),
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _rows(picture: Picture) -> tuple[list[Row], int]:
+    """Returns the rows of the time line, and how many replicas are not among them."""
+    found, left_out = [], 0
+    trainings = sum(bool(step.replicas) for step in picture.steps.values())
+    most = max(ROWS // max(trainings, 1), 2)
+    for step in picture.steps.values():
+        if step.began is None:
+            continue
+        found.append(_step_row(picture, step))
+        shown = _most_telling(step.replicas, most)
+        left_out += len(step.replicas) - len(shown)
+        found += [_replica_row(picture, step, name) for name in shown]
+    return found, left_out
+
+
+def _most_telling(replicas: dict[str, Life], most: int) -> list[str]:
+    """Returns the names of some replicas: those that failed or were restarted, and the first."""
+    names = sorted(replicas, key=_by_number)
+    if len(names) <= most:
+        return names
+    first = sorted(
+        names, key=lambda name: (-len(replicas[name].failures), -replicas[name].restarts)
+    )
+    return sorted(first[:most], key=_by_number)
+
+
+def _by_number(name: str) -> tuple[str, int]:
+    role, _, number = name.rpartition("-")
+    return (role, int(number)) if number.isascii() and number.isdigit() else (name, 0)
+
+
+def _step_row(picture: Picture, step: StepPicture) -> Row:
+    assert step.began is not None
+    kind = "failed" if step.state == BAD or step.error else "step"
+    ended = picture.until if step.ended is None else step.ended
+    title = f"{step.name}: {step.state}, {clock(ended - step.began)}"
+    kind += " whole" if step.replicas else ""
+    bar = _bar(picture, step.began, ended, kind, title)
+    return Row(step.name, [bar], clock(ended - step.began), has_failed=kind.startswith("failed"))
+
+
+def _replica_row(picture: Picture, step: StepPicture, name: str) -> Row:
+    life = step.replicas[name]
+    until = step.ended or picture.until
+    bars = []
+    for span in life.spans:
+        ended = max(span.began, until) if span.ended is None else span.ended
+        if span.state in (QUEUED, STARTING) and ended - span.began < LEAST * _length(picture):
+            continue
+        kind = f"{span.state} ended-badly" if span.failed else span.state
+        lasted = clock(ended - span.began)
+        title = f"{name}: {_WORDS[span.state]}, {lasted}"
+        title += f"; {span.failed}" if span.failed else ""
+        bars.append(_bar(picture, span.began, ended, kind, title))
+    notes = []
+    if life.restarts or life.left_out:
+        more = "at least " if life.left_out else ""
+        notes.append(f"{more}{life.restarts} {'restart' if life.restarts == 1 else 'restarts'}")
+    last = next((span for span in reversed(life.spans) if span.state == "running"), None)
+    if last and last.failed:
+        notes.append(last.failed)
+    return Row(name, bars, ", ".join(notes), True, bool(last and last.failed))
+
+
+def _bar(picture: Picture, began: float, ended: float, kind: str, title: str) -> Bar:
+    scale, origin = 100 / _length(picture), picture.began or 0.0
+    left = min(max((began - origin) * scale, 0.0), 100.0)
+    right = min(max((ended - origin) * scale, left), 100.0)
+    return Bar(left, right - left, kind, title)
+
+
+def _length(picture: Picture) -> float:
+    return max(picture.until - (picture.began or 0.0), 1e-3)
+
+
+def _tick(seconds: float) -> float:
+    """Returns how much time lies between two lines: there are at least some."""
+    fitting = [tick for tick in TICKS if seconds / tick >= FEWEST_TICKS]
+    if not fitting:
+        return max(seconds, 1e-3) / FEWEST_TICKS
+    largest = fitting[-1]
+    return (
+        largest * max(1, int(seconds / largest / (2 * FEWEST_TICKS)))
+        if (largest == TICKS[-1])
+        else float(largest)
+    )
+
+
+def _tick_labels(picture: Picture, every: float) -> list[tuple[float, str]]:
+    length = _length(picture)
+    count = int(length / every) + 1
+    # None where it would stand beyond the right end.
+    return [
+        (100 * number * every / length, clock(number * every).replace(".0 s", " s"))
+        for number in range(count)
+        if number * every / length < 0.95
+    ]
+
+
+def _legend(rows: Sequence[Row]) -> list[str]:
+    """Returns what kinds of bars there are."""
+    kinds = {word for row in rows for bar in row.bars for word in bar.kind.split()}
+    found = [kind for kind in ("step", *STATES) if kind in kinds]
+    found += ["failed"] if kinds & {"failed", "ended-badly"} else []
+    return found if len(found) > 1 else []
+
+
+def _seconds_of(step: StepPicture, picture: Picture) -> str:
+    if step.began is None:
+        return ""
+    return clock((picture.until if step.ended is None else step.ended) - step.began)
+
+
+def _used(picture: Picture) -> Iterator[Used]:
+    """Yields what the replicas asked for and used, role by role."""
+    for step in picture.steps.values():
+        by_role: dict[str, dict[str, Life]] = defaultdict(dict)
+        for name, life in step.replicas.items():
+            by_role[name.rpartition("-")[0]][name] = life
+        for role, lives in by_role.items():
+            asked = step.requested.get(role, {})
+            yield _used_by(step.name, role, lives, asked)
+
+
+def _used_by(step: str, role: str, lives: dict[str, Life], asked: Amounts) -> Used:
+    cpus = {
+        name: life.cpu_seconds / life.ran
+        for name, life in lives.items()
+        if life.cpu_seconds is not None and life.ran
+    }
+    memory = {
+        name: life.peak_memory for name, life in lives.items() if life.peak_memory is not None
+    }
+    cpu, most = float(asked.get("cpu", 0)), float(asked.get("memory", 0))
+    wanted = {
+        "cpu": f"{cpu:g}" if cpu else "",
+        "memory": bytes_in_words(most) if most else "",
+        "gpu": f"{sum(float(count) for name, count in asked.items() if is_gpu(name)):g}",
+    }
+    used = {"cpu": _between(cpus, lambda value: f"{value:.2f}"), "memory": ""}
+    used["memory"] = _between(memory, bytes_in_words)
+    shares = {}
+    if cpus and cpu:
+        shares["cpu"] = max(cpus.values()) / cpu
+    if memory and most:
+        shares["memory"] = max(memory.values()) / most
+    restarts = sum(life.restarts for life in lives.values())
+    return Used(step, role, len(lives), restarts, wanted, used, shares)
+
+
+def _between(values: dict[str, float], words: Callable[[float], str]) -> str:
+    """Says what values are between, and whose is the greatest."""
+    if not values:
+        return ""
+    name = max(values, key=values.__getitem__)
+    low, high = words(min(values.values())), words(values[name])
+    return high if low == high else f"{low} to {high} ({name})"
+
+
+def _charts(picture: Picture) -> Charts:
+    """Returns the curves, those of one metric in one chart."""
+    by_name: dict[str, dict[str, Curve]] = defaultdict(dict)
+    steps = [step for step in picture.steps.values() if step.curves or step.printed]
+    lines = {step.name: number for number, step in enumerate(steps[: curves.LINES])}
+    for step in steps[: curves.LINES]:
+        for name, curve in (step.curves or step.printed).items():
+            by_name[name][step.name] = curve
+    found = [
+        Chart(
+            name,
+            curves.last(next(iter(several.values()))) if len(several) == 1 else "",
+            curves.draw(name, several, lines),
+        )
+        for name, several in list(by_name.items())[:CHARTS]
+    ]
+    key = [(name, *curves.style_of(number)) for name, number in lines.items()]
+    more_steps = len(steps) - len(lines)
+    return Charts(found, key if len(key) > 1 else [], len(by_name) - len(found), more_steps)
+
+
+def _cost(picture: Picture) -> str:
+    if "cost" not in picture.metrics:
+        return ""
+    return in_words(picture.metrics["cost"], picture.tags.get("currency", ""))
+
+
+def _cost_of(picture: Picture, step: StepPicture) -> str:
+    if "cost" not in step.metrics:
+        return ""
+    return in_words(step.metrics["cost"], picture.tags.get("currency", ""))
+
+
+def _end_of(text: str) -> str:
+    """Returns the end of what a program has printed."""
+    if len(text) > CHARACTERS:
+        text = text[-CHARACTERS:].partition("\n")[2] or text[-CHARACTERS:]
+    return "\n".join(text.splitlines()[-LINES:])

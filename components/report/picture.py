@@ -1,0 +1,162 @@
+"""What a picture of a run shows, wherever that has been recorded."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from trireme.components.errors import TriremeError
+from trireme.components.kubernetes.amounts import Amounts, requests
+from trireme.components.training.manifests.roles import roles
+from trireme.components.training.timeline import Life
+
+LOST = "lost"
+"""The state of a run here that was killed with ``kill -9``; nobody has seen when."""
+
+ENDED = ("FINISHED", "FAILED", "KILLED", "skipped", LOST)
+"""The states of what has ended."""
+
+_STATES = {"RUNNING": "running", "SCHEDULED": "pending"}
+
+
+@dataclass
+class Curve:
+    """The values of a metric, in order; ``across`` is what ``at`` counts."""
+
+    at: list[float]
+    values: list[float]
+    across: str = "step"
+
+
+@dataclass
+class StepPicture:
+    """A step of a run; empty is what is not known of it.
+
+    Attributes:
+        began: In seconds since the epoch.
+        ended: Likewise; None also while it is under way.
+        error: Why it failed, in a sentence.
+        last_lines: What its program, or its replica that failed, has printed last.
+        replicas: Those of its training job, by name.
+        printed: Curves by what its program has printed, which may be those of ``curves``.
+        requested: What each replica has asked for, by role in lower case.
+    """
+
+    name: str
+    state: str = ""
+    began: float | None = None
+    ended: float | None = None
+    result: str = ""
+    error: str = ""
+    last_lines: str = ""
+    params: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
+    curves: dict[str, Curve] = field(default_factory=dict)
+    printed: dict[str, Curve] = field(default_factory=dict)
+    replicas: dict[str, Life] = field(default_factory=dict)
+    requested: dict[str, Amounts] = field(default_factory=dict)
+
+
+@dataclass
+class Picture:
+    """A run.
+
+    Attributes:
+        made: When the picture was made, in seconds since the epoch.
+        tags: Where the run came from, as in ``git.commit``, and what has come of it.
+        metrics: Those of the whole run.
+        notes: What is not in the picture, and why.
+    """
+
+    name: str
+    made: float
+    state: str = ""
+    began: float | None = None
+    ended: float | None = None
+    message: str = ""
+    tags: dict[str, str] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
+    steps: dict[str, StepPicture] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether it has not ended."""
+        return self.state not in ENDED
+
+    def add(self, steps: Iterable[StepPicture]) -> None:
+        """Adds steps, or to steps what is not known of them yet."""
+        for step in steps:
+            known = self.steps.setdefault(step.name, step)
+            for each in fields(known):
+                mine, other = getattr(known, each.name), getattr(step, each.name)
+                if isinstance(mine, dict):
+                    setattr(known, each.name, {**other, **mine})
+                elif mine in ("", None):
+                    setattr(known, each.name, other)
+
+    def close(self) -> None:
+        """Gives all that has ended its end, and the steps their order; to be called at the end."""
+        steps = self.steps.values()
+        begun = [step.began for step in steps if step.began]
+        self.began = min([*begun, *([self.began] if self.began else [])], default=self.made)
+        seen = [*begun, *(step.ended for step in steps if step.ended)]
+        if self.is_under_way:
+            self.ended = None
+        elif self.ended is None or self.state == LOST:
+            # A program can write to the file that replicas are read from.
+            late = [moment for step in steps for moment in _moments(step) if moment <= self.made]
+            self.ended = max([*seen, *late], default=self.began)
+        else:
+            self.ended = max([self.ended, *seen])
+        for step in self.steps.values():
+            if step.state not in ENDED and not self.is_under_way:  # nobody has seen its end
+                step.state = self.state
+                step.ended = step.ended or self.ended
+            if step.began and step.ended is None and step.state in ENDED:
+                step.ended = min(max([step.began, *_moments(step)]), self.until)
+        order = sorted(self.steps.values(), key=lambda step: step.began or float("inf"))
+        self.steps = {step.name: step for step in order}
+
+    @property
+    def until(self) -> float:
+        """When it ended; now, where it has not."""
+        return self.made if self.ended is None else self.ended
+
+    @property
+    def failed(self) -> list[StepPicture]:
+        """Its steps that failed, the first to do so first."""
+        found = [step for step in self.steps.values() if step.error or step.state == "FAILED"]
+        return sorted(found, key=lambda step: step.ended or float("inf"))
+
+
+def state_of(status: str) -> str:
+    """Returns what a status of MLflow is called here."""
+    return _STATES.get(status, status)
+
+
+def numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Returns the metrics that are numbers, which a program may not have logged."""
+    return {
+        name: float(value)
+        for name, value in metrics.items()
+        if isinstance(value, int | float) and math.isfinite(value)
+    }
+
+
+def requested_by(manifest: Mapping[str, Any]) -> dict[str, Amounts]:
+    """Returns what each replica of a job has asked for, by role; nothing where it is no job."""
+    try:
+        return {role.name.lower(): requests(role.pod) for role in roles(manifest)}
+    except (TriremeError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
+        return {}  # a program can write to the file that it is read from
+
+
+def _moments(step: StepPicture) -> list[float]:
+    return [
+        moment
+        for life in step.replicas.values()
+        for span in life.spans
+        for moment in (span.began, span.ended)
+        if moment is not None
+    ]

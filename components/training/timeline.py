@@ -1,0 +1,213 @@
+"""When each replica of a job was queued, was starting, ran, and waited to be started again.
+
+The runner or follower of a job writes that to a file beside the replicas' logs, as often as it
+changes, and MLflow keeps it:
+
+    {"replicas": {"worker-0": {"spans": [{"state": "running", "from": 1.5, "to": 9.0}]}}}
+
+Times are seconds since the epoch; what still lasts has no ``to``. A span of ``running`` that
+failed says how in ``failed``.
+"""
+
+import json
+import math
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from trireme.components.whole_file import write_whole
+
+NAME = "replicas.json"
+"""The file, beside the replicas' logs; also the artifact of the training's run."""
+
+QUEUED, STARTING, RUNNING, RESTARTING = STATES = ("queued", "starting", "running", "restarting")
+
+SPANS = 40  # of a replica that are kept: the first, and those before the end
+WORDS = 200  # characters of how a span failed
+EVERY = 1.0  # seconds between two changes that are written
+SIZE_LIMIT = 16 << 20  # bytes of a file that is read
+
+
+class Span(NamedTuple):
+    """A time that a replica spent in one state; ``ended`` is ``None`` while it lasts."""
+
+    state: str
+    began: float
+    ended: float | None = None
+    failed: str = ""
+
+
+class Attempt(NamedTuple):
+    """One start of a replica's program; ``failed`` says how it failed, if it did."""
+
+    began: float
+    ended: float | None = None
+    failed: str = ""
+
+
+@dataclass(frozen=True)
+class Life:
+    """What is known of one replica.
+
+    Attributes:
+        spans: What it spent its time with, in order.
+        left_out: How many spans are not among them.
+        cpu_seconds: What its attempts that have ended worked; None where that is not measured.
+        peak_memory: The most bytes that one of its processes had, likewise.
+    """
+
+    spans: list[Span]
+    left_out: int = 0
+    cpu_seconds: float | None = None
+    peak_memory: float | None = None
+
+    @property
+    def restarts(self) -> int:
+        """How often it was started again, as far as its spans tell."""
+        return max(sum(span.state == RUNNING for span in self.spans) - 1, 0)
+
+    @property
+    def failures(self) -> list[Span]:
+        """Its attempts that failed."""
+        return [span for span in self.spans if span.failed]
+
+    @property
+    def ran(self) -> float:
+        """Seconds that its attempts ran, those that have ended."""
+        return sum((span.ended or span.began) - span.began for span in self._of(RUNNING))
+
+    def _of(self, state: str) -> list[Span]:
+        return [span for span in self.spans if span.state == state]
+
+
+def spans(
+    asked: float,
+    attempts: Sequence[Attempt],
+    *,
+    placed: float | None = None,
+    goes_on: bool = True,
+) -> list[Span]:
+    """Returns what a replica spent its time with.
+
+    Args:
+        asked: When its job was made.
+        placed: When it got its place, where it can wait for one; None while it waits.
+        goes_on: Whether another attempt is to come when none runs.
+    """
+    first = attempts[0].began if attempts else None
+    placed = first if placed is None else placed
+    found = [Span(QUEUED, asked, placed)]
+    if placed is not None:
+        found.append(Span(STARTING, max(placed, asked), first))
+    for number, attempt in enumerate(attempts):
+        found.append(Span(RUNNING, *attempt))
+        following = attempts[number + 1].began if number + 1 < len(attempts) else None
+        if attempt.ended is not None and (following is not None or goes_on):
+            found.append(Span(RESTARTING, attempt.ended, following))
+    if not goes_on and first is None:
+        found = []  # when it stopped waiting nobody has seen
+    return [span for span in found if span.ended is None or span.ended > span.began]
+
+
+class Timeline:
+    """The file of a step's replicas."""
+
+    def __init__(self, file: Path) -> None:
+        """Goes on with the file of jobs before this one, which the step has made, too."""
+        self._file = file
+        self._written: dict[str, Life] = {}
+        self._next = 0.0
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Takes in that what comes now is of another job."""
+        self._before = read(self._file)
+
+    def keep(self, lives: Mapping[str, Life], *, at_once: bool = False) -> None:
+        """Writes what is known of a job now, if that has changed, and not too often."""
+        if lives == self._written or (not at_once and time.monotonic() < self._next):
+            return
+        self._written, self._next = dict(lives), time.monotonic() + EVERY
+        names = [*lives, *(name for name in self._before if name not in lives)]
+        both = {name: _after(self._before.get(name), lives.get(name)) for name in names}
+        content = {"replicas": {name: _object(life) for name, life in both.items()}}
+        with suppress(OSError):  # a full disk does not stop training
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(self._file, json.dumps(content))
+
+
+def read(file: Path) -> dict[str, Life]:
+    """Returns the replicas of a file; none where it is not there, or is something else.
+
+    The program that is trained can write to it.
+    """
+    try:
+        if file.stat().st_size > SIZE_LIMIT:
+            return {}
+        replicas = json.loads(file.read_text(encoding="utf-8"))["replicas"]
+        return {str(name): _life(found) for name, found in replicas.items()}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return {}
+    except (OverflowError, RecursionError):
+        return {}
+
+
+def _after(before: Life | None, life: Life | None) -> Life:
+    """Returns a replica of a job that came after another one, or was found again."""
+    now = life or Life([])
+    if before is None:
+        return now
+    began = now.spans[0].began if now.spans else math.inf
+    earlier = [each for each in before.spans if each.ended is not None and each.ended <= began]
+    left_out = before.left_out if earlier else 0
+    return replace(now, spans=[*earlier, *now.spans], left_out=left_out + now.left_out)
+
+
+def _object(life: Life) -> dict[str, Any]:
+    kept = life.spans
+    if len(kept) > SPANS:
+        kept = [kept[0], *kept[1 - SPANS :]]
+    left_out = life.left_out + len(life.spans) - len(kept)
+    used = {"cpu_seconds": life.cpu_seconds, "peak_memory_bytes": life.peak_memory}
+    return {
+        "spans": [_span_object(span) for span in kept],
+        **({"left_out": left_out} if left_out else {}),
+        **{name: value for name, value in used.items() if value is not None},
+    }
+
+
+def _span_object(span: Span) -> dict[str, Any]:
+    found: dict[str, Any] = {"state": span.state, "from": round(span.began, 3)}
+    if span.ended is not None:
+        found["to"] = round(span.ended, 3)
+    if span.failed:
+        found["failed"] = span.failed[:WORDS]
+    return found
+
+
+def _life(found: Mapping[str, Any]) -> Life:
+    return Life(
+        [_span(each) for each in found["spans"][:SPANS]],
+        int(found.get("left_out", 0)),
+        _number(found.get("cpu_seconds")),
+        _number(found.get("peak_memory_bytes")),
+    )
+
+
+def _span(found: Mapping[str, Any]) -> Span:
+    began, ended = _number(found["from"]), _number(found.get("to"))
+    if found["state"] not in STATES or began is None or (ended is not None and ended < began):
+        raise ValueError(found)
+    return Span(found["state"], began, ended, str(found.get("failed", ""))[:WORDS])
+
+
+def _number(value: Any) -> float | None:
+    if value is None:
+        return None
+    number = float(value)
+    if not (math.isfinite(number) and number >= 0):
+        raise ValueError(value)
+    return number

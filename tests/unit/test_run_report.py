@@ -1,0 +1,334 @@
+"""A picture of a run: what is read for it, and the page that it becomes."""
+
+import json
+import math
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from trireme.components.errors import StepFailed
+from trireme.components.report import curves, of_workspace, page
+from trireme.components.report.picture import Curve, Picture, StepPicture, requested_by
+from trireme.components.tracking import journal
+from trireme.components.training import timeline
+from trireme.components.training.timeline import Attempt, Life, Span, spans
+
+NOW = 1_700_000_100.0
+START = NOW - 100
+HOSTILE = "<script>alert('1')</script>\"&\u2028</style>"
+
+
+def workers(count, *, failed=(), restarted=()):
+    """Returns workers that ran from 20 s to 80 s; some failed then, some were restarted at 40 s."""
+    lives = {}
+    for number in range(count):
+        attempts = [Attempt(START + 20, START + 80)]
+        if number in restarted:
+            attempts = [
+                Attempt(START + 20, START + 40, "exited with status 3"),
+                Attempt(START + 41, START + 80),
+            ]
+        if number in failed:
+            attempts[-1] = attempts[-1]._replace(failed="was ended by SIGSEGV")
+        found = spans(START + 5, attempts, placed=START + 10, goes_on=False)
+        lives[f"worker-{number}"] = Life(found, 0, 30.0, 2.0**29)
+    return lives
+
+
+def a_picture(state="FINISHED", **train):
+    """Returns a run of two steps, the second of which trained."""
+    picture = Picture("digits", NOW, state, START, None if state == "running" else NOW)
+    about = {"state": state, "began": START + 3, "ended": None if state == "running" else NOW - 10}
+    picture.add(
+        [
+            StepPicture("checkout", "FINISHED", START, START + 3, "main at 0123"),
+            StepPicture("train", **about | train),
+        ]
+    )
+    picture.close()
+    return picture
+
+
+class Page(HTMLParser):
+    """The texts and the elements of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.texts, self.elements = [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+
+    def handle_data(self, data):
+        self.texts.append(data.strip())
+
+    def bars(self, kind):
+        return [
+            each["title"]
+            for tag, each in self.elements
+            if tag == "i" and kind in each["class"].split() and "title" in each
+        ]
+
+    @property
+    def text(self):
+        return " ".join(filter(None, self.texts))
+
+
+def shown(picture):
+    return Page(page.render(picture))
+
+
+def test_restarts_failures_and_waits_are_in_the_time_line():
+    lives = workers(3, failed=[2], restarted=[1, 2])
+    found = shown(a_picture("FAILED", replicas=lives, error="replica worker-2 was ended"))
+    assert len(found.bars("queued")) == len(found.bars("starting")) == 3
+    assert found.bars("restarting") == [
+        f"worker-{number}: waiting to be started again, 1.0 s" for number in (1, 2)
+    ]
+    assert [title for title in found.bars("ended-badly") if "SIGSEGV" in title] == [
+        "worker-2: running, 39 s; was ended by SIGSEGV"
+    ]
+    assert "1 restart, was ended by SIGSEGV" in found.texts
+    assert found.bars("failed") == ["train: FAILED, 1 min 27 s"]
+
+
+def test_the_words_of_what_failed_are_there_and_nothing_that_is_said_is_markup():
+    lines = "\n".join(f"[worker-0] line {number}" for number in range(100)) + "\n" + HOSTILE
+    picture = a_picture(
+        "FAILED",
+        error=HOSTILE,
+        last_lines=lines,
+        result=HOSTILE,
+        params={"world_size": 2, "entrypoint": HOSTILE},
+        replicas={HOSTILE: Life([Span("running", START, NOW, HOSTILE)])},
+        requested={HOSTILE: {}},
+        curves={HOSTILE: Curve([1, 2], [1, 2], HOSTILE)},
+    )
+    picture.name = picture.message = HOSTILE
+    picture.tags = dict.fromkeys(("pipeline", "git.url", "git.commit", "image", "cpu"), HOSTILE)
+    picture.metrics, picture.notes = {"cost": 1.0}, [HOSTILE]
+    picture.tags["currency"] = HOSTILE
+    found = shown(picture)
+    assert {tag for tag, _ in found.elements} & {"script", "a", "link", "iframe", "img"} == set()
+    assert HOSTILE in found.texts  # as it was said
+    text = page.render(picture)
+    assert text.count("</style>") == 1 and "<script" not in text
+    (last,) = (text for text in found.texts if "line 99" in text)
+    assert "line 60" not in last and last.count("\n") < page.LINES
+
+
+def test_a_run_under_way_lasts_until_now():
+    life = Life([Span("running", START + 20)])
+    found = shown(a_picture("running", replicas={"worker-0": life}))
+    assert found.bars("running") == ["worker-0: running, 1 min 20 s"]
+    assert "Running" in found.texts and any("As it was at 2023-11-14" in t for t in found.texts)
+    assert "Runs for 1 min 40 s" in found.text
+
+
+def test_the_end_of_a_run_that_was_killed_is_the_last_that_is_known_of_it():
+    lives = {"worker-0": Life([Span("running", START + 9, NOW)])}
+    picture = Picture("digits", NOW + 1e6, "lost", START, NOW + 1e6)
+    picture.add([StepPicture("train", "running", START, replicas=lives)])
+    picture.close()
+    assert (picture.ended, picture.steps["train"].ended) == (NOW, NOW)
+    assert picture.steps["train"].state == "lost"
+    assert "Took 1 min 40 s" in shown(picture).text
+
+
+def test_a_program_that_writes_another_time_does_not_stretch_the_run():
+    lives = {"worker-0": Life([Span("running", 0.0, 1e300)])}
+    picture = a_picture("FAILED", replicas=lives)
+    assert (picture.began, picture.ended) == (START, NOW)
+    found = shown(picture)
+    styles = [each["style"] for tag, each in found.elements if tag == "i" and "style" in each]
+    assert styles[-1] == "left: 0.000%; width: 100.000%"
+
+
+def test_what_is_logged_and_is_no_number_is_left_out(tmp_path):
+    with journal.opened(tmp_path, "train"):
+        journal.log_metrics({"cpu_seconds": math.nan, "peak_memory_bytes": "much", "cost": 1})
+    (step,) = of_workspace.read(tmp_path)
+    assert step.metrics == {"cost": 1.0}
+
+
+def test_of_very_many_replicas_those_that_failed_are_shown():
+    lives = workers(1000, failed=[999], restarted=[998])
+    text = page.render(a_picture(replicas=lives))
+    found = Page(text)
+    names = [text for text in found.texts if re.fullmatch(r"worker-\d+", text)]
+    assert len(names) == page.ROWS and names[:2] == ["worker-0", "worker-1"]
+    assert names[-2:] == ["worker-998", "worker-999"]
+    assert f"{1000 - page.ROWS} more replicas are not shown" in found.text
+    assert len(text) < 500_000
+
+
+def test_what_replicas_used_is_beside_what_they_asked_for(replicas_of_a_job):
+    lives = workers(2)
+    lives["worker-1"] = Life(lives["worker-1"].spans, 0, 120.0, 2.0**31)
+    found = shown(a_picture(replicas=lives, requested=replicas_of_a_job))
+    assert "0.50 to 2.00 (worker-1)" in found.texts
+    assert "512.0 MiB to 2.0 GiB (worker-1)" in found.texts
+    meters = [each["title"] for tag, each in found.elements if each.get("class") == "meter"]
+    assert meters == ["100 % of what it has asked for", "200 % of what it has asked for"]
+
+
+@pytest.fixture
+def replicas_of_a_job(job, replicas):
+    resources = {"requests": {"cpu": "2", "memory": "1Gi", "nvidia.com/gpu": "4"}}
+    worker = replicas(["x"], 2, resources=resources)
+    return requested_by(job("PyTorchJob", Master=replicas(["x"]), Worker=worker))
+
+
+def test_on_a_cluster_use_is_not_measured_and_what_was_asked_for_is_told(replicas_of_a_job):
+    life = Life([Span("running", START + 20, NOW - 10)])
+    found = shown(a_picture(replicas={"worker-0": life}, requested=replicas_of_a_job))
+    assert found.texts.count("not measured") == 2 and "4" in found.texts
+
+
+def test_cost_is_told_of_the_run_and_of_its_steps():
+    picture = a_picture(metrics={"cost": 2.5})
+    picture.metrics, picture.tags = {"cost": 3.0}, {"currency": "EUR"}
+    found = shown(picture)
+    assert "3.00 EUR" in found.texts and "2.50 EUR" in found.texts
+    assert "cost" not in shown(a_picture()).texts
+
+
+@pytest.mark.parametrize("state", ["FINISHED", "FAILED", "KILLED", "lost", "running", "pending"])
+def test_of_a_run_that_has_recorded_nothing_there_is_a_page(state):
+    picture = Picture("digits", NOW, state)
+    picture.add([StepPicture("train"), StepPicture("evaluate", "pending")])
+    picture.close()
+    assert "digits" in shown(picture).text
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1, math.nan, 3, math.inf, 5],
+        [7, 7],
+        [math.nan, 2],
+        [-1.7e308, 1.7e308],
+        [0, 5e-324],
+    ],
+)
+def test_a_curve_is_drawn_whatever_its_values_are(values):
+    text = curves.draw(
+        "loss", {"train": Curve([float(n) for n in range(len(values))], values)}, {"train": 0}
+    )
+    assert "nan" not in text and "inf" not in text
+    places = re.findall(r"[ML](-?[\d.]+) (-?[\d.]+)", text)
+    numbers = [float(number) for place in places for number in place]
+    assert all(0 <= number <= curves.WIDTH for number in numbers)
+
+
+def test_a_spike_among_very_many_values_is_still_there():
+    values = [1.0] * 100_000
+    values[54_321] = 50.0
+    text = curves.draw(
+        "loss", {"train": Curve([float(n) for n in range(100_000)], values)}, {"train": 11}
+    )
+    assert len(text) < 20_000
+    assert f" {curves.TOP:.1f}" in text.partition("line3")[2]
+
+
+def test_more_curves_than_a_person_looks_at_are_counted():
+    many = {f"metric {number:03}": Curve([1, 2], [1, 2]) for number in range(page.CHARTS + 5)}
+    found = shown(a_picture(curves=many))
+    assert sum(tag == "figure" for tag, _ in found.elements) == page.CHARTS
+    assert "5 more are in MLflow." in found.texts
+
+
+def test_of_very_many_trials_the_lines_are_those_that_can_be_told_apart():
+    picture = Picture("digits", NOW, "FINISHED", START, NOW)
+    curve = Curve([1, 2], [1, 2])
+    picture.add(StepPicture(f"trial-{n:03}", curves={"loss": curve}) for n in range(15))
+    picture.close()
+    found = shown(picture)
+    lines = [
+        each["class"] for tag, each in found.elements if each.get("class", "").startswith("line")
+    ]
+    assert len(lines) == len(set(lines)) == curves.LINES
+    assert f"Those of {15 - curves.LINES} more steps are in MLflow." in found.texts
+
+
+def test_printed_epochs_are_curves_where_nothing_is_logged(tmp_path):
+    logs = tmp_path / "steps" / "train"
+    with journal.opened(tmp_path, "train"):
+        journal.log_artifact(logs / timeline.NAME)
+    (logs / "worker-0.log").write_text("".join(f"epoch {n}/3 loss {1 / n}\n" for n in (1, 2, 3)))
+    (step,) = of_workspace.read(tmp_path)
+    assert step.printed["loss"].at == [1, 2, 3]
+    logged = StepPicture("train", curves={"a": Curve([1, 2], [1, 2])}, printed=step.printed)
+    picture = Picture("digits", NOW, steps={"train": logged})
+    assert [chart.name for chart in page._charts(picture).charts] == ["a"]
+
+
+def test_the_folder_of_a_run_is_read_while_a_step_is_under_way(tmp_path, job, replicas):
+    logs = tmp_path / "trials" / "003" / "steps" / "train"
+    logs.mkdir(parents=True)
+    lives = {"worker-0": Life([Span("running", 5.0)])}
+    timeline.Timeline(logs / timeline.NAME).keep(lives)
+    (logs / "job.yaml").write_text(json.dumps(job("PyTorchJob", Master=replicas(["x"]))))
+    with journal.opened(tmp_path, "trial-003"):
+        journal.log_params({"lr": 0.1})
+        journal.log_artifact(logs / timeline.NAME)
+        journal.log_error(StepFailed("too wide", "the end"), is_fatal=False)
+        (step,) = of_workspace.read(tmp_path)
+    assert (step.name, step.state, step.ended) == ("trial-003", "", None)
+    assert (step.error, step.last_lines) == ("too wide", "the end")
+    assert step.replicas == lives and set(step.requested) == {"master"}
+
+
+@pytest.mark.parametrize("text", ["", "[", "- 1", "kind: PyTorchJob", "kind: [x]\nspec: 1"])
+def test_a_manifest_that_a_program_has_written_to_asks_for_nothing(tmp_path, text):
+    (tmp_path / "job.yaml").write_text(text)
+    assert of_workspace.training(tmp_path).requested == {}
+
+
+def test_what_is_known_first_stays_and_what_is_empty_is_filled():
+    picture = Picture("digits", NOW)
+    picture.add([StepPicture("train", "FAILED", params={"a": 1})])
+    picture.add([StepPicture("train", "running", 5.0, error="why", params={"a": 2, "b": 3})])
+    step = picture.steps["train"]
+    assert (step.state, step.began, step.error) == ("FAILED", 5.0, "why")
+    assert step.params == {"a": 1, "b": 3}
+
+
+def test_a_run_that_is_not_there_is_bad_input(trireme, tmp_path, monkeypatch):
+    monkeypatch.setenv("TRIREME_HOME", str(tmp_path))
+    status, output, errors = trireme("report", "no-such-run")
+    assert (status, output) == (2, "")
+    assert errors.startswith("error: there is no run 'no-such-run'") and errors.count("\n") == 1
+
+
+def a_run(home, name, **fields):
+    folder = home / "runs" / name
+    (folder / "workspace").mkdir(parents=True)
+    record = {"state": "FINISHED", "started": START, "seconds": 9.0, "pid": 1, "steps": {}}
+    (folder / "run.json").write_text(json.dumps(record | fields))
+    return folder / "workspace"
+
+
+def test_a_run_that_mlflow_does_not_know_has_a_page_that_says_so(trireme, tmp_path, monkeypatch):
+    monkeypatch.setenv("TRIREME_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    error = ["replica worker-0 exited with status 1", "", 1]
+    workspace = a_run(tmp_path, "digits-1", state="FAILED", error=error)
+    with journal.opened(workspace, "train"):
+        journal.log_error(StepFailed(error[0], "[worker-0] the end"))
+        journal.log_end("FAILED")
+    status, output, _ = trireme("report", "digits-1")
+    assert (status, output) == (0, "digits-1.html\n")
+    found = Page((tmp_path / "digits-1.html").read_text())
+    assert "[worker-0] the end" in found.texts and "What failed: train" in found.texts
+    assert "What MLflow has recorded is not in this picture: " in found.text
+
+
+def test_a_file_that_cannot_be_written_is_bad_input(trireme, tmp_path, monkeypatch):
+    monkeypatch.setenv("TRIREME_HOME", str(tmp_path))
+    a_run(tmp_path, "digits-1")
+    status, _, errors = trireme("report", "digits-1", "-o", str(tmp_path / "no" / "page.html"))
+    assert status == 2 and errors.count("\n") == 1
+    assert "cannot be written: No such file or directory" in errors
