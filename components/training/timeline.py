@@ -12,7 +12,7 @@ failed says how in ``failed``.
 import json
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -126,11 +126,14 @@ class Timeline:
         """Takes in that what comes now is of another job."""
         self._before = read(self._file)
 
-    def keep(self, lives: Mapping[str, Life], *, at_once: bool = False) -> None:
+    def keep(self, known: Callable[[], Mapping[str, Life]], *, at_once: bool = False) -> None:
         """Writes what is known of a job now, if that has changed, and not too often."""
-        if lives == self._written or (not at_once and time.monotonic() < self._next):
+        if not at_once and time.monotonic() < self._next:
             return
-        self._written, self._next = dict(lives), time.monotonic() + EVERY
+        self._next, lives = time.monotonic() + EVERY, dict(known())
+        if lives == self._written:
+            return
+        self._written = lives
         names = [*lives, *(name for name in self._before if name not in lives)]
         both = {name: _after(self._before.get(name), lives.get(name)) for name in names}
         content = {"replicas": {name: _object(life) for name, life in both.items()}}

@@ -269,7 +269,7 @@ def test_the_folder_of_a_run_is_read_while_a_step_is_under_way(tmp_path, job, re
     logs = tmp_path / "trials" / "003" / "steps" / "train"
     logs.mkdir(parents=True)
     lives = {"worker-0": Life([Span("running", 5.0)])}
-    timeline.Timeline(logs / timeline.NAME).keep(lives)
+    timeline.Timeline(logs / timeline.NAME).keep(lambda: lives)
     (logs / "job.yaml").write_text(json.dumps(job("PyTorchJob", Master=replicas(["x"]))))
     with journal.opened(tmp_path, "trial-003"):
         journal.log_params({"lr": 0.1})

@@ -47,14 +47,14 @@ def test_what_still_lasts_has_no_end(placed, attempts, last):
 
 def test_a_file_is_read_as_it_was_written(tmp_path):
     lives = {"worker-0": Life(spans(1, [Attempt(5, 8, "failed"), Attempt(9)]), 0, 1.5, 2.0**20)}
-    Timeline(tmp_path / "logs" / timeline.NAME).keep(lives)
+    Timeline(tmp_path / "logs" / timeline.NAME).keep(lambda: lives)
     assert timeline.read(tmp_path / "logs" / timeline.NAME) == lives
 
 
 def test_a_replica_that_is_restarted_for_ever_does_not_fill_the_disk(tmp_path):
     attempts = [Attempt(10 * n, 10 * n + 9, "x" * 10_000) for n in range(1, 1000)]
     life = Life(spans(0, attempts, goes_on=False))
-    Timeline(tmp_path / "r").keep({"worker-0": life})
+    Timeline(tmp_path / "r").keep(lambda: {"worker-0": life})
     kept = timeline.read(tmp_path / "r")["worker-0"]
     assert kept.spans[0] == life.spans[0]
     assert [each[:3] for each in kept.spans[1:]] == [s[:3] for s in life.spans[1 - SPANS :]]
@@ -65,10 +65,10 @@ def test_a_replica_that_is_restarted_for_ever_does_not_fill_the_disk(tmp_path):
 def test_changes_are_not_written_all_the_time(tmp_path):
     file = tmp_path / "replicas"
     kept = Timeline(file)
-    kept.keep({"worker-0": Life([Span(RUNNING, 1)])})
-    kept.keep({"worker-0": Life([Span(RUNNING, 1, 2)])})
+    kept.keep(lambda: {"worker-0": Life([Span(RUNNING, 1)])})
+    kept.keep(lambda: {"worker-0": Life([Span(RUNNING, 1, 2)])})
     assert timeline.read(file)["worker-0"].spans == [Span(RUNNING, 1)]
-    kept.keep({"worker-0": Life([Span(RUNNING, 1, 2)])}, at_once=True)
+    kept.keep(lambda: {"worker-0": Life([Span(RUNNING, 1, 2)])}, at_once=True)
     assert timeline.read(file)["worker-0"].spans == [Span(RUNNING, 1, 2)]
 
 
@@ -76,13 +76,13 @@ def test_of_a_job_that_is_made_anew_both_are_kept_and_of_one_that_is_found_again
     file = tmp_path / "replicas"
     kept = Timeline(file)
     first = [Span(STARTING, 1, 2), Span(RUNNING, 2, 9, "failed")]
-    kept.keep({"worker-0": Life(first)}, at_once=True)
+    kept.keep(lambda: {"worker-0": Life(first)}, at_once=True)
     kept.begin_anew()
     second = [Span(STARTING, 10, 11), Span(RUNNING, 11)]
-    kept.keep({"worker-0": Life(second)}, at_once=True)
+    kept.keep(lambda: {"worker-0": Life(second)}, at_once=True)
     assert timeline.read(file)["worker-0"].spans == first + second
     found_again = [Span(STARTING, 10, 11), Span(RUNNING, 11, 20)]
-    Timeline(file).keep({"worker-0": Life(found_again)})
+    Timeline(file).keep(lambda: {"worker-0": Life(found_again)})
     assert timeline.read(file)["worker-0"].spans == first + found_again
 
 
@@ -105,5 +105,5 @@ def test_of_a_job_that_is_made_anew_both_are_kept_and_of_one_that_is_found_again
 def test_what_a_program_has_made_of_the_file_is_nothing(tmp_path, text):
     (tmp_path / "r").write_text(text)
     assert timeline.read(tmp_path / "r") == {}
-    Timeline(tmp_path / "r").keep({"worker-0": Life([Span(RUNNING, 1)])})
+    Timeline(tmp_path / "r").keep(lambda: {"worker-0": Life([Span(RUNNING, 1)])})
     assert set(json.loads((tmp_path / "r").read_text())["replicas"]) == {"worker-0"}

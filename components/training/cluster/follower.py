@@ -103,8 +103,10 @@ class Follower:
     def _keep_timeline(self, *, goes_on: bool = True) -> None:
         if self._timeline:
             asked = pods.moment(self._metadata["creationTimestamp"])
-            lives = {each.name: each.life(asked, goes_on=goes_on) for each in self._replicas}
-            self._timeline.keep(lives, at_once=not goes_on)
+            self._timeline.keep(
+                lambda: {each.name: each.life(asked, goes_on=goes_on) for each in self._replicas},
+                at_once=not goes_on,
+            )
 
     @property
     def _metadata(self) -> dict[str, Any]:

@@ -161,8 +161,10 @@ class _JobRun:
         self._keep_timeline(goes_on=False)
 
     def _keep_timeline(self, *, goes_on: bool = True) -> None:
-        lives = {each.name: each.life(goes_on=goes_on) for each in self.replicas}
-        self.timeline.keep(lives, at_once=not goes_on)
+        self.timeline.keep(
+            lambda: {each.name: each.life(goes_on=goes_on) for each in self.replicas},
+            at_once=not goes_on,
+        )
 
     def _next(self, limit: float) -> Replica | None:
         """Waits for a replica to end, until a point of time; returns it."""
