@@ -18,8 +18,8 @@ SHARE = Path(__file__).parent
 FRAMEWORKS = {"torch", "tensorflow", "jax", "xgboost"}
 NEEDED = {
     "base": ["obstore", "kfp.kubernetes", "kubernetes", "mlflow.tracking"],
-    "pytorch": ["torch", "onnx", "onnxruntime", "onnxscript", "mlflow.onnx", "sklearn"],
-    "tensorflow": ["tensorflow", "tf2onnx", "onnxruntime", "mlflow.onnx", "sklearn"],
+    "pytorch": ["torch", "onnx", "onnxruntime", "onnxscript", "mlflow.onnx", "optuna", "sklearn"],
+    "tensorflow": ["tensorflow", "tf2onnx", "onnxruntime", "mlflow.onnx", "optuna", "sklearn"],
     "mpi": ["torch", "mpi4py.MPI"],
     "jax": ["jax", "mlflow.tracking", "PIL"],
     "xgboost": ["xgboost.tracker", "mlflow.tracking", "PIL"],

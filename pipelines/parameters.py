@@ -71,11 +71,22 @@ PARAMETERS = {
         {},
         'Lists of values by name, a JSON object such as {"--width": [16, 32], "seed": [0, '
         "1]}: every combination is tried. A name is an option of the program, which comes after "
-        "args, or one of entrypoint, workers, processes_per_worker and seed. Without grid and "
-        "trials three learning rates of the reference classifier are tried.",
+        "args, or one of entrypoint, workers, processes_per_worker and seed. With search random "
+        'or tpe a range may take the place of a list, such as {"low": 0.001, "high": 0.1, '
+        '"log": true} or {"low": 16, "high": 128, "step": 16}. Without grid and trials learning '
+        "rates of the reference classifier are tried.",
     ),
     "trials": Described(
         list, [], 'Further trainings, one by one: a JSON list of objects such as {"--width": 64}.'
+    ),
+    "search": Described(
+        str,
+        "grid",
+        "How the sweep finds what it tries: grid, all combinations; random; or tpe, Optuna's "
+        "sampler, which learns from the trials so far.",
+    ),
+    "n_trials": Described(
+        int, 0, "How many trials random or tpe makes, besides those that are listed."
     ),
     "dataset_uri": Described(
         str,

@@ -15,7 +15,7 @@ trainings = partial(training.trainings, "pytorch")
     "pytorch-training",
     "PyTorch training",
     without=(
-        *("framework", "parameter_servers", "grid", "trials"),
+        *("framework", "parameter_servers", "grid", "trials", "search", "n_trials"),
         *("warm_start", "force", "deploy"),
     ),
     entrypoint=(ENTRYPOINT, "The training program, a .py file in the repository."),

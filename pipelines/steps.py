@@ -289,8 +289,24 @@ def compare(**inputs: Any) -> Task:
     return tracked(retrainings.compare(images=IMAGES, workspace=WORKSPACE_PATH, **inputs))
 
 
-def plan_trials(grid: Any, trials: Any, framework: Any, entrypoint: Any) -> Task:
-    """Adds the step that lists the trainings of a sweep, as ``trial`` takes them."""
+def plan_trials(
+    grid: Any,
+    trials: Any,
+    framework: Any,
+    entrypoint: Any,
+    search: Any = "grid",
+    n_trials: Any = 0,
+) -> Task:
+    """Adds the step that lists the trainings of a sweep, as ``trial`` takes them.
+
+    Args:
+        grid: Lists of values and, for search random and tpe, ranges by name.
+        trials: Further trainings, a list of objects.
+        framework: As for ``train``.
+        entrypoint: As for ``train``.
+        search: grid, which tries all combinations, random, or tpe.
+        n_trials: How many random and tpe try.
+    """
     return tracked(
         sweeps.plan(
             grid=grid,
@@ -299,6 +315,8 @@ def plan_trials(grid: Any, trials: Any, framework: Any, entrypoint: Any) -> Task
             entrypoint=entrypoint,
             images=IMAGES,
             workspace=WORKSPACE_PATH,
+            search=search,
+            n_trials=n_trials,
         )
     )
 

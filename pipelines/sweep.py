@@ -10,6 +10,9 @@ from trireme.components.sweep import search_space
 from trireme.pipelines import steps, training
 from trireme.pipelines.parameters import pipeline
 
+SEARCH = ("grid", "trials", "entrypoint", "search", "n_trials")
+"""The parameters that say what is tried."""
+
 AT_ONCE = 4
 """Trainings that run at the same time; kfp takes no parameter for it. Here it is two at most."""
 
@@ -31,8 +34,7 @@ def sweep(given: dict[str, Any]) -> None:
     """
     with steps.finishing("sweep", given["webhook_secret"]):
         code, data = training.prepare(given, given["framework"])
-        listed = ("grid", "trials", "framework", "entrypoint")
-        planned = steps.plan_trials(**{name: given[name] for name in listed})
+        planned = steps.plan_trials(**{name: given[name] for name in (*SEARCH, "framework")})
         planned.after(data)
         image = planned.outputs["image"]
         with dsl.ParallelFor(planned.outputs["Output"], name="trials", parallelism=AT_ONCE) as one:
@@ -47,23 +49,38 @@ def sweep(given: dict[str, Any]) -> None:
 def check(parameters: dict[str, Any], claims: Collection[str] | None = None) -> None:
     """Refuses parameters that could not work, before anything is created."""
     of_framework(parameters["framework"], steps.IMAGES)
-    trials = _trials(parameters)
-    training.check(parameters["framework"], parameters | trials[0].parameters, claims)
-    for trial in trials[1:]:
-        if trial.parameters:
-            training.trainings(parameters["framework"], parameters | trial.parameters)
+    first, *others = _of_jobs(parameters, _trials(parameters))
+    training.check(parameters["framework"], parameters | first, claims)
+    for each in others:
+        if each:
+            training.trainings(parameters["framework"], parameters | each)
 
 
 def _trials(parameters: dict[str, Any]) -> list[search_space.Trial]:
-    return search_space.trials(*(parameters[name] for name in ("grid", "trials", "entrypoint")))
+    return search_space.trials(**_search(parameters))
+
+
+def _search(parameters: dict[str, Any]) -> dict[str, Any]:
+    given = {name: parameters[name] for name in SEARCH}
+    return given | {"listed": given.pop("trials")}
+
+
+def _of_jobs(parameters: dict[str, Any], trials: list[search_space.Trial]) -> list[dict[str, Any]]:
+    """Returns parameters of jobs that the trials have, or may come to."""
+    found = [trial.parameters for trial in trials if not trial.is_searched]
+    if trials[0].is_searched:
+        given = _search(parameters)
+        del given["n_trials"]
+        found = search_space.extremes(search_space.space(**given)) + found
+    return found
 
 
 def trainings(parameters: dict[str, Any]) -> training.Trainings:
     """Returns the trainings that a sweep makes."""
     trials = _trials(parameters)
     jobs = [
-        training.trainings(parameters["framework"], parameters | trial.parameters).job
-        for trial in trials
+        training.trainings(parameters["framework"], parameters | each).job
+        for each in _of_jobs(parameters, trials)
     ]
     largest = max(jobs, key=lambda job: job.world_size)
     return training.Trainings(largest, len(trials), min(AT_ONCE, len(trials)))

@@ -16,7 +16,7 @@ ENTRYPOINT = "components/trainers/tensorflow/classifier.py"
     "tensorflow-training",
     "TensorFlow training",
     without=(
-        *("framework", "processes_per_worker", "grid", "trials"),
+        *("framework", "processes_per_worker", "grid", "trials", "search", "n_trials"),
         *("warm_start", "force", "model_factory", "deploy"),
     ),
     entrypoint=(ENTRYPOINT, "The training program, a .py file in the repository."),

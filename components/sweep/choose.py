@@ -7,6 +7,7 @@ from typing import NamedTuple
 from trireme.components.errors import StepFailed
 from trireme.components.evaluation.trials import TrialResult, results, trial_folder
 from trireme.components.step_names import in_a_loop
+from trireme.components.sweep.search_space import study_path
 from trireme.components.tracking import journal
 from trireme.components.training.inputs import TAG
 from trireme.components.training.launch import fix_links
@@ -41,6 +42,8 @@ def choose(workspace: Path) -> Chosen:
     journal.log_metrics({"replica_seconds": _replica_seconds(tried, workspace)})
     model = workspace / "model"
     journal.log_artifact(model, journal.MODEL)
+    if (searched := study_path(workspace)).exists():
+        journal.log_artifact(searched)
     return Chosen(str(model), best.entrypoint)
 
 

@@ -16,29 +16,38 @@ def plan(
     entrypoint: str,
     images: dict,
     workspace: str,
+    search: str = "grid",
+    n_trials: int = 0,
 ) -> NamedTuple("Outputs", Output=list[str], image=str):
     """Lists the trainings of a sweep.
 
     Args:
-        grid: Lists of values by name, all combinations of which are tried.
+        grid: Lists of values and, for search random and tpe, ranges by name.
         trials: Values by name, a JSON object for each further training.
         framework: The framework of the training program.
         entrypoint: The training program; empty for the reference one.
         images: By framework, the image that evaluates and exports its models.
         workspace: The run workspace.
+        search: grid, which tries all combinations, random, or tpe.
+        n_trials: How many random and tpe try.
 
     Returns:
         Output: The trainings, as JSON, because kfp hands on whole numbers in an object as floats;
             called so because kfp.local takes a loop's items from nothing else.
         image: The image that evaluates and exports models of the framework.
     """
+    from pathlib import Path
+
     from trireme.components.images import of_framework
     from trireme.components.step import step
     from trireme.components.sweep import search_space
     from trireme.components.tracking import journal
 
     with step("plan", workspace):
-        found = search_space.trials(grid, trials, entrypoint)
+        found = search_space.trials(grid, trials, entrypoint, search, n_trials)
+        if search != search_space.GRID:
+            space = search_space.space(grid, trials, entrypoint, search)
+            search_space.save(search, space, Path(workspace))
         journal.summarize(f"{len(found)} trainings")
         return [trial.as_json() for trial in found], of_framework(framework, images)
 
@@ -71,7 +80,7 @@ def trial(
     """Trains and evaluates one model of a sweep; its failure is reported and does not fail the run.
 
     Args:
-        trial: Its number and its parameters, as JSON.
+        trial: Its number and its parameters or that they are searched, as JSON.
         framework: As for the training step.
         entrypoint: As for the training step.
         args: As for the training step.
@@ -103,6 +112,7 @@ def trial(
     from trireme.components.packages import use
     from trireme.components.step import step
     from trireme.components.step_names import in_a_loop
+    from trireme.components.sweep import study
     from trireme.components.sweep.run_trial import EvaluationSettings, run_trial
     from trireme.components.sweep.search_space import Trial
     from trireme.components.tracking import environment
@@ -119,7 +129,8 @@ def trial(
     name = in_a_loop("trial", one.number)
     with step(name, workspace):
         use.use(Path(workspace))
-        run_trial(
+        one = study.ask(one, Path(workspace), seed)
+        result = run_trial(
             one,
             lambda place: launch.prepare(
                 place,
@@ -150,6 +161,7 @@ def trial(
             asdict(task_config),
             budget,
         )
+        study.tell(one, result, Path(workspace))
         return name
 
 

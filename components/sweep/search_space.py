@@ -1,21 +1,52 @@
 """The sets of parameters that a sweep tries."""
 
 import json
+import math
 from itertools import product
-from typing import Any, NamedTuple, Self
+from pathlib import Path
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from trireme.components.errors import InputError
 from trireme.components.evaluation.trials import Value, in_words
 from trireme.components.json_values import whole
 from trireme.components.tracking.lineage import VARIED
+from trireme.components.whole_file import write_whole
 
 MOST = 1000  # trials of one sweep
+
+GRID, RANDOM, TPE = "grid", "random", "tpe"
+SEARCHES = (GRID, RANDOM, TPE)
+"""How a sweep comes to what it tries: all combinations, by chance, by what was good so far."""
 
 REFERENCE = {"--learning-rate": [0.0005, 0.002, 0.008]}
 """What is tried of the reference classifier."""
 
+REFERENCE_RANGE = {"--learning-rate": {"low": 0.0005, "high": 0.008, "log": True}}
+"""Where it is searched."""
+
+SEARCH = "search.json"
+"""The file in the run workspace that says how its trials are searched, and where."""
+
 WHOLE = ("workers", "processes_per_worker", "seed")
 """Parameters of the job whose values are whole numbers."""
+
+
+class Range(NamedTuple):
+    """The numbers from one to another, both included."""
+
+    low: float
+    high: float
+    step: float | None = None
+    log: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all its numbers are whole."""
+        return isinstance(self.low, int) and isinstance(self.step, int)
+
+
+Space: TypeAlias = dict[str, list[Value] | Range]
+"""What a sweep chooses from, by name."""
 
 
 class Trial(NamedTuple):
@@ -24,10 +55,12 @@ class Trial(NamedTuple):
     Attributes:
         values: What is different about it: by name, options of the program such as ``--width``,
             and parameters of the job such as ``workers``.
+        is_searched: Whether its values are chosen when it begins.
     """
 
     number: int
     values: dict[str, Value]
+    is_searched: bool = False
 
     def as_json(self) -> str:
         """Returns it as a text, for ``of_json``."""
@@ -58,43 +91,174 @@ class Trial(NamedTuple):
         return in_words(self.values)
 
 
-def trials(grid: dict[str, Any], listed: list[Any], entrypoint: str = "") -> list[Trial]:
-    """Returns what a sweep tries: every combination of a grid, and what is listed one by one.
+def trials(
+    grid: dict[str, Any],
+    listed: list[Any],
+    entrypoint: str = "",
+    search: str = GRID,
+    n_trials: int = 0,
+) -> list[Trial]:
+    """Returns what a sweep tries: what its search does, and what is listed one by one.
 
     Args:
         entrypoint: The training program; for Trireme's own, which is meant where this is empty,
             there is a grid for who gives neither.
+        search: One of ``SEARCHES``.
+        n_trials: How many trials the search makes; of a grid, 0.
     """
-    if not grid and not listed and not entrypoint:
-        grid = REFERENCE
-    for name, values in grid.items():
-        if not isinstance(values, list) or not values:
-            raise InputError(f"grid.{name} {values!r}: must be a list of one value or more")
+    found = space(grid, listed, entrypoint, search)
+    ranges = [name for name, values in found.items() if isinstance(values, Range)]
     for number, values in enumerate(listed):
         if not isinstance(values, dict):
             raise InputError(f"trials.{number} {values!r}: must map names to values")
-    count = len(listed)
-    if grid:
-        combinations = 1
-        for values in grid.values():
-            combinations *= len(values)
-        count += combinations
-    if not 0 < count <= MOST:
-        raise InputError(f"grid and trials: they give {count:,} trials; 1 to {MOST:,} are allowed")
-    for name in grid:
-        _check(name, grid[name][0])
-    grid = dict(sorted(grid.items()))  # kfp hands on the names of an object in any order
-    sets = [dict(zip(grid, chosen, strict=True)) for chosen in product(*grid.values()) if grid]
-    for values in (every := sets + listed):
         for name, value in values.items():
             _check(name, value)
-    return [
+    if search == GRID:
+        if ranges:
+            raise InputError(
+                f"grid.{ranges[0]} {grid[ranges[0]]!r}: must be a list of values, for search "
+                f"{GRID!r} has no ranges; {RANDOM} and {TPE} do"
+            )
+        if n_trials:
+            raise InputError(
+                f"n_trials {n_trials}: must be 0 with search {GRID!r}, which tries every "
+                "combination"
+            )
+        lists = [values for values in found.values() if isinstance(values, list)]
+        count = math.prod(map(len, lists)) if lists else 0
+        where = "grid and trials"
+    else:
+        if not 1 <= n_trials <= MOST:
+            raise InputError(
+                f"n_trials {n_trials}: must be 1 to {MOST:,}, the trials that search {search!r} "
+                "makes"
+            )
+        if not found:
+            raise InputError(f"grid {{}}: must say where search {search!r} looks")
+        count = n_trials
+        where = "n_trials and trials"
+    if not 0 < (total := count + len(listed)) <= MOST:
+        raise InputError(f"{where}: they give {total:,} trials; 1 to {MOST:,} are allowed")
+    if search == GRID:
+        chosen = product(*lists) if lists else ()
+        made = [Trial(n, dict(zip(found, one, strict=True))) for n, one in enumerate(chosen)]
+    else:
+        made = [Trial(number, {}, is_searched=True) for number in range(n_trials)]
+    return made + [
         Trial(number, {name: whole(value) for name, value in sorted(values.items())})
-        for number, values in enumerate(every)
+        for number, values in enumerate(listed, start=count)
     ]
 
 
+def space(grid: dict[str, Any], listed: list[Any], entrypoint: str, search: str) -> Space:
+    """Returns what a sweep chooses from, in the order of its names."""
+    if search not in SEARCHES:
+        raise InputError(f"search {search!r}: must be one of {', '.join(SEARCHES)}")
+    if not grid and not entrypoint and (search != GRID or not listed):
+        grid = REFERENCE if search == GRID else REFERENCE_RANGE
+    for name in grid:
+        _check_name(name)
+    # kfp hands on the names of an object in any order, and whole numbers as floats.
+    return {name: _choice(name, whole(values)) for name, values in sorted(grid.items())}
+
+
+def extremes(found: Space) -> list[dict[str, Any]]:
+    """Returns parameters of the job that a search may come to: each at least once, all largest."""
+    ends = {
+        name: [values.low, values.high] if isinstance(values, Range) else sorted(values, key=_size)
+        for name, values in found.items()
+        if not name.startswith("-")
+    }
+    most = max(map(len, ends.values()), default=1)
+    return [
+        {name: values[min(turn, len(values) - 1)] for name, values in ends.items()}
+        for turn in range(most)
+    ]
+
+
+def save(search: str, found: Space, workspace: Path) -> None:
+    """Keeps a search, for the trials."""
+    spaces = {
+        name: values._asdict() if isinstance(values, Range) else values
+        for name, values in found.items()
+    }
+    write_whole(workspace / SEARCH, json.dumps({"search": search, "space": spaces}))
+
+
+def saved(workspace: Path) -> tuple[str, Space]:
+    """Returns the search that was kept."""
+    kept = json.loads((workspace / SEARCH).read_text())
+    return kept["search"], {
+        name: Range(**values) if isinstance(values, dict) else values
+        for name, values in kept["space"].items()
+    }
+
+
+def study_path(workspace: Path) -> Path:
+    """Returns the file of the Optuna study."""
+    return workspace / "optuna.log"
+
+
+def _size(value: Value) -> float:
+    return value if isinstance(value, int | float) else 0
+
+
+def _choice(name: str, values: Any) -> list[Value] | Range:
+    if isinstance(values, dict):
+        _check_name(name)
+        found = _range(name, values)
+        if name in WHOLE and not found.is_whole:
+            raise InputError(
+                f"grid.{name} {values!r}: must have a whole low and a whole step, for {name} is a "
+                "whole number"
+            )
+        return found
+    if not isinstance(values, list) or not values:
+        raise InputError(
+            f"grid.{name} {values!r}: must be a list of one value or more, or a range such as "
+            '{"low": 0.001, "high": 0.1, "log": true}'
+        )
+    for value in values:
+        _check(name, value)
+    return values
+
+
+def _range(name: str, given: dict[str, Any]) -> Range:
+    where = f"grid.{name} {given!r}"
+    if not {"low", "high"} <= given.keys() <= {"low", "high", "step", "log"}:
+        raise InputError(f"{where}: a range has low and high, and may have step and log")
+    for key in ("low", "high", "step"):
+        value = given.get(key, 0)
+        # kfp hands on whole numbers up to 2**53.
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= 2**53:
+            raise InputError(f"{where}: {key} must be a number, at most 2**53 from 0")
+    if not isinstance(given.get("log", False), bool):
+        raise InputError(f"{where}: log must be true or false")
+    found = Range(**given)
+    if found.low >= found.high:
+        raise InputError(f"{where}: low must be less than high")
+    if found.step is not None and not 0 < found.step <= found.high - found.low:
+        raise InputError(f"{where}: step must be more than 0, and at most high less low")
+    if found.log and found.low <= 0:
+        raise InputError(f"{where}: low must be more than 0 where log is true")
+    if found.log and found.step is not None and not (found.is_whole and found.step == 1):
+        raise InputError(
+            f"{where}: where log is true, step must be 1, from a whole low, or left out"
+        )
+    if found.step and found.is_whole:
+        found = found._replace(high=found.low + (found.high - found.low) // found.step * found.step)
+    return found
+
+
 def _check(name: str, value: Any) -> None:
+    _check_name(name)
+    if name in WHOLE and (isinstance(value, bool) or not isinstance(whole(value), int)):
+        raise InputError(f"grid and trials: {name} {value!r} must be a whole number")
+    if not isinstance(value, Value):
+        raise InputError(f"grid and trials: {name} {value!r} must be text, a number, true or false")
+
+
+def _check_name(name: Any) -> None:
     if not isinstance(name, str):
         raise InputError(f"grid and trials: the name {name!r} is not a string")
     varied = [one for one in VARIED if one != "args"]
@@ -103,7 +267,3 @@ def _check(name: str, value: Any) -> None:
             f"grid and trials: {name!r} must be an option of the program, such as --width, or one "
             f"of {', '.join(varied)}"
         )
-    if name in WHOLE and (isinstance(value, bool) or not isinstance(whole(value), int)):
-        raise InputError(f"grid and trials: {name} {value!r} must be a whole number")
-    if not isinstance(value, Value):
-        raise InputError(f"grid and trials: {name} {value!r} must be text, a number, true or false")

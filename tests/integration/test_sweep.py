@@ -2,6 +2,7 @@
 
 import json
 
+import optuna
 import pytest
 
 pytestmark = pytest.mark.slow
@@ -49,6 +50,36 @@ def test_of_twelve_trainings_three_fail_and_the_best_is_registered(trireme, grad
     assert report.count("failed: replica master-0 exited with status 3") == 3
 
 
+def test_tpe_chooses_what_is_tried_and_the_study_is_kept(trireme, graded):
+    grid = {"--more": {"low": 0.1, "high": 0.8}, "seed": {"low": 1, "high": 9, "step": 4}}
+    result = trireme.call(
+        "run",
+        "sweep",
+        *graded(0.1, "workers=0", "search=tpe", "n_trials=4", f"grid={json.dumps(grid)}"),
+        *("-p", 'trials=[{"--more": 0.05}, {"--fail": true}]', "-p", "args=[]"),
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    (parent,) = trireme.parents()
+    steps = trireme.nested(parent)
+    tried = [steps[trial(number)].data for number in range(4)]
+    more = [float(each.params["--more"]) for each in tried]
+    assert len(set(more)) == 4 and all(0.1 <= each <= 0.8 for each in more)
+    assert {each.params["seed"] for each in tried} <= {"1", "5", "9"}
+    assert "--more" in steps[trial(4)].data.params and "--fail" in steps[trial(5)].data.params
+    best = max(range(4), key=lambda number: more[number])
+    assert parent.data.tags["trial"] == trial(best)
+    (chosen,) = [line for line in result.stdout.splitlines() if "choose    finished" in line]
+    assert f"the best of 6, 1 of which failed: {trial(best)} --more {more[best]} seed" in chosen
+
+    workspace = trireme.run_directory() / "workspace"
+    backend = optuna.storages.journal.JournalFileBackend(str(workspace / "optuna.log"))
+    study = optuna.load_study(study_name="sweep", storage=optuna.storages.JournalStorage(backend))
+    assert {one.user_attrs["trial"]: one.params["--more"] for one in study.trials} == dict(
+        enumerate(more)
+    )
+    assert study.best_value == pytest.approx(0.1 + more[best], abs=0.01)
+
+
 def test_where_all_trainings_fail_the_run_does(trireme, graded):
     failing = '[{"--fail": true}, {"--fail": true, "seed": 1}]'
     more = ("workers=0", "grid={}", f"trials={failing}", "args=[]")
@@ -72,6 +103,9 @@ def test_where_all_trainings_fail_the_run_does(trireme, graded):
         (['grid={"workers": [-2]}'], "workers"),
         (['trials=["--width"]'], "trials.0 '--width': must map names to values"),
         ([f'grid={{"seed": {list(range(1001))}}}'], "1,001 trials"),
+        (["search=bayes"], "search 'bayes': must be one of grid, random, tpe"),
+        (["search=random"], "n_trials 0: must be 1 to 1,000"),
+        (['grid={"--width": {"low": 1, "high": 2}}'], "must be a list of values"),
         (["framework=mpi"], "framework 'mpi': must be one of pytorch, tensorflow"),
     ],
 )
