@@ -23,18 +23,14 @@ CHARTS = 24  # curves that are shown
 LINES = 40  # of what a program printed last
 CHARACTERS = 8_000  # of these
 
-GOOD, BAD = "FINISHED", "FAILED"
-TICKS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
+DAY = 86400
+TICKS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, DAY)
 """Seconds that may lie between two lines of the time line; beyond, some days."""
 
 FEWEST_TICKS = 4
 
-_WORDS = {
-    "queued": "queued",
-    "starting": "starting",
-    "running": "running",
+_WORDS = {state: state for state in (*STATES, "failed")} | {
     "restarting": "waiting to be started again",
-    "failed": "failed",
     "step": "a step",
 }
 
@@ -200,7 +196,7 @@ def _by_number(name: str) -> tuple[str, int]:
 
 def _step_row(picture: Picture, step: StepPicture) -> Row:
     assert step.began is not None
-    kind = "failed" if step.state == BAD or step.error else "step"
+    kind = "failed" if step.state == "FAILED" or step.error else "step"
     ended = picture.until if step.ended is None else step.ended
     title = f"{step.name}: {step.state}, {clock(ended - step.began)}"
     kind += " whole" if step.replicas else ""
@@ -243,16 +239,13 @@ def _length(picture: Picture) -> float:
 
 
 def _tick(seconds: float) -> float:
-    """Returns how much time lies between two lines: there are at least some."""
+    """Returns how much time lies between two lines, of which there are a few."""
     fitting = [tick for tick in TICKS if seconds / tick >= FEWEST_TICKS]
     if not fitting:
         return max(seconds, 1e-3) / FEWEST_TICKS
-    largest = fitting[-1]
-    return (
-        largest * max(1, int(seconds / largest / (2 * FEWEST_TICKS)))
-        if (largest == TICKS[-1])
-        else float(largest)
-    )
+    if fitting[-1] < DAY:
+        return float(fitting[-1])
+    return float(DAY * max(1, int(seconds / DAY / (2 * FEWEST_TICKS))))
 
 
 def _tick_labels(picture: Picture, every: float) -> list[tuple[float, str]]:

@@ -119,6 +119,12 @@ def test_the_words_of_what_failed_are_there_and_nothing_that_is_said_is_markup()
     assert "line 60" not in last and last.count("\n") < page.LINES
 
 
+def test_a_run_that_went_on_after_a_failure_has_not_failed():
+    found = shown(a_picture(error="too wide"))  # as a sweep does after that of a trial
+    assert "Finished" in found.texts and "What failed: train" in found.texts
+    assert "Failed at train" in shown(a_picture("FAILED", error="too wide")).texts
+
+
 def test_a_run_under_way_lasts_until_now():
     life = Life([Span("running", START + 20)])
     found = shown(a_picture("running", replicas={"worker-0": life}))
@@ -332,3 +338,13 @@ def test_a_file_that_cannot_be_written_is_bad_input(trireme, tmp_path, monkeypat
     status, _, errors = trireme("report", "digits-1", "-o", str(tmp_path / "no" / "page.html"))
     assert status == 2 and errors.count("\n") == 1
     assert "cannot be written: No such file or directory" in errors
+
+
+@pytest.mark.parametrize("seconds", [0, 0.01, 3, 59, 3600, 86_400, 40 * 86_400, 400 * 86_400, 1e9])
+def test_the_time_line_has_a_few_lines_however_long_it_is(seconds):
+    picture = Picture("digits", NOW, "FINISHED", NOW - seconds, NOW)
+    picture.add([StepPicture("train", "FINISHED", NOW - seconds, NOW)])
+    picture.close()
+    labels = page._tick_labels(picture, page._tick(seconds))
+    assert page.FEWEST_TICKS <= len(labels) <= 16
+    assert all(0 <= left < 95 for left, _ in labels)
