@@ -43,7 +43,7 @@ lint: .venv/dev.stamp  ## format, style and types
 golden: .venv/dev.stamp  ## write the golden files again, to review with git diff
 	UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/unit -k golden
 
-bench: .venv/dev.stamp  ## against the same work done by hand, or by git, cp, rclone, aws, onnxruntime, torch.save and torchrun
+bench: .venv/dev.stamp  ## against the same work done by hand, by a grid, or by git, cp, rclone, aws, onnxruntime, torch.save and torchrun
 	$(BIN)/python tests/benchmarks/pipeline.py
 	$(BIN)/python tests/benchmarks/checkout.py
 	$(BIN)/python tests/benchmarks/staging.py
@@ -53,6 +53,7 @@ bench: .venv/dev.stamp  ## against the same work done by hand, or by git, cp, rc
 	$(BIN)/python tests/benchmarks/checkpoint.py
 	$(BIN)/python tests/benchmarks/scaling.py
 	$(BIN)/python tests/benchmarks/language_model.py
+	$(BIN)/python tests/benchmarks/sweep.py
 
 component:  ## the files of a new step, with its test: make component NAME=label
 	@case "$(NAME)" in ""|[!a-z]*|*[!a-z_]*) echo "error: NAME=$(NAME): give a name of small letters and _" >&2; exit 2;; esac

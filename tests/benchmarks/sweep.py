@@ -1,0 +1,146 @@
+"""How good the winner of a sweep is, and how many epochs it took: TPE and chance against a grid.
+
+On public functions, whose least value is known, and on the digits: a network of one hidden layer,
+chosen by validation samples and tested once. All trainings have the same number of epochs, so that
+a sweep of half the trials takes half of them. Each search is repeated with other seeds; a grid
+chooses the same each time.
+
+    python tests/benchmarks/sweep.py [SEEDS]
+"""
+
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable
+from math import cos, exp, pi, sqrt
+from pathlib import Path
+
+import torch
+from sklearn.datasets import load_digits
+
+from trireme.components.evaluation.trials import TrialResult
+from trireme.components.sweep import study
+from trireme.components.sweep.search_space import GRID, RANDOM, TPE, save, space, trials
+
+EPOCHS = 10
+Score = Callable[..., float]
+
+
+def branin(x: float, y: float) -> float:
+    """Branin's function on its usual square, both sides of it made 0 to 1; least: 0.398."""
+    a, b = 15 * x - 5, 15 * y
+    first = b - 5.1 / (4 * pi**2) * a**2 + 5 / pi * a - 6
+    return first**2 + 10 * (1 - 1 / (8 * pi)) * cos(a) + 10
+
+
+def ackley(x: float, y: float) -> float:
+    """Ackley's function about (0.3, 0.6), which no grid is made for; least: 0."""
+    a, b = 4 * (x - 0.3), 4 * (y - 0.6)
+    far, rough = sqrt((a**2 + b**2) / 2), (cos(2 * pi * a) + cos(2 * pi * b)) / 2
+    return 20 + exp(1) - 20 * exp(-0.2 * far) - exp(rough)
+
+
+class Digits:
+    """Trains on the digits."""
+
+    def __init__(self) -> None:
+        images, labels = (torch.tensor(one) for one in load_digits(return_X_y=True))
+        order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
+        images, labels = images[order].float() / 16, labels[order]
+        self.train = images[:1000], labels[:1000]
+        self.validation = images[1000:1400], labels[1000:1400]
+        self.test = images[1400:], labels[1400:]
+
+    def __call__(self, rate: float, width: int) -> tuple[float, float]:
+        """Returns the accuracy on the validation samples and on those of the test."""
+        torch.manual_seed(0)
+        layers = torch.nn.Linear(64, width), torch.nn.ReLU(), torch.nn.Linear(width, 10)
+        network = torch.nn.Sequential(*layers)
+        optimizer = torch.optim.SGD(network.parameters(), lr=rate, momentum=0.9)
+        for _ in range(EPOCHS):
+            for images, labels in zip(*(one.split(50) for one in self.train), strict=True):
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(network(images), labels).backward()
+                optimizer.step()
+        validation, test = (
+            float((network(images).argmax(1) == labels).double().mean())
+            for images, labels in (self.validation, self.test)
+        )
+        return validation, test
+
+
+def sweep(grid: dict, search: str, count: int, seed: int, score: Score) -> dict:
+    """Makes the trials of a sweep one after another; returns the values of the best."""
+    best: tuple[float, dict] = (-float("inf"), {})
+    with tempfile.TemporaryDirectory() as folder:
+        workspace = Path(folder)
+        save(search, space(grid, [], "train.py", search), workspace)
+        for one in trials(grid, [], "train.py", search, count):
+            asked = study.ask(one, workspace, seed)
+            values = {name.removeprefix("--"): value for name, value in asked.values.items()}
+            found = score(**values)
+            study.tell(asked, TrialResult(one.number, asked.values, score=found), workspace)
+            best = max(best, (found, values), key=lambda pair: pair[0])
+    return best[1]
+
+
+def compare(name: str, grid: dict, ranges: dict, score: Score, of_best: Score, seeds: int) -> None:
+    """Prints what the winners of a grid and of searches with half its trials are worth."""
+    whole = len(trials(grid, []))
+    print(f"{name}: {of_best.__doc__}")
+    for search, given, count in (
+        (GRID, grid, 0),
+        (RANDOM, ranges, whole // 2),
+        (TPE, ranges, whole // 2),
+        (TPE, ranges, whole),
+    ):
+        found = [
+            of_best(**sweep(given, search, count, seed, score))
+            for seed in range(1 if search == GRID else seeds)
+        ]
+        print(
+            f"  {search:6} {count or whole:3} trials {EPOCHS * (count or whole):4} epochs: "
+            f"median {statistics.median(found):.4f}, from {min(found):.4f} to {max(found):.4f}",
+            flush=True,
+        )
+
+
+def main(seeds: int) -> None:
+    torch.set_num_threads(1)
+    unit = {"low": 0, "high": 1}
+    sides = [number / 5 for number in range(6)]
+    for function in (branin, ackley):
+        compare(
+            function.__name__,
+            {"--x": sides, "--y": sides},
+            {"--x": unit, "--y": unit},
+            lambda x, y, function=function: -function(x, y),
+            function,
+            seeds,
+        )
+    digits, known = Digits(), {}
+
+    def trained(rate: float, width: int) -> tuple[float, float]:
+        if (rate, width) not in known:
+            known[rate, width] = digits(rate, width)
+        return known[rate, width]
+
+    def tested(rate: float, width: int) -> float:
+        """Accuracy on the test samples of what is best on the validation samples."""
+        return trained(rate, width)[1]
+
+    compare(
+        "digits",
+        {"--rate": [0.0001, 0.001, 0.01, 0.1, 1.0], "--width": [8, 16, 32, 64, 128]},
+        {
+            "--rate": {"low": 0.0001, "high": 1, "log": True},
+            "--width": {"low": 8, "high": 128, "step": 1, "log": True},
+        },
+        lambda rate, width: trained(rate, width)[0],
+        tested,
+        seeds,
+    )
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10)
