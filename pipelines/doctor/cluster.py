@@ -267,7 +267,8 @@ def _may_create(cluster: Cluster, kind: Resource) -> bool:
 
 
 OBJECTS = {
-    ("ServiceAccount", "trireme"): f"the steps of --target argo run as it; {OVERLAYS}",
+    ("ServiceAccount", "trireme"): "the steps of --target argo run as it, or as "
+    f"--service-account says; {OVERLAYS}",
     ("Secret", SECRET): "without MLFLOW_TRACKING_URI in it runs are recorded nowhere, but for "
     "Kubeflow's own plugin; manifests/secrets.sh makes it",
 }
@@ -301,7 +302,9 @@ def _images(cluster: Cluster) -> Iterator[Fact]:
     if has := [image for image in ours if image in there]:
         yield _ok(f"images on a node: {', '.join(has)}")
     if others := [image for image in ours if image not in there]:
-        words = f"images on no node yet, which the first pod pulls: {', '.join(others)}"
+        words = (
+            f"images on no node yet: {', '.join(others)}; docs/cluster.md says how to build them"
+        )
         yield Fact(Verdict.UNKNOWN, words)
 
 
@@ -310,7 +313,9 @@ def kubeflow(host: Callable[[], str]) -> Fact:
     try:
         words = f"Kubeflow Pipelines at {host()}"
     except TriremeError as error:
-        return Fact(Verdict.MISSING, f"Kubeflow Pipelines for --target kfp: {error}")
+        return Fact(
+            Verdict.MISSING, f"Kubeflow Pipelines for --target kfp: {error}; see docs/kubeflow.md"
+        )
     return Fact(Verdict.OK, words, allows="pipelines with --target kfp")
 
 
