@@ -18,7 +18,7 @@ def recorded(trireme, name):
         return next((run for run in runs.latest() if run.name == name), None)
 
 
-def finish(trireme, command, said, failed=(0, 1, -signal.SIGKILL, 143)):
+def finish(trireme, command, said, failed=(0, 1, -signal.SIGKILL, -signal.SIGTERM, 143)):
     """Has a run that was disturbed come to its end, and checks that this is as if nothing had been.
 
     Args:
