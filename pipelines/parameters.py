@@ -88,6 +88,13 @@ PARAMETERS = {
     "n_trials": Described(
         int, 0, "How many trials random or tpe makes, besides those that are listed."
     ),
+    "early_stopping": Described(
+        dict,
+        {},
+        "Which trials end early, by what their programs print or log of a metric: a JSON object "
+        'such as {"metric": "val_loss"}, which may have goal, maximize or minimize, and pruner, '
+        "hyperband or median. Empty: none.",
+    ),
     "dataset_uri": Described(
         str,
         "builtin://digits",

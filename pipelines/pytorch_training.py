@@ -15,7 +15,15 @@ trainings = partial(training.trainings, "pytorch")
     "pytorch-training",
     "PyTorch training",
     without=(
-        *("framework", "parameter_servers", "grid", "trials", "search", "n_trials"),
+        *(
+            "framework",
+            "parameter_servers",
+            "grid",
+            "trials",
+            "search",
+            "n_trials",
+            "early_stopping",
+        ),
         *("warm_start", "force", "deploy"),
     ),
     entrypoint=(ENTRYPOINT, "The training program, a .py file in the repository."),

@@ -21,7 +21,7 @@ COMPARED = (
 @pipeline(
     "retraining",
     "Retraining",
-    without=("grid", "trials", "search", "n_trials"),
+    without=("grid", "trials", "search", "n_trials", "early_stopping"),
     model_name="The registered model whose champion the new model has to beat.",
 )
 def retraining(given: dict[str, Any]) -> None:

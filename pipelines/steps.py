@@ -296,6 +296,7 @@ def plan_trials(
     entrypoint: Any,
     search: Any = "grid",
     n_trials: Any = 0,
+    early_stopping: Any = None,
 ) -> Task:
     """Adds the step that lists the trainings of a sweep, as ``trial`` takes them.
 
@@ -306,6 +307,8 @@ def plan_trials(
         entrypoint: As for ``train``.
         search: grid, which tries all combinations, random, or tpe.
         n_trials: How many random and tpe try.
+        early_stopping: Which trainings end early, an object with metric, goal and pruner. Empty:
+            none.
     """
     return tracked(
         sweeps.plan(
@@ -317,6 +320,7 @@ def plan_trials(
             workspace=WORKSPACE_PATH,
             search=search,
             n_trials=n_trials,
+            early_stopping=_object(early_stopping),
         )
     )
 

@@ -6,7 +6,7 @@ from typing import Any
 from kfp import dsl
 
 from trireme.components.images import of_framework
-from trireme.components.sweep import search_space
+from trireme.components.sweep import early_stopping, search_space
 from trireme.pipelines import steps, training
 from trireme.pipelines.parameters import pipeline
 
@@ -34,7 +34,9 @@ def sweep(given: dict[str, Any]) -> None:
     """
     with steps.finishing("sweep", given["webhook_secret"]):
         code, data = training.prepare(given, given["framework"])
-        planned = steps.plan_trials(**{name: given[name] for name in (*SEARCH, "framework")})
+        planned = steps.plan_trials(
+            **{name: given[name] for name in (*SEARCH, "framework", "early_stopping")}
+        )
         planned.after(data)
         image = planned.outputs["image"]
         with dsl.ParallelFor(planned.outputs["Output"], name="trials", parallelism=AT_ONCE) as one:
@@ -49,6 +51,7 @@ def sweep(given: dict[str, Any]) -> None:
 def check(parameters: dict[str, Any], claims: Collection[str] | None = None) -> None:
     """Refuses parameters that could not work, before anything is created."""
     of_framework(parameters["framework"], steps.IMAGES)
+    early_stopping.read(parameters["early_stopping"])
     first, *others = _of_jobs(parameters, _trials(parameters))
     training.check(parameters["framework"], parameters | first, claims)
     for each in others:

@@ -16,7 +16,15 @@ ENTRYPOINT = "components/trainers/tensorflow/classifier.py"
     "tensorflow-training",
     "TensorFlow training",
     without=(
-        *("framework", "processes_per_worker", "grid", "trials", "search", "n_trials"),
+        *(
+            "framework",
+            "processes_per_worker",
+            "grid",
+            "trials",
+            "search",
+            "n_trials",
+            "early_stopping",
+        ),
         *("warm_start", "force", "model_factory", "deploy"),
     ),
     entrypoint=(ENTRYPOINT, "The training program, a .py file in the repository."),

@@ -171,7 +171,7 @@ def _gate(given: dict[str, Any], workspace: Path) -> Gate:
     """Returns what is asked of the model, which is more of the best of a sweep's."""
     gate = Gate.read("gate", given)
     tried = [one for one in results(workspace) if not one.failed]
-    if len(tried) < 2 or all(one.is_validated for one in tried):
+    if len(tried) < 2 or all(one.is_validated for one in tried if one.has_model):
         return gate
     gate = gate.for_best_of(len(tried))
     print(

@@ -16,9 +16,11 @@ RESULT = "trial.json"
 
 @dataclass(frozen=True)
 class TrialResult:
-    """The result of a trial: its score, the greater the better, or why it ``failed``.
+    """The result of a trial: its score, the greater the better, or why there is none.
 
     Attributes:
+        failed: Why it failed.
+        stopped: Why it was stopped early.
         is_validated: Whether the score is by other samples than those that judge the best trial.
     """
 
@@ -26,6 +28,7 @@ class TrialResult:
     values: dict[str, Value]
     failed: str = ""
     detail: str = ""
+    stopped: str = ""
     headline: str = ""
     score: float = 0.0
     entrypoint: str = ""
@@ -36,8 +39,19 @@ class TrialResult:
     @property
     def words(self) -> str:
         """All of it that a person wants to know first."""
-        came_of_it = f"failed: {self.failed}" if self.failed else self.headline
-        return f"{in_words(self.values)}: {came_of_it}"
+        return f"{in_words(self.values)}: {self.came_of_it}"
+
+    @property
+    def came_of_it(self) -> str:
+        """Its figures, or why there are none."""
+        if self.failed:
+            return f"failed: {self.failed}"
+        return f"stopped early: {self.stopped}" if self.stopped else self.headline
+
+    @property
+    def has_model(self) -> bool:
+        """Whether it came to its end."""
+        return not (self.failed or self.stopped)
 
 
 def in_words(values: Mapping[str, Value]) -> str:
@@ -56,7 +70,10 @@ def save(tried: TrialResult, workspace: Path) -> None:
 
 
 def results(workspace: Path) -> list[TrialResult]:
-    """Returns what came of the trials so far: the best first, at the end those that failed."""
+    """Returns what came of the trials so far: the best first, those without a model last."""
     files = (workspace / "trials").glob(f"*/{RESULT}")
     found = [TrialResult(**json.loads(file.read_text())) for file in files]
-    return sorted(found, key=lambda tried: (bool(tried.failed), -tried.score, tried.number))
+    return sorted(
+        found,
+        key=lambda tried: (not tried.has_model, bool(tried.failed), -tried.score, tried.number),
+    )

@@ -29,8 +29,9 @@ def choose(workspace: Path) -> Chosen:
     for one in sorted(tried, key=lambda one: one.number):
         print(one.words, flush=True)
     failed = [one for one in tried if one.failed]
+    stopped = [one for one in tried if one.stopped]
     best = tried[0]
-    if best.failed:
+    if best.failed:  # none is stopped before one has come to its end
         reason = f"all {len(tried)} trials failed, as the first did: {best.failed}"
         raise StepFailed(reason, best.detail)
     own = trial_folder(workspace, best.number)
@@ -38,7 +39,7 @@ def choose(workspace: Path) -> Chosen:
         _move(own / name, workspace / name)
     # Copied, for the trial's own record may still have to be brought to MLflow.
     shutil.copytree(own / LOGS, workspace / LOGS, dirs_exist_ok=True)
-    _record(best, len(tried), len(failed))
+    _record(best, len(tried), len(failed), len(stopped))
     journal.log_metrics({"replica_seconds": _replica_seconds(tried, workspace)})
     model = workspace / "model"
     journal.log_artifact(model, journal.MODEL)
@@ -62,10 +63,11 @@ def _replica_seconds(tried: list[TrialResult], workspace: Path) -> float:
     return sum(record.get("metrics", {}).get("replica_seconds", 0.0) for record in records)
 
 
-def _record(best: TrialResult, count: int, failed: int) -> None:
+def _record(best: TrialResult, count: int, failed: int, stopped: int) -> None:
     journal.log_params(best.params)
-    journal.log_metrics({"trials": count, "failed_trials": failed})
+    journal.log_metrics({"trials": count, "failed_trials": failed, "stopped_trials": stopped})
     name = in_a_loop("trial", best.number)
     journal.log_tags({"trial": name, "image": str(best.params["image"]), TAG: best.inputs})
     note = f", {failed} of which failed" if failed else ""
+    note += f", {stopped} of which were stopped early" if stopped else ""
     journal.summarize(f"the best of {count}{note}: {name} {best.words}")

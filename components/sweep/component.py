@@ -15,6 +15,7 @@ def plan(
     framework: str,
     entrypoint: str,
     images: dict,
+    early_stopping: dict,
     workspace: str,
     search: str = "grid",
     n_trials: int = 0,
@@ -27,6 +28,7 @@ def plan(
         framework: The framework of the training program.
         entrypoint: The training program; empty for the reference one.
         images: By framework, the image that evaluates and exports its models.
+        early_stopping: Which trainings end early, with metric, goal and pruner; empty: none.
         workspace: The run workspace.
         search: grid, which tries all combinations, random, or tpe.
         n_trials: How many random and tpe try.
@@ -45,9 +47,9 @@ def plan(
 
     with step("plan", workspace):
         found = search_space.trials(grid, trials, entrypoint, search, n_trials)
-        if search != search_space.GRID:
+        if search != search_space.GRID or early_stopping:
             space = search_space.space(grid, trials, entrypoint, search)
-            search_space.save(search, space, Path(workspace))
+            search_space.save(search, space, Path(workspace), early_stopping)
         journal.summarize(f"{len(found)} trainings")
         return [trial.as_json() for trial in found], of_framework(framework, images)
 
@@ -129,7 +131,7 @@ def trial(
     name = in_a_loop("trial", one.number)
     with step(name, workspace):
         use.use(Path(workspace))
-        one = study.ask(one, Path(workspace), seed)
+        one, watch = study.ask(one, Path(workspace), seed)
         result = run_trial(
             one,
             lambda place: launch.prepare(
@@ -160,6 +162,7 @@ def trial(
             Path(workspace),
             asdict(task_config),
             budget,
+            watch,
         )
         study.tell(one, result, Path(workspace))
         return name

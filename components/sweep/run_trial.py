@@ -12,6 +12,7 @@ from trireme.components.evaluation.kinds import class_names, measure
 from trireme.components.evaluation.options import custom_evaluation
 from trireme.components.evaluation.source import Source
 from trireme.components.evaluation.trials import TrialResult, save, trial_folder
+from trireme.components.sweep.early_stopping import StoppedEarly, Watch
 from trireme.components.sweep.search_space import Trial
 from trireme.components.tracking import journal
 from trireme.components.trainers.pytorch import splits
@@ -37,12 +38,14 @@ def run_trial(
     workspace: Path,
     passthrough: dict[str, Any],
     budget: float = 0.0,
+    watch: Watch | None = None,
 ) -> TrialResult:
-    """Trains and measures a model; that this fails is a result like others.
+    """Trains and measures a model; that this fails or is stopped early is a result like others.
 
     Args:
         described: Returns the training job, given the trial's folder.
         budget: The most that its training may cost; 0 for no limit.
+        watch: What stops it early.
     """
     folder = trial_folder(workspace, trial.number)
     folder.mkdir(parents=True, exist_ok=True)
@@ -51,7 +54,7 @@ def run_trial(
     try:
         job = described(folder)
         is_validated = not settings.evaluation and splits.has_split(settings.data, VALIDATION)
-        evaluation = _train_and_evaluate(job, settings, folder, passthrough, budget)
+        evaluation = _train_and_evaluate(job, settings, folder, passthrough, budget, watch)
         name, value = evaluation.first
         journal.log_metrics({f"held_out_{name}": value} | evaluation.others)
         result = TrialResult(
@@ -64,6 +67,8 @@ def run_trial(
             inputs=inputs_of(job),
             is_validated=is_validated,
         )
+    except StoppedEarly as why:
+        result = TrialResult(trial.number, trial.values, stopped=str(why))
     except TriremeError as error:
         journal.log_error(error, is_fatal=False)
         print(error.shown(), flush=True)
@@ -79,10 +84,15 @@ def _train_and_evaluate(
     folder: Path,
     passthrough: dict[str, Any],
     budget: float,
+    watch: Watch | None,
 ) -> Evaluation:
     program = custom_evaluation(settings.evaluation)
     evaluator = program.entrypoint if program else ""
-    trained = launch.train(job, folder, passthrough, evaluator, budget, is_whole_run=False)
+    trained = launch.train(
+        job, folder, passthrough, evaluator, budget, is_whole_run=False, watch=watch
+    )
+    if watch:
+        watch.report()  # for the trials that begin later
     program_of = job.entrypoint or "", settings.factory, settings.base_model
     source = Source(Path(trained.model), settings.code, *program_of)
     if not program:

@@ -176,22 +176,41 @@ def extremes(found: Space) -> list[dict[str, Any]]:
     ]
 
 
-def save(search: str, found: Space, workspace: Path) -> None:
+class Kept(NamedTuple):
+    """What the trials of a sweep need to know of it, in the run workspace.
+
+    Attributes:
+        early_stopping: As the pipeline's parameter.
+    """
+
+    search: str
+    space: Space
+    early_stopping: dict[str, Any]
+
+
+def save(
+    search: str, found: Space, workspace: Path, early_stopping: dict[str, Any] | None = None
+) -> None:
     """Keeps a search, for the trials."""
     spaces = {
         name: values._asdict() if isinstance(values, Range) else values
         for name, values in found.items()
     }
-    write_whole(workspace / SEARCH, json.dumps({"search": search, "space": spaces}))
+    kept = {"search": search, "space": spaces, "early_stopping": early_stopping or {}}
+    write_whole(workspace / SEARCH, json.dumps(kept))
 
 
-def saved(workspace: Path) -> tuple[str, Space]:
-    """Returns the search that was kept."""
-    kept = json.loads((workspace / SEARCH).read_text())
-    return kept["search"], {
-        name: Range(**values) if isinstance(values, dict) else values
-        for name, values in kept["space"].items()
-    }
+def saved(workspace: Path) -> Kept | None:
+    """Returns the search that was kept; None where nothing is searched or stopped early."""
+    if not (workspace / SEARCH).exists():
+        return None
+    kept = Kept(**json.loads((workspace / SEARCH).read_text()))
+    return kept._replace(
+        space={
+            name: Range(**values) if isinstance(values, dict) else values
+            for name, values in kept.space.items()
+        }
+    )
 
 
 def study_path(workspace: Path) -> Path:

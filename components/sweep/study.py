@@ -7,14 +7,16 @@ by what is known by then.
 
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from trireme.components.evaluation.trials import TrialResult, Value
-from trireme.components.sweep import search_space
-from trireme.components.sweep.search_space import RANDOM, Range, Trial
+from trireme.components.sweep import early_stopping, search_space
+from trireme.components.sweep.early_stopping import EarlyStopping, Watch
+from trireme.components.sweep.search_space import TPE, Range, Trial
 
 if TYPE_CHECKING:
     from optuna import Study
+    from optuna.pruners import BasePruner
     from optuna.samplers import BaseSampler
     from optuna.trial import FrozenTrial
     from optuna.trial import Trial as OptunaTrial
@@ -26,42 +28,61 @@ TRIAL = "trial"
 study's: trials begin in any order."""
 
 
-def ask(trial: Trial, workspace: Path, seed: int) -> Trial:
+class Asked(NamedTuple):
+    """A trial with its values.
+
+    Attributes:
+        watch: Ends it early; None where nothing does.
+    """
+
+    trial: Trial
+    watch: Watch | None = None
+
+
+def ask(trial: Trial, workspace: Path, seed: int) -> Asked:
     """Returns a trial with its values: of one that has begun before, those it had then."""
-    if not trial.is_searched:
-        return trial
+    kept = search_space.saved(workspace)
+    if kept is None or not (trial.is_searched or kept.early_stopping):
+        return Asked(trial)
     import optuna
 
-    search, space = search_space.saved(workspace)
-    study = _study(workspace, _sampler(search, seed, trial.number))
+    stopping = early_stopping.read(kept.early_stopping)
+    sampler = _sampler(kept.search, seed, trial.number)
+    study = _study(workspace, sampler, _pruner(stopping))
     asked = _asked(study, trial.number)
     if asked and asked.state.is_finished():
-        return trial._replace(values=dict(asked.params))
+        return Asked(trial._replace(values=dict(asked.params)) if trial.is_searched else trial)
     if asked:
         own = optuna.trial.Trial(study, asked._trial_id)
     else:
         own = study.ask()
         own.set_user_attr(TRIAL, trial.number)
-    values = {name: _value(own, name, choice) for name, choice in space.items()}
-    return trial._replace(values=values)
+    if trial.is_searched:
+        values = {name: _value(own, name, choice) for name, choice in kept.space.items()}
+        trial = trial._replace(values=values)
+    return Asked(trial, Watch(stopping, own) if stopping else None)
 
 
 def tell(trial: Trial, result: TrialResult, workspace: Path) -> None:
     """Has the study learn what came of a trial."""
-    if not trial.is_searched:
+    if not search_space.study_path(workspace).exists():
         return
     from optuna.trial import TrialState
 
     study = _study(workspace)
     asked = _asked(study, trial.number)
-    assert asked, "what is told has been asked"
-    if result.failed:
-        study.tell(asked.number, state=TrialState.FAIL, skip_if_finished=True)
+    if asked is None:  # one that is listed, in a sweep that stops none early
+        return
+    if result.failed or result.stopped:
+        state = TrialState.FAIL if result.failed else TrialState.PRUNED
+        study.tell(asked.number, state=state, skip_if_finished=True)
     else:
         study.tell(asked.number, result.score, skip_if_finished=True)
 
 
-def _study(workspace: Path, sampler: "BaseSampler | None" = None) -> "Study":
+def _study(
+    workspace: Path, sampler: "BaseSampler | None" = None, pruner: "BasePruner | None" = None
+) -> "Study":
     import optuna
     from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
@@ -72,6 +93,7 @@ def _study(workspace: Path, sampler: "BaseSampler | None" = None) -> "Study":
     return optuna.create_study(
         storage=optuna.storages.JournalStorage(backend),
         sampler=sampler,
+        pruner=pruner,
         study_name=NAME,
         direction="maximize",
         load_if_exists=True,
@@ -83,7 +105,15 @@ def _sampler(search: str, seed: int, number: int) -> "BaseSampler":
 
     # Each trial is another process, which would begin the same random numbers again.
     own = Random(f"{seed} {number}").getrandbits(32)
-    return RandomSampler(seed=own) if search == RANDOM else TPESampler(seed=own)
+    return TPESampler(seed=own) if search == TPE else RandomSampler(seed=own)
+
+
+def _pruner(how: EarlyStopping | None) -> "BasePruner":
+    from optuna.pruners import HyperbandPruner, MedianPruner, NopPruner
+
+    if how is None:
+        return NopPruner()
+    return HyperbandPruner() if how.pruner == "hyperband" else MedianPruner()
 
 
 def _asked(study: "Study", number: int) -> "FrozenTrial | None":

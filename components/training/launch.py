@@ -7,7 +7,7 @@ import shutil
 import sys
 import time
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple, Protocol, TextIO
 
 from trireme.components import left_files
 from trireme.components.checkout import builtin
@@ -53,6 +53,16 @@ AS_THE_PROGRAM = -1
 program is one process."""
 
 SUMMARY = 200  # characters of the program's last line that stand for what it did
+
+
+class Watch(Protocol):
+    """What looks at a training while it runs, and may end it."""
+
+    def line(self, text: str) -> None:
+        """Takes in a line of the leading replica, in the thread that reads it."""
+
+    def look(self) -> None:
+        """Is called about once a second; what it raises ends the job."""
 
 
 class Trained(NamedTuple):
@@ -182,6 +192,7 @@ def train(
     budget: float = 0.0,
     *,
     is_whole_run: bool = True,
+    watch: Watch | None = None,
 ) -> Trained:
     """Runs a job to its end, here or on the cluster that this is a pod of.
 
@@ -193,6 +204,7 @@ def train(
         evaluation: The program that evaluates the model later, to check that it exists.
         budget: The most that the job may cost, in the price table's currency; 0 for no limit.
         is_whole_run: Whether this is the only training of its run.
+        watch: What may end it early.
 
     Raises:
         InputError: One of the programs is not in the repository, or the budget is no limit.
@@ -209,7 +221,7 @@ def train(
         journal.log_tags({"image": _image(job), TAG: inputs_of(job)})
     bill = Bill(budget, prices.read())
     model = workspace / "model"
-    lines = _Lines(job.deciding_role, logs if in_a_pod() else None)
+    lines = _Lines(job.deciding_role, logs if in_a_pod() else None, watch)
     try:
         with contextlib.closing(lines):
             if in_a_pod():
@@ -238,8 +250,9 @@ def train(
 class _Lines(LinePrinter):
     """Prints what replicas say and writes it to ``logs``; keeps the leading one's last line."""
 
-    def __init__(self, role: str, logs: Path | None = None) -> None:
+    def __init__(self, role: str, logs: Path | None = None, watch: Watch | None = None) -> None:
         super().__init__()
+        self._watch = watch
         self.speaker, self.last, self.logs = f"{role}-0", "", logs
         self.meter = Meter(self.speaker, journal.log_progress)
         self._files: dict[str, TextIO] = {}
@@ -247,6 +260,8 @@ class _Lines(LinePrinter):
     def __call__(self, replica: str, line: str) -> None:
         super().__call__(replica, line)
         self.meter(replica, line)
+        if self._watch and replica == self.speaker:
+            self._watch.line(line)
         words = line.strip()
         if replica == self.speaker and words and not _LIBRARY_LINE.match(words):
             self.last = words[:SUMMARY]
@@ -254,6 +269,11 @@ class _Lines(LinePrinter):
             # A full disk is no reason to stop training.
             with contextlib.suppress(OSError):
                 self._file(self.logs, replica).write(line + "\n")
+
+    def look(self) -> None:
+        """Has the watch look."""
+        if self._watch:
+            self._watch.look()
 
     def close(self) -> None:
         """Ends the files."""
@@ -279,7 +299,14 @@ def _train_locally(job: TrainingJob, logs: Path, lines: _Lines, bill: Bill) -> d
     manifest = render(job)
     bill.open(manifest)
     (logs / "job.yaml").write_text(to_yaml(manifest))
-    return runner.run(manifest, logs, lines, on_rewritten=lines.meter, on_hang=_record_hang)
+    return runner.run(
+        manifest,
+        logs,
+        lines,
+        on_rewritten=lines.meter,
+        on_hang=_record_hang,
+        on_tick=lines.look,
+    )
 
 
 def _train_on_cluster(
@@ -312,6 +339,7 @@ def _train_on_cluster(
         on_line=lines,
         on_state=lambda sentence: say(sentence, sys.stdout),
         on_hang=_record_hang,
+        on_tick=lines.look,
         timeline=timeline.Timeline(logs / timeline.NAME),
     )
 

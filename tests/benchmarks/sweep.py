@@ -1,9 +1,8 @@
 """How good the winner of a sweep is, and how many epochs it took: TPE and chance against a grid.
 
 On public functions, whose least value is known, and on the digits: a network of one hidden layer,
-chosen by validation samples and tested once. All trainings have the same number of epochs, so that
-a sweep of half the trials takes half of them. Each search is repeated with other seeds; a grid
-chooses the same each time.
+chosen by validation samples and tested once. All trainings have the same number of epochs unless
+they are stopped early. Each search is repeated with other seeds; a grid chooses the same each time.
 
     python tests/benchmarks/sweep.py [SEEDS]
 """
@@ -20,10 +19,13 @@ from sklearn.datasets import load_digits
 
 from trireme.components.evaluation.trials import TrialResult
 from trireme.components.sweep import study
+from trireme.components.sweep.early_stopping import StoppedEarly
 from trireme.components.sweep.search_space import GRID, RANDOM, TPE, save, space, trials
 
 EPOCHS = 10
+PRUNERS = ("hyperband", "median")
 Score = Callable[..., float]
+Scores = Callable[..., list[float]]
 
 
 def branin(x: float, y: float) -> float:
@@ -51,55 +53,78 @@ class Digits:
         self.validation = images[1000:1400], labels[1000:1400]
         self.test = images[1400:], labels[1400:]
 
-    def __call__(self, rate: float, width: int) -> tuple[float, float]:
-        """Returns the accuracy on the validation samples and on those of the test."""
+    def __call__(self, rate: float, width: int) -> list[tuple[float, float]]:
+        """Returns the accuracy on the validation samples and on the test's after each epoch."""
         torch.manual_seed(0)
         layers = torch.nn.Linear(64, width), torch.nn.ReLU(), torch.nn.Linear(width, 10)
         network = torch.nn.Sequential(*layers)
         optimizer = torch.optim.SGD(network.parameters(), lr=rate, momentum=0.9)
+        found = []
         for _ in range(EPOCHS):
             for images, labels in zip(*(one.split(50) for one in self.train), strict=True):
                 optimizer.zero_grad()
                 torch.nn.functional.cross_entropy(network(images), labels).backward()
                 optimizer.step()
-        validation, test = (
-            float((network(images).argmax(1) == labels).double().mean())
-            for images, labels in (self.validation, self.test)
-        )
-        return validation, test
+            validation, test = (
+                float((network(images).argmax(1) == labels).double().mean())
+                for images, labels in (self.validation, self.test)
+            )
+            found.append((validation, test))
+        return found
 
 
-def sweep(grid: dict, search: str, count: int, seed: int, score: Score) -> dict:
-    """Makes the trials of a sweep one after another; returns the values of the best."""
+def sweep(
+    grid: dict, search: str, count: int, seed: int, scores: Scores, stopping: dict
+) -> tuple[dict, int]:
+    """Makes the trials of a sweep one after another; returns the best's values, and all epochs."""
     best: tuple[float, dict] = (-float("inf"), {})
+    epochs = 0
     with tempfile.TemporaryDirectory() as folder:
         workspace = Path(folder)
-        save(search, space(grid, [], "train.py", search), workspace)
+        save(search, space(grid, [], "train.py", search), workspace, stopping)
         for one in trials(grid, [], "train.py", search, count):
-            asked = study.ask(one, workspace, seed)
+            asked, watch = study.ask(one, workspace, seed)
             values = {name.removeprefix("--"): value for name, value in asked.values.items()}
-            found = score(**values)
-            study.tell(asked, TrialResult(one.number, asked.values, score=found), workspace)
-            best = max(best, (found, values), key=lambda pair: pair[0])
-    return best[1]
+            stopped = ""
+            try:
+                for score in scores(**values):
+                    epochs += 1
+                    if watch:
+                        watch.line(f"score {score}")
+                        watch.look()
+                best = max(best, (score, values), key=lambda pair: pair[0])
+            except StoppedEarly as why:
+                stopped = str(why)
+            result = TrialResult(one.number, asked.values, score=score, stopped=stopped)
+            study.tell(asked, result, workspace)
+    return best[1], epochs
 
 
-def compare(name: str, grid: dict, ranges: dict, score: Score, of_best: Score, seeds: int) -> None:
-    """Prints what the winners of a grid and of searches with half its trials are worth."""
+def compare(
+    name: str, grid: dict, ranges: dict, scores: Scores, of_best: Score, seeds: int
+) -> None:
+    """Prints what the winners of a grid and of searches are worth."""
     whole = len(trials(grid, []))
     print(f"{name}: {of_best.__doc__}")
-    for search, given, count in (
-        (GRID, grid, 0),
-        (RANDOM, ranges, whole // 2),
-        (TPE, ranges, whole // 2),
-        (TPE, ranges, whole),
-    ):
-        found = [
-            of_best(**sweep(given, search, count, seed, score))
-            for seed in range(1 if search == GRID else seeds)
-        ]
+    searches = [
+        (GRID, grid, 0, ""),
+        (RANDOM, ranges, whole // 2, ""),
+        (TPE, ranges, whole // 2, ""),
+        (TPE, ranges, whole, ""),
+    ]
+    if name == "digits":  # a function has nothing to report before its end
+        for pruner in PRUNERS:
+            searches += [(GRID, grid, 0, pruner), (TPE, ranges, whole, pruner)]
+    for search, given, count, pruner in searches:
+        stopping = {"metric": "score", "pruner": pruner} if pruner else {}
+        found, epochs = [], []
+        for seed in range(1 if search == GRID else seeds):
+            values, took = sweep(given, search, count, seed, scores, stopping)
+            found.append(of_best(**values))
+            epochs.append(took)
         print(
-            f"  {search:6} {count or whole:3} trials {EPOCHS * (count or whole):4} epochs: "
+            f"  {search:6} {pruner:9} {count or whole:3} trials "
+            f"{statistics.median(epochs):4.0f} epochs: "
             f"median {statistics.median(found):.4f}, from {min(found):.4f} to {max(found):.4f}",
             flush=True,
         )
@@ -114,20 +139,20 @@ def main(seeds: int) -> None:
             function.__name__,
             {"--x": sides, "--y": sides},
             {"--x": unit, "--y": unit},
-            lambda x, y, function=function: -function(x, y),
+            lambda x, y, function=function: [-function(x, y)] * EPOCHS,
             function,
             seeds,
         )
     digits, known = Digits(), {}
 
-    def trained(rate: float, width: int) -> tuple[float, float]:
+    def trained(rate: float, width: int) -> list[tuple[float, float]]:
         if (rate, width) not in known:
             known[rate, width] = digits(rate, width)
         return known[rate, width]
 
     def tested(rate: float, width: int) -> float:
         """Accuracy on the test samples of what is best on the validation samples."""
-        return trained(rate, width)[1]
+        return trained(rate, width)[-1][1]
 
     compare(
         "digits",
@@ -136,7 +161,7 @@ def main(seeds: int) -> None:
             "--rate": {"low": 0.0001, "high": 1, "log": True},
             "--width": {"low": 8, "high": 128, "step": 1, "log": True},
         },
-        lambda rate, width: trained(rate, width)[0],
+        lambda rate, width: [validation for validation, _ in trained(rate, width)],
         tested,
         seeds,
     )

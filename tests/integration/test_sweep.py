@@ -57,6 +57,7 @@ def test_tpe_chooses_what_is_tried_and_the_study_is_kept(trireme, graded):
         "sweep",
         *graded(0.1, "workers=0", "search=tpe", "n_trials=4", f"grid={json.dumps(grid)}"),
         *("-p", 'trials=[{"--more": 0.05}, {"--fail": true}]', "-p", "args=[]"),
+        *("-p", 'early_stopping={"metric": "goodness"}'),
     )
     assert result.returncode == 0, result.stdout + result.stderr
     (parent,) = trireme.parents()
@@ -74,9 +75,11 @@ def test_tpe_chooses_what_is_tried_and_the_study_is_kept(trireme, graded):
     workspace = trireme.run_directory() / "workspace"
     backend = optuna.storages.journal.JournalFileBackend(str(workspace / "optuna.log"))
     study = optuna.load_study(study_name="sweep", storage=optuna.storages.JournalStorage(backend))
-    assert {one.user_attrs["trial"]: one.params["--more"] for one in study.trials} == dict(
-        enumerate(more)
-    )
+    searched = {one.user_attrs["trial"]: one for one in study.trials}
+    assert [searched[number].params["--more"] for number in range(4)] == more
+    reported = [*(0.1 + each for each in more), pytest.approx(0.15)]
+    assert [searched[number].intermediate_values[0] for number in range(5)] == reported
+    assert searched[5].state.name == "FAIL" and not searched[5].intermediate_values
     assert study.best_value == pytest.approx(0.1 + more[best], abs=0.01)
 
 
@@ -105,6 +108,8 @@ def test_where_all_trainings_fail_the_run_does(trireme, graded):
         ([f'grid={{"seed": {list(range(1001))}}}'], "1,001 trials"),
         (["search=bayes"], "search 'bayes': must be one of grid, random, tpe"),
         (["search=random"], "n_trials 0: must be 1 to 1,000"),
+        (['early_stopping={"goal": "minimize"}'], "early_stopping.metric is needed"),
+        (['early_stopping={"metric": "x", "pruner": "best"}'], "early_stopping.pruner 'best'"),
         (['grid={"--width": {"low": 1, "high": 2}}'], "must be a list of values"),
         (["framework=mpi"], "framework 'mpi': must be one of pytorch, tensorflow"),
     ],

@@ -58,6 +58,7 @@ class Follower:
         replica: str = "",
         stop: Stop | None = None,
         hang_watch: HangWatch | None = None,
+        on_tick: Callable[[], None] = lambda: None,
         timeline: Timeline | None = None,
     ) -> None:
         """Prepares it; ``on_line`` is called from several threads, with replica and line."""
@@ -66,7 +67,7 @@ class Follower:
         self._cluster = cluster
         self._limits = limits
         self._on_state = on_state
-        self._stop, self._hang_watch = stop or Stop(), hang_watch
+        self._stop, self._hang_watch, self._on_tick = stop or Stop(), hang_watch, on_tick
         self._replicas = Replicas(
             cluster, kind_of(job).container, on_line, self._stop, only=replica
         )
@@ -87,6 +88,7 @@ class Follower:
                 if self._stop.is_set():
                     return {}
                 self._check(status)
+                self._on_tick()
                 self._keep_timeline()
                 self._receive(TICK)
             self._drain()

@@ -31,6 +31,7 @@ def launch(
     on_line: Callable[[str, str], None],
     on_state: Callable[[str], None],
     on_hang: Callable[[str], None] = lambda said: None,
+    on_tick: Callable[[], None] = lambda: None,
     timeline: Timeline | None = None,
 ) -> dict[str, float]:
     """Creates a job on a cluster, or finds it there, and follows it to its end.
@@ -44,6 +45,7 @@ def launch(
         on_line: Called with a replica's name and each line it prints, from several threads.
         on_state: Called with a short sentence whenever the job's state has changed.
         on_hang: Called with a sentence when the job hangs; the replicas' lines say where.
+        on_tick: Called about once a second; what it raises ends the job.
         timeline: Where it is kept what the replicas spend their time with.
 
     Returns:
@@ -74,7 +76,14 @@ def launch(
             while True:
                 job = submission.submit(cluster, manifest)
                 follower = Follower(
-                    cluster, job, limits, on_line, on_state, hang_watch=watch, timeline=timeline
+                    cluster,
+                    job,
+                    limits,
+                    on_line,
+                    on_state,
+                    hang_watch=watch,
+                    on_tick=on_tick,
+                    timeline=timeline,
                 )
                 if _is_elastic(manifest) and _clean_up(cluster, job, "None"):
                     keeps_pods = True

@@ -1,0 +1,127 @@
+"""Trials that are stopped early, because others were better at the same point."""
+
+import math
+import re
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
+
+from trireme.components.errors import JobFailed
+from trireme.components.strict_model import StrictModel
+from trireme.components.tracking import environment
+
+if TYPE_CHECKING:
+    from optuna.trial import Trial
+
+MINIMIZED = ("loss", "error", "mse", "mae", "rmse", "perplexity")
+"""How the names of figures end that are the better the smaller they are."""
+
+ASK_EVERY = 10.0  # seconds between two questions to MLflow
+WIDTH = 4000  # characters at the end of a line that are looked at
+
+_NUMBER = r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf)"
+
+
+class EarlyStopping(StrictModel):
+    """How the trials of a sweep are stopped early.
+
+    Each time that a trial's program prints the metric or logs it to MLflow, it is compared with
+    what other trials had after as many times. https://optuna.readthedocs.io has the pruners.
+    """
+
+    metric: Annotated[str, Field(min_length=1)]
+    """Its name as programs print it, in lines such as ``loss 0.5`` or ``'loss': 0.5``, or log it
+    to MLflow."""
+
+    goal: Literal["maximize", "minimize"] | None = None
+    """By default a metric is maximized unless its name ends with loss, error, mse, mae, rmse or
+    perplexity."""
+
+    pruner: Literal["hyperband", "median"] = "hyperband"
+    """hyperband: of the trials that got so far the best third goes on, at several points; median:
+    a trial that is worse than the median of the others ends, once five have ended."""
+
+    @property
+    def is_minimized(self) -> bool:
+        """Whether less of the metric is better."""
+        return (self.goal or _goal(self.metric)) == "minimize"
+
+
+def _goal(metric: str) -> str:
+    return "minimize" if metric.lower().endswith(MINIMIZED) else "maximize"
+
+
+def read(given: dict[str, Any]) -> EarlyStopping | None:
+    """Returns what a pipeline's parameter says; None where it is empty."""
+    return EarlyStopping.read("early_stopping", given) if given else None
+
+
+class StoppedEarly(JobFailed):
+    """A trial is worse than others were at the same point."""
+
+
+class Watch:
+    """Reports what the program of a trial says of the metric, and ends it where that is bad.
+
+    Lines come from the thread that reads them; another one reports them.
+    """
+
+    def __init__(self, how: EarlyStopping, trial: "Trial") -> None:
+        """Starts with nothing reported."""
+        self._how, self._trial = how, trial
+        self._printed: deque[float] = deque()
+        self._has_printed, self._reported = False, 0
+        self._asked = time.monotonic()
+        name = re.escape(how.metric)
+        self._said = re.compile(rf"(?<![\w.-]){name}['\"]?\s*[:= ]\s*({_NUMBER})(?!\w)")
+
+    def line(self, text: str) -> None:
+        """Takes in a line of the leading replica; of a progress bar, its last state."""
+        if self._how.metric in text and (found := self._said.findall(text[-WIDTH:])):
+            self._printed.append(float(found[-1]))
+            self._has_printed = True
+
+    def look(self) -> None:
+        """Reports what is new.
+
+        Raises:
+            StoppedEarly: The trial is not worth going on with.
+        """
+        if not self._has_printed and time.monotonic() < self._asked + ASK_EVERY:
+            return
+        values = self.report()
+        if values and self._trial.should_prune():
+            raise StoppedEarly(
+                f"{self._how.metric} {values[-1]:g} at report {self._reported} is worse than that "
+                "of others"
+            )
+
+    def report(self) -> list[float]:
+        """Reports what is new, as at the end of training; returns it."""
+        if self._has_printed:
+            values = [self._printed.popleft() for _ in range(len(self._printed))]
+        else:
+            values = self._logged()
+        for value in values:
+            # The study maximizes; what is no number is as bad as can be.
+            good = -value if self._how.is_minimized else value
+            self._trial.report(good if math.isfinite(good) else -math.inf, self._reported)
+            self._reported += 1
+        return values
+
+    def _logged(self) -> list[float]:
+        """Returns what is new of the metric in the training's MLflow run."""
+        run = environment.variables()
+        if not run:
+            return []
+        from mlflow import MlflowClient
+
+        try:
+            client = MlflowClient(run["MLFLOW_TRACKING_URI"])
+            history = client.get_metric_history(run["MLFLOW_RUN_ID"], self._how.metric)
+        except Exception:  # whatever is wrong with it, the trial goes on
+            history = []
+        self._asked = time.monotonic()
+        return [metric.value for metric in history[self._reported :]]
