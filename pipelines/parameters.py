@@ -93,7 +93,7 @@ PARAMETERS = {
         {},
         "Which trials end early, by what their programs print or log of a metric: a JSON object "
         'such as {"metric": "val_loss"}, which may have goal, maximize or minimize, and pruner, '
-        "hyperband or median. Empty: none.",
+        "median or hyperband. Empty: none.",
     ),
     "dataset_uri": Described(
         str,

@@ -39,9 +39,10 @@ class EarlyStopping(StrictModel):
     """By default a metric is maximized unless its name ends with loss, error, mse, mae, rmse or
     perplexity."""
 
-    pruner: Literal["hyperband", "median"] = "hyperband"
-    """hyperband: of the trials that got so far the best third goes on, at several points; median:
-    a trial that is worse than the median of the others ends, once five have ended."""
+    pruner: Literal["median", "hyperband"] = "median"
+    """median: a trial that is worse than the median of the others ends, once five have come to
+    their end; hyperband: of the trials that got so far the best third goes on, at several points,
+    once one has come to its end."""
 
     @property
     def is_minimized(self) -> bool:
