@@ -12,6 +12,7 @@ def finish(
     run: str,
     webhook_secret: str,
     workspace: str,
+    report: dsl.Output[dsl.HTML],
 ) -> None:
     """Ends a run, failed or not: closes its record, stops its jobs, and calls the webhook.
 
@@ -22,6 +23,8 @@ def finish(
         webhook_secret: The name of the Secret whose url gets the result. Empty: none; one of the
             default name is optional.
         workspace: The run workspace.
+        report: A picture of the run: when its steps and replicas waited and ran, what they used,
+            and why it failed.
     """
     from pathlib import Path
 
@@ -30,5 +33,11 @@ def finish(
 
     with step("finish", workspace, is_charged=False):
         finish(
-            status.state, status.error_message or "", pipeline, run, webhook_secret, Path(workspace)
+            status.state,
+            status.error_message or "",
+            pipeline,
+            run,
+            webhook_secret,
+            Path(workspace),
+            Path(report.path),
         )

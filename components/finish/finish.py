@@ -28,7 +28,13 @@ STATES = {
 
 
 def finish(
-    state: str, message: str, pipeline: str, run: str, webhook_secret: str, workspace: Path
+    state: str,
+    message: str,
+    pipeline: str,
+    run: str,
+    webhook_secret: str,
+    workspace: Path,
+    report: Path,
 ) -> None:
     """Ends a run: afterwards its record is closed, nothing of it runs, and who asked was told.
 
@@ -38,12 +44,16 @@ def finish(
         state: How the other steps have ended, as kfp has it, such as COMPLETE. Kubeflow says
             RUNNING where the last of them was skipped, and where one was killed; then what the
             steps have recorded decides.
+        report: Where its picture goes.
     """
     if in_a_pod():
         _attempt(lambda: _stop_jobs(run))
+    else:
+        run = workspace.parent.name  # as "trireme list" has it
     status = STATES.get(state) or _as_steps_tell(workspace)
     if status == "FAILED" and in_a_pod() and runs.RUN in os.environ:
         status = _as_argo_tells(os.environ[runs.RUN])
+    _attempt(lambda: _draw(workspace, pipeline, run, status, report))
     if TRACKER not in os.environ and "MLFLOW_RUN_ID" in os.environ:
         _attempt(lambda: _close_record(workspace, status))
     if name := secrets.given(webhook_secret, "webhook"):
@@ -85,9 +95,19 @@ def _attempt(work: Callable[[], None]) -> None:
         hurry()
 
 
+def _draw(workspace: Path, pipeline: str, run: str, status: str, report: Path) -> None:
+    """Draws the run as ``trireme report`` does, for engines that show pages."""
+    from trireme.components.report import of_workspace, page
+
+    name = f"{pipeline} {run}" if in_a_pod() else run
+    picture = of_workspace.picture(name, workspace, status)
+    picture.steps.pop(OWN, None)
+    picture.close()
+    report.parent.mkdir(parents=True, exist_ok=True)
+    report.write_text(page.render(picture), encoding="utf-8")
+
+
 def _tell(secret: str, workspace: Path, pipeline: str, run: str, status: str, message: str) -> None:
-    if not in_a_pod():
-        run = workspace.parent.name  # as "trireme list" has it
     told = outcome.read(workspace, pipeline, run, status, message)
     webhook.send(secret, told)
     journal.summarize(f"sent to the webhook: {told.sentence}")

@@ -1,5 +1,6 @@
 """What the folder of a run on this machine tells of it: also of steps that are under way."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 from trireme.components import yaml_text
 from trireme.components.errors import TriremeError
 from trireme.components.evaluation import progress
-from trireme.components.report.picture import Curve, StepPicture, numbers, requested_by
+from trireme.components.report.picture import Curve, Picture, StepPicture, numbers, requested_by
 from trireme.components.tracking import journal
 from trireme.components.training import timeline
 
@@ -15,6 +16,14 @@ JOB = "job.yaml"
 """The manifest of a training job, beside its replicas' logs."""
 
 SIZE_LIMIT = 16 << 20  # bytes of a manifest or log that is read
+
+
+def picture(name: str, workspace: Path, state: str) -> Picture:
+    """Returns the picture of a run as its workspace knows it."""
+    found = Picture(name, time.time(), state)
+    found.tags, found.metrics = whole(workspace)
+    found.add(read(workspace))
+    return found
 
 
 def read(workspace: Path) -> Iterator[StepPicture]:

@@ -114,7 +114,7 @@ def test_a_model_that_cannot_be_registered_late_is_told(tmp_path, tracked, monke
         journal.log_model(tmp_path / "model.onnx", "digits", tmp_path / "sample.npz", tags={})
     journal.run_path(tmp_path, "export").write_text(steps[0])
     monkeypatch.setitem(sys.modules, "onnx", None)  # as where it is not installed
-    finish("COMPLETE", "", "pytorch-training", "run-1", "", tmp_path)
+    finish("COMPLETE", "", "pytorch-training", "run-1", "", tmp_path, tmp_path / "run.html")
     said = capsys.readouterr()
     assert "warning: the model of step export is not registered: MLflow was unavailable" in said.out
     assert "Traceback" not in said.err
@@ -132,7 +132,7 @@ def test_on_a_cluster_the_record_is_made_whole_and_closed(tmp_path, tracked, sta
         journal.log_metrics({"loss": 0.5})
         journal.log_tags({"git.commit": "abc"})
     journal.run_path(tmp_path, "train").write_text(steps[0])
-    finish(state, "", "pytorch-training", "run-1", "", tmp_path)
+    finish(state, "", "pytorch-training", "run-1", "", tmp_path, tmp_path / "run.html")
     assert client.get_run(steps[0]).data.metrics == {"loss": 0.5}
     assert client.get_run(whole).info.status == status
     assert client.get_run(whole).data.tags["git.commit"] == "abc"
@@ -143,11 +143,24 @@ def test_a_run_whose_steps_have_all_ended_is_not_taken_for_killed(tmp_path, untr
         with step(name, str(tmp_path)):
             pass
     server.answers = [200, 200]
-    finish("RUNNING", "", "retraining", "run-1", "hook", tmp_path)
-    with pytest.raises(ValueError), step("train", str(tmp_path)):
-        raise ValueError
-    finish("RUNNING", "", "retraining", "run-1", "hook", tmp_path)
+    finish("RUNNING", "", "retraining", "run-1", "hook", tmp_path, tmp_path / "run.html")
+    with pytest.raises(SystemExit), step("train", str(tmp_path)):
+        raise StepFailed("the learning rate went to seed")
+    finish("RUNNING", "", "retraining", "run-1", "hook", tmp_path, tmp_path / "run.html")
     assert [body["status"] for body, _ in server.told] == ["FINISHED", "FAILED"]
+
+
+def test_a_run_leaves_a_picture_of_itself(tmp_path, untracked):
+    with step("checkout", str(tmp_path)):
+        pass
+    with pytest.raises(SystemExit), step("train", str(tmp_path)):
+        raise StepFailed("the learning rate went to seed")
+    page = tmp_path / "outputs" / "report"
+    with step("finish", str(tmp_path)):
+        finish("FAILED", "", "retraining", "run-1", "", tmp_path, page)
+    drawn = page.read_text()
+    assert tmp_path.parent.name in drawn and "the learning rate went to seed" in drawn
+    assert "checkout" in drawn and "finish" not in drawn
 
 
 def test_where_mlflow_refuses_the_webhook_is_told_all_the_same(
@@ -162,7 +175,7 @@ def test_where_mlflow_refuses_the_webhook_is_told_all_the_same(
     mlflow.set_tracking_uri(uri)
     try:
         server.answers = [200]
-        finish("COMPLETE", "", "sweep", "run-1", "hook", tmp_path)
+        finish("COMPLETE", "", "sweep", "run-1", "hook", tmp_path, tmp_path / "run.html")
     finally:
         mlflow.set_tracking_uri(before)
     assert "warning: " in capsys.readouterr().out

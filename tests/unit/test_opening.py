@@ -73,7 +73,11 @@ def test_the_first_step_opens_the_pipelines_run_and_each_its_own(argo, tmp_path)
 
         run_step("train", tmp_path, fail)
     run_step("train", tmp_path, lambda: journal.log_metrics({"loss": 0.5}))  # tried again
-    run_step("finish", tmp_path, lambda: finish("SUCCEEDED", "", "p", "run-1", "", tmp_path))
+    run_step(
+        "finish",
+        tmp_path,
+        lambda: finish("SUCCEEDED", "", "p", "run-1", "", tmp_path, tmp_path / "run.html"),
+    )
     whole, steps = runs(argo)
     assert whole.info.run_name == "pytorch-training-x7k2p"
     assert whole.info.status == "FINISHED"
@@ -99,7 +103,11 @@ def test_a_trial_that_has_failed_is_so_in_mlflow_and_fails_no_run(argo, tmp_path
     run_step(
         "trial-000", tmp_path, lambda: journal.log_error(StepFailed("too bad"), is_fatal=False)
     )
-    run_step("finish", tmp_path, lambda: finish("SUCCEEDED", "", "p", "run-1", "", tmp_path))
+    run_step(
+        "finish",
+        tmp_path,
+        lambda: finish("SUCCEEDED", "", "p", "run-1", "", tmp_path, tmp_path / "run.html"),
+    )
     whole, steps = runs(argo)
     assert (whole.info.status, steps["trial-000"].info.status) == ("FINISHED", "FAILED")
     assert steps["trial-000"].data.tags["error"] == "too bad"
@@ -145,7 +153,11 @@ def test_what_mlflow_was_away_for_is_recorded_in_the_end(argo, tmp_path, monkeyp
     run_step("checkout", tmp_path, lambda: journal.log_tags({"git.commit": "abc"}))
     over = 1000 * time.time()
     mlflow.set_tracking_uri(uri)
-    run_step("finish", tmp_path, lambda: finish("FAILED", "", "p", "run-1", "", tmp_path))
+    run_step(
+        "finish",
+        tmp_path,
+        lambda: finish("FAILED", "", "p", "run-1", "", tmp_path, tmp_path / "run.html"),
+    )
     whole, steps = runs(argo)
     assert whole.info.status == "FAILED"
     late = steps["checkout"].info
