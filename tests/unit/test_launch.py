@@ -65,6 +65,7 @@ def test_what_libraries_add_in_the_end_is_not_the_program_s_last_word(capsys):
     with contextlib.closing(launch._Lines("worker")) as lines:
         for line in (
             "I am at step 4000",
+            "metrics that MLflow has not taken are in /w/checkpoints/metrics-unsent.jsonl",
             "🏃 View run train at: http://mlflow:5000/#/experiments/1/runs/7",
             "🧪 View experiment at: http://mlflow:5000/#/experiments/1",
             "2026-11-22 20:14:09.120371: E external/xla/client.cc:880] The tasks have crashed.",
