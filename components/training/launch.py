@@ -162,7 +162,7 @@ def prepare(
     worker = replicas.get("worker") if isinstance(replicas, dict) else None
     if isinstance(worker, dict) and "count" in worker and "workers" not in more:
         both["workers"] = None  # it says how many there are
-    return TrainingJob.create(**both)
+    return TrainingJob.of_pipeline(both)
 
 
 def say_size(job: TrainingJob, workers: int) -> None:

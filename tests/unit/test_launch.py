@@ -53,6 +53,15 @@ def test_a_run_becomes_a_job_in_its_workspace():
     assert prepare().time_limit is None
 
 
+def test_a_pipeline_s_parameter_in_job_may_come_as_text_as_kubeflow_gives_it():
+    more = {"retries": "2", "suspend": "true", "elastic": {"min": "1", "max": 3.0}}
+    job = prepare(more=more | {"env": {"WIDTH": "8"}})
+    assert (job.retries, job.suspend, job.env["WIDTH"]) == (2, True, "8")
+    assert (job.elastic.min, job.elastic.max) == (1, 3)
+    with pytest.raises(InputError, match=r"retries '2\.5': must be a valid integer"):
+        prepare(more={"retries": "2.5"})
+
+
 def test_what_a_run_pulls_for_its_images_is_told_the_job():
     pulled = OF_REPLICAS | {PYTORCH: "registry.example.org/torch"}
     job = prepare(image="", images=pulled)
