@@ -28,9 +28,10 @@ class StrictModel(BaseModel):
 
     @classmethod
     def read(cls, parameter: str, options: dict[str, Any]) -> Self:
-        """Returns what a parameter describes."""
+        """Returns what a parameter describes; what stands for a pipeline's parameter is text."""
         try:
-            return cls.model_validate(whole(options))  # names need not be text in YAML
+            # Not as JSON: names need not be text in YAML.
+            return cls.model_validate(whole(options), strict=False)
         except ValidationError as error:
             # A name that is wrong explains why another is missing.
             first = min(error.errors(include_url=False), key=lambda e: e["type"] == "missing")

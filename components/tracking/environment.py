@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from trireme.components.errors import TrackingUnavailable, TriremeError
 from trireme.components.home import TRACKER
+from trireme.components.say import say
 from trireme.components.whole_file import write_whole
 
 VARIABLES = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID")
@@ -43,6 +44,7 @@ _PLUGINS_KEYS = {
 _WHOLE = "pipeline_run"
 
 WAIT = 180.0  # seconds to wait for the file
+LONG = 10.0  # seconds of these after which it is said
 POLL = 0.02  # seconds between two looks
 
 
@@ -97,9 +99,13 @@ def announced(file: Path) -> dict[str, str]:
 
 
 def _found(file: Path) -> dict[str, str]:
-    limit = time.monotonic() + WAIT
+    began, is_told = time.monotonic(), False
     while not file.exists():
-        if time.monotonic() > limit:
+        waited = time.monotonic() - began
+        if waited > LONG and not is_told:
+            say("waits until MLflow opens this step's run")
+            is_told = True
+        if waited > WAIT:
             raise TrackingUnavailable(f"MLflow did not open a run within {WAIT:.0f} s")
         time.sleep(POLL)
     found: dict[str, str] = json.loads(file.read_text())

@@ -14,6 +14,7 @@ Each line is an object with one key, and the time:
     {"headline": {name: value}}           metrics of the step's run and of the pipeline's
     {"total": {name: value}}              metrics of the pipeline's run alone
     {"artifact": path, "folder": name}    a file to keep with the step's run
+    {"unsent": path}                      a file of metrics that a program could not send itself
     {"dataset": {...}}                    the dataset that was used, see ``log_dataset``
     {"model": {...}}                      a model to log and register, see ``log_model``
     {"summary": text}                     the step's result in a few words, for a person
@@ -55,7 +56,7 @@ BEGUN = "begun"
 
 _OBJECTS = ("params", "metrics", "tags", "headline", "total", "dataset", "model", "error")
 _TYPES: dict[str, type] = dict.fromkeys(_OBJECTS, dict)
-_TYPES |= dict.fromkeys(("artifact", "folder", "summary", "end"), str)
+_TYPES |= dict.fromkeys(("artifact", "folder", "unsent", "summary", "end"), str)
 
 _journal: TextIO | None = None
 
@@ -158,6 +159,11 @@ def log_total(metrics: dict[str, float]) -> None:
 def log_artifact(path: Path, folder: str = "") -> None:
     """Records a file or folder to be kept with the run; it must stay in place until that ends."""
     _append({"artifact": str(path), "folder": folder})
+
+
+def log_unsent(file: Path) -> None:
+    """Records where this step's program leaves metrics that MLflow does not take; if it does."""
+    _append({"unsent": str(file)})
 
 
 def log_dataset(purpose: str, uri: str, fingerprint: str, files: int, size: int) -> None:

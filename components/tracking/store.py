@@ -4,6 +4,7 @@ import logging
 import os
 import urllib.error
 import urllib.request
+from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from trireme.components.home import home
 
 UI_PORT = 5000  # where "trireme ui" shows a database's runs
 TRAINING = "?workflowType=machine_learning"  # on MLflow 3's pages, which else are about prompts
+DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 ANSWER_LIMIT = 10.0  # seconds within which a tracking server has to answer before we start
 
 
@@ -97,6 +99,7 @@ def reason_of(error: Exception) -> str:
 def check_reachable(uri: str) -> None:
     """Refuses a store that is not there or cannot be read, sooner and clearer than MLflow would."""
     if not uri.startswith(("http://", "https://")):
+        _check_kind(uri)
         if find_spec("sqlalchemy") is None:
             raise ModuleNotFoundError(name="sqlalchemy")
         return
@@ -110,3 +113,16 @@ def check_reachable(uri: str) -> None:
             f"MLFLOW_TRACKING_URI {public(uri)} does not answer: {reason}; start that server, "
             "or unset the variable to record into a local file"
         ) from None
+
+
+def _check_kind(uri: str) -> None:
+    """Refuses a store of a kind that this MLflow, with its plugins, cannot use."""
+    scheme = uri.partition(":")[0] if ":" in uri else ""
+    if scheme in ("", "file") and os.environ.get("MLFLOW_ALLOW_FILE_STORE") == "true":
+        return
+    plugins = [point.name for point in entry_points(group="mlflow.tracking_store")]
+    if scheme.partition("+")[0] not in (*DATABASES, "databricks", *plugins):
+        raise InputError(
+            f"MLFLOW_TRACKING_URI {public(uri)}: must be a server, as in http://host:5000, or a "
+            f"database, as in sqlite:////folder/mlflow.db, of {', '.join(DATABASES)}"
+        )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from trireme.components import progress
 from trireme.components.errors import StepFailed
-from trireme.components.tracking import environment, journal
+from trireme.components.tracking import environment, journal, unsent_metrics
 from trireme.components.tracking.client import client, patiently
 from trireme.components.whole_file import write_whole
 
@@ -120,6 +120,9 @@ def _apply(record: dict[str, Any], run: Run, workspace: Path) -> None:
         _log_artifact(Path(record["artifact"]), record["folder"], run)
         if record["folder"] == journal.MODEL:
             log(run.pipeline_id, tags={journal.TRAINING: run.step_id})
+    elif "unsent" in record:
+        for metrics in unsent_metrics.batches(Path(record["unsent"])):
+            client.log_batch(run.step_id, metrics=metrics)
     elif "dataset" in record:
         for run_id in both:
             _log_dataset(run_id, **record["dataset"])

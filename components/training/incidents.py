@@ -1,12 +1,20 @@
 """What a job's ``retries`` count: incidents, however many replicas fail of each."""
 
+import json
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from trireme.components.errors import InputError
 
 RETRIES = "trireme.dev/retries"
 """The annotation of a job that tells how many incidents it survives."""
+
+SEEN = "trireme.dev/failed-attempts"
+"""The annotation of a job with the attempts that its follower has seen fail, for its next one: of
+those before the last of a pod's container Kubernetes keeps none."""
+
+KEPT = 1000  # of them, the newest; an object's annotations may take 256 KiB
 
 EPISODE = 30.0  # seconds after a failure in which others belong to the same incident
 
@@ -55,3 +63,21 @@ def allowed(manifest: Mapping[str, Any]) -> int | None:
     if not (str(said).isascii() and str(said).isdigit()):
         raise InputError(f"annotation {RETRIES} {said!r}: must be a number of retries")
     return int(said)
+
+
+def to_annotation(failed: Iterable[FailedAttempt]) -> str:
+    """Returns attempts as ``SEEN`` holds them."""
+    newest = sorted(failed, key=lambda each: each.ended)[-KEPT:]
+    rows = [[each.replica, each.began, each.ended, each.lost_peer()] for each in newest]
+    return json.dumps(rows, separators=(",", ":"))
+
+
+def from_annotation(text: str) -> list[FailedAttempt]:
+    """Returns the attempts that ``SEEN`` holds; none where somebody has changed it."""
+    try:
+        return [
+            FailedAttempt(str(replica), float(began), float(ended), partial(bool, lost_peer))
+            for replica, began, ended, lost_peer in json.loads(text)
+        ]
+    except (ValueError, TypeError, RecursionError):
+        return []

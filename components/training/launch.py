@@ -16,7 +16,7 @@ from trireme.components.errors import InputError, JobFailed
 from trireme.components.home import in_a_pod
 from trireme.components.json_values import whole, words
 from trireme.components.say import say
-from trireme.components.tracking import journal
+from trireme.components.tracking import journal, unsent_metrics
 from trireme.components.training import events, timeline
 from trireme.components.training.bill import Bill
 from trireme.components.training.description import names
@@ -44,9 +44,11 @@ RESERVED = (
 """Fields of the description that a pipeline fills in itself."""
 
 _LIBRARY_LINE = re.compile(
-    r"🏃 View run |🧪 View experiment |\d{4}-[-\d]+ [:.\d]+: [EWIF] |[EWIF]\d{4} "
+    r"🏃 View run |🧪 View experiment |metrics [\w ]*MLflow |"
+    r"\d{4}-[-\d]+ [:.\d]+: [EWIF] |[EWIF]\d{4} "
 )
-"""How lines begin that MLflow and TensorFlow add to a program's own when it is about to end."""
+"""How lines begin that MLflow, TensorFlow and ``trainers/pytorch/metrics.py`` add to a program's
+own when it is about to end."""
 
 AS_THE_PROGRAM = -1
 """Given as workers: as many as the reference programs of the framework are shown with; any other
@@ -170,7 +172,7 @@ def prepare(
     worker = replicas.get("worker") if isinstance(replicas, dict) else None
     if isinstance(worker, dict) and "count" in worker and "workers" not in more:
         both["workers"] = None  # it says how many there are
-    return TrainingJob.create(**both)
+    return TrainingJob.of_pipeline(both)
 
 
 def say_size(job: TrainingJob, workers: int) -> None:
@@ -217,6 +219,7 @@ def train(
     logs = workspace / "steps" / "train"
     logs.mkdir(parents=True, exist_ok=True)
     _record(job, logs)
+    journal.log_unsent(Path(job.checkpoint_dir) / unsent_metrics.NAME)
     if is_whole_run:
         journal.log_tags({"image": _image(job), TAG: inputs_of(job)})
     bill = Bill(budget, prices.read())

@@ -30,18 +30,28 @@ def prune(
             "and that were used longest ago go first, however old they are."
         ),
     ] = None,
+    records: Annotated[
+        bool,
+        typer.Option(
+            "--records",
+            help="Also MLflow's records here of runs that go or have gone, with their models, but "
+            "for the champion, the challenger, what rollback brings back, and what a run that "
+            "stays began with.",
+        ),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be removed, and remove nothing.")
     ] = False,
 ) -> None:
     """Remove old runs with what they have left, and what no run uses any more.
 
-    MLflow keeps its record: models, their versions, metrics, and what reproduce needs.
+    MLflow keeps its records: models, their versions, metrics, and what reproduce needs. With
+    --records they go as well.
     """
     from trireme.components.dataset.progress import in_words
 
     before = time.time() - _seconds(older_than)
-    found = target.prunable(before, keep, _bytes(cache_limit))
+    found = target.prunable(before, keep, _bytes(cache_limit), records)
     rows = [[one.what, age(one.since), in_words(one.bytes) if one.bytes else ""] for one in found]
     table(["REMOVED" if not dry_run else "WOULD BE REMOVED", "AGE", "SIZE"], rows)
     if not dry_run:

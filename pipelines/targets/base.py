@@ -264,14 +264,15 @@ class Target(Generic[R]):
         raise self._cannot("resume runs")
 
     def prunable(
-        self, before: float, keep: int, cache_limit: float | None = None
+        self, before: float, keep: int, cache_limit: float | None = None, records: bool = False
     ) -> list[Prunable]:
-        """Returns what may be removed; MLflow's record is not among it.
+        """Returns what may be removed.
 
         Args:
             before: Runs that ended before this moment, in seconds since the epoch.
             keep: But for so many of the newest.
             cache_limit: Bytes that datasets and packages may take; those used longest ago go first.
+            records: Whether MLflow's records are among it, of the runs that go or have gone.
         """
         raise self._cannot("remove runs")
 

@@ -58,9 +58,11 @@ class Remote(Target[R]):
         raise NotImplementedError
 
     def prunable(
-        self, before: float, keep: int, cache_limit: float | None = None
+        self, before: float, keep: int, cache_limit: float | None = None, records: bool = False
     ) -> list[Prunable]:
         """Returns runs, each with its volume; see ``Target``."""
+        if records:
+            raise self._cannot("remove MLflow's records, which its server keeps: see 'mlflow gc'")
         if cache_limit is not None:
             raise self._cannot("keep a cache within a limit")
         return [

@@ -1,14 +1,18 @@
 """Which replica a failure is blamed on, where pods go that somebody deletes, or never come."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from trireme.components.errors import JobFailed
 from trireme.components.kubernetes import pods
 from trireme.components.kubernetes.resources import PODS
-from trireme.components.training.cluster import follower, jobs
+from trireme.components.kubernetes.streams import Stop
+from trireme.components.training.cluster import follower, jobs, submission
+from trireme.components.training.cluster.follower import Follower, Limits
 from trireme.components.training.cluster.replicas import LINES_LATE
-from trireme.components.training.incidents import EPISODE, RETRIES
+from trireme.components.training.incidents import EPISODE, RETRIES, SEEN, from_annotation
 
 PEER = "RuntimeError: Connection closed by peer [10.0.0.1]:23456"
 
@@ -152,6 +156,40 @@ def test_replicas_that_die_together_are_one_retry(launched, player, pytorch, clu
         player.exit(pod, 1)
     assert "exited with status 1, after 2 retries" in str(run.end().error)
     assert jobs.list_jobs(cluster) == []
+
+
+def test_who_follows_a_job_next_knows_what_has_failed_before(player, pytorch, cluster, eventually):
+    """Of a container's ends Kubernetes keeps the last one alone."""
+    pytorch["spec"]["runPolicy"]["backoffLimit"] = 5
+    pytorch["metadata"]["annotations"] = {RETRIES: "1"}
+    submission.submit(cluster, pytorch)
+    job = player.wait_for(pytorch)
+    pair = [player.pod(job, role, restart="OnFailure") for role in ("master", "worker")]
+
+    def follow(stop):
+        found = submission.find(cluster, pytorch)
+        one = Follower(cluster, found, Limits(), lambda *_: None, lambda _: None, stop=stop)
+        return one.follow()
+
+    def has_noted():
+        noted = submission.find(cluster, pytorch)["metadata"]["annotations"].get(SEEN, "[]")
+        return len(from_annotation(noted)) == 2
+
+    for pod in pair:
+        player.run(pod)
+    with ThreadPoolExecutor(1) as other:
+        first = other.submit(follow, stop := Stop())
+        for pod in pair:
+            player.restart(pod, 1)
+        assert eventually(has_noted)
+        stop.set()  # its pod is drained
+        assert first.result() == {}
+        for _ in range(int(EPISODE)):
+            player.now()
+        for pod in pair:
+            player.back_off(pod, 1)
+        with pytest.raises(JobFailed, match="exited with status 1, after 1 retry"):
+            follow(Stop())
 
 
 def test_a_node_that_goes_is_no_retry(launched, player, pytorch, cluster):

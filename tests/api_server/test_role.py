@@ -19,8 +19,10 @@ from trireme.components.kubernetes import access, owner
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import Forbidden
 from trireme.components.kubernetes.resources import PODS, SECRETS, SERVICE_ACCOUNTS, Resource
-from trireme.components.training.cluster import follower, jobs
+from trireme.components.training.cluster import follower, jobs, replicas
 from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.frameworks import kind_of
+from trireme.components.training.incidents import RETRIES, SEEN
 from trireme.components.training.manifests import render
 
 FILE = Path(__file__).parents[2] / "manifests/base/rights/roles.yaml"
@@ -73,8 +75,10 @@ def account(admin):
     return admin.request("POST", SERVICE_ACCOUNTS, path, body={})["status"]["token"]
 
 
-def live(launched, player, manifest):
-    """Has a job run until it has succeeded."""
+def live(launched, player, manifest, is_noted=None):
+    """Has a job run until it has succeeded; given what tells that this is noted, fail once."""
+    if is_noted:
+        manifest["metadata"].setdefault("annotations", {})[RETRIES] = "1"
     run = launched(manifest)
     job = player.wait_for(manifest)
     first, second = ("master", "worker") if "runtime" in manifest else ROLES[job["kind"]]
@@ -83,6 +87,9 @@ def live(launched, player, manifest):
         player.run(pod)
     player.condition(job, "Running")
     run.says("running")
+    if is_noted:
+        player.restart(pods[1], 1)
+        assert is_noted(job)
     for pod in pods:
         player.exit(pod, 0)
     player.condition(job, "Running", status="False")
@@ -110,13 +117,21 @@ def test_a_job_lives_with_the_role_alone(launched, player, manifest):
 
 
 def test_the_role_allows_what_is_done_and_nothing_else(
-    request, launched, player, admin, cluster, queued, monkeypatch, tmp_path
+    request, launched, player, admin, cluster, queued, eventually, monkeypatch, tmp_path
 ):
     """A whole life of each kind, what makes a job wait, and the end of a run."""
     if request.node.callspec.params["admin"] == "real":
         pytest.skip("a real API server keeps no list of what was done")
+    monkeypatch.setattr(replicas, "LINES_LATE", 0.0)
+
+    def is_noted(job):
+        kind, name = kind_of(job), job["metadata"]["name"]
+        return eventually(
+            lambda: SEEN in admin.get(kind, name, admin.namespace)["metadata"]["annotations"]
+        )
+
     for manifest in [*manifests().values(), of_trainer()]:
-        live(launched, player, manifest)
+        live(launched, player, manifest, is_noted)
         assert jobs.delete(cluster, manifest["metadata"]["name"]) is None
     elastic = TrainingJob.create(name="digits", entrypoint="train.py", elastic={"min": 1, "max": 2})
     run = launched(render(elastic))

@@ -145,3 +145,19 @@ def test_data_that_holds_no_texts_is_one_sentence(places, tmp_path, name, text, 
     )
     assert (done.returncode, said in done.stdout) == (2, True), done.stdout + done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_base_model_that_is_none_is_one_sentence(places, tmp_path):
+    (tmp_path / "README.md").write_text("a model")
+    variables = {"BASE_MODEL_DIR": tmp_path, "DATA_DIR": places / "data"}
+    variables |= {f"{name}_DIR": tmp_path / name for name in ("CHECKPOINT", "MODEL")}
+    done = subprocess.run(
+        [sys.executable, TRAINER],
+        cwd=ROOT,
+        env=os.environ | {name: str(value) for name, value in variables.items()},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert f"{tmp_path} holds no language model of transformers: " in done.stdout
+    assert "Traceback" not in done.stderr

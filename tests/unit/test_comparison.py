@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from trireme.components.training.result.comparison import compare
 
@@ -33,6 +34,19 @@ def test_the_same_tensors_are_bit_identical_and_counted(results):
     comparison = compare(*results(model(weight), model(weight.clone())))
     assert comparison.identical
     assert comparison.in_words == "is bit-identical, 2 tensors with 17 parameters"
+
+
+def test_of_a_folder_of_transformers_the_tensors_count_and_not_its_texts(results):
+    weights = {"weight": torch.rand(3, 5), "half": torch.rand(2).bfloat16()}
+    before, after = results(weights, weights, save_file, "model.safetensors")
+    for place in (before, after):
+        (place / "adapter").mkdir()
+        save_file(weights, place / "adapter" / "adapter_model.safetensors")
+        (place / "adapter" / "README.md").write_text(f"base_model: {place}")
+    assert compare(before, after).in_words == "is bit-identical, 4 tensors with 34 parameters"
+    other = weights | {"weight": weights["weight"] + 1}
+    save_file(other, after / "adapter" / "adapter_model.safetensors")
+    assert compare(before, after).largest.name == "adapter/adapter_model.safetensors weight"
 
 
 def test_the_largest_difference_is_told_with_its_tensor(results):

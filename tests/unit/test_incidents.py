@@ -2,7 +2,13 @@
 
 import pytest
 
-from trireme.components.training.incidents import FailedAttempt, incidents
+from trireme.components.training.incidents import (
+    KEPT,
+    FailedAttempt,
+    from_annotation,
+    incidents,
+    to_annotation,
+)
 
 
 def failed(replica, ended, began=0.0, lost_peer=False):
@@ -40,3 +46,16 @@ def test_what_a_replica_printed_is_read_only_where_it_matters():
 
     soon = [FailedAttempt(f"w{number}", 0.0, 100.0 + number, lost_peer) for number in range(1000)]
     assert incidents(soon) == 1
+
+
+def test_what_has_failed_is_noted_for_whoever_follows_next():
+    failed = [FailedAttempt(f"worker-{n}", n, n + 0.5, lambda n=n: n == 1) for n in range(KEPT + 2)]
+    read = from_annotation(to_annotation(reversed(failed)))
+    assert [each[:3] for each in read] == [each[:3] for each in failed[2:]]
+    assert [each.lost_peer() for each in from_annotation(to_annotation(failed[:3]))] == [
+        False,
+        True,
+        False,
+    ]
+    for text in ("", "{", "7", "[7]", '[["a", 1]]', '[["a", "b", 2, true]]', 5000 * "["):
+        assert from_annotation(text) == []

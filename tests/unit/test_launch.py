@@ -53,6 +53,15 @@ def test_a_run_becomes_a_job_in_its_workspace():
     assert prepare().time_limit is None
 
 
+def test_a_pipeline_s_parameter_in_job_may_come_as_text_as_kubeflow_gives_it():
+    more = {"retries": "2", "suspend": "true", "elastic": {"min": "1", "max": 3.0}}
+    job = prepare(more=more | {"env": {"WIDTH": "8"}})
+    assert (job.retries, job.suspend, job.env["WIDTH"]) == (2, True, "8")
+    assert (job.elastic.min, job.elastic.max) == (1, 3)
+    with pytest.raises(InputError, match=r"retries '2\.5': must be a valid integer"):
+        prepare(more={"retries": "2.5"})
+
+
 def test_what_a_run_pulls_for_its_images_is_told_the_job():
     pulled = OF_REPLICAS | {PYTORCH: "registry.example.org/torch"}
     job = prepare(image="", images=pulled)
@@ -65,6 +74,7 @@ def test_what_libraries_add_in_the_end_is_not_the_program_s_last_word(capsys):
     with contextlib.closing(launch._Lines("worker")) as lines:
         for line in (
             "I am at step 4000",
+            "metrics that MLflow has not taken are in /w/checkpoints/metrics-unsent.jsonl",
             "🏃 View run train at: http://mlflow:5000/#/experiments/1/runs/7",
             "🧪 View experiment at: http://mlflow:5000/#/experiments/1",
             "2026-11-22 20:14:09.120371: E external/xla/client.cc:880] The tasks have crashed.",

@@ -213,11 +213,12 @@ def test_the_peak_of_a_gpu_is_that_of_its_data_sheet(monkeypatch, name, speed):
     assert cost.peak_flops(torch.device("cpu")) == 0
 
 
-def test_utilisation_is_logged_where_the_peak_is_known(parse, monkeypatch, capsys):
+def test_utilisation_is_logged_where_the_peak_is_known(parse, monkeypatch, tmp_path, capsys):
     import cost
     import language_model
 
     monkeypatch.delenv("MLFLOW_RUN_ID", raising=False)
+    monkeypatch.setenv("CHECKPOINT_DIR", str(tmp_path))
     monkeypatch.setattr(cost, "peak_flops", lambda device: 1e12)
     clock = iter([0.0, 2.0, 2.0])
     times = SimpleNamespace(monotonic=lambda: next(clock))

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trireme.components.errors import InputError, StepFailed, TriremeError
+from trireme.components.errors import InputError, StepFailed, TrackingUnavailable, TriremeError
 from trireme.components.home import TRACKER
-from trireme.components.tracking import environment, journal
+from trireme.components.tracking import environment, journal, unsent_metrics
 from trireme.components.tracking.pipeline_run import PipelineRun
-from trireme.components.tracking.store import default_uri
+from trireme.components.tracking.store import default_uri, use
 from trireme.components.tracking.sync import PARAMETER_LIMIT, Run, sync
 
 
@@ -294,6 +294,42 @@ def test_a_sync_goes_on_where_the_last_one_stopped(client, run, workspace):
     assert client.get_run(run.step_id).data.metrics == {"loss": 0.5, "more": 1.5}
 
 
+def test_metrics_that_a_program_could_not_send_are_brought(client, run, workspace, tmp_path):
+    file = tmp_path / "checkpoints" / unsent_metrics.NAME
+    with journal.opened(workspace, "train"):
+        journal.log_unsent(file)
+    sync(workspace, "train", run)  # most programs leave none
+    file.parent.mkdir()
+    told = [{"key": "loss", "value": 1 / n, "timestamp": 1000 + n, "step": n} for n in (1, 2)]
+    damaged = [
+        '{"key": "lo',
+        "[]",
+        '{"key": "x"}',
+        5000 * "[",
+        json.dumps(told[0] | {"step": 9**99}),
+    ]
+    file.write_text("".join(f"\n{line}" for line in [*map(json.dumps, told), *damaged]))
+    for _ in range(2):  # that of a process which was killed before it could remember it, too
+        journal.synced_path(workspace, "train").unlink()
+        sync(workspace, "train", run)
+    history = client.get_metric_history(run.step_id, "loss")
+    assert [(one.value, one.timestamp, one.step) for one in history] == [
+        (1.0, 1001, 1),
+        (0.5, 1002, 2),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo"])
+def test_what_is_no_file_of_metrics_is_not_read(tmp_path, kind):
+    (tmp_path / "file").write_text('{"key": "loss", "value": 1, "timestamp": 1, "step": 1}')
+    assert len(next(unsent_metrics.batches(tmp_path / "file"))) == 1
+    if kind == "fifo":
+        os.mkfifo(tmp_path / unsent_metrics.NAME)
+    else:
+        (tmp_path / unsent_metrics.NAME).symlink_to(tmp_path / "file")
+    assert list(unsent_metrics.batches(tmp_path / unsent_metrics.NAME)) == []
+
+
 def test_a_step_that_is_tried_again_is_recorded_again(client, run, workspace):
     for value in (1.0, 2.0):
         with journal.opened(workspace, "train"):
@@ -510,6 +546,17 @@ def test_a_pipelines_run_and_its_steps_end_with_their_true_status(
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
+@pytest.mark.parametrize("kind", ["foo", "postgres", "/tmp", "file", "x"])
+def test_a_store_of_a_kind_that_there_is_none_of_is_refused(home, monkeypatch, kind):
+    uri = kind if kind == "/tmp" else f"{kind}://me:hunter2@host/db"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    for start in (use, lambda: PipelineRun("a run", "", "a pipeline", {}, home, workspace)):
+        with pytest.raises(InputError, match=r"MLFLOW_TRACKING_URI .*: must be a server") as caught:
+            start()
+        assert "hunter2" not in str(caught.value)
+    assert list(home.iterdir()) == []
+
+
 @pytest.mark.parametrize("password", ["", "me:hunter2@"])
 def test_a_server_that_is_not_there_is_refused_before_anything_starts(home, monkeypatch, password):
     with socket.socket() as bound_but_not_listening:
@@ -574,3 +621,11 @@ def test_a_servers_password_is_taken_out_of_its_uri(monkeypatch, untracked, uri,
     environment.separate_login()
     assert os.environ.get("MLFLOW_TRACKING_URI") == public
     assert tuple(os.environ.get(name) for name in names) == login
+
+
+def test_a_step_says_that_it_waits_for_mlflow(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(environment, "LONG", 0.1)
+    monkeypatch.setattr(environment, "WAIT", 0.5)
+    with pytest.raises(TrackingUnavailable):
+        environment.announced(tmp_path / "mlflow.json")
+    assert capsys.readouterr().err == "waits until MLflow opens this step's run\n"

@@ -1,9 +1,9 @@
 """components/trainers: the metrics that programs send and serve."""
 
+import contextlib
 import json
 import math
 import os
-import signal
 import socket
 import threading
 import time
@@ -12,6 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import metrics
 import pytest
 import requests
+
+from trireme.components.tracking.unsent_metrics import NAME
 
 
 @pytest.fixture
@@ -87,61 +89,108 @@ def no_server(monkeypatch):
 
 
 def kept(directory):
-    text = (directory / "metrics-unsent.json").read_text()
-    return [(metric["key"], metric["value"], metric["step"]) for metric in json.loads(text)]
+    lines = (directory / NAME).read_text().split("\n")
+    found = [json.loads(line) for line in lines if line]
+    return [(metric["key"], metric["value"], metric["step"]) for metric in found]
 
 
-def test_metrics_that_no_server_takes_are_kept_in_a_file(no_server, tmp_path):
-    unsent = metrics.Metrics(tmp_path / "checkpoints", "checkpoint", patience=0)
+def test_metrics_that_no_server_takes_are_kept_in_a_file(no_server, tmp_path, capsys):
+    unsent = metrics.Metrics(tmp_path / "checkpoints", "checkpoint")
     unsent.log(1, loss=0.5, accuracy=0.75)
+    started = time.monotonic()
     unsent.close()
+    assert time.monotonic() - started < 10  # it does not wait until the server is back
     assert kept(tmp_path / "checkpoints") == [("loss", 0.5, 1), ("accuracy", 0.75, 1)]
-    unsent.thread.join(60)
-    assert not unsent.thread.is_alive()
+    assert f"are in {unsent.unsent}" in capsys.readouterr().out
 
 
-def test_they_are_kept_in_the_time_that_is_left_after_sigterm(no_server, tmp_path, monkeypatch):
-    monkeypatch.setattr(metrics, "GRACE", 0.1)
-    unsent = metrics.Metrics(tmp_path, "checkpoint", patience=math.inf)
+def test_what_waits_is_in_the_file_soon_should_training_be_killed(no_server, tmp_path, eventually):
+    unsent = metrics.Metrics(tmp_path, "checkpoint")
     unsent.log(1, loss=0.5)
-    handler = signal.signal(signal.SIGTERM, lambda *_: unsent.limit_patience())
-    reclaim = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM))
-    reclaim.start()
-    try:
-        unsent.close()  # does not wait for ever
-    finally:
-        reclaim.join()
-        signal.signal(signal.SIGTERM, handler)
-    assert kept(tmp_path) == [("loss", 0.5, 1)]
-    unsent.thread.join(60)
-    assert not unsent.thread.is_alive()
+    assert eventually(unsent.unsent.exists)
+    unsent.log(2, loss=0.25)
+    assert eventually(lambda: kept(tmp_path) == [("loss", 0.5, 1), ("loss", 0.25, 2)])
+    unsent.close()
+
+
+def test_where_no_run_is_known_all_are_in_the_file(no_server, tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("MLFLOW_RUN_ID")
+    for step in (1, 2):  # the second is one that has been started again
+        unsent = metrics.Metrics(tmp_path, "checkpoint")
+        unsent.log(step, loss=0.5)
+        unsent.close()
+    assert kept(tmp_path) == [("loss", 0.5, 1), ("loss", 0.5, 2)]
+    assert capsys.readouterr().out == ""
+
+
+class Answering(BaseHTTPRequestHandler):
+    """A tracking server's answer to metrics."""
+
+    status = 200
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.taken += json.loads(body)["metrics"]
+        if self.status != 200:
+            self.send_error(self.status)
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, *_):
+        return
+
+
+@pytest.fixture
+def serving(no_server, monkeypatch):
+    """Returns a context in which a server answers so, and which gives what it has taken."""
+
+    @contextlib.contextmanager
+    def serve(status):
+        answering = type("Answering", (Answering,), {"status": status})
+        with ThreadingHTTPServer(("127.0.0.1", 0), answering) as server:
+            server.taken = []
+            thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+            thread.start()
+            # Others in this process may have set another one, which wins over the variable.
+            monkeypatch.setattr("mlflow.tracking._tracking_service.utils._tracking_uri", None)
+            monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.server_port}")
+            yield server.taken
+            server.shutdown()
+            thread.join()
+
+    return serve
+
+
+def test_what_an_earlier_start_has_left_is_sent_once_the_server_is_back(
+    no_server, serving, tmp_path
+):
+    killed = metrics.Metrics(tmp_path, "checkpoint")
+    killed.log(1, loss=0.5)
+    killed.close()
+    with killed.unsent.open("a") as file:
+        file.write('\n{"key": "lo')  # a power cut in the middle of a line
+    with serving(200) as taken:
+        again = metrics.Metrics(tmp_path, "checkpoint")
+        again.log(2, loss=0.25)
+        again.close()
+    assert [(one["key"], one["value"], one["step"]) for one in taken] == [
+        ("loss", 0.5, 1),
+        ("loss", 0.25, 2),
+    ]
+    assert not again.unsent.exists()
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
-def test_a_server_that_refuses_them_is_not_waited_for(
-    no_server, tmp_path, monkeypatch, capsys, status
-):
-    asked = []
-
-    class Refusing(BaseHTTPRequestHandler):
-        def do_POST(self):
-            asked.append(self.path)
-            self.send_error(status)
-
-        def log_message(self, *_):
-            return
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        # Others in this process may have set another one, which wins over the variable.
-        monkeypatch.setattr("mlflow.tracking._tracking_service.utils._tracking_uri", None)
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.server_port}")
-        unsent = metrics.Metrics(tmp_path, "checkpoint", patience=math.inf)
+def test_a_server_that_refuses_them_is_asked_once(serving, tmp_path, capsys, status):
+    with serving(status) as taken:
+        unsent = metrics.Metrics(tmp_path, "checkpoint")
         unsent.log(1, loss=0.5)
-        unsent.close()  # would wait for ever
-        server.shutdown()
-        thread.join()
-    assert kept(tmp_path) == [("loss", 0.5, 1)]
-    assert len(asked) == 1
+        unsent.thread.join(2.5)
+        unsent.log(2, loss=0.25)
+        unsent.close()
+    assert kept(tmp_path) == [("loss", 0.5, 1), ("loss", 0.25, 2)]
+    assert len(taken) == 1
     assert capsys.readouterr().out.count(f"MLflow refuses metrics ({status})") == 1

@@ -12,7 +12,7 @@ Run it as it is (``python classifier.py``) or as every replica of a JAXJob. It r
     COORDINATOR_ADDRESS, COORDINATOR_PORT, NUM_PROCESSES, PROCESS_ID
                     as the Kubeflow training operator sets them; none: one process
     MLFLOW_TRACKING_URI, MLFLOW_RUN_ID
-                    the run that process 0 logs metrics to; none: metrics are only printed
+                    the run that process 0 logs metrics to; none: they stay in CHECKPOINT_DIR
     METRICS_PORT    where Prometheus finds those of process 0; none: nowhere
 
 SIGTERM, as when a machine is reclaimed, makes it end its epoch, save a checkpoint and exit with
@@ -140,7 +140,7 @@ def train(arguments: argparse.Namespace) -> None:
             found = [saved[jax.tree_util.keystr(path)] for path, _ in paths]
             state, done = jax.tree_util.tree_unflatten(form, found), int(saved["done"])
     metrics = Metrics(checkpoint.parent, checkpoint.name) if rank == 0 else None
-    terminated = until_sigterm(metrics)
+    terminated = until_sigterm()
     if metrics and done:
         print(f"resuming after epoch {done}", flush=True)
 

@@ -14,7 +14,7 @@ reads
     RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT
                     as torchrun and the Kubeflow training operator set them; none: one process
     MLFLOW_TRACKING_URI, MLFLOW_RUN_ID
-                    the run that rank 0 logs metrics to; none: metrics are only printed
+                    the run that rank 0 logs metrics to; none: they stay in CHECKPOINT_DIR
     METRICS_PORT    where Prometheus finds those of rank 0; none: nowhere
 
 SIGTERM, as when a machine is reclaimed, makes it save a checkpoint and exit with status 143.
@@ -158,7 +158,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
     optimizer = torch.optim.AdamW(network.parameters(), lr=arguments.learning_rate)
     checkpoints = helpers.Checkpoints(network, optimizer, rank == 0, helpers.broadcast)
     metrics = Metrics(checkpoints.directory, helpers.FILES) if rank == 0 else None
-    terminated = until_sigterm(metrics)
+    terminated = until_sigterm()
     progress = Progress(arguments, len(samples.x), checkpoints.load(Progress.START), metrics)
     sums, stop = torch.zeros(3, dtype=torch.float64, device=device), 0.0
 
@@ -178,8 +178,6 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
             dist.all_reduce(shared)  # with which all know whether one of them is to end
             *counts, stop = shared.tolist()
             sums.zero_()
-        if stop and metrics:
-            metrics.limit_patience()
         if progress.take(batch.samples, counts) or stop:
             checkpoints.save(progress.step, progress.progress)
 

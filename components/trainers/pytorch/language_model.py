@@ -14,7 +14,7 @@ PyTorchJob. It reads
     RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT
                     as torchrun and the Kubeflow training operator set them; none: one process
     MLFLOW_TRACKING_URI, MLFLOW_RUN_ID
-                    the run that rank 0 logs metrics to; none: metrics are only printed
+                    the run that rank 0 logs metrics to; none: they stay in CHECKPOINT_DIR
     METRICS_PORT    where Prometheus finds those of rank 0; none: nowhere
 
 The strategies differ in what a process has of a model, and compute the same:
@@ -105,7 +105,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
     checkpoints = sharded.Checkpoints(model, optimizer, arguments.keep)
     progress = checkpoints.load({"step": 0, "seen": 0})
     meter = Meter(arguments, device) if dist.get_rank() == 0 else None
-    terminated = until_sigterm(meter.metrics if meter else None)
+    terminated = until_sigterm()
     if meter and progress["step"]:
         print(f"resuming after step {progress['step']}", flush=True)
     while progress["step"] < arguments.steps:
@@ -122,8 +122,6 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
         shared = torch.stack([loss, torch.full_like(loss, terminated.is_set())])
         dist.all_reduce(shared)
         mean, stop = shared.tolist()
-        if meter and stop:
-            meter.metrics.limit_patience()
         if meter:
             meter.log(step, mean, torch.Size((arguments.batch_size, batch.targets.shape[1])))
         if stop or last or step % arguments.save_every == 0:

@@ -12,7 +12,7 @@ Run it as it is (``python lora.py``), under torchrun, or as the entrypoint of a 
     RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT
                     as torchrun and the Kubeflow training operator set them; none: one process
     MLFLOW_TRACKING_URI, MLFLOW_RUN_ID
-                    the run that rank 0 logs metrics to; none: metrics are only printed
+                    the run that rank 0 logs metrics to; none: they stay in CHECKPOINT_DIR
     METRICS_PORT    where Prometheus finds those of rank 0; none: nowhere
 
 SIGTERM, as when a machine is reclaimed, makes it save a checkpoint and exit with status 143.
@@ -30,6 +30,7 @@ import torch
 import transformers
 from metrics import Metrics, until_sigterm
 from peft import LoraConfig
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import SFTConfig, SFTTrainer
 
@@ -42,7 +43,7 @@ class Meter(transformers.TrainerCallback):
 
     def __init__(self, checkpoints: Path, is_leader: bool) -> None:
         self.metrics = Metrics(checkpoints, CHECKPOINT) if is_leader else None
-        self.terminated = until_sigterm(self.metrics)
+        self.terminated = until_sigterm()
         self.stopped = False
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
@@ -72,18 +73,28 @@ def _any_of_all(mine: bool, device: torch.device) -> bool:
     return bool(count)
 
 
+def load(base: Path, dtype: str) -> tuple[Any, Any]:
+    """Returns the tokenizer and the model in a folder."""
+    try:
+        model = AutoModelForCausalLM.from_pretrained(base, dtype=dtype)
+        return AutoTokenizer.from_pretrained(base), model
+    except (OSError, ValueError, LookupError, TypeError, RuntimeError, SafetensorError) as error:
+        why = (str(error).strip() or type(error).__name__).partition("\n")[0]
+        raise texts.Unusable(f"{base} holds no language model of transformers: {why}") from None
+
+
 def train(arguments: argparse.Namespace) -> bool:
     """Trains; returns whether it came to its end, with the model in MODEL_DIR."""
     base = texts.directory("BASE_MODEL_DIR")
     checkpoints, left = texts.directory("CHECKPOINT_DIR"), texts.directory("MODEL_DIR")
     seed = int(os.environ.get("SEED", 0))
-    tokenizer = AutoTokenizer.from_pretrained(base)
     on_gpu = torch.cuda.is_available()
+    tokenizer, model = load(base, "auto" if on_gpu else "float32")
     is_one_of_several = os.environ.get("WORLD_SIZE", "1") != "1"
     is_leader = os.environ.get("RANK", "0") == "0"
     meter = Meter(checkpoints, is_leader)
     trainer = SFTTrainer(
-        model=AutoModelForCausalLM.from_pretrained(base, dtype="auto" if on_gpu else "float32"),
+        model=model,
         args=SFTConfig(
             output_dir=str(checkpoints),
             num_train_epochs=arguments.epochs,

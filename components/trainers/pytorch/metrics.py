@@ -16,7 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-GRACE = 15.0  # seconds of the 30 that a pod has after SIGTERM; the others are for what comes next
+UNSENT = "metrics-unsent.jsonl"
+"""The file in the folder of checkpoints with the metrics that MLflow has not taken: of each a line,
+an object with ``key``, ``value``, ``timestamp`` in milliseconds, and ``step``."""
 
 REFUSED = (400, 401, 403, 404)  # what a server answers that will not take them later, either
 
@@ -87,86 +89,104 @@ def serve_metrics(checkpoints: Path, pattern: str) -> MetricsServer | None:
 class Metrics:
     """Sends metrics to the MLflow run of the environment, from a thread of its own.
 
-    Training never waits for the tracking server: what it does not take is kept and sent again,
-    at the end too, for ``patience`` seconds; what is still left then is written to a file. One that
-    refuses them is not asked again.
+    Training never waits for the tracking server. What that has not taken is in a file from the
+    next second on, from where it is sent again, also when training has been started anew. What is
+    there at the end is for who started the training: Trireme brings it to MLflow. Where no
+    MLFLOW_RUN_ID is known, or the server refuses, all metrics are there.
     Where METRICS_PORT is set, Prometheus can fetch them, too.
 
     Args:
-        checkpoints: The folder of checkpoints, where that file goes.
+        checkpoints: The folder of checkpoints, where that file is.
         pattern: What complete checkpoints are called, as for ``Path.glob``.
-        patience: Seconds.
+        patience: Seconds that ``close`` waits for an answer.
     """
 
-    def __init__(self, checkpoints: Path, pattern: str, patience: float = 120.0) -> None:
-        self.unsent = checkpoints / "metrics-unsent.json"
-        self.patience, self.limit = patience, math.inf
-        self.waiting: list[dict[str, Any]] = []
-        self.closed, self.refused = threading.Event(), False
-        self.thread = threading.Thread(target=self._send, daemon=True)
-        if os.environ.get("MLFLOW_RUN_ID"):
-            self.thread.start()
+    def __init__(self, checkpoints: Path, pattern: str, patience: float = 10.0) -> None:
+        self.unsent, self.patience = checkpoints / UNSENT, patience
+        self.run = os.environ.get("MLFLOW_RUN_ID", "")
+        self.waiting: list[dict[str, Any]] = self._left() if self.run else []
+        self.in_file = len(self.waiting)  # of those that wait, the first so many
+        self.is_away, self.lock, self.closed = False, threading.Lock(), threading.Event()
+        self.thread = threading.Thread(target=self._work, daemon=True)
+        self.thread.start()
         self.served = serve_metrics(checkpoints, pattern)
 
     def log(self, step: int, **values: float) -> None:
         """Takes the values of one step; returns at once."""
         if self.served:
             self.served.log(step, **values)
-        if self.thread.ident:
-            at = {"timestamp": int(time.time() * 1000), "step": step}
-            self.waiting += [{"key": key, "value": value} | at for key, value in values.items()]
-
-    def limit_patience(self) -> None:
-        """Leaves ``close`` no more time than there is, from now on, after SIGTERM."""
-        self.limit = min(self.limit, time.monotonic() + GRACE)
+        at = {"timestamp": int(time.time() * 1000), "step": step}
+        self.waiting += [{"key": key, "value": value} | at for key, value in values.items()]
 
     def close(self) -> None:
-        """Waits until everything is sent, or kept in the file."""
+        """Makes sure that everything is sent, or in the file."""
         self.closed.set()
-        give_up = time.monotonic() + self.patience
-        while self.thread.is_alive() and time.monotonic() < min(give_up, self.limit):
-            self.thread.join(0.1)  # no longer: SIGTERM may leave less time meanwhile
-        if (self.thread.is_alive() or self.refused) and self.waiting:
-            self.unsent.parent.mkdir(parents=True, exist_ok=True)
-            self.unsent.write_text(json.dumps(self.waiting))
-            self.waiting.clear()  # with which the thread ends
-            print(f"metrics that MLflow never took are in {self.unsent}", flush=True)
+        self.thread.join(self.patience)
+        self._keep()
+        if self.run and self.waiting:
+            print(f"metrics that MLflow has not taken are in {self.unsent}", flush=True)
+
+    def _work(self) -> None:
+        is_last = False
+        while not is_last:
+            is_last = self.closed.wait(1)
+            if self.run:
+                self._send()
+            self._keep()
 
     def _send(self) -> None:
         # Our own loop tries again; MLflow's retries would hold up the end of a cancelled run.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
-        from mlflow import MlflowClient
-        from mlflow.entities import Metric
-
-        away = False
-        while not self.closed.wait(0 if self.waiting else 1) or self.waiting:
+        try:
             # One batch for all that has piled up: SQLite takes 100 as fast as one.
-            batch = [Metric(**values) for values in self.waiting[:1000]]
-            try:
-                if batch:
-                    MlflowClient().log_batch(os.environ["MLFLOW_RUN_ID"], metrics=batch)
-                del self.waiting[: len(batch)]
-                away = False
-            except Exception as error:
-                status = getattr(error, "get_http_status_code", lambda: 0)()
-                if status in REFUSED:
-                    print(f"MLflow refuses metrics ({status}); none are sent to it", flush=True)
-                    self.refused = True
-                    return
-                if not away:  # without the message, which can hold a password of the server's URL
-                    print(f"metrics wait for MLflow: {type(error).__name__}", flush=True)
-                away = True
-                time.sleep(1)
+            while batch := self.waiting[:1000]:
+                from mlflow import MlflowClient
+                from mlflow.entities import Metric
+
+                MlflowClient().log_batch(self.run, metrics=[Metric(**value) for value in batch])
+                self._forget(len(batch))
+                self.is_away = False
+        except Exception as error:
+            status = getattr(error, "get_http_status_code", lambda: 0)()
+            if status in REFUSED:
+                print(f"MLflow refuses metrics ({status}); none are sent to it", flush=True)
+                self.run = ""
+            elif not self.is_away:  # without the message, which can hold a password of the URL
+                print(f"metrics wait for MLflow: {type(error).__name__}", flush=True)
+            self.is_away = True
+
+    def _forget(self, sent: int) -> None:
+        with self.lock:
+            del self.waiting[:sent]
+            if 0 < self.in_file <= sent:
+                self.unsent.unlink(missing_ok=True)
+            self.in_file = max(0, self.in_file - sent)
+
+    def _keep(self) -> None:
+        """Writes what waits to the file; a full disk is no reason to stop training."""
+        with self.lock, contextlib.suppress(OSError):
+            if more := self.waiting[self.in_file :]:
+                self.unsent.parent.mkdir(parents=True, exist_ok=True)
+                with self.unsent.open("a") as file:
+                    # Each line is begun anew: the one before may have been cut off.
+                    file.write("".join(f"\n{json.dumps(value)}" for value in more))
+                self.in_file += len(more)
+            if not self.run:
+                del self.waiting[: self.in_file]
+                self.in_file = 0
+
+    def _left(self) -> list[dict[str, Any]]:
+        """Returns what an earlier start of this training has left in the file."""
+        found = []
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            for line in self.unsent.read_text().split("\n"):
+                with contextlib.suppress(ValueError):
+                    found.append(json.loads(line))
+        return found
 
 
-def until_sigterm(metrics: Metrics | None) -> threading.Event:
-    """Returns an event that SIGTERM sets, after which metrics have little time."""
+def until_sigterm() -> threading.Event:
+    """Returns an event that SIGTERM sets."""
     received = threading.Event()
-
-    def take(*_: object) -> None:
-        received.set()
-        if metrics:
-            metrics.limit_patience()
-
-    signal.signal(signal.SIGTERM, take)
+    signal.signal(signal.SIGTERM, lambda *_: received.set())
     return received

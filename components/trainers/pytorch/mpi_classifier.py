@@ -48,7 +48,7 @@ def train(arguments: argparse.Namespace, world: MPI.Intracomm) -> None:
     optimizer = torch.optim.AdamW(network.parameters(), lr=arguments.learning_rate)
     checkpoints = helpers.Checkpoints(network, optimizer, is_leader, world.bcast)
     metrics = Metrics(checkpoints.directory, helpers.FILES) if is_leader else None
-    terminated = until_sigterm(metrics)
+    terminated = until_sigterm()
     progress = Progress(arguments, len(samples.x), checkpoints.load(Progress.START), metrics)
 
     while progress.has_more:
@@ -62,8 +62,6 @@ def train(arguments: argparse.Namespace, world: MPI.Intracomm) -> None:
         sums = np.array([*map(float, counted), terminated.is_set()])
         world.Allreduce(MPI.IN_PLACE, sums)  # with which all know whether one of them is to end
         *counts, stop = sums.tolist()
-        if stop and metrics:
-            metrics.limit_patience()
         if progress.take(batch.samples, counts) or stop:
             checkpoints.save(progress.step, progress.progress)
         if stop and progress.has_more:

@@ -12,7 +12,7 @@ Run it as it is (``python classifier.py``) or as every replica of a TFJob. It re
     WARM_START_DIR  where it is set: the model to start from, as left in MODEL_DIR
     TF_CONFIG       as the Kubeflow training operator sets it; none: one process
     MLFLOW_TRACKING_URI, MLFLOW_RUN_ID
-                    the run that the chief logs metrics to; none: metrics are only printed
+                    the run that the chief logs metrics to; none: they stay in CHECKPOINT_DIR
     METRICS_PORT    where Prometheus finds those of the chief; none: nowhere
 
 The three folders have to be the same for all replicas, parameter servers included. The strategies:
@@ -104,7 +104,7 @@ def train(
     arguments: argparse.Namespace, strategy: tf.distribute.Strategy, metrics: Metrics | None
 ) -> None:
     """Trains, leaving a checkpoint per epoch in CHECKPOINT_DIR and the model in MODEL_DIR."""
-    terminated = until_sigterm(metrics)
+    terminated = until_sigterm()
     seed = int(os.environ.get("SEED", 0))
     images, labels = distribution.load(directory("DATA_DIR"))
     shape = images.shape[1:], int(labels.max()) + 1, arguments.width
@@ -167,8 +167,6 @@ def train(
 
     if done.numpy() < arguments.epochs:
         print("stopped; training can resume from the checkpoint", flush=True)
-        if metrics:
-            metrics.limit_patience()
         raise SystemExit(RECLAIMED)
     weights = network.get_weights()
     if metrics:

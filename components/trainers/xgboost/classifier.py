@@ -12,7 +12,7 @@ Run it as it is (``python classifier.py``) or as every replica of an XGBoostJob.
     MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE
                     as the Kubeflow training operator sets them; none: one process
     MLFLOW_TRACKING_URI, MLFLOW_RUN_ID
-                    the run that rank 0 logs metrics to; none: metrics are only printed
+                    the run that rank 0 logs metrics to; none: they stay in CHECKPOINT_DIR
     METRICS_PORT    where Prometheus finds those of rank 0; none: nowhere
 
 Rank 0 starts the tracker that connects all of them, and trains itself. All processes have to see
@@ -125,7 +125,7 @@ class SaveRounds(xgboost.callback.TrainingCallback):
     def __init__(self, rounds: int, every: int, folder: Path, is_leader: bool) -> None:
         self.rounds, self.every, self.folder = rounds, every, folder
         self.metrics = Metrics(folder, "rounds-*.ubj") if is_leader else None
-        self.terminated = until_sigterm(self.metrics)
+        self.terminated = until_sigterm()
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
         """Takes in a round; ends training early where any process has to go."""

@@ -4,6 +4,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -78,6 +79,10 @@ class Follower:
         self._next_look = time.monotonic() + REASON_EVERY  # at first there is nothing odd in it
         self._all_started = False
         self._said = ""
+        told = (job["metadata"].get("annotations") or {}).get(incidents.SEEN, "[]")
+        self._failed = {
+            (attempt.replica, attempt.ended): attempt for attempt in incidents.from_annotation(told)
+        }
 
     def follow(self) -> dict[str, float]:
         """Follows the job until it ends; returns the seconds that each replica ran, by name."""
@@ -231,10 +236,25 @@ class Follower:
         limit = _retries(self.job)
         if limit is None:
             return
-        failed = [attempt for replica in replicas for attempt in replica.failed_attempts()]
+        seen = {
+            (attempt.replica, attempt.ended): attempt
+            for replica in replicas
+            for attempt in replica.failed_attempts()
+        }
+        if seen.keys() - self._failed.keys():
+            self._failed = seen | self._failed
+            self._keep_failed()
+        failed = self._failed.values()
         if incidents.incidents(failed) > limit and (culprit := self._replicas.culprit):
             words = f"replica {culprit.name} {culprit.last_failure.words}"
             raise JobFailed(words + incidents.after(limit), culprit.last_lines())
+
+    def _keep_failed(self) -> None:
+        """Leaves what has failed to who follows the job after this process."""
+        said = {incidents.SEEN: incidents.to_annotation(self._failed.values())}
+        metadata, body = self._metadata, {"metadata": {"annotations": said}}
+        with suppress(TriremeError):  # this user may not change jobs, or it is gone
+            self._cluster.patch(kind_of(self.job), metadata["name"], metadata["namespace"], body)
 
     def _look_for_hang(self, watch: HangWatch, phase: str, replicas: list[Replica]) -> None:
         running = [replica for replica in replicas if replica.is_running]

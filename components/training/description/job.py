@@ -225,6 +225,18 @@ class TrainingJob(Resources):
             raise InputError(reading.in_words(error, cls)) from None
 
     @classmethod
+    def of_pipeline(cls, fields: dict[str, Any]) -> Self:
+        """Makes a job from its fields, of which kfp gives those as text that stand for a parameter.
+
+        Raises:
+            InputError: One sentence on the first field that is wrong.
+        """
+        try:
+            return cls.model_validate_json(reading.as_json(fields), strict=False)
+        except ValidationError as error:
+            raise InputError(reading.in_words(error, cls)) from None
+
+    @classmethod
     def from_yaml(cls, text: str, changes: dict[str, Any]) -> Self:
         """Makes a job from YAML.
 

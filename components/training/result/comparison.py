@@ -60,10 +60,11 @@ class Comparison:
 def compare(original: Path, again: Path) -> Comparison:
     """Compares what two runs of a training program left in MODEL_DIR.
 
-    Compared are the tensors of ``.pt``, ``.pth``, ``.bin`` and ``.pt2`` files, of ``.keras`` and
-    ``.h5`` files, of TensorFlow's checkpoints, which SavedModels hold, and of PyTorch's sharded
-    ones; where these cannot be read, the bytes of the file. Other files count only where there is
-    none of these: the frameworks write names and times into them that are new every time.
+    Compared are the tensors of ``.pt``, ``.pth``, ``.bin``, ``.pt2`` and ``.safetensors`` files, of
+    ``.keras`` and ``.h5`` files, of TensorFlow's checkpoints, which SavedModels hold, and of
+    PyTorch's sharded ones; where these cannot be read, the bytes of the file. Other files count
+    only where there is none of these: the frameworks write names, times and paths into them that
+    are new every time.
     """
     before, after = _arrays(original), _arrays(again)
     if not before and not after:
@@ -139,6 +140,12 @@ def _of_torch(file: Path) -> Iterator[tuple[str, np.ndarray]]:
 def _of_program(file: Path) -> Iterator[tuple[str, np.ndarray]]:
     program = load_exported(file)
     return _leaves({"state_dict": program.state_dict, "constants": program.constants}, "")
+
+
+def _of_safetensors(file: Path) -> Iterator[tuple[str, np.ndarray]]:
+    from safetensors.torch import load_file
+
+    return _leaves(load_file(file), "")
 
 
 def _of_shards(file: Path) -> Iterator[tuple[str, np.ndarray]]:
@@ -224,6 +231,7 @@ _READERS: dict[str, Callable[[Path], Iterator[tuple[str, np.ndarray]]]] = {
     ".pth": _of_torch,
     ".bin": _of_torch,
     ".pt2": _of_program,
+    ".safetensors": _of_safetensors,
     ".index": _of_checkpoint,
     ".keras": _of_keras,
     ".h5": _of_hdf5,

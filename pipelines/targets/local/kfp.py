@@ -10,12 +10,14 @@ from kfp.local import (
     executor_input_utils,
     logging_utils,
     pipeline_orchestrator,
+    placeholder_utils,
     status,
     subprocess_task_handler,
 )
 from kfp.local.orchestrator import task_spec_utils
 from kfp.local.orchestrator.enhanced_dag_orchestrator import ConditionEvaluator
 
+from trireme.components.json_values import whole
 from trireme.pipelines.targets.local.steps import Steps
 
 
@@ -31,6 +33,7 @@ def tamed(steps: Steps) -> Iterator[None]:
     - how a condition finds a task's output: it knows outputs called ``Output`` only, and takes a
       branch on any other for false;
     - names by the time and by chance, so that a run that is resumed has the same once more;
+    - how a number appears in a text, a list or an object: 2 as 2.0;
     - what the steps in a loop get from steps before it: the loop's item, whatever it should be;
     - what ``undisturbed`` is about.
     """
@@ -44,6 +47,7 @@ def tamed(steps: Steps) -> Iterator[None]:
     keep = SimpleNamespace(rmtree=lambda path: None)
     ids = SimpleNamespace(make_random_id=lambda: steps.run_id)
     resolve = ConditionEvaluator._resolve_pipeline_channel
+    value_of = placeholder_utils.get_value_using_path
     iteration = task_spec_utils.create_parameter_loop_iteration_task_spec
     with (
         undisturbed(),
@@ -51,6 +55,9 @@ def tamed(steps: Steps) -> Iterator[None]:
         patch.object(pipeline_orchestrator, "shutil", keep),
         patch.object(pipeline_orchestrator, "placeholder_utils", ids),
         patch.object(executor_input_utils, "get_local_pipeline_resource_name", str),
+        patch.object(
+            placeholder_utils, "get_value_using_path", lambda *given: whole(value_of(*given))
+        ),
         patch.object(
             ConditionEvaluator,
             "_resolve_pipeline_channel",

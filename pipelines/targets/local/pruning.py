@@ -16,7 +16,9 @@ from trireme.pipelines.targets.local import runs, unsent
 LATELY = 3600.0  # seconds after its last use in which a run may be about to use something
 
 
-def prunable(before: float, keep: int, cache_limit: float | None = None) -> list[Prunable]:
+def prunable(
+    before: float, keep: int, cache_limit: float | None = None, records: bool = False
+) -> list[Prunable]:
     """Returns what may be removed; see ``Target``."""
     waiting = {one.name for one in unsent.read()}
     latest = runs.latest()
@@ -41,7 +43,24 @@ def prunable(before: float, keep: int, cache_limit: float | None = None) -> list
     gone = {*(run.directory for run in old), *(job.directory for job in old_jobs)}
     used = set(_used(run.workspace for run in latest if run.directory not in gone))
     used |= set(_used(folder for folder in place.glob("*") if folder not in gone))
-    return found + _unused(used, before, cache_limit)
+    found += _unused(used, before, cache_limit)
+    return found + (_records(before, gone) if records else [])
+
+
+def _records(before: float, gone: set[Path]) -> list[Prunable]:
+    """Returns MLflow's records of runs that are gone, or about to go."""
+    from trireme.components.tracking import old_records
+
+    kept = {folder.name for folder in _folders(home() / "runs") if folder not in gone}
+    return [
+        Prunable(
+            f"record {one.name}",
+            one.ended,
+            sum(map(_size, one.artifacts)),
+            partial(old_records.remove, one),
+        )
+        for one in old_records.find(before, kept)
+    ]
 
 
 def _unused(used: set[Path], before: float, limit: float | None) -> list[Prunable]:

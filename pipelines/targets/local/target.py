@@ -104,12 +104,12 @@ class Local(Target[LocalRun]):
         return _ended(running.resume(found, console), console)
 
     def prunable(
-        self, before: float, keep: int, cache_limit: float | None = None
+        self, before: float, keep: int, cache_limit: float | None = None, records: bool = False
     ) -> list[Prunable]:
         """Returns runs, datasets and packages that nobody uses; see ``Target``."""
         from trireme.pipelines.targets.local import pruning
 
-        return pruning.prunable(before, keep, cache_limit)
+        return pruning.prunable(before, keep, cache_limit, records)
 
     def catch_up(self, runs: Sequence[LocalRun]) -> bool:
         """Brings to MLflow what it lacks of any run; see ``Target``."""

@@ -2,7 +2,9 @@
 
 import json
 import os
+import shutil
 import time
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -10,6 +12,9 @@ from typer.testing import CliRunner
 from trireme.components.dataset import staging
 from trireme.components.dataset.cache_entry import forget_tree, last_used
 from trireme.components.processes import born
+from trireme.components.tracking.lineage import START
+from trireme.components.tracking.registry import BEFORE
+from trireme.components.tracking.store import default_uri
 from trireme.pipelines.cli.app import app
 from trireme.pipelines.targets.local import pruning, unsent
 
@@ -167,3 +172,76 @@ def test_a_limit_that_is_none_is_refused(home, text):
 def test_a_time_that_is_none_is_refused(home, text):
     done = CliRunner().invoke(app, ["prune", "--older-than", text])
     assert done.exit_code == 2 or "--older-than" in str(done.exception)
+
+
+@pytest.fixture
+def records(home, mlflow_store, monkeypatch):
+    """A client of the MLflow store of a home, and what makes a record in it."""
+    home.mkdir()
+    shutil.copy(mlflow_store, home / "mlflow.db")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", default_uri(home))
+    monkeypatch.setattr("mlflow.tracking._tracking_service.utils._tracking_uri", None)
+    from mlflow import MlflowClient
+
+    client = MlflowClient()
+    experiment = client.create_experiment("nightly", str(home / "mlartifacts" / "7"))
+
+    def make(name, days, **tags):
+        ended = int(1000 * (time.time() - days * DAY))
+        whole = client.create_run(experiment, ended, {"pipeline": "nightly"} | tags, name)
+        within = {"mlflow.parentRunId": whole.info.run_id}
+        for run in (whole, client.create_run(experiment, ended, within, "train")):
+            client.log_text(run.info.run_id, 1000 * "a", "log")
+            client.set_terminated(run.info.run_id, end_time=ended)
+        return whole.info.run_id
+
+    return client, experiment, make
+
+
+def version_of(client, experiment, run):
+    """Registers the model of a run; returns its version."""
+    (folder := Path(client.get_run(run).info.artifact_uri)).mkdir(parents=True, exist_ok=True)
+    (folder / "model.onnx").write_text("a model")
+    model = client.create_logged_model(experiment, source_run_id=run)
+    client.log_model_artifacts(model.model_id, str(folder))
+    client.finalize_logged_model(model.model_id, "READY")
+    tags = {"pipeline_run": run}
+    return client.create_model_version("digits", f"models:/{model.model_id}", run, tags).version
+
+
+def test_records_go_with_their_runs_but_for_what_is_still_needed(home, records):
+    client, experiment, make = records
+    names = {letter: f"nightly-20260101-030000-000{letter}" for letter in "abcdef"}
+    runs = {letter: make(name, 90) for letter, name in names.items()}
+    make_run(home, names["a"], 90)
+    make(new := "nightly-20260101-030000-0010", 1, **{START: runs["b"]})
+    make("somebody else's", 90)
+    deleted = make("nightly-20260101-030000-0011", 90)
+    client.delete_run(deleted)  # by somebody, who may restore it
+    client.create_registered_model("digits")
+    versions = {letter: version_of(client, experiment, runs[letter]) for letter in "cdef"}
+    for letter, alias in (("d", "champion"), ("f", "challenger")):
+        client.set_registered_model_alias("digits", alias, versions[letter])
+    client.set_model_version_tag("digits", versions["d"], BEFORE, versions["c"])
+
+    assert "record" not in prune("--keep", "0", "--dry-run")
+    said = prune("--keep", "1", "--records", "--dry-run")
+    assert f"record {names['e']}" in said and f"record {names['a']}" not in said
+    prune("--keep", "0", "--records")
+
+    left = {run.info.run_name for run in client.search_runs([experiment])} - {"train"}
+    assert left == {names["b"], names["c"], names["d"], names["f"], new, "somebody else's"}
+    assert client.get_run(deleted).info.lifecycle_stage == "deleted"
+    found = client.search_model_versions("name = 'digits'")
+    assert {one.version for one in found} == {versions[letter] for letter in "cdf"}
+    kept = {str(file.relative_to(home)) for file in (home / "mlartifacts").rglob("*")}
+    assert not any(runs["e"] in path or runs["a"] in path for path in kept)
+    assert any(runs["d"] in path for path in kept)
+    assert len(client.search_logged_models([experiment])) == 3
+    assert prune("--keep", "0", "--records").startswith("0 removed")
+
+
+def test_the_records_of_a_server_are_not_ours_to_remove(home, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:hunter2@mlflow:5000")
+    done = CliRunner().invoke(app, ["prune", "--records"])
+    assert "those in http://mlflow:5000 are not only of this machine's runs" in str(done.exception)

@@ -1,0 +1,153 @@
+"""Records in this machine's own MLflow store of runs that are gone here, and their removal."""
+
+import contextlib
+import os
+import re
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from trireme.components.errors import InputError
+from trireme.components.home import home
+from trireme.components.tracking import store
+from trireme.components.tracking.client import client
+from trireme.components.tracking.lineage import START
+from trireme.components.tracking.registry import BEFORE
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+    from mlflow.entities.model_registry import ModelVersion
+
+WHOLE = "pipeline_run"  # the tag of a model's version with the run that registered it
+
+_OURS = re.compile(r".+-\d{8}-\d{6}-[0-9a-f]{4}")  # Pipeline.name_of_a_run; others opened the rest
+
+
+class OldRecord(NamedTuple):
+    """The MLflow runs of a pipeline's run and its steps, and the models that they hold."""
+
+    name: str
+    ended: float
+    runs: list[str]
+    models: list[str]
+    versions: "list[ModelVersion]"
+    artifacts: list[Path]
+
+
+def find(before: float, kept: Collection[str]) -> list[OldRecord]:
+    """Returns the records of runs that ended before a moment and are not kept.
+
+    Those stay that hold a version with an alias, such as the champion, or the version whose place
+    a champion took, or the model that a run which stays began with.
+
+    Raises:
+        InputError: The store is a server's, or a database that others may have.
+    """
+    at = store.uri()
+    if at != store.default_uri(home()):
+        raise InputError(
+            f"--records: those in {store.public(at)} are not only of this machine's runs; "
+            "'mlflow gc' removes them, or unset MLFLOW_TRACKING_URI to remove those here"
+        )
+    if not (home() / "mlflow.db").exists():
+        return []
+    store.use()
+    return list(_found(before, kept))
+
+
+def remove(record: OldRecord) -> None:
+    """Removes a record for good, with its versions of models, as ``mlflow gc`` does."""
+    from mlflow.cli import cli
+
+    for version in record.versions:
+        client.delete_model_version(version.name, version.version)
+    for model in record.models:
+        client.delete_logged_model(model)
+    for run in record.runs:
+        client.delete_run(run)
+    given = ["--backend-store-uri", store.uri(), "--tracking-uri", store.uri()]
+    given += ["--run-ids", ",".join(record.runs)]
+    # Without any it would take all that somebody has deleted.
+    given += ["--logged-model-ids", ",".join(record.models)] if record.models else []
+    with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
+        cli(["gc", *given], standalone_mode=False)
+    for folder in record.artifacts:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+def _found(before: float, kept: Collection[str]) -> Iterator[OldRecord]:
+    experiments = [each.experiment_id for each in client.search_experiments()]
+    runs = _all(client.search_runs, experiments, "tags.`pipeline` LIKE '%'")
+    wholes = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
+    versions = _versions()
+    stays = {run.info.run_id for run in wholes if not _is_old(run, before, kept)}
+    stays |= {version.tags.get(WHOLE, "") for version in _in_use(versions)}
+    starts = {run.data.tags.get(START, "") for run in wholes if run.info.run_id in stays}
+    for run in wholes:
+        whole = run.info.run_id
+        if whole not in stays | starts:
+            held = [version for version in versions if version.tags.get(WHOLE) == whole]
+            yield _record(run, experiments, held)
+
+
+def _is_old(run: "Run", before: float, kept: Collection[str]) -> bool:
+    name, ended = run.info.run_name, run.info.end_time or run.info.start_time
+    return name not in kept and ended < 1000 * before and bool(_OURS.fullmatch(name))
+
+
+def _versions() -> "list[ModelVersion]":
+    models = _all(client.search_registered_models)
+    return [
+        version
+        for model in models
+        for version in _all(client.search_model_versions, f"name = '{model.name}'")
+    ]
+
+
+def _in_use(versions: "list[ModelVersion]") -> "Iterator[ModelVersion]":
+    """Returns the versions with an alias, and those which a rollback makes champion again."""
+    aliased = {
+        (name, str(version))
+        for name in {version.name for version in versions}
+        for version in client.get_registered_model(name).aliases.values()
+    }
+    by_place = {(version.name, str(version.version)): version for version in versions}
+    for place in aliased & by_place.keys():
+        yield (found := by_place[place])
+        before = by_place.get((found.name, found.tags.get(BEFORE, "")))
+        if before:
+            yield before
+
+
+def _record(whole: "Run", experiments: list[str], versions: "list[ModelVersion]") -> OldRecord:
+    runs = [whole]
+    for run in runs:  # it grows
+        runs += _all(
+            client.search_runs, experiments, f"tags.`mlflow.parentRunId` = '{run.info.run_id}'"
+        )
+    models = [
+        model
+        for run in runs
+        for model in client.search_logged_models(
+            experiments, filter_string=f"source_run_id = '{run.info.run_id}'"
+        )
+    ]
+    places = [run.info.artifact_uri for run in runs]
+    places += [model.artifact_location for model in models]
+    return OldRecord(
+        whole.info.run_name,
+        (whole.info.end_time or whole.info.start_time) / 1000,
+        [run.info.run_id for run in runs],
+        [model.model_id for model in models],
+        versions,
+        [Path(place).parent for place in places if place.startswith(str(home()))],
+    )
+
+
+def _all(search: Callable[..., Any], *arguments: Any) -> list[Any]:
+    """Returns what all pages of a search hold."""
+    found = list(page := search(*arguments))
+    while page.token:
+        found += (page := search(*arguments, page_token=page.token))
+    return found

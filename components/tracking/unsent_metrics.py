@@ -1,0 +1,53 @@
+"""The metrics that a training program has left in a file because MLflow was away."""
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mlflow.entities import Metric
+
+NAME = "metrics-unsent.jsonl"
+"""What ``trainers/pytorch/metrics.py`` calls it in CHECKPOINT_DIR, and describes."""
+
+BATCH = 1000  # metrics that MLflow takes at once
+LONGEST = 4096  # bytes of a line, which holds one metric
+LARGEST = 2**63 - 1  # the whole number that a database holds
+
+
+def batches(file: Path) -> Iterator[list["Metric"]]:
+    """Returns what is in a file; nothing where there is none.
+
+    A program of the user has written it, so lines that are no metric are left out.
+    """
+    metrics = (metric for line in _lines(file) if (metric := _metric(line)))
+    while batch := list(islice(metrics, BATCH)):
+        yield batch
+
+
+def _lines(file: Path) -> Iterator[bytes]:
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return
+    with os.fdopen(descriptor, "rb") as stream:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            while line := stream.readline(LONGEST):
+                yield line
+
+
+def _metric(line: bytes) -> "Metric | None":
+    from mlflow.entities import Metric
+
+    try:
+        found = json.loads(line)
+        key, value = str(found["key"]), float(found["value"])
+        timestamp, step = int(found["timestamp"]), int(found["step"])
+    except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
+        return None
+    is_known = 0 <= timestamp <= LARGEST and abs(step) <= LARGEST
+    return Metric(key, value, timestamp, step) if is_known else None
