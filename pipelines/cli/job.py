@@ -132,7 +132,7 @@ def submit(
         _run_here(job, isolated, dry_run)
         return
 
-    from trireme.components.training.cluster import checks, launcher, preflight, reasons, submission
+    from trireme.components.training.cluster import admission, checks, launcher, reasons, submission
     from trireme.components.training.cluster.follower import Limits
     from trireme.components.training.cluster.operators import operator_of
     from trireme.components.training.cluster.status import State, status_of
@@ -145,7 +145,7 @@ def submit(
     if dry_run or submission.find(cluster, manifest) is None:  # what there is goes on as it is
         checks.require_references(cluster, *references(manifest))
     if dry_run:
-        preflight.check(cluster, manifest, cluster.namespace)
+        admission.check(cluster, manifest, cluster.namespace)
         typer.echo(to_yaml(manifest), nl=False)
         return
     gang = reasons.gang_unavailable(cluster, manifest)

@@ -19,7 +19,7 @@ from trireme.components.kubernetes.errors import (
 )
 from trireme.components.kubernetes.resources import JOB_SETS, PODS
 from trireme.components.patience import wait_for
-from trireme.components.training.cluster import preflight
+from trireme.components.training.cluster import admission
 from trireme.components.training.cluster.status import State, is_train_job, status_of
 from trireme.components.training.frameworks import KINDS, kind_of, pods_of
 from trireme.components.training.kinds import TRAINING_RUNTIMES
@@ -51,7 +51,7 @@ def submit(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, Any]:
     _check_name(cluster, body)
     _make_room(cluster, body, there)
     jobs, namespace = kind_of(body), metadata["namespace"]
-    preflight.check(cluster, body, namespace)
+    admission.check(cluster, body, namespace)
     with _runtime_of(cluster, body) as give_to:
         try:
             job = _create(cluster, body)
