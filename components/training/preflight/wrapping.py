@@ -5,7 +5,8 @@ import json
 import re
 import secrets
 import zlib
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -43,7 +44,7 @@ package.main.run(json.loads(sys.argv[2]), sys.argv[1])
 _SCRIPT = (
     "trap 'exit 143' TERM; if command -v python3 >/dev/null 2>&1; then "
     'python3 -c "$0" "$0" "$1" & wait $!; [ $? != 78 ] || exit 78; '
-    "else echo 'trireme-preflight: {\"skipped\":\"the image has no python3\"}'; fi; "
+    'else echo \'trireme-preflight: {"skipped":"the image has no python3"}\'; fi; '
     'trap - TERM; shift; exec "$@"'
 )
 
@@ -68,6 +69,15 @@ def why_not(job: TrainingJob) -> str:
         if not _IN_IMAGES_WITH_A_SHELL.fullmatch(PurePosixPath(command[0]).name):
             return f"the image may have no shell: the command of the {role} is {command[0]}"
     return ""
+
+
+def wrapper(
+    job: TrainingJob, patience: float = PATIENCE, *, alone: bool = False
+) -> Callable[[dict[str, Any]], None] | None:
+    """Returns what puts the preflight into a job's manifest; ``None`` where it makes none."""
+    if not job.preflight or why_not(job):
+        return None
+    return partial(wrap, job=job, patience=patience, alone=alone)
 
 
 def wrap(

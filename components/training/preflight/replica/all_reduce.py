@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import time
-from typing import Any, Callable, Mapping  # noqa: UP035 - Python 3.8
+from typing import Any, Callable, Mapping
 
 Run = Callable[[int], Callable[[], Any]]
 """Returns what reduces so many numbers once."""
@@ -49,7 +49,7 @@ def _torch(job: Mapping[str, Any]) -> tuple[dict[str, str], Callable[[], Run]]:
     has_gpu = torch.cuda.is_available()
     versions = {}
     if has_gpu:
-        nccl = torch.cuda.nccl.version()  # type: ignore[no-untyped-call]
+        nccl = torch.cuda.nccl.version()
         versions["NCCL"] = ".".join(map(str, nccl if isinstance(nccl, tuple) else (nccl,)))
         versions["CUDA"] = str(torch.version.cuda)
         versions["GPUs"] = f"{torch.cuda.device_count()} {torch.cuda.get_device_name()}"

@@ -12,9 +12,8 @@ import sys
 import tempfile
 import threading
 import time
-from typing import Any, Mapping  # noqa: UP035 - Python 3.8
+from typing import Any, Mapping
 
-from trireme.components.training.preflight.replica.meeting import Meeting
 from trireme.components.training.preflight.replica.place import Place
 from trireme.components.training.preflight.replica.said import problem
 

@@ -10,7 +10,7 @@ import secrets
 import time
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Iterator, Mapping  # noqa: UP035 - Python 3.8
+from typing import Any, Iterator, Mapping
 
 MiB = 1 << 20
 WRITTEN = 32 * MiB  # bytes, at most, that are written to a disk, in TIME seconds

@@ -14,7 +14,8 @@ import socket
 import struct
 import threading
 import time
-from typing import Any  # noqa: UP035
+from pathlib import Path
+from typing import Any
 
 from trireme.components.training.preflight.replica.meeting import TRY, WORD, Meeting, listener
 from trireme.components.training.preflight.replica.place import Place
@@ -131,7 +132,7 @@ def own_address(place: Place, default: str) -> tuple[str, str]:
     """Returns the address that others are to reach this replica by, and its interface if given."""
     for variable in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
         wanted = os.environ.get(variable, "")
-        if not wanted or (variable.startswith("NCCL") and not os.path.exists("/dev/nvidiactl")):
+        if not wanted or (variable.startswith("NCCL") and not Path("/dev/nvidiactl").exists()):
             continue
         there = [name for _, name in socket.if_nameindex()]
         fitting = [name for name in there if _fits(name, wanted)]

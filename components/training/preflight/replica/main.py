@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Any, Mapping  # noqa: UP035 - Python 3.8
+from typing import Any, Mapping
 
 from trireme.components.training.preflight.replica import (
     all_reduce,
@@ -81,14 +81,17 @@ def _test(config: Mapping[str, Any]) -> int:
     return FAILED if has_failed else 0
 
 
-def _record(
-    config: Mapping[str, Any], place: places.Place, meeting: Meeting
-) -> dict[str, Any]:
+def _record(config: Mapping[str, Any], place: places.Place, meeting: Meeting) -> dict[str, Any]:
     """Returns what this replica finds out, with the others, before a library is loaded."""
     answer, ahead = meeting.clock()
-    record = {"replica": place.name, "asked": config["asked"], "answer": answer, "clock": ahead}
+    record: dict[str, Any] = {
+        "replica": place.name,
+        "asked": config["asked"],
+        "answer": answer,
+        "clock": ahead,
+    }
     record.update(host.facts(), problems=places.unknown(place), links=[], interface="")
-    mine = {"name": place.name}
+    mine: dict[str, Any] = {"name": place.name}
     links = None
     try:
         links = Links(place, meeting)

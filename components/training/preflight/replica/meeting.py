@@ -7,7 +7,7 @@ import json
 import socket
 import threading
 import time
-from typing import IO, Any, Callable  # noqa: UP035 - Python 3.8
+from typing import Any, Callable
 
 from trireme.components.training.preflight.replica.place import Place
 from trireme.components.training.preflight.replica.said import Failed, Skipped, problem
@@ -25,7 +25,7 @@ class Hub(threading.Thread):
         super().__init__(daemon=True)
         self._size, self._token, self._patience = place.size, token, patience
         self._lock = threading.Lock()
-        self._streams: dict[int, IO[bytes]] = {}
+        self._streams: dict[int, socket.SocketIO] = {}
         self._said: dict[int, dict[int, Any]] = {}
         self._problem = ""
         self._all_here = threading.Event()
@@ -96,7 +96,7 @@ class Hub(threading.Thread):
             stream.close()
             connection.close()
 
-    def _take(self, rank: int, stream: IO[bytes], message: dict[str, Any]) -> None:
+    def _take(self, rank: int, stream: socket.SocketIO, message: dict[str, Any]) -> None:
         if "ping" in message:
             _send(stream, {"time": time.time()})
             return
@@ -223,13 +223,13 @@ def _why(place: Place, error: OSError) -> dict[str, Any]:
     return problem(
         "port",
         place.name,
-        f"replica {place.name} cannot reach port {place.port} of {there} ({why}): allow TCP between "
-        "the job's pods in NetworkPolicies, firewalls and service meshes",
+        f"replica {place.name} cannot reach port {place.port} of {there} ({why}): allow TCP "
+        "between the job's pods in NetworkPolicies, firewalls and service meshes",
         is_fatal=True,
     )
 
 
-def _send(stream: IO[bytes], message: Any) -> None:
+def _send(stream: socket.SocketIO, message: Any) -> None:
     data = json.dumps(message).encode() + b"\n"
     while data:
         data = data[stream.write(data) :]

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import threading
 from pathlib import Path
-from typing import Any, Mapping  # noqa: UP035 - Python 3.8
+from typing import Any, Mapping
 
 from trireme.components.training.preflight.replica import said
 from trireme.components.training.preflight.replica.said import FAILED, Failed, Skipped, problem

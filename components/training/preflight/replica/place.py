@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from typing import Any, Mapping, NamedTuple  # noqa: UP035 - Python 3.8
+from typing import Any, Mapping, NamedTuple
 
 from trireme.components.training.preflight.replica.said import Skipped, problem
 
@@ -15,13 +15,13 @@ class Place(NamedTuple):
 
     Attributes:
         role: As the others call it, such as ``worker``.
-        rank: Its number among all ``size`` replicas; 0 is where they meet.
+        rank: Its place among all ``size`` replicas; 0 is where they meet.
         address: The host where they meet, and the port of their rendezvous.
         peers: Host names that its framework has it look up besides.
     """
 
     role: str
-    index: int
+    number: int
     rank: int
     size: int
     address: str
@@ -31,7 +31,7 @@ class Place(NamedTuple):
     @property
     def name(self) -> str:
         """As in ``worker-0``."""
-        return f"{self.role}-{self.index}"
+        return f"{self.role}-{self.number}"
 
 
 def find(config: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Place:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from statistics import median
-from typing import Any, Callable  # noqa: UP035 - Python 3.8
+from typing import Any, Callable
 
 from trireme.components.training.preflight.replica.said import problem
 
