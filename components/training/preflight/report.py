@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trireme.components.errors import JobFailed
+from trireme.components.training.preflight.replica import verdict
 from trireme.components.training.preflight.replica.said import LADDER, MARK
 from trireme.components.whole_file import write_whole
 
@@ -179,22 +180,19 @@ HEADINGS = [
 def table(content: dict[str, Any]) -> list[list[str]]:
     """Returns a row for each replica, as ``HEADINGS`` says, for a person."""
     records = content["replicas"]
-    links = [link for record in records for link in record["links"] if "rate" in link]
     clocks = sorted(record["clock"] for record in records)
     fastest = max((record["speed"] for record in records), default=0.0)
-    rows = []
+    network, rows = verdict.network(records), []
     for record in records:
-        name = record["replica"]
-        out = [link for link in links if link["from"] == name]
-        into = [link for link in links if link["to"] == name]
         disk, data, shm = record["disk"], record["data"], record["shm"]
+        links = network.get(record["replica"])
         rows.append(
             [
-                name,
-                f"{1000 * min(link['answer'] for link in out):.1f} ms" if out else "-",
-                _bits(max(link["rate"] for link in out)) if out else "-",
-                _bits(max(link["rate"] for link in into)) if into else "-",
-                f"{100 * min(link['resent'] for link in out):.1f} %" if out else "-",
+                record["replica"],
+                f"{1000 * links.answer:.1f} ms" if links else "-",
+                verdict.speed(links.sends) if links else "-",
+                verdict.speed(links.receives) if links else "-",
+                f"{100 * links.resent:.1f} %" if links else "-",
                 f"{record['clock'] - clocks[len(clocks) // 2]:+.3f} s",
                 f"{record['cores']:g}",
                 f"{record['speed'] / fastest:.0%}" if fastest else "-",
@@ -211,11 +209,6 @@ def _summary(content: dict[str, Any]) -> str:
     count = len(content["problems"])
     warnings = f", {count} {'warning' if count == 1 else 'warnings'}" if count else ""
     return f"preflight passed in {content['seconds']:.1f} s{warnings}"
-
-
-def _bits(rate: float) -> str:
-    bits = rate * 8
-    return f"{bits / 1e9:.1f} Gbit/s" if bits >= 1e9 else f"{bits / 1e6:.1f} Mbit/s"
 
 
 def _by_number(name: str) -> tuple[str, int]:

@@ -90,7 +90,7 @@ def wrap(
         alone: Whether nothing else is to run.
     """
     meeting, counts = dict(job.plugin.meeting), _counts(job)
-    if not all(job.plugin.role(role).trains for role in counts):
+    if not job.runtime and not all(job.plugin.role(role).trains for role in counts):
         meeting.pop("all_reduce", None)  # such as parameter servers take no part in one
     config = {
         "meeting": meeting,

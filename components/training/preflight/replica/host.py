@@ -36,6 +36,7 @@ def facts(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
     checkpoints, data = environment.get("CHECKPOINT_DIR"), environment.get("DATA_DIR")
     return {
         "host": platform.node(),
+        "node": node(),
         "versions": versions(),
         "cores": cores(),
         "speed": speed(),
@@ -44,6 +45,13 @@ def facts(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
         "disk": disk(Path(checkpoints)) if checkpoints else {},
         "data": dataset(Path(data)) if data else {},
     }
+
+
+def node() -> str:
+    """Returns what tells the node that this replica is on from others."""
+    with contextlib.suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return ""
 
 
 def versions() -> dict[str, str]:

@@ -29,6 +29,7 @@ from trireme.components.training.preflight.replica.said import FAILED, Failed, S
 PASSED = ".trireme-preflight"
 """The file in CHECKPOINT_DIR that says which job has passed: one that is started again goes on."""
 
+LEAST_PATIENCE = 60.0  # seconds that the first replica waits for the others
 SOON, EVERY = 5.0, 60.0  # seconds after which it is said what is waited for, and how often
 
 
@@ -55,7 +56,8 @@ def _test(config: Mapping[str, Any]) -> int:
     began, place = time.monotonic(), places.find(config)
     hub = None
     if place.rank == 0:
-        hub = Hub(place, config["token"], config["patience"])
+        # Whoever cannot reach it is to say so first.
+        hub = Hub(place, config["token"], max(2 * config["patience"], LEAST_PATIENCE))
         hub.start()
     with _Waiting() as wait:
         meeting = Meeting(place, config["token"], config["patience"], wait)
@@ -65,7 +67,6 @@ def _test(config: Mapping[str, Any]) -> int:
     _reduce(config, place, meeting, record)
     records = meeting.exchange(record)
     problems = verdict.judge(records, config["meeting"].get("all_reduce", ""))
-    problems.sort(key=lambda each: said.LADDER.index(each["step"]))
     has_failed = any(each["fatal"] for each in problems)
     said.say(record=record)
     if place.rank == 0:

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from statistics import median
-from typing import Any, Callable
+from typing import Any, NamedTuple
 
-from trireme.components.training.preflight.replica.said import problem
+from trireme.components.training.preflight.replica.said import LADDER, problem
 
 Record = dict  # of a replica, see main.py
+
+
+class Network(NamedTuple):
+    """How a replica is connected: it is as good as the best of its links, each way."""
+
+    sends: float
+    receives: float
+    resent: float
+    answer: float
+
 
 SLOW = 1 / 3  # of the median of all replicas
 SLOW_CPU = 2 / 3
@@ -32,6 +42,37 @@ def judge(records: list[Record], library: str) -> list[dict[str, Any]]:
     if not any(each["fatal"] for each in found):
         found += _network(records) + _clocks(records)
     found += _processors(records) + _room(records)
+    return sorted(_folded(found), key=lambda each: LADDER.index(each["step"]))
+
+
+def _folded(problems: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns the problems, those that several replicas have alike as one."""
+    alike: dict[str, list[dict[str, Any]]] = {}
+    for each in problems:
+        alike.setdefault(each["sentence"].replace(each["replica"], ""), []).append(each)
+    found = []
+    for first, *others in alike.values():
+        if others:
+            name, more = first["replica"], f"{first['replica']} (and {len(others)} more)"
+            first = {**first, "sentence": first["sentence"].replace(name, more, 1)}
+        found.append(first)
+    return found
+
+
+def network(records: list[Record]) -> dict[str, Network]:
+    """Returns how each replica is connected, in bytes a second, shares and seconds."""
+    links = [link for record in records for link in record["links"] if "rate" in link]
+    found = {}
+    for name in [record["replica"] for record in records]:
+        out = [link for link in links if link["from"] == name]
+        into = [link for link in links if link["to"] == name]
+        if out and into:
+            found[name] = Network(
+                max(link["rate"] for link in out),
+                max(link["rate"] for link in into),
+                max(min(link["resent"] for link in ends) for ends in (out, into)),
+                min(link["answer"] for link in out + into),
+            )
     return found
 
 
@@ -146,20 +187,22 @@ def _disks(records: list[Record]) -> list[dict[str, Any]]:
 
 
 def _network(records: list[Record]) -> list[dict[str, Any]]:
-    """Returns what is slow: a replica is as good as the best of its links, each way."""
-    links = [link for record in records for link in record["links"] if "rate" in link]
-    names = [record["replica"] for record in records]
-
-    def of(name: str, figure: str, better: Callable[..., float], end: str) -> float:
-        return better(link[figure] for link in links if link[end] == name)
-
-    if not links:
+    """Returns what is slow of what connects the replicas."""
+    figures = network(records)
+    if not figures:
         return []
-    rate = {n: min(of(n, "rate", max, end) for end in ("from", "to")) for n in names}
-    resent = {n: max(of(n, "resent", min, end) for end in ("from", "to")) for n in names}
-    answer = {
-        n: min(link["answer"] for link in links if n in (link["from"], link["to"])) for n in names
-    }
+    names = list(figures)
+    rate = {name: min(each.sends, each.receives) for name, each in figures.items()}
+    resent = {name: each.resent for name, each in figures.items()}
+    answer = {name: each.answer for name, each in figures.items()}
+    stalled = [name for name in names if not rate[name]]
+    if stalled:
+        name = stalled[0]
+        sentence = (
+            f"replica {name} answers, but nothing large comes through: its network interface has a "
+            "larger MTU than what is on the way; give all the same, and the overlay's room"
+        )
+        return [problem("size", name, sentence, is_fatal=True)]
     slow = {name: (value, usual) for name, value, usual in _below(rate, SLOW)}
     found = []
     usual_answer = sorted(answer.values())[(len(names) - 1) // 2]
@@ -173,8 +216,8 @@ def _network(records: list[Record]) -> list[dict[str, Any]]:
             facts.append(f"loses {100 * resent[name]:.1f} % of its packets")
             advice = advice or "see its node's network card, cable and switch port"
         if name in slow or (is_pair and rate[name] < LEAST_RATE):
-            others = f", the others {_speed(slow[name][1])}" if name in slow else ""
-            facts.append(f"moves {_speed(rate[name])}{others}")
+            others = f", the others {speed(slow[name][1])}" if name in slow else ""
+            facts.append(f"moves {speed(rate[name])}{others}")
             advice = advice or "see what limits its node's network, or take another node"
         if not facts:
             continue
@@ -207,8 +250,7 @@ def _processors(records: list[Record]) -> list[dict[str, Any]]:
     found = []
     for like in _alike(records):
         cores = {record["replica"]: record["cores"] for record in like}
-        speed = {record["replica"]: record["speed"] for record in like}
-        slow = {name: (value, usual) for name, value, usual in _below(speed, SLOW_CPU)}
+        slow = _slow_nodes(like)
         few = {name: (value, usual) for name, value, usual in _below(cores, SLOW_CPU)}
         for name in cores:
             facts = []
@@ -226,6 +268,17 @@ def _processors(records: list[Record]) -> list[dict[str, Any]]:
                         "and its CPU limit",
                     )
                 )
+    return found
+
+
+def _slow_nodes(records: list[Record]) -> dict[str, tuple[float, float]]:
+    """Returns the speed of replicas that are slower than those on other nodes, and theirs."""
+    # Those on one node take the time from each other.
+    found = {}
+    for record in records:
+        others = [each["speed"] for each in records if each["node"] != record["node"]]
+        if others and record["speed"] < SLOW_CPU * median(others):
+            found[record["replica"]] = (record["speed"], median(others))
     return found
 
 
@@ -288,7 +341,7 @@ def _names(replicas: list[str]) -> str:
     return f"{len(replicas)} replicas such as {replicas[0]} have"
 
 
-def _speed(rate: float) -> str:
+def speed(rate: float) -> str:
     """Returns bytes a second as networks count: bits."""
     bits = rate * 8
     return f"{bits / 1e9:.1f} Gbit/s" if bits >= 1e9 else f"{bits / 1e6:.1f} Mbit/s"
