@@ -23,7 +23,7 @@ from trireme.components.kubernetes.errors import NotFound
 from trireme.components.kubernetes.resources import CONFIG_MAPS, PODS
 from trireme.components.tracking.environment import SECRET
 from trireme.components.training.bill import Bill, job_hour
-from trireme.components.training.cluster import checks, preflight
+from trireme.components.training.cluster import admission, checks
 from trireme.components.training.cluster.checks import Finding, check_all
 from trireme.components.training.cluster.operators import operator_of
 from trireme.components.training.description.job import TrainingJob
@@ -170,7 +170,7 @@ def _takes_config_map(pipeline: Pipeline) -> bool:
 
 def plan_job(manifest: dict[str, Any], known: Prices | None) -> Plan:
     """Plans a training job without a pipeline."""
-    return Plan([], manifest, 1, 1, "", references(manifest), preflight.rights(manifest), known)
+    return Plan([], manifest, 1, 1, "", references(manifest), admission.rights(manifest), known)
 
 
 def choose_operator(cluster: Cluster | None, job: TrainingJob) -> str:

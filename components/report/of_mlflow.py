@@ -12,6 +12,7 @@ from trireme.components.tracking import journal
 from trireme.components.tracking.abandoned_runs import OF_A_PIPELINE
 from trireme.components.tracking.client import client
 from trireme.components.training import timeline
+from trireme.components.training.preflight import report as preflight
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -94,14 +95,14 @@ def _step(run: "Run") -> StepPicture:
             _bring(info.run_id, Path(directory))
             beside = of_workspace.training(Path(directory))
         found.replicas, found.requested = beside.replicas, beside.requested
-        found.printed = beside.printed
+        found.printed, found.preflight = beside.printed, beside.preflight
     return found
 
 
 def _bring(run_id: str, folder: Path) -> None:
     """Brings what a training has left beside its replicas' logs."""
     present = {each.path: each.file_size or 0 for each in client.list_artifacts(run_id)}
-    wanted = [name for name in (timeline.NAME, of_workspace.JOB) if name in present]
+    wanted = [name for name in (timeline.NAME, of_workspace.JOB, preflight.NAME) if name in present]
     logs = client.list_artifacts(run_id, "logs") if "logs" in present else []
     wanted += [log.path for log in logs if log.path.endswith("-0.log")]
     sizes = present | {log.path: log.file_size or 0 for log in logs}

@@ -11,6 +11,7 @@ from trireme.components.evaluation import progress
 from trireme.components.report.picture import Curve, Picture, StepPicture, numbers, requested_by
 from trireme.components.tracking import journal
 from trireme.components.training import timeline
+from trireme.components.training.preflight import report as preflight
 
 JOB = "job.yaml"
 """The manifest of a training job, beside its replicas' logs."""
@@ -53,6 +54,7 @@ def training(folder: Path) -> StepPicture:
     """Returns what the folder of a training job's logs tells of its replicas, and its curves."""
     found = StepPicture("", replicas=timeline.read(folder / timeline.NAME))
     found.requested = requested_by(_manifest(folder / JOB))
+    found.preflight = preflight.read(folder / preflight.NAME)
     for log in sorted(folder.glob("*-0.log")):
         if log.stat().st_size <= SIZE_LIMIT and (
             figures := progress.parsed(log.read_text(errors="replace"))
@@ -79,7 +81,7 @@ def _step(workspace: Path, name: str) -> StepPicture:
     if folder and folder.is_dir():
         beside = training(folder)
         found.replicas, found.requested = beside.replicas, beside.requested
-        found.printed = beside.printed
+        found.printed, found.preflight = beside.printed, beside.preflight
     return found
 
 

@@ -15,6 +15,7 @@ from trireme.components.kubernetes.amounts import Amounts
 from trireme.components.pages import template
 from trireme.components.report import curves
 from trireme.components.report.picture import Curve, Picture, StepPicture
+from trireme.components.training.preflight import report as preflight
 from trireme.components.training.timeline import QUEUED, STARTING, STATES, Life
 
 ROWS = 128  # replicas that the time line shows
@@ -72,6 +73,16 @@ class Used(NamedTuple):
     shares: dict[str, float]
 
 
+class Preflight(NamedTuple):
+    """What the replicas of a step have found before they trained; ``rows`` are of some of them."""
+
+    step: str
+    problems: list[str]
+    headings: list[str]
+    rows: list[list[str]]
+    left_out: int
+
+
 class Chart(NamedTuple):
     """The curves of one metric, and the last value where it is one curve."""
 
@@ -112,6 +123,7 @@ def render(picture: Picture) -> str:
         seconds=_seconds_of,
         has_memory=any("peak_memory_bytes" in step.metrics for step in picture.steps.values()),
         used=list(_used(picture)),
+        preflights=[_preflight(step) for step in picture.steps.values() if step.preflight],
         curves=_charts(picture),
         cost=_cost(picture),
         cost_of=lambda step: _cost_of(picture, step),
@@ -308,6 +320,13 @@ def _used_by(step: str, role: str, lives: dict[str, Life], asked: Amounts) -> Us
         shares["memory"] = max(memory.values()) / most
     restarts = sum(life.restarts for life in lives.values())
     return Used(step, role, len(lives), restarts, wanted, used, shares)
+
+
+def _preflight(step: StepPicture) -> Preflight:
+    problems = [str(problem["sentence"]) for problem in step.preflight["problems"]]
+    rows = preflight.table(step.preflight)
+    headings = [heading.lower() for heading in preflight.HEADINGS]
+    return Preflight(step.name, problems, headings, rows[:ROWS], len(rows[ROWS:]))
 
 
 def _between(values: dict[str, float], words: Callable[[float], str]) -> str:

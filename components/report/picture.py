@@ -40,6 +40,8 @@ class StepPicture:
         replicas: Those of its training job, by name.
         printed: Curves by what its program has printed, which may be those of ``curves``.
         requested: What each replica has asked for, by role in lower case.
+        preflight: What its replicas have found before they trained, see
+            ``trireme.components.training.preflight.report``.
     """
 
     name: str
@@ -55,6 +57,7 @@ class StepPicture:
     printed: dict[str, Curve] = field(default_factory=dict)
     replicas: dict[str, Life] = field(default_factory=dict)
     requested: dict[str, Amounts] = field(default_factory=dict)
+    preflight: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass

@@ -27,6 +27,7 @@ from trireme.components.training.frameworks.base import literal
 from trireme.components.training.inputs import BASE_MODEL, TAG, WARM_START, inputs_of
 from trireme.components.training.lines import LinePrinter
 from trireme.components.training.manifests import render, to_yaml
+from trireme.components.training.preflight import report
 from trireme.components.training.progress import Meter
 from trireme.components.whole_file import flush
 
@@ -321,6 +322,7 @@ def _train_on_cluster(
     from trireme.components.training.cluster.follower import Limits
     from trireme.components.training.cluster.operators import operator_of
     from trireme.components.training.cluster.passthrough import pass_through
+    from trireme.components.training.preflight import wrapping
 
     for file in logs.glob("*.log"):
         file.unlink()  # of an earlier attempt, whose lines come again
@@ -335,16 +337,23 @@ def _train_on_cluster(
         for directory in (job.model_dir, job.checkpoint_dir):
             # The job's image may run as another user than this step.
             Path(directory).chmod(0o777)
-    return launcher.launch(
-        manifest,
-        cluster,
-        limits=Limits(job.queued_limit, job.starting_limit),
-        on_line=lines,
-        on_state=lambda sentence: say(sentence, sys.stdout),
-        on_hang=_record_hang,
-        on_tick=lines.look,
-        timeline=timeline.Timeline(logs / timeline.NAME),
-    )
+    preflight = report.Report(logs / report.NAME)
+    try:
+        return launcher.launch(
+            manifest,
+            cluster,
+            limits=Limits(job.queued_limit, job.starting_limit),
+            on_line=lines,
+            on_state=lambda sentence: say(sentence, sys.stdout),
+            on_hang=_record_hang,
+            on_tick=lines.look,
+            timeline=timeline.Timeline(logs / timeline.NAME),
+            prepare=wrapping.wrapper(job),
+            preflight=preflight,
+        )
+    finally:
+        if metrics := preflight.metrics():
+            journal.log_metrics(metrics)
 
 
 def _record_hang(said: str) -> None:
@@ -405,6 +414,7 @@ def _record(job: TrainingJob, logs: Path) -> None:
     journal.log_params(params_of(job))
     journal.log_artifact(logs / "job.yaml")
     journal.log_artifact(logs / timeline.NAME)
+    journal.log_artifact(logs / report.NAME)
     if job.packages:
         journal.log_artifact(Path(job.packages) / journal.PACKAGES)
     for role, replica in job.roles.items():

@@ -4,6 +4,7 @@ import json
 import os
 import secrets
 import shlex
+import shutil
 import sys
 import time
 from collections.abc import Mapping
@@ -132,36 +133,94 @@ def submit(
         _run_here(job, isolated, dry_run)
         return
 
-    from trireme.components.training.cluster import checks, launcher, preflight, reasons, submission
+    from trireme.components.training.cluster import admission, checks, launcher, reasons, submission
     from trireme.components.training.cluster.follower import Limits
     from trireme.components.training.cluster.operators import operator_of
     from trireme.components.training.cluster.status import State, status_of
     from trireme.components.training.manifests import render, to_yaml
     from trireme.components.training.manifests.notes import notes
     from trireme.components.training.manifests.references import references
+    from trireme.components.training.preflight import report, wrapping
 
     cluster = connect(namespace, context, stays=wait)
     manifest = render(_at_one_commit(job), operator_of(cluster, job))
     if dry_run or submission.find(cluster, manifest) is None:  # what there is goes on as it is
         checks.require_references(cluster, *references(manifest))
     if dry_run:
-        preflight.check(cluster, manifest, cluster.namespace)
+        admission.check(cluster, manifest, cluster.namespace)
         typer.echo(to_yaml(manifest), nl=False)
         return
     gang = reasons.gang_unavailable(cluster, manifest)
     for note in [*notes(job, manifest, followed=wait), *([gang] if gang else [])]:
         typer.echo(f"note: {note}", err=True)
+    prepare = wrapping.wrapper(job)
     if wait:
         limits = Limits(job.queued_limit, job.starting_limit)
-        launcher.launch(manifest, cluster, limits=limits, on_line=_lines(), on_state=say)
+        launcher.launch(
+            manifest,
+            cluster,
+            limits=limits,
+            on_line=_lines(),
+            on_state=say,
+            prepare=prepare,
+            preflight=report.Report(),
+        )
         say(f"{manifest['kind']} {job.name} succeeded")
         return
-    state = status_of(submission.submit(cluster, manifest)).state
+    state = status_of(submission.submit(cluster, manifest, prepare)).state
     before = " and has succeeded already" if state is State.SUCCEEDED else ""
     typer.echo(
         f"{manifest['kind']} {job.name} is in namespace {cluster.namespace}{before}; "
         f"follow it with: trireme job logs -f {job.name} --namespace {cluster.namespace}"
     )
+
+
+@app.command()
+def preflight(
+    file: File = None,
+    name: Annotated[str, typer.Option(help="Name of the job.")] = "",
+    local: Local = False,
+    isolated: Annotated[
+        bool,
+        typer.Option(
+            "--isolated", help="With --local: give each replica its own network (as root)."
+        ),
+    ] = False,
+    operator: Operator = "",
+    namespace: Namespace = "",
+    context: Context = "",
+    workspace: Workspace = "",
+) -> None:
+    """Test whether the replicas of a job reach each other, how fast, their disks and versions."""
+    from trireme.components.training.preflight import alone
+    from trireme.pipelines.cli.preflight import show
+
+    if local:
+        _refuse_a_place(namespace, context)
+        _refuse({"--operator": operator}, "is for clusters, not for --local")
+    else:
+        _refuse({"--isolated": isolated}, "goes with --local")
+    job = alone.described(described(file, workspace, name=name, operator=operator))
+    if local:
+        from trireme.components.training.local import jobs
+
+        jobs.check(_home(), job)
+        directory = jobs.make_directory(_home(), job.name)
+        try:
+            show(alone.run_here(job, directory, _lines(), isolated=isolated))
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+        return
+
+    from trireme.components.training import manifests
+    from trireme.components.training.cluster import checks
+    from trireme.components.training.cluster.operators import operator_of
+    from trireme.components.training.manifests.references import references
+
+    cluster = connect(namespace, context, stays=True)
+    manifest = manifests.render(_at_one_commit(job), operator_of(cluster, job))
+    checks.require_references(cluster, *references(manifest))
+    show(alone.run_there(job, manifest, cluster, _lines(), say))
 
 
 @app.command()

@@ -13,7 +13,7 @@ from trireme.components.kubernetes.access import Right
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import Forbidden, KindMissing, Refused
 from trireme.components.kubernetes.resources import CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, Resource
-from trireme.components.training.cluster import preflight, reasons
+from trireme.components.training.cluster import admission, reasons
 from trireme.components.training.frameworks import kind_of, least_replicas
 from trireme.components.training.manifests.references import Needed
 from trireme.components.training.manifests.roles import roles
@@ -109,9 +109,9 @@ def account(cluster: Cluster, name: str, rights: Iterable[Right], remedy: str) -
 
 def _dry_run(cluster: Cluster, manifest: dict[str, Any]) -> Iterator[Finding]:
     try:
-        preflight.dry_run(cluster, manifest, cluster.namespace)
+        admission.dry_run(cluster, manifest, cluster.namespace)
     except Refused as error:
-        if isinstance(error, Forbidden) and not preflight.check_may_create(cluster, manifest):
+        if isinstance(error, Forbidden) and not admission.check_may_create(cluster, manifest):
             words = f"you may not check whether the API server would accept the {manifest['kind']}"
             yield _unknown(words)
         else:
@@ -122,7 +122,7 @@ def _dry_run(cluster: Cluster, manifest: dict[str, Any]) -> Iterator[Finding]:
 
 def _pods(cluster: Cluster, manifest: dict[str, Any]) -> Iterator[Finding]:
     try:
-        warnings = preflight.dry_run_pods(cluster, manifest, cluster.namespace)
+        warnings = admission.dry_run_pods(cluster, manifest, cluster.namespace)
     except Refused as error:
         yield _failed(str(error))
         return

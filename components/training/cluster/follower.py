@@ -22,6 +22,7 @@ from trireme.components.training.cluster.hang_watch import HangWatch, Hung
 from trireme.components.training.cluster.replicas import Replica, Replicas
 from trireme.components.training.cluster.status import State, Status, expected_replicas, status_of
 from trireme.components.training.frameworks import kind_of, least_replicas, pods_of
+from trireme.components.training.preflight.report import Report
 from trireme.components.training.timeline import Timeline
 
 TICK = 1.0  # seconds between two looks at the clock
@@ -61,10 +62,11 @@ class Follower:
         hang_watch: HangWatch | None = None,
         on_tick: Callable[[], None] = lambda: None,
         timeline: Timeline | None = None,
+        preflight: Report | None = None,
     ) -> None:
         """Prepares it; ``on_line`` is called from several threads, with replica and line."""
         self.job = job
-        self._timeline = timeline
+        self._timeline, self._preflight = timeline, preflight
         self._cluster = cluster
         self._limits = limits
         self._on_state = on_state
@@ -78,6 +80,7 @@ class Follower:
         self._waiting: set[str] = set()  # the replicas that the reason is about
         self._next_look = time.monotonic() + REASON_EVERY  # at first there is nothing odd in it
         self._all_started = False
+        self._all_run_since = 0.0  # by the monotonic clock; 0: they do not
         self._said = ""
         told = (job["metadata"].get("annotations") or {}).get(incidents.SEEN, "[]")
         self._failed = {
@@ -169,12 +172,20 @@ class Follower:
             replica.name for replica in replicas if replica.is_running
         }:
             self._reason = ""  # it is over; the next look finds that of another replica
+        self._check_preflight(are_all=running >= expected > 0)
         self._say(self._sentence(phase, status, f"{running} of {expected} replicas run"))
         self._check_limit(phase, replicas)
         if self._limits.retries:
             self._check_retries(replicas)
         if self._hang_watch:
             self._look_for_hang(self._hang_watch, phase, replicas)
+
+    def _check_preflight(self, *, are_all: bool) -> None:
+        """Ends a job whose replicas have found that it must not train, or cannot meet."""
+        now = time.monotonic()
+        self._all_run_since = (self._all_run_since or now) if are_all else 0.0
+        if self._preflight:
+            self._preflight.check(now - (self._all_run_since or now))
 
     def _sentence(self, phase: str, status: Status, count: str) -> str:
         if phase == "queued":
@@ -295,6 +306,8 @@ class Follower:
         self._replicas.give_up()
 
     def _failure(self, status: Status) -> JobFailed:
+        if self._preflight and self._preflight.failure:
+            return self._preflight.failure
         culprit = self._replicas.culprit
         # v1 has one reason for all failures, and tells them apart in the message only.
         if (

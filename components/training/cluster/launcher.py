@@ -15,6 +15,7 @@ from trireme.components.training.cluster.follower import Follower, Limits
 from trireme.components.training.cluster.hang_watch import HangWatch, Hung
 from trireme.components.training.cluster.status import State, status_of
 from trireme.components.training.frameworks import kind_of, least_replicas
+from trireme.components.training.preflight.report import Report
 from trireme.components.training.timeline import Timeline
 
 RUNNING = "Running"
@@ -33,6 +34,8 @@ def launch(
     on_hang: Callable[[str], None] = lambda said: None,
     on_tick: Callable[[], None] = lambda: None,
     timeline: Timeline | None = None,
+    prepare: Callable[[dict[str, Any]], None] | None = None,
+    preflight: Report | None = None,
 ) -> dict[str, float]:
     """Creates a job on a cluster, or finds it there, and follows it to its end.
 
@@ -47,6 +50,8 @@ def launch(
         on_hang: Called with a sentence when the job hangs; the replicas' lines say where.
         on_tick: Called about once a second; what it raises ends the job.
         timeline: Where it is kept what the replicas spend their time with.
+        prepare: Called with the manifest of each job that is made, to change it first.
+        preflight: What is told of the replicas' preflight; their lines about it are not passed on.
 
     Returns:
         Seconds that each replica ran, by name.
@@ -65,6 +70,10 @@ def launch(
     keeps_pods = False
     signals: list[int] = []
 
+    def show(replica: str, line: str) -> None:
+        if (shown := preflight.shown(replica, line) if preflight else line) is not None:
+            on_line(replica, shown)
+
     def cancel(number: int, frame: FrameType | None) -> None:
         """Interrupts whatever is being waited for."""
         _ignore_signals()
@@ -74,16 +83,17 @@ def launch(
     with handled(cancel, _SIGNALS):
         try:
             while True:
-                job = submission.submit(cluster, manifest)
+                job = submission.submit(cluster, manifest, prepare)
                 follower = Follower(
                     cluster,
                     job,
                     limits,
-                    on_line,
+                    show,
                     on_state,
                     hang_watch=watch,
                     on_tick=on_tick,
                     timeline=timeline,
+                    preflight=preflight,
                 )
                 if _is_elastic(manifest) and _clean_up(cluster, job, "None"):
                     keeps_pods = True

@@ -19,7 +19,7 @@ from trireme.components.kubernetes.errors import (
 )
 from trireme.components.kubernetes.resources import JOB_SETS, PODS
 from trireme.components.patience import wait_for
-from trireme.components.training.cluster import preflight
+from trireme.components.training.cluster import admission
 from trireme.components.training.cluster.status import State, is_train_job, status_of
 from trireme.components.training.frameworks import KINDS, kind_of, pods_of
 from trireme.components.training.kinds import TRAINING_RUNTIMES
@@ -35,11 +35,19 @@ RUNTIME_LIMIT, RUNTIME_PAUSE = 30.0, 0.2  # seconds that it may take to be, and 
 DELETION_LIMIT = 300.0  # seconds that a job and its pods may take to go away
 
 
-def submit(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, Any]:
+def submit(
+    cluster: Cluster,
+    manifest: dict[str, Any],
+    prepare: Callable[[dict[str, Any]], None] | None = None,
+) -> dict[str, Any]:
     """Makes sure that a job is on the cluster, and only once; returns it as the API server has it.
 
     A job of that name and specification that runs or has succeeded is attached to. One that has
     failed or was cancelled is deleted and made anew.
+
+    Args:
+        prepare: Called with the manifest of a job that is made, to change it first, in a way that
+            does not make it another job.
     """
     body = copy.deepcopy(manifest)
     metadata = body["metadata"]
@@ -50,8 +58,10 @@ def submit(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, Any]:
         return there
     _check_name(cluster, body)
     _make_room(cluster, body, there)
+    if prepare:
+        prepare(body)
     jobs, namespace = kind_of(body), metadata["namespace"]
-    preflight.check(cluster, body, namespace)
+    admission.check(cluster, body, namespace)
     with _runtime_of(cluster, body) as give_to:
         try:
             job = _create(cluster, body)

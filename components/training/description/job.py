@@ -116,6 +116,11 @@ class TrainingJob(Resources):
     instance). Default: OnFailure with retries or elastic, ExitCode on spot nodes (OnFailure for an
     MPI job), else Never. With ExitCode the training operator itself counts no restarts."""
 
+    preflight: bool = True
+    """Whether the replicas of a job that has several first test, for some seconds, whether they
+    reach each other, how fast, and whether their disks and versions are as they should be; on this
+    machine only 'trireme job preflight --local' does."""
+
     on_hang: Literal["report", "restart", "fail"] = "report"
     """What becomes of a job that hangs: none of its replicas prints, saves a checkpoint or uses a
     processor, and no NVIDIA GPU of the machine is in use, for five times as long as ever before,

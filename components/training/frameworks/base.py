@@ -114,6 +114,14 @@ class Framework:
     inherited: str = ""
     """Pattern of more variables that whoever started this process may have from a job like it."""
 
+    meeting: ClassVar[Mapping[str, str]] = {}
+    """How the replicas meet, for their preflight; none: they make none.
+
+    ``rank``, ``address`` and ``port`` name variables, several for the first that is set, or
+    ``config`` one like TF_CONFIG, or ``hostfile`` mpirun's. ``all_reduce`` is the package that
+    they do that with, of those that ``preflight/replica/all_reduce.py`` knows.
+    """
+
     settings: ClassVar[Mapping[str, str]] = {}
     """Variables that every replica gets unless the job says otherwise."""
 

@@ -5,6 +5,8 @@ Variables: pkg/controller.v1/jax/envvar.go,
 https://github.com/kubeflow/training-operator/tree/v1.9.0/pkg/controller.v1/jax
 """
 
+from typing import ClassVar
+
 from trireme.components.images import JAX
 from trireme.components.training.frameworks import base
 from trireme.components.training.kinds import of_training_operator
@@ -24,6 +26,11 @@ class Jax(base.Framework):
     port = ("jaxjob-port", 6666)
     injected = "COORDINATOR_(ADDRESS|PORT)|NUM_PROCESSES|PROCESS_ID"
     inherited = "JAX_(COORDINATOR_ADDRESS|NUM_PROCESSES|PROCESS_ID)"
+    meeting: ClassVar = {
+        "rank": "PROCESS_ID",
+        "address": "COORDINATOR_ADDRESS",
+        "port": "COORDINATOR_PORT",
+    }
     ends_together = True
     module = "jax"
     trainer = "components/trainers/jax/classifier.py"

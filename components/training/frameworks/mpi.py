@@ -13,7 +13,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from trireme.components.errors import InputError, exit_in_words
 from trireme.components.images import MPI, MPI_KEYS
@@ -100,6 +100,7 @@ class Mpi(base.Framework):
         r"K_MPI_JOB_ROLE|OMPI_MCA_(plm_rsh_args|orte_(keep_fqdn_hostnames|default_hostfile|"
         r"set_default_slots))"
     )
+    meeting: ClassVar = {"hostfile": "OMPI_MCA_orte_default_hostfile", "all_reduce": "mpi4py"}
     inherited = r"(OMPI|PMIX|PRTE|I_MPI|HYDRA)_\w+"
     restart_policies = ("Never", "OnFailure")
     backoff_limit = 6  # of a batch Job

@@ -7,7 +7,7 @@ https://github.com/kubeflow/training-operator/tree/v1.9.0/pkg/controller.v1/pyto
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from trireme.components.errors import InputError
 from trireme.components.images import PYTORCH
@@ -71,6 +71,12 @@ class PyTorch(base.Framework):
         r"NPROC_PER_NODE|MASTER_ADDR|MASTER_PORT|MAX_RESTARTS|RDZV_(ENDPOINT|BACKEND|ID))"
     )
     inherited = r"((LOCAL|GROUP|ROLE)_)?(RANK|WORLD_SIZE)|ROLE_NAME|(PET|TORCHELASTIC)_\w+"
+    meeting: ClassVar = {
+        "rank": "PET_NODE_RANK RANK",
+        "address": "PET_MASTER_ADDR MASTER_ADDR",
+        "port": "PET_MASTER_PORT MASTER_PORT",
+        "all_reduce": "torch",
+    }
     has_processes = True
     is_elastic = True
     ends_together = True
@@ -243,6 +249,7 @@ class Custom(PyTorch):
     connects_by = (
         "MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE, for anything else that can use them"
     )
+    meeting: ClassVar = {name: of for name, of in PyTorch.meeting.items() if name != "all_reduce"}
     has_processes = is_elastic = False
     module = trainer = ""
     runtime_jobs = ()

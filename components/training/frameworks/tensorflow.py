@@ -29,6 +29,7 @@ class TensorFlow(base.Framework):
     workers_shown = 2
     port = ("tfjob-port", 2222)
     injected = "TF_CONFIG"
+    meeting: ClassVar = {"config": "TF_CONFIG", "all_reduce": "tensorflow"}
     # Errors only, not the pages it says as it starts.
     settings: ClassVar = {"TF_CPP_MIN_LOG_LEVEL": "2"}
     success_policies = ("Default", "AllWorkers")

@@ -5,6 +5,8 @@ Variables: pkg/controller.v1/xgboost/xgboost.go,
 https://github.com/kubeflow/training-operator/tree/v1.9.0/pkg/controller.v1/xgboost
 """
 
+from typing import ClassVar
+
 from trireme.components.images import XGBOOST
 from trireme.components.training.frameworks import base
 from trireme.components.training.kinds import of_training_operator
@@ -26,6 +28,7 @@ class XgBoost(base.Framework):
     )
     port = ("xgboostjob-port", 9999)
     injected = r"MASTER_(ADDR|PORT)|WORKER_(ADDRS|PORT)|WORLD_SIZE|RANK"
+    meeting: ClassVar = {"rank": "RANK", "address": "MASTER_ADDR", "port": "MASTER_PORT"}
     ends_together = True
     module = "xgboost"
     trainer = "components/trainers/xgboost/classifier.py"

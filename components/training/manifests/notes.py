@@ -4,11 +4,15 @@ from typing import Any
 
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.frameworks import kind_of
+from trireme.components.training.preflight import wrapping
 
 
 def notes(job: TrainingJob, manifest: dict[str, Any], *, followed: bool) -> list[str]:
     """Returns what may surprise in a job's operator, followed or not, and the job's notes."""
     found = job.notes
+    several = sum(replica.count for replica in job.roles.values()) > 1
+    if job.preflight and several and (why := wrapping.why_not(job)):
+        found.append(f"there is no preflight: {why}")
     if job.on_hang != "report" and not followed:
         found.append(f"on_hang {job.on_hang}: only --wait looks whether a job hangs")
     if "runtime" in manifest:  # which is made for the job, and says all of it

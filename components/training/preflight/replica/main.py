@@ -1,0 +1,181 @@
+"""The preflight of one replica; see docs/preflight.md.
+
+It says what it finds in lines of JSON after ``MARK``: ``waiting`` (a problem that may pass),
+``record`` (what it has found), ``verdict`` (of all of them, by the first), ``skipped``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any, Mapping
+
+from trireme.components.training.preflight.replica import (
+    all_reduce,
+    collective,
+    host,
+    mpi,
+    said,
+    verdict,
+)
+from trireme.components.training.preflight.replica import place as places
+from trireme.components.training.preflight.replica.links import Links
+from trireme.components.training.preflight.replica.meeting import Hub, Meeting
+from trireme.components.training.preflight.replica.said import FAILED, Failed, Skipped
+
+PASSED = ".trireme-preflight"
+"""The file in CHECKPOINT_DIR that says which job has passed: one that is started again goes on."""
+
+LEAST_PATIENCE = 60.0  # seconds that the first replica waits for the others
+SOON, EVERY = 5.0, 60.0  # seconds after which it is said what is waited for, and how often
+
+
+def main(config: Mapping[str, Any], code: str) -> int:
+    """Returns the status to exit with: ``FAILED``, or 0 where the job may train."""
+    try:
+        if _has_passed(config["token"]):
+            raise Skipped("the job has passed it before")
+        if config["meeting"].get("hostfile") and "hosts" not in config:
+            return mpi.conduct(config, code)
+        return _test(config)
+    except Failed as failure:
+        said.say(verdict={"problems": [failure.problem]})
+        print(f"preflight: {failure}", flush=True)
+        return FAILED
+    except Skipped as why:
+        said.say(skipped=str(why))
+    except Exception as error:  # a fault of the test's is none of the job's
+        said.say(skipped=f"{type(error).__name__}: {error}")
+    return 0
+
+
+def _test(config: Mapping[str, Any]) -> int:
+    began, place = time.monotonic(), places.find(config)
+    hub = None
+    if place.rank == 0:
+        # Whoever cannot reach it is to say so first.
+        hub = Hub(place, config["token"], max(2 * config["patience"], LEAST_PATIENCE))
+        hub.start()
+    with _Waiting() as wait:
+        meeting = Meeting(place, config["token"], config["patience"], wait)
+    meeting.exchange(None)  # all are there
+    started = time.monotonic()
+    record = _record(config, place, meeting)
+    _reduce(config, place, meeting, record)
+    records = meeting.exchange(record)
+    problems = verdict.judge(records, config["meeting"].get("all_reduce", ""))
+    has_failed = any(each["fatal"] for each in problems)
+    said.say(record=record)
+    if place.rank == 0:
+        waited, took = started - began, time.monotonic() - started
+        said.say(verdict={"problems": problems, "seconds": took, "waited": waited})
+        for each in problems:
+            print(f"preflight: {each['sentence']}", flush=True)
+    if not has_failed:
+        _pass(config["token"])
+    meeting.close()
+    if hub:
+        hub.finish()
+    return FAILED if has_failed else 0
+
+
+def _record(config: Mapping[str, Any], place: places.Place, meeting: Meeting) -> dict[str, Any]:
+    """Returns what this replica finds out, with the others, before a library is loaded."""
+    answer, ahead = meeting.clock()
+    record: dict[str, Any] = {
+        "replica": place.name,
+        "asked": config["asked"],
+        "answer": answer,
+        "clock": ahead,
+    }
+    record.update(host.facts(), problems=places.unknown(place), links=[], interface="")
+    mine: dict[str, Any] = {"name": place.name}
+    links = None
+    try:
+        links = Links(place, meeting)
+        record["interface"] = links.interface
+        mine.update(address=links.address, port=links.port)
+    except Failed as failure:
+        record["problems"].append(failure.problem)
+    peers = meeting.exchange(mine)
+    if links and all("port" in peer for peer in peers):
+        record["links"] = links.measure(peers)
+        links.close()
+    return record
+
+
+def _reduce(
+    config: Mapping[str, Any], place: places.Place, meeting: Meeting, record: dict[str, Any]
+) -> None:
+    """Adds to a record how long the job's own library takes for an all-reduce."""
+    record["all_reduce"] = {}
+    library = config["meeting"].get("all_reduce", "")
+    is_whole = not record["problems"] and all("rate" in link for link in record["links"])
+    told = {"is_whole": is_whole, "versions": record["versions"].get(library)}
+    told["rates"] = [link.get("rate", 0.0) for link in record["links"]]
+    told["answers"] = [link.get("answer", 0.0) for link in record["links"]]
+    all_told = meeting.exchange(told)
+    versions = {each["versions"] for each in all_told}
+    if len(versions) > 1 or None in versions or not all(each["is_whole"] for each in all_told):
+        return
+    process = collective.Collective(all_reduce.SOURCE, library, place)
+    try:
+        loaded = process.load()
+        record["versions"].update(loaded or {})
+        if all(meeting.exchange(loaded is not None)):
+            rates = [rate for each in all_told for rate in each["rates"]]
+            answers = [answer for each in all_told for answer in each["answers"]]
+            plan = collective.sizes(rates, answers, place.size)
+            record["all_reduce"] = process.run(plan)
+        if process.problem:
+            record["problems"].append(process.problem)
+        meeting.exchange(None)  # nobody ends what another one is still at
+    finally:
+        process.end()
+
+
+class _Waiting:
+    """Says what keeps a replica waiting, after a while and then now and then."""
+
+    def __init__(self) -> None:
+        self._next, self._has_said = time.monotonic() + SOON, False
+
+    def __enter__(self) -> _Waiting:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._has_said:
+            said.say(waiting=None)
+
+    def __call__(self, problem: dict[str, Any]) -> None:
+        if time.monotonic() >= self._next:
+            self._next, self._has_said = time.monotonic() + EVERY, True
+            said.say(waiting=problem)
+
+
+def _has_passed(token: str) -> bool:
+    folder = os.environ.get("CHECKPOINT_DIR")
+    try:
+        return bool(folder) and Path(str(folder), PASSED).read_text() == token
+    except (OSError, ValueError):
+        return False
+
+
+def _pass(token: str) -> None:
+    folder = os.environ.get("CHECKPOINT_DIR")
+    if not folder or not Path(folder).is_dir():
+        return
+    partial = Path(folder, f"{PASSED}.{os.getpid()}.{os.urandom(4).hex()}")
+    with contextlib.suppress(OSError):
+        partial.write_text(token)
+        partial.replace(Path(folder, PASSED))
+
+
+def run(config: Mapping[str, Any], code: str) -> None:
+    """Ends this process as the preflight has."""
+    status = main(config, code)
+    sys.stdout.flush()
+    os._exit(status)  # without waiting for threads

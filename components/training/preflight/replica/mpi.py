@@ -1,0 +1,109 @@
+"""The preflight of an MPI job: its launcher has mpirun start it on every host, as the program."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any, Mapping
+
+from trireme.components.training.preflight.replica import said
+from trireme.components.training.preflight.replica.said import FAILED, Failed, Skipped, problem
+
+PORT = 23456
+LIMIT = 180.0  # seconds for all of it, once the hosts are there
+
+_LOCAL = "OMPI_MCA_oob_tcp_if_include"  # of a job whose hosts are all this machine
+HANDED_ON = ("PATH", "CHECKPOINT_DIR", "DATA_DIR", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
+
+
+def conduct(config: Mapping[str, Any], code: str) -> int:
+    """Starts a rank on each host, passes on what they say, and returns the status to exit with."""
+    hosts = _hosts(os.environ.get(config["meeting"]["hostfile"], ""))
+    port = PORT
+    is_here = os.environ.get(_LOCAL) == "lo"
+    if is_here:
+        hosts = ["127.0.0.1"] * len(hosts)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+    for number, host in enumerate(hosts):
+        _look_up(f"{config['role']}-{number}", host)
+    if len(hosts) < 2:
+        raise Skipped("there is one host")
+    told = {**config, "hosts": hosts, "port": port}
+    told["counts"] = {config["role"]: len(hosts)}
+    mpirun = ["mpirun", "-np", str(len(hosts)), "--map-by", "ppr:1:node", "--bind-to", "none"]
+    for name in HANDED_ON:
+        if name in os.environ:
+            mpirun += ["-x", name]
+    command = [*mpirun, "python3", "-c", code, code, json.dumps(told)]
+    return _follow(command)
+
+
+def _follow(command: list[str]) -> int:
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    limit = threading.Timer(LIMIT, process.kill)
+    limit.start()
+    complaints: list[str] = []
+
+    def read_errors() -> None:
+        assert process.stderr
+        for line in process.stderr:
+            complaints.append(line.strip())
+
+    reading = threading.Thread(target=read_errors)
+    reading.start()
+    has_verdict = has_failed = False
+    assert process.stdout
+    for line in process.stdout:
+        os.write(1, line.encode())
+        if said.MARK in line:
+            content = json.loads(line.partition(said.MARK)[2])
+            has_verdict |= "verdict" in content or "skipped" in content
+            problems = content.get("verdict", {}).get("problems", [])
+            has_failed |= any(each["fatal"] for each in problems)
+    status = process.wait()
+    limit.cancel()
+    reading.join(1)
+    if not has_verdict:
+        told = [line for line in complaints if "ssh" in line.lower()]
+        if told:
+            raise Failed(
+                problem(
+                    "port",
+                    "launcher-0",
+                    f"mpirun cannot start a rank on each host ({told[0][:300]}): see whether the "
+                    "workers run an SSH server that the launcher's key opens",
+                    is_fatal=True,
+                )
+            )
+        raise Skipped(next(iter(complaints), f"mpirun exited with status {status}")[:300])
+    return FAILED if has_failed else 0
+
+
+def _hosts(file: str) -> list[str]:
+    try:
+        lines = Path(file).read_text().splitlines()
+    except OSError as error:
+        raise Skipped(f"the hostfile cannot be read: {error}") from None
+    return [line.split()[0] for line in lines if line.strip()]
+
+
+def _look_up(replica: str, host: str) -> None:
+    try:
+        socket.getaddrinfo(host, None)
+    except socket.gaierror as error:
+        raise Failed(
+            problem(
+                "name",
+                replica,
+                f"the launcher cannot look up {host} of replica {replica} ({error.strerror}): see "
+                "whether the cluster's DNS answers, and that the job's Service exists",
+                is_fatal=True,
+            )
+        ) from None

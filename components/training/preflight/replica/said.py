@@ -1,0 +1,39 @@
+"""What a replica says of its preflight: lines of JSON among what it prints, and problems."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+MARK = "trireme-preflight: "
+"""How the lines begin that are read by whoever follows the job."""
+
+FAILED = 78
+"""The exit status of a replica that must not train, EX_CONFIG: restarting it would not help."""
+
+LADDER = ("name", "port", "interface", "library", "version", "disk", "size", "slow", "small")
+"""What can be wrong, in the order in which to look: what comes first explains what comes later."""
+
+
+class Failed(Exception):
+    """The job must not train; ``problem`` says why."""
+
+    def __init__(self, problem: dict[str, Any]) -> None:
+        super().__init__(problem["sentence"])
+        self.problem = problem
+
+
+class Skipped(Exception):
+    """The test could not be made, which says nothing of the job."""
+
+
+def problem(step: str, replica: str, sentence: str, *, is_fatal: bool = False) -> dict[str, Any]:
+    """Returns a problem: which step of the ladder, whose it is, and what to do about it."""
+    return {"step": step, "replica": replica, "sentence": sentence, "fatal": is_fatal}
+
+
+def say(**content: Any) -> None:
+    """Prints a line for whoever follows the job."""
+    # In one write: all processes of a replica share its output.
+    os.write(1, f"{MARK}{json.dumps(content, separators=(',', ':'))}\n".encode())

@@ -1,0 +1,294 @@
+"""components/training/preflight: what is put before a program, and what is made of the findings."""
+
+import ast
+import copy
+import json
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from shapes import SHAPES
+
+from trireme.components.errors import InputError
+from trireme.components.report import page
+from trireme.components.report.picture import Picture, StepPicture
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.manifests import render
+from trireme.components.training.manifests.roles import roles
+from trireme.components.training.preflight import alone, replica, report, wrapping
+from trireme.components.training.preflight.replica import collective, said, verdict
+
+SOURCES = sorted(Path(replica.__file__).parent.glob("*.py"))
+
+
+def described(**fields):
+    return TrainingJob.create(**{"entrypoint": "train.py", "workers": 2} | fields)
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
+def test_replicas_need_no_more_than_python_3_8(source):
+    tree = ast.parse(source.read_text(), feature_version=(3, 8))
+    imported = {
+        (node.module if isinstance(node, ast.ImportFrom) else alias.name).split(".")[0]
+        for node in tree.body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    assert imported <= {*os.sys.stdlib_module_names, "trireme"}
+    ours = re.findall(r"from (trireme\.\S+) import", source.read_text())
+    assert all(name.startswith(replica.__name__) for name in ours)
+
+
+@pytest.mark.parametrize("operator", ["training-operator", "trainer"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_wrapped_program_is_what_it_was(shape, operator):
+    job = TrainingJob.create(**SHAPES[shape])
+    try:
+        before = render(job, operator)
+    except InputError:
+        pytest.skip("not for this operator")
+    wrapper = wrapping.wrapper(job)
+    assert (wrapper is None) == bool(wrapping.why_not(job))
+    if not wrapper:
+        return
+    after = copy.deepcopy(before)
+    wrapper(after)
+    changed = 0
+    for was, now in zip(roles(before), roles(after), strict=True):
+        old, new = was.pod["containers"][0], now.pod["containers"][0]
+        if old == new:
+            continue
+        changed += 1
+        assert new["command"][5:] == old.get("command", []) and new.get("args") == old.get("args")
+        assert not re.search(r"\$\(", "".join(new["command"][:5]))
+        assert json.loads(new["command"][4])["role"] in {*job.roles, "node"}
+    assert changed or job.runtime
+
+
+def test_a_job_can_leave_it_out():
+    assert wrapping.wrapper(described())
+    assert wrapping.wrapper(described(preflight=False)) is None
+    assert wrapping.wrapper(described(workers=0)) is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"workers": 0}, "the job is one replica"),
+        ({"elastic": {"min": 1, "max": 2}}, "an elastic job come and go"),
+        ({"entrypoint": None, "command": ["/trainer"]}, "the command of the master is /trainer"),
+    ],
+)
+def test_what_cannot_be_tested_is_refused(fields, why):
+    with pytest.raises(InputError, match=f"there is no preflight: .*{why}"):
+        alone.described(described(**fields))
+
+
+def wrapped(tmp_path, path=None, **environment):
+    """Starts what stands before a program, which prints ``trained``."""
+    manifest = render(described(framework="custom", entrypoint=None, command=["sh"]))
+    wrapping.wrap(manifest, described(framework="custom"), 60.0)
+    command = roles(manifest)[1].pod["containers"][0]["command"][:-1]
+    variables = {"PATH": path or os.environ["PATH"], "CHECKPOINT_DIR": str(tmp_path)}
+    return subprocess.Popen(
+        [*command, "/bin/echo", "trained"],
+        env=variables | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def test_an_image_without_python_trains_and_says_so(tmp_path):
+    (tmp_path / "sh").symlink_to("/bin/sh")
+    done = wrapped(tmp_path, path=str(tmp_path)).communicate(timeout=60)[0].splitlines()
+    assert report.Report().shown("worker-0", done[0]) == (
+        "preflight was skipped: the image has no python3"
+    )
+    assert done[1:] == ["trained"]
+
+
+def test_a_fault_of_the_test_is_none_of_the_jobs(tmp_path):
+    done = wrapped(tmp_path).communicate(timeout=60)[0].splitlines()
+    assert "PET_NODE_RANK and RANK are not set" in done[0]
+    assert done[1:] == ["trained"]
+
+
+def test_a_replica_that_waits_ends_when_it_is_told_to(tmp_path):
+    where = {"RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "9"}
+    process = wrapped(tmp_path, **where)
+    assert said.MARK in process.stdout.readline()  # it says what it waits for
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(10) == 143
+    process.stdout.close()
+
+
+def record(name, **facts):
+    usual = {
+        "node": name,
+        "asked": "",
+        "answer": 0.0001,
+        "clock": 0.0,
+        "versions": {"python": "3.11", "torch": "2.13.0", "numpy": "2.4.6"},
+        "cores": 8.0,
+        "speed": 30.0,
+        "memory": 64 << 30,
+        "shm": {"size": 16 << 30, "free": 16 << 30},
+        "disk": {"write": 3e8, "read": 6e8, "folder": "/ckpt"},
+        "data": {"files": 100, "read": 5e8, "folder": "/data"},
+        "problems": [],
+        "links": [],
+        "interface": "",
+        "all_reduce": {"4096": 0.001},
+    }
+    return {"replica": name} | usual | facts
+
+
+def ring(size, figure=lambda one, other: {}):
+    """Returns the records of a job, each of whose links is as usual but for some figures."""
+    names = [f"worker-{rank}" for rank in range(size)]
+    usual = {"answer": 0.0002, "resent": 0.0, "rate": 3e9}
+    return [
+        record(
+            name,
+            links=[
+                {"from": name, "to": other} | usual | figure(name, other)
+                for stride in (1, 2)
+                if stride < size
+                for other in [names[(rank + stride) % size]]
+            ],
+        )
+        for rank, name in enumerate(names)
+    ]
+
+
+def sentences(records):
+    return [problem["sentence"] for problem in verdict.judge(records, "torch")]
+
+
+def test_nothing_is_wrong_with_replicas_that_are_alike():
+    for size in (2, 3, 8, 64):
+        assert not sentences(ring(size))
+
+
+@pytest.mark.parametrize("size", [3, 4, 8, 64])
+@pytest.mark.parametrize("end", [0, 1])
+def test_of_many_the_slow_one_is_named(size, end):
+    """Also if it is slow in one direction only, which its neighbours have a part in."""
+    slow = f"worker-{size - 1}"
+    found = sentences(
+        ring(size, lambda *ends: {"rate": 9e8 if ends[end] == slow else 3e9, "answer": 0.0001})
+    )
+    assert found == [
+        f"replica {slow} moves 7.2 Gbit/s, the others 24.0 Gbit/s: see what limits its node's "
+        "network, or take another node"
+    ]
+
+
+def test_two_replicas_have_only_each_other():
+    assert sentences(ring(2, lambda *ends: {"answer": 0.1, "rate": 1e6})) == [
+        "each replica answers after 100.0 ms, moves 8.0 Mbit/s: put all replicas into one zone "
+        "and network"
+    ]
+
+
+def test_a_clock_a_node_and_a_disk_that_differ_are_named():
+    records = ring(4)
+    records[1] |= {"clock": -30.0, "disk": {"write": 2e6, "read": 6e8, "folder": "/ckpt"}}
+    records[2] |= {"speed": 15.0, "data": {"files": 0, "folder": "/data"}}
+    records[3] |= {"memory": 1 << 30, "versions": {"python": "3.10", "torch": "2.13.0"}}
+    found = sentences(records)
+    for words in (
+        "the clock of replica worker-1 is 30.0 s behind the others",
+        "replica worker-1 writes to CHECKPOINT_DIR at 2.0 MB/s, the others at 300.0",
+        "replica worker-2 computes at 50% of the others' speed",
+        "replica worker-2 cannot read DATA_DIR /data (there are no files), though others can",
+        "replica worker-3 has 1.0 GiB of memory free, the others 64.0",
+        "replica worker-3 has python 3.10, replicas worker-0, worker-1, worker-2 have 3.11",
+    ):
+        assert any(words in sentence for sentence in found), found
+    assert len(found) == 6
+
+
+def test_what_all_have_is_said_once():
+    records = ring(8)
+    for each in records:
+        each["disk"] = {"error": "permission denied", "full": False, "there": True, "folder": "/c"}
+    (only,) = verdict.judge(records, "torch")
+    assert only["fatal"]
+    assert "replica worker-0 (and 7 more) cannot write to CHECKPOINT_DIR" in only["sentence"]
+
+
+def test_less_is_reduced_where_links_are_slow():
+    fast = dict(collective.sizes([3e9, 2e9], [0.0001], 8))
+    slow = dict(collective.sizes([3e9, 1e6], [0.1], 8))
+    assert max(fast) == 64 << 20 and max(slow) == 2 << 20
+    assert fast[4096] == 50 and slow[4096] == 2
+
+
+def line(**content):
+    return said.MARK + json.dumps(content)
+
+
+def test_a_report_is_of_all_replicas(tmp_path):
+    found = report.Report(tmp_path / "preflight.json")
+    assert found.shown("worker-0", "epoch 1") == "epoch 1"
+    assert found.shown("worker-0", said.MARK + "{") == said.MARK + "{"
+    assert not found.content and not found.metrics()
+    for each in ring(2):
+        assert found.shown(each["replica"], line(record=each)) is None
+    said_last = found.shown("worker-0", line(verdict={"problems": [], "seconds": 6.04}))
+    assert said_last == "preflight passed in 6.0 s"
+    found.check(1e6)  # and does not end the job
+    metrics = found.metrics()
+    assert metrics["preflight/slowest_link_gbit_per_s"] == 24
+    assert metrics["preflight/seconds"] == 6.04
+    content = report.read(tmp_path / "preflight.json")
+    assert len(report.table(content)) == 2 and report.figures(content) == metrics
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"replicas": [{}]}', "\0", "[" * 100_000])
+def test_a_file_that_a_program_has_written_is_no_report(tmp_path, text):
+    (tmp_path / "preflight.json").write_text(text)
+    assert report.read(tmp_path / "preflight.json") == {}
+
+
+def test_what_explains_the_others_is_why_a_job_ends(monkeypatch):
+    monkeypatch.setattr(report, "TOGETHER", 0.0)
+    found = report.Report()
+    for step in ("size", "name", "port"):
+        problem = said.problem(step, "worker-0", f"its {step}", is_fatal=True)
+        found.shown("worker-0", line(verdict={"problems": [problem]}))
+    with pytest.raises(report.PreflightFailed, match=r"^preflight: its name$") as caught:
+        found.check(0)
+    assert caught.value.detail == "its port\nits size"
+
+
+def test_what_keeps_replicas_waiting_that_all_run_ends_the_job(monkeypatch):
+    found = report.Report()
+    problem = said.problem("port", "worker-1", "it cannot reach", is_fatal=True)
+    assert found.shown("worker-1", line(waiting=problem)) == "preflight waits: it cannot reach"
+    found.check(report.CERTAIN / 2)
+    found.shown("worker-1", line(waiting=None))
+    found.check(2 * report.CERTAIN)
+    found.shown("worker-1", line(waiting=problem))
+    with pytest.raises(report.PreflightFailed, match="it cannot reach"):
+        found.check(2 * report.CERTAIN)
+
+
+def test_the_page_of_a_run_has_the_table_and_what_is_wrong():
+    records = ring(3)
+    records[2]["disk"] = {"error": "<b>full</b>", "full": True, "there": True, "folder": "/c"}
+    problems = verdict.judge(records, "torch")
+    content = {"seconds": 6.0, "problems": problems, "replicas": records}
+    picture = Picture("digits", 1.0, "FAILED", 0.5, 1.0)
+    picture.add([StepPicture("train", "FAILED", 0.5, 1.0, preflight=content)])
+    picture.close()
+    text = page.render(picture)
+    assert "<h2>Preflight</h2>" in text
+    assert '<th scope="row">worker-2</th><td>0.2 ms</td><td>24.0 Gbit/s</td>' in text
+    assert "replica worker-2 cannot write to CHECKPOINT_DIR /c" in text
+    assert "&lt;b&gt;full" in text and "<b>full" not in text
