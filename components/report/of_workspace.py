@@ -10,6 +10,7 @@ from trireme.components.evaluation import progress
 from trireme.components.report.picture import Curve, StepPicture, numbers, requested_by
 from trireme.components.tracking import journal
 from trireme.components.training import timeline
+from trireme.components.training.advice import TAG as ADVICE
 
 JOB = "job.yaml"
 """The manifest of a training job, beside its replicas' logs."""
@@ -60,6 +61,7 @@ def _step(workspace: Path, name: str) -> StepPicture:
     for record in journal.read(workspace, name):
         found.params |= record.get("params", {})
         found.metrics |= numbers(record.get("metrics", {}) | record.get("headline", {}))
+        found.advice = str(record.get("tags", {}).get(ADVICE, found.advice))
         found.result = record.get("summary", found.result)
         found.state = record.get("end", found.state)
         if "error" in record:

@@ -43,6 +43,7 @@ def run(
     *,
     on_rewritten: Callable[[str, str], None] = lambda replica, text: None,
     on_hang: Callable[[str], None] = lambda said: None,
+    is_enough: Callable[[Sequence[Replica]], bool] = lambda replicas: False,
     isolated: bool = False,
 ) -> dict[str, float]:
     """Runs a job to its end; afterwards no process of it is left.
@@ -53,6 +54,8 @@ def run(
         on_rewritten: Called likewise, twice a second at most, with what a line has become that has
             no end yet, such as a progress bar.
         on_hang: Called with a sentence when the job hangs; the replicas' logs say where.
+        is_enough: Called about once a second; tells whether the job is to end now, which it does as
+            one that has succeeded.
         isolated: Whether every replica gets a network namespace with an address and host name
             of its own, as a pod has; needs root.
 
@@ -66,7 +69,7 @@ def run(
     """
     job = read(manifest)
     with Isolated(job) if isolated else Loopback() as network:
-        return run_in(network, job, logs, on_line, on_hang, on_rewritten)
+        return run_in(network, job, logs, on_line, on_hang, on_rewritten, is_enough)
 
 
 def check(manifest: Mapping[str, Any]) -> None:
@@ -84,6 +87,7 @@ def run_in(
     on_line: Callable[[str, str], None],
     on_hang: Callable[[str], None] = lambda said: None,
     on_rewritten: Callable[[str, str], None] = lambda replica, text: None,
+    is_enough: Callable[[Sequence[Replica]], bool] = lambda replicas: False,
 ) -> dict[str, float]:
     """Runs a job in a network that is there already, as ``run`` does."""
     events: queue.SimpleQueue[Ended | None] = queue.SimpleQueue()
@@ -94,7 +98,7 @@ def run_in(
             Replica(pod, start, logs / f"{pod.name}.log", on_line, events, shown, on_rewritten)
             for pod, start in starts(job, network, logs, Path(temporary))
         ]
-        life = _JobRun(job, replicas, events, on_hang, Timeline(logs / NAME))
+        life = _JobRun(job, replicas, events, on_hang, Timeline(logs / NAME), is_enough)
         try:
             with handled(lambda number, frame: events.put(None), from_a_terminal()):
                 try:
@@ -121,10 +125,11 @@ class _JobRun:
         events: "queue.SimpleQueue[Ended | None]",
         on_hang: Callable[[str], None],
         timeline: Timeline,
+        is_enough: Callable[[Sequence[Replica]], bool],
     ) -> None:
         self.job, self.replicas, self.events = job, replicas, events
         self.failed: list[FailedAttempt] = []
-        self.timeline = timeline
+        self.timeline, self.is_enough = timeline, is_enough
         self.watch, self.on_hang = HangWatch(job, replicas), on_hang
         self.hung: list[float] = []  # when it was started anew for that
         self.limit = job.policy.get("activeDeadlineSeconds") or float("inf")
@@ -148,6 +153,8 @@ class _JobRun:
             self._start_due()
             self._look_for_hung_exit()
             self._look_for_hang()
+            if self.is_enough(self.replicas):
+                return
         self._linger()
 
     def stop(self) -> None:
