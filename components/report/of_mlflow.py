@@ -12,6 +12,7 @@ from trireme.components.tracking import journal
 from trireme.components.tracking.abandoned_runs import OF_A_PIPELINE
 from trireme.components.tracking.client import client
 from trireme.components.training import timeline
+from trireme.components.training.advice import TAG as ADVICE
 from trireme.components.training.preflight import report as preflight
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ def _step(run: "Run") -> StepPicture:
         ended=info.end_time / 1000 if info.end_time else None,
         error=tags.get("error", ""),
         last_lines=tags.get(journal.LAST_LINES, ""),
+        advice=tags.get(ADVICE, ""),
         params=dict(run.data.params),
         metrics=numbers(run.data.metrics),
     )

@@ -11,6 +11,7 @@ from trireme.components.evaluation import progress
 from trireme.components.report.picture import Curve, Picture, StepPicture, numbers, requested_by
 from trireme.components.tracking import journal
 from trireme.components.training import timeline
+from trireme.components.training.advice import TAG as ADVICE
 from trireme.components.training.preflight import report as preflight
 
 JOB = "job.yaml"
@@ -71,6 +72,7 @@ def _step(workspace: Path, name: str) -> StepPicture:
     for record in journal.read(workspace, name):
         found.params |= record.get("params", {})
         found.metrics |= numbers(record.get("metrics", {}) | record.get("headline", {}))
+        found.advice = str(record.get("tags", {}).get(ADVICE, found.advice))
         found.result = record.get("summary", found.result)
         found.state = record.get("end", found.state)
         if "error" in record:

@@ -124,6 +124,9 @@ def render(picture: Picture) -> str:
         has_memory=any("peak_memory_bytes" in step.metrics for step in picture.steps.values()),
         used=list(_used(picture)),
         preflights=[_preflight(step) for step in picture.steps.values() if step.preflight],
+        advice=[
+            (step, line) for step in picture.steps.values() for line in step.advice.splitlines()
+        ],
         curves=_charts(picture),
         cost=_cost(picture),
         cost_of=lambda step: _cost_of(picture, step),

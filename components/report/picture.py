@@ -37,6 +37,7 @@ class StepPicture:
         ended: Likewise; None also while it is under way.
         error: Why it failed, in a sentence.
         last_lines: What its program, or its replica that failed, has printed last.
+        advice: What to change in its training job, in lines.
         replicas: Those of its training job, by name.
         printed: Curves by what its program has printed, which may be those of ``curves``.
         requested: What each replica has asked for, by role in lower case.
@@ -51,6 +52,7 @@ class StepPicture:
     result: str = ""
     error: str = ""
     last_lines: str = ""
+    advice: str = ""
     params: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
     curves: dict[str, Curve] = field(default_factory=dict)

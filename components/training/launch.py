@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, Protocol, TextIO
 
@@ -18,6 +19,9 @@ from trireme.components.json_values import whole, words
 from trireme.components.say import say
 from trireme.components.tracking import journal, unsent_metrics
 from trireme.components.training import events, timeline
+from trireme.components.training.advice import TAG as TAG_OF_ADVICE
+from trireme.components.training.advice import at_end
+from trireme.components.training.advice.suggestions import Suggestion
 from trireme.components.training.bill import Bill
 from trireme.components.training.description import names
 from trireme.components.training.description.job import TrainingJob
@@ -296,21 +300,23 @@ class _Lines(LinePrinter):
 
 
 def _train_locally(job: TrainingJob, logs: Path, lines: _Lines, bill: Bill) -> dict[str, float]:
-    from trireme.components.training.local import installed, runner
+    from trireme.components.training.local import installed, runner, usage
 
     installed.check(job)
     _make_room(job)
     manifest = render(job)
     bill.open(manifest)
     (logs / "job.yaml").write_text(to_yaml(manifest))
-    return runner.run(
-        manifest,
-        logs,
-        lines,
-        on_rewritten=lines.meter,
-        on_hang=_record_hang,
-        on_tick=lines.look,
-    )
+    about = at_end.about(job, manifest, place="job.", has_gpu=usage.has_gpu())
+    with at_end.advising(about, logs, _record_advice, usage.idle):
+        return runner.run(
+            manifest,
+            logs,
+            lines,
+            on_rewritten=lines.meter,
+            on_hang=_record_hang,
+            on_tick=lambda replicas: lines.look(),
+        )
 
 
 def _train_on_cluster(
@@ -354,6 +360,10 @@ def _train_on_cluster(
     finally:
         if metrics := preflight.metrics():
             journal.log_metrics(metrics)
+
+
+def _record_advice(found: Sequence[Suggestion]) -> None:
+    journal.log_tags({TAG_OF_ADVICE: "\n".join(map(str, found))})
 
 
 def _record_hang(said: str) -> None:

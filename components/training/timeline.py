@@ -56,7 +56,8 @@ class Life:
         spans: What it spent its time with, in order.
         left_out: How many spans are not among them.
         cpu_seconds: What its attempts that have ended worked; None where that is not measured.
-        peak_memory: The most bytes that one of its processes had, likewise.
+        peak_memory: The most bytes that one of its processes had, or all of them together when
+            they were looked at, which is every 15 seconds; likewise.
     """
 
     spans: list[Span]

@@ -7,7 +7,7 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,6 +24,7 @@ from trireme.pipelines.tables import age, lines, table, watch
 if TYPE_CHECKING:
     from trireme.components.kubernetes.amounts import Amounts
     from trireme.components.kubernetes.connection import Cluster
+    from trireme.components.training.advice.suggestions import Suggestion
     from trireme.components.training.description.job import TrainingJob
     from trireme.components.training.lines import LinePrinter
     from trireme.components.training.usage import Usage
@@ -364,9 +365,9 @@ def _used(replicas: "list[Usage]", place: str) -> list[str]:
         [
             *(replica.name, replica.state),
             *("-" if replica.cpu is None else f"{replica.cpu:.2f}",),
-            *(_amount(asked_for, "cpu") for asked_for in (replica.requests, replica.limits)),
+            *(amount(asked_for, "cpu") for asked_for in (replica.requests, replica.limits)),
             *("-" if replica.memory is None else f"{replica.memory / 2**30:.2f}Gi",),
-            *(_amount(asked_for, "memory") for asked_for in (replica.requests, replica.limits)),
+            *(amount(asked_for, "memory") for asked_for in (replica.requests, replica.limits)),
             *(replica.gpus for _ in asked),
             *(replica.gpu or "-" for _ in busy),
             replica.place or "-",
@@ -377,7 +378,8 @@ def _used(replicas: "list[Usage]", place: str) -> list[str]:
     return lines(["REPLICA", "STATE", *amounts, *asked, *busy, place], rows)
 
 
-def _amount(amounts: "Amounts", resource: str) -> str:
+def amount(amounts: "Amounts", resource: str) -> str:
+    """Returns what was asked for of a resource, as a person writes it."""
     from trireme.components.kubernetes.amounts import shown
 
     return shown(resource, amounts[resource]) if resource in amounts else "-"
@@ -529,21 +531,27 @@ def _run_here(job: "TrainingJob", isolated: bool, dry_run: bool) -> None:
     from trireme.components.training.local import jobs
     from trireme.components.training.manifests import to_yaml
 
-    manifest = jobs.check(_home(), job)
+    manifest = jobs.check(jobs_home(), job)
     if dry_run:
         typer.echo(to_yaml(manifest), nl=False)
         return
-    directory = jobs.make_directory(_home(), job.name)
+    directory = jobs.make_directory(jobs_home(), job.name)
     typer.echo(f"job {job.name} starts; its files are in {directory}", err=True)
     try:
-        jobs.run(job, directory, _lines(), isolated)
+        jobs.run(job, directory, _lines(), isolated, on_advice=_advise)
     except JobFailed:
         typer.echo(f"logs: {directory / 'logs'}", err=True)
         raise
     typer.echo(f"{job.name} succeeded; its files are in {directory}")
 
 
-def _home() -> Path:
+def _advise(found: "Sequence[Suggestion]") -> None:
+    for suggestion in found:
+        typer.echo(f"advice: {suggestion}", err=True)
+
+
+def jobs_home() -> Path:
+    """Returns where the jobs of this machine are."""
     from trireme.components.home import home
 
     return home() / "jobs"
@@ -555,7 +563,7 @@ def _jobs(local: bool, namespace: str, context: str, stays: bool = False) -> tup
         from trireme.components.training.local import jobs as here
 
         _refuse_a_place(namespace, context)
-        return here, _home()
+        return here, jobs_home()
     from trireme.components.training.cluster import jobs as there
 
     return there, connect(namespace, context, stays)

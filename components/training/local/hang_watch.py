@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from trireme.components.training.local.manifest import Job
 from trireme.components.training.local.replica import Replica
 
 LOOK = 15.0  # seconds between two looks
+MEMORY_SHARE = 0.002  # of a processor's time that looking at memory may take
 DEPTH = 4  # folders, one in the other, that checkpoints may be in, as Lightning's are
 MOST = 10_000  # files that are looked at
 
@@ -24,7 +25,7 @@ class HangWatch:
         self._replicas = replicas
         self._directory = job.pods[0].variable("CHECKPOINT_DIR")
         self._rhythm = hangs.Rhythm(time.monotonic())
-        self.saved = 0.0
+        self.saved = self._next_memory = 0.0
         self.start_anew()
 
     def start_anew(self) -> None:
@@ -56,10 +57,10 @@ class HangWatch:
 
     def _works(self, now: float) -> bool:
         """Tells whether a replica has worked since the last look, or may have."""
-        before, self._seconds = (
-            self._seconds,
-            usage.cpu_seconds({each.name: each.pid for each in self._replicas if each.pid}),
-        )
+        pids = {each.name: each.pid for each in self._replicas if each.pid}
+        before, self._seconds = self._seconds, usage.cpu_seconds(pids)
+        if now >= self._next_memory:
+            self._take_memory(pids, now)
         waits = any(replica.due is not None for replica in self._replicas)
         most = hangs.BUSY * (now - self._looked)
         # Less than before: some processes have ended meanwhile.
@@ -68,6 +69,14 @@ class HangWatch:
             for name, seconds in self._seconds.items()
         )
         return waits or not idle or usage.gpus_work()
+
+    def _take_memory(self, pids: Mapping[str, int], now: float) -> None:
+        # To count pages that processes share takes the longer the more there are.
+        began = time.thread_time()
+        memory = usage.memory(pids)
+        self._next_memory = now + (time.thread_time() - began) / MEMORY_SHARE
+        for each in self._replicas:
+            each.has_memory(memory.get(each.name, 0.0))
 
     def _newest_checkpoint(self) -> float:
         newest = 0.0

@@ -7,7 +7,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -21,11 +21,14 @@ from trireme.components.patience import wait_for
 from trireme.components.processes import born
 from trireme.components.signals import from_a_terminal, handled
 from trireme.components.training import events
+from trireme.components.training.advice import at_end
+from trireme.components.training.advice.suggestions import Suggestion
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.lines import forward_lines
 from trireme.components.training.local import provision, runner
 from trireme.components.training.local import usage as processes
 from trireme.components.training.local.manifest import read as read_manifest
+from trireme.components.training.local.replica import Replica
 from trireme.components.training.manifests import render, to_yaml
 from trireme.components.training.progress import Meter
 from trireme.components.training.usage import Usage
@@ -100,9 +103,19 @@ def check(home: Path, job: TrainingJob) -> dict[str, Any]:
 
 
 def run(
-    job: TrainingJob, directory: Path, on_line: Callable[[str, str], None], isolated: bool = False
+    job: TrainingJob,
+    directory: Path,
+    on_line: Callable[[str, str], None],
+    isolated: bool = False,
+    on_tick: Callable[[Sequence[Replica]], bool | None] = lambda replicas: False,
+    on_advice: Callable[[Sequence[Suggestion]], None] = lambda found: None,
 ) -> None:
-    """Runs a job to its end and keeps its record; the directory goes if it never started."""
+    """Runs a job to its end and keeps its record; the directory goes if it never started.
+
+    Args:
+        on_tick: As for ``runner.run``.
+        on_advice: Called at its end with what to change in it, if anything is.
+    """
     started = False
     try:
         # Code and data are brought here, so the manifest is to say nothing of them.
@@ -118,9 +131,17 @@ def run(
                 meter(replica, line)
                 on_line(replica, line)
 
-            with closing(meter):
-                logs = directory / "logs"
-                runner.run(manifest, logs, read_line, on_rewritten=meter, isolated=isolated)
+            logs = directory / "logs"
+            about = at_end.about(job, manifest, has_gpu=processes.has_gpu())
+            with closing(meter), at_end.advising(about, logs, on_advice, processes.idle):
+                runner.run(
+                    manifest,
+                    logs,
+                    read_line,
+                    on_rewritten=meter,
+                    on_tick=on_tick,
+                    isolated=isolated,
+                )
     except BaseException as error:
         if not started or isinstance(error, InputError):
             shutil.rmtree(directory)

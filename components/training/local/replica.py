@@ -203,6 +203,10 @@ class Replica:
         used = (self._cpu_seconds, float(self._peak)) if self._attempts else (None, None)
         return Life(found, 0, *used)
 
+    def has_memory(self, used: float) -> None:
+        """Takes in how many bytes all of its processes have together."""
+        self._peak = max(self._peak, int(used))
+
     @property
     def failed_attempt(self) -> FailedAttempt | None:
         """The attempt that has ended, if it failed."""

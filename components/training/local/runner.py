@@ -43,7 +43,7 @@ def run(
     *,
     on_rewritten: Callable[[str, str], None] = lambda replica, text: None,
     on_hang: Callable[[str], None] = lambda said: None,
-    on_tick: Callable[[], None] = lambda: None,
+    on_tick: Callable[[Sequence[Replica]], bool | None] = lambda replicas: False,
     isolated: bool = False,
 ) -> dict[str, float]:
     """Runs a job to its end; afterwards no process of it is left.
@@ -54,7 +54,8 @@ def run(
         on_rewritten: Called likewise, twice a second at most, with what a line has become that has
             no end yet, such as a progress bar.
         on_hang: Called with a sentence when the job hangs; the replicas' logs say where.
-        on_tick: Called about once a second; what it raises ends the job.
+        on_tick: Called about once a second; if it returns true the job ends now, as one that has
+            succeeded; what it raises ends it, too.
         isolated: Whether every replica gets a network namespace with an address and host name
             of its own, as a pod has; needs root.
 
@@ -86,7 +87,7 @@ def run_in(
     on_line: Callable[[str, str], None],
     on_hang: Callable[[str], None] = lambda said: None,
     on_rewritten: Callable[[str, str], None] = lambda replica, text: None,
-    on_tick: Callable[[], None] = lambda: None,
+    on_tick: Callable[[Sequence[Replica]], bool | None] = lambda replicas: False,
 ) -> dict[str, float]:
     """Runs a job in a network that is there already, as ``run`` does."""
     events: queue.SimpleQueue[Ended | None] = queue.SimpleQueue()
@@ -97,7 +98,7 @@ def run_in(
             Replica(pod, start, logs / f"{pod.name}.log", on_line, events, shown, on_rewritten)
             for pod, start in starts(job, network, logs, Path(temporary))
         ]
-        life = _JobRun(job, replicas, events, on_hang, on_tick, Timeline(logs / NAME))
+        life = _JobRun(job, replicas, events, on_hang, Timeline(logs / NAME), on_tick)
         try:
             with handled(lambda number, frame: events.put(None), from_a_terminal()):
                 try:
@@ -123,8 +124,8 @@ class _JobRun:
         replicas: Sequence[Replica],
         events: "queue.SimpleQueue[Ended | None]",
         on_hang: Callable[[str], None],
-        on_tick: Callable[[], None],
         timeline: Timeline,
+        on_tick: Callable[[Sequence[Replica]], bool | None],
     ) -> None:
         self.job, self.replicas, self.events = job, replicas, events
         self.failed: list[FailedAttempt] = []
@@ -149,10 +150,11 @@ class _JobRun:
                     f"the job ran into its time limit of {self.limit:g} s",
                     last_lines(first.name, first.tail),
                 )
-            self.on_tick()
             self._start_due()
             self._look_for_hung_exit()
             self._look_for_hang()
+            if self.on_tick(self.replicas):
+                return
         self._linger()
 
     def stop(self) -> None:

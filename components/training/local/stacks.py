@@ -18,18 +18,24 @@ def stacks(supervisor_pid: int, until: float) -> list[str]:
     Args:
         until: The point of time, of the monotonic clock, by when they have to be known.
     """
-    # https://github.com/benfred/py-spy
-    spy = Path(sys.executable).with_name("py-spy")
-    command = str(spy) if spy.exists() else shutil.which("py-spy")
+    command = spy()
     if not command:
         return ["(py-spy, which tells where a program stands, is not installed)"]
     lines: list[str] = []
-    for pid in [pid for pid in tree(supervisor_pid) if _is_python(pid)][:MOST]:
+    for pid in [pid for pid in tree(supervisor_pid) if is_python(pid)][:MOST]:
         lines += _stack(command, pid, min(ANSWER_LIMIT, until - time.monotonic()))
     return lines
 
 
-def _is_python(pid: int) -> bool:
+def spy() -> str | None:
+    """Returns the command py-spy; ``None`` where it is not installed."""
+    # https://github.com/benfred/py-spy
+    beside = Path(sys.executable).with_name("py-spy")
+    return str(beside) if beside.exists() else shutil.which("py-spy")
+
+
+def is_python(pid: int) -> bool:
+    """Tells whether a process runs Python."""
     try:
         return Path(f"/proc/{pid}/exe").readlink().name.startswith("python")
     except OSError:  # it has ended
@@ -52,8 +58,13 @@ def _stack(command: str, pid: int, limit: float) -> list[str]:
     except OSError as error:
         return [f"(process {pid}: py-spy cannot be run: {error.strerror})"]
     if done.returncode:
-        said = (done.stderr.strip().splitlines() or ["no reason given"])[0]
-        # https://www.kernel.org/doc/html/latest/admin-guide/LSM/Yama.html
-        hint = "; as another user than root it needs kernel.yama.ptrace_scope=0"
-        return [f"(process {pid}: py-spy: {said}{hint if 'ermission' in said else ''})"]
+        return [f"(process {pid}: {reason(done.stderr)})"]
     return [line for line in done.stdout.splitlines() if line.strip()]
+
+
+def reason(stderr: str) -> str:
+    """Says why py-spy has failed, by what it has printed."""
+    said = (stderr.strip().splitlines() or ["no reason given"])[0]
+    # https://www.kernel.org/doc/html/latest/admin-guide/LSM/Yama.html
+    hint = "; as another user than root it needs kernel.yama.ptrace_scope=0"
+    return f"py-spy: {said}{hint if 'ermission' in said else ''}"

@@ -63,6 +63,23 @@ def cpu_seconds(supervisors: Mapping[str, int]) -> dict[str, float]:
     return {name: _seconds(found, under) for name, under in trees.items() if under}
 
 
+def memory(supervisors: Mapping[str, int]) -> dict[str, float]:
+    """Returns the bytes of what runs under supervisors, by what their ids are called."""
+    found = _processes()
+    return {
+        name: float(sum(map(_memory, under)))
+        for name, pid in supervisors.items()
+        if (under := _tree(found, pid)[1:])
+    }
+
+
+def idle() -> tuple[float, float]:
+    """Returns how long this machine's processors have had nothing to do, and have been there."""
+    # https://man7.org/linux/man-pages/man5/proc_stat.5.html
+    ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return float(ticks[3] + ticks[4]), float(sum(ticks))
+
+
 def _processes() -> dict[int, _Process]:
     """Returns all processes, with the processor time of them and of their children that ended."""
     # https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
@@ -111,7 +128,7 @@ def _resident(pid: int) -> int:
 
 def _gpus() -> dict[int, list[str]]:
     """Returns which GPUs processes use, in words, by their ids."""
-    if not shutil.which("nvidia-smi"):
+    if not has_gpu():
         return {}
     busy = {
         uuid: (index, share) for uuid, index, share in _asked("gpu", "uuid,index,utilization.gpu")
@@ -126,9 +143,31 @@ def _gpus() -> dict[int, list[str]]:
     return found
 
 
+def gpus() -> list[tuple[str, set[int], float, float]]:
+    """Returns the name, the processes and the shares of time and of memory in use of each GPU."""
+    if not has_gpu():
+        return []
+    found = []
+    processes: dict[str, set[int]] = defaultdict(set)
+    for pid, uuid in _asked("compute-apps", "pid,gpu_uuid"):
+        if pid.isdigit():
+            processes[uuid].add(int(pid))
+    fields = "uuid,index,name,utilization.gpu,memory.used,memory.total"
+    for uuid, index, name, *numbers in _asked("gpu", fields):
+        if all(number.isdigit() for number in numbers) and int(numbers[2]):
+            busy, used, total = map(int, numbers)
+            found.append((f"{index}: {name}", processes[uuid], busy / 100, used / total))
+    return found
+
+
+def has_gpu() -> bool:
+    """Tells whether this machine may have an NVIDIA GPU."""
+    return shutil.which("nvidia-smi") is not None
+
+
 def gpus_work() -> bool:
     """Tells whether an NVIDIA GPU of this machine is in use, whoever uses it, or may be."""
-    if not shutil.which("nvidia-smi"):
+    if not has_gpu():
         return False
     shares = _asked("gpu", "utilization.gpu")
     return not shares or any(share != "0" for (share,) in shares)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from trireme.components.cost.table import in_words
 from trireme.components.errors import TrackingUnavailable, TriremeError
 from trireme.components.tracking import journal
+from trireme.components.training.advice import TAG as ADVICE
 from trireme.pipelines.targets.local import runs
 
 if TYPE_CHECKING:
@@ -65,6 +66,9 @@ class Result:
             facts["Verdict"] = said["verdict"]
         if "cost" in said:
             facts["Cost"] = in_words(said["cost"], said["currency"])
+        if lines := said.get(ADVICE, "").splitlines():
+            more = f"; {len(lines) - 1} more in the report" if lines[1:] else ""
+            facts["Advice"] = lines[0] + more
         if self.model_version:
             facts["Registered"] = self.model_version
             if (form := journal.summary_of(self.workspace, "export")).startswith("kept as plain"):

@@ -1,0 +1,90 @@
+"""What is advised at the end of a training: by what has been counted anyway."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from trireme.components.cost import prices
+from trireme.components.cost.prices import is_gpu
+from trireme.components.errors import Cancelled, JobFailed
+from trireme.components.kubernetes.amounts import limits, requests
+from trireme.components.training import timeline
+from trireme.components.training.advice.measured import Asked, Measured, Use
+from trireme.components.training.advice.suggestions import Suggestion, suggestions
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.frameworks import of_kind
+from trireme.components.training.manifests.roles import roles
+from trireme.components.training.timeline import Life
+
+Idle = Callable[[], tuple[float, float]]
+
+
+@contextmanager
+def advising(
+    about: Measured,
+    logs: Path,
+    on_advice: Callable[[Sequence[Suggestion]], None],
+    idle: Idle | None = None,
+) -> Iterator[None]:
+    """Passes on what to change in a job that is run meanwhile, if anything is.
+
+    Args:
+        about: What is known of the job beforehand.
+        logs: Where the time line of its replicas is kept.
+        idle: What tells for how long this machine's processors have been idle, and there.
+    """
+    before = idle() if idle else (0.0, 0.0)
+    try:
+        yield
+    except JobFailed as error:
+        if not isinstance(error, Cancelled):
+            _pass_on(replace(about, failure=error.detail), on_advice)
+        raise
+    after = idle() if idle else (0.0, 0.0)
+    total = after[1] - before[1]
+    share = (after[0] - before[0]) / total if total else None
+    uses = {name: _use(life) for name, life in timeline.read(logs / timeline.NAME).items()}
+    _pass_on(replace(about, replicas=uses, idle=share), on_advice)
+
+
+def about(
+    job: TrainingJob, manifest: Mapping[str, Any], *, place: str = "", has_gpu: bool = False
+) -> Measured:
+    """Returns what is known of a job beforehand.
+
+    Args:
+        manifest: What it has become.
+        place: Before a field of the job, where the job is part of a pipeline.
+        has_gpu: Whether this machine has a GPU.
+    """
+    asked = asked_by(manifest)
+    asks = any(is_gpu(name) for each in asked.values() for name in each.requests)
+    peers, args = job.world_size, tuple(job.args)
+    return Measured({}, asked, peers, args=args, place=place, has_gpu=has_gpu or asks)
+
+
+def asked_by(manifest: Mapping[str, Any]) -> dict[str, Asked]:
+    """Returns what each replica of a job asks for, by role."""
+    framework = of_kind(manifest["kind"])
+    return {
+        role.name.lower(): Asked(
+            requests(role.pod),
+            limits(role.pod),
+            role.selector,
+            role.count,
+            bool(framework and framework.role(role.name).trains),
+        )
+        for role in roles(manifest)
+    }
+
+
+def _pass_on(measured: Measured, on_advice: Callable[[Sequence[Suggestion]], None]) -> None:
+    if found := suggestions(measured, prices.read()):
+        on_advice(found)
+
+
+def _use(life: Life) -> Use:
+    cpu = life.cpu_seconds / life.ran if life.cpu_seconds is not None and life.ran else None
+    return Use(life.ran, cpu, life.peak_memory)

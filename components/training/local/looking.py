@@ -1,0 +1,229 @@
+"""Looking at what the processes of a job do, from outside: nothing is loaded into a program.
+
+Each look asks py-spy for the stacks of the Python processes of each replica, and the kernel which
+of their threads run. A look at a process takes about 15 ms of a processor, and does not stop it.
+"""
+
+import json
+import random
+import subprocess
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from trireme.components.training.advice import frames
+from trireme.components.training.advice.frames import Frame, Thread
+from trireme.components.training.advice.measured import FEWEST, Gpu, Use
+from trireme.components.training.local import stacks, usage
+
+PAUSE = 0.25  # seconds between two looks, on average: not in step with the program
+RESOURCES = 2.0  # seconds between two looks at memory and GPUs
+ANSWER_LIMIT = 5.0  # seconds for py-spy
+MOST = 32  # processes that are looked at
+LONGER = 2  # times as long as it is asked to it looks, where the machine lets it look seldom
+
+
+@dataclass
+class _Seen:
+    """What was seen of a process."""
+
+    kinds: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def trains(self) -> bool:
+        """Whether it has been seen in a step, and does not load data for another process."""
+        did = (frames.DATA, frames.COMPUTE, frames.COMMUNICATION)
+        return any(self.kinds[kind] for kind in did) and not self.loads
+
+    @property
+    def loads(self) -> bool:
+        """Whether it loads data for another process."""
+        return self.kinds[frames.LOADER] + self.kinds[frames.LOADER_WAITS] > 0
+
+
+class Looking(threading.Thread):
+    """A thread that looks at replicas from their first step on, for some time.
+
+    Attributes:
+        done: Whether it has seen enough.
+        first_step: When the first step was seen, by the monotonic clock.
+        problem: Why it sees nothing.
+        seconds: For how long it has looked since then.
+    """
+
+    def __init__(self, pids: Mapping[str, int], seconds: float, *, peers: int) -> None:
+        """Prepares it.
+
+        Args:
+            pids: The supervisors of the replicas, by their names.
+            seconds: For how long it is to look, after the first step.
+            peers: How many processes train.
+        """
+        super().__init__(daemon=True)
+        self._pids, self._limit, self._peers = dict(pids), seconds, peers
+        self.done, self.problem = threading.Event(), ""
+        self.first_step: float | None = None
+        self.seconds = 0.0
+        self.is_tensorflow = False
+        self._seen: dict[str, dict[int, _Seen]] = defaultdict(lambda: defaultdict(_Seen))
+        self._memory: dict[str, float] = {}
+        self._gpus: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        self._gpu_processes: set[int] = set()
+        self._cpu_before: dict[str, float] = {}
+        self._cpu: dict[str, float] = {}
+        self._idle_before = self._idle_after = usage.idle()
+        self._next_resources = 0.0
+
+    def run(self) -> None:
+        """Looks until that is enough."""
+        command = stacks.spy()
+        if not command:
+            self.problem = "py-spy, which tells what a program does, is not installed"
+            self.done.set()
+            return
+        while not self.done.is_set():
+            self._take_resources()
+            self._look(command)
+            if self.first_step is not None:
+                self.seconds = time.monotonic() - self.first_step
+                looks = sum(sum(use.looks.values()) for use in self.uses().values())
+                limit = self._limit if looks >= FEWEST else LONGER * self._limit
+                if self.seconds >= limit:
+                    self.done.set()
+            # Programs have rhythms of their own.
+            time.sleep(random.uniform(0.5, 1.5) * PAUSE)
+
+    def uses(self) -> dict[str, Use]:
+        """Returns what each replica did and used."""
+        found = {}
+        for name in self._pids:
+            seen = list(self._seen[name].values())
+            trainers = [each for each in seen if each.trains]
+            loaders = Counter[str]()
+            for each in seen:
+                loaders += each.kinds if each.loads else Counter()
+            work, waits = loaders[frames.LOADER], loaders[frames.LOADER_WAITS]
+            looks = Counter[str]()
+            for each in trainers:
+                looks += Counter({kind: each.kinds[kind] for kind in frames.KINDS})
+            found[name] = Use(
+                self.seconds,
+                self._cpus(name),
+                self._memory.get(name),
+                looks,
+                round(sum(each.loads for each in seen) / max(1, len(trainers))),
+                work / max(1, work + waits),
+                len(trainers),
+            )
+        return found
+
+    def gpus(self) -> list[Gpu]:
+        """Returns the GPUs of this machine on which processes of the job ran."""
+        return [
+            Gpu(
+                name,
+                sum(busy for busy, _ in values) / len(values),
+                max(memory for _, memory in values),
+            )
+            for name, values in self._gpus.items()
+        ]
+
+    @property
+    def idle(self) -> float | None:
+        """The share of this machine's processors that nobody used meanwhile."""
+        idle, all_of_it = (
+            after - before
+            for before, after in zip(self._idle_before, self._idle_after, strict=True)
+        )
+        return idle / all_of_it if all_of_it > 0 else None
+
+    def _cpus(self, name: str) -> float | None:
+        if name not in self._cpu or name not in self._cpu_before or self.seconds <= 0:
+            return None
+        return max(0.0, self._cpu[name] - self._cpu_before[name]) / self.seconds
+
+    def _look(self, command: str) -> None:
+        """Looks once at each process."""
+        for name, supervisor in self._pids.items():
+            pids = [pid for pid in usage.tree(supervisor) if stacks.is_python(pid)]
+            for pid in pids[:MOST]:
+                kind = self._kind(command, pid)
+                if kind == frames.COMPUTE and self.first_step is None:
+                    self._begin()
+                if kind and self.first_step is not None:
+                    self._seen[name][pid].kinds[kind] += 1
+
+    def _begin(self) -> None:
+        """Takes in that the first step has come."""
+        self.first_step = time.monotonic()
+        self._cpu_before = usage.cpu_seconds(self._pids)
+        self._idle_before = usage.idle()
+
+    def _kind(self, command: str, pid: int) -> str:
+        """Returns what a process does; empty where that cannot be told."""
+        found = self._stacks(command, pid)
+        main = next((each for each in found if each["os_thread_id"] == pid), None)
+        if main is None:
+            return ""
+        threads = _threads(pid)
+        others = [(each["os_thread_id"], _frames(each)) for each in found if each is not main]
+        self.is_tensorflow |= any("tensorflow/" in frame.file for frame in _frames(main))
+        return frames.kind(
+            _frames(main),
+            main["active"],
+            others,
+            [thread for thread in threads if thread.number != pid],
+            has_peers=self._peers > 1,
+            has_gpu=pid in self._gpu_processes,
+        )
+
+    def _stacks(self, command: str, pid: int) -> list[dict[str, Any]]:
+        words = [command, "dump", "--nonblocking", "--json", "--pid", str(pid)]
+        try:
+            done = subprocess.run(words, capture_output=True, timeout=ANSWER_LIMIT)
+            if done.returncode:
+                said = done.stderr.decode(errors="replace")
+                self.problem = self.problem or stacks.reason(said)
+                return []
+            self.problem = ""
+            return list(json.loads(done.stdout))
+        except (OSError, ValueError, subprocess.TimeoutExpired):
+            return []  # it is about to end
+
+    def _take_resources(self) -> None:
+        self._cpu |= usage.cpu_seconds(self._pids)
+        self._idle_after = usage.idle()
+        if time.monotonic() < self._next_resources:
+            return
+        self._next_resources = time.monotonic() + RESOURCES
+        for name, used in usage.memory(self._pids).items():
+            self._memory[name] = max(used, self._memory.get(name, 0.0))
+        trees = {pid for supervisor in self._pids.values() for pid in usage.tree(supervisor)}
+        for gpu, processes, busy, share in usage.gpus():
+            if processes & trees:
+                self._gpu_processes |= processes & trees
+                self._gpus[gpu].append((busy, share))
+
+
+def _frames(thread: Mapping[str, Any]) -> list[Frame]:
+    return [
+        Frame(each["name"], each.get("short_filename") or each["filename"])
+        for each in thread["frames"]
+    ]
+
+
+def _threads(pid: int) -> list[Thread]:
+    """Returns the native threads of a process."""
+    found = []
+    for directory in Path(f"/proc/{pid}/task").glob("[0-9]*"):
+        try:
+            text = (directory / "stat").read_text(errors="replace")
+        except OSError:
+            continue  # it has ended meanwhile
+        name, _, rest = text.partition(" (")[2].rpartition(") ")
+        found.append(Thread(int(directory.name), name, rest[:1] == "R"))
+    return found

@@ -1,0 +1,123 @@
+"""``trireme job advise``: what to change in a job, from a minute of it on this machine."""
+
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trireme.components.errors import TriremeError
+from trireme.components.say import say
+from trireme.pipelines.cli import job as job_cli
+from trireme.pipelines.cli.target import Env, SecretEnv, Workspace, variables
+from trireme.pipelines.tables import table
+
+if TYPE_CHECKING:
+    from trireme.components.training.advice.measured import Measured, Use
+    from trireme.components.training.description.job import TrainingJob
+    from trireme.components.training.local.looking import Looking
+    from trireme.components.training.local.replica import Replica
+
+START_LIMIT = 900.0  # seconds until the first step
+
+
+def advise(
+    file: job_cli.File = None,
+    seconds: Annotated[
+        float, typer.Option(min=5, max=3600, help="How long to measure after the first step.")
+    ] = 60,
+    env: Env = None,
+    secret_env: SecretEnv = None,
+    workspace: Workspace = "",
+) -> None:
+    """Run a job on this machine for a minute, measure it, end it, and say what to change."""
+    from trireme.components.cost import prices
+    from trireme.components.training.advice import at_end, words
+    from trireme.components.training.advice.suggestions import suggestions
+    from trireme.components.training.local import jobs, usage
+
+    described = job_cli.described(file, workspace, **variables(env, secret_env))
+    job = described.model_copy(update={"name": f"{described.name}-advise"})
+    manifest = jobs.check(job_cli.jobs_home(), job)
+    known = prices.read()
+    directory = jobs.make_directory(job_cli.jobs_home(), job.name)
+    look = _Look(seconds, job.world_size)
+    try:
+        jobs.run(_apart(job, directory), directory, look.line, on_tick=look.is_enough)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    looking = look.looking
+    if looking is None or looking.first_step is None:
+        why = looking.problem if looking and looking.problem else "no step of a training was seen"
+        raise TriremeError(f"nothing could be measured before the job ended: {why}")
+    about = at_end.about(job, manifest, has_gpu=usage.has_gpu())
+    measured = replace(
+        about,
+        replicas=looking.uses(),
+        idle=looking.idle,
+        gpus=looking.gpus(),
+        is_tensorflow=looking.is_tensorflow,
+        least=min(about.least, seconds / 2),
+    )
+    for line in words.about(measured):
+        typer.echo(line)
+    _show(measured)
+    typer.echo(words.verdict(measured))
+    for suggestion in suggestions(measured, known):
+        typer.echo(f"- {suggestion}")
+
+
+class _Look:
+    """Looks at a job from its start on; tells when that is enough."""
+
+    def __init__(self, seconds: float, peers: int) -> None:
+        self._seconds, self._peers = seconds, peers
+        self._began, self._has_said = time.monotonic(), False
+        self.looking: Looking | None = None
+
+    def line(self, replica: str, line: str) -> None:
+        """Takes in what a replica prints, which is shown where the job fails."""
+
+    def is_enough(self, replicas: "Sequence[Replica]") -> bool:
+        """Tells whether enough has been seen."""
+        from trireme.components.training.local.looking import Looking
+
+        if self.looking is None:
+            pids: Mapping[str, int] = {each.name: each.pid for each in replicas if each.pid}
+            self.looking = Looking(pids, self._seconds, peers=self._peers)
+            self.looking.start()
+        waited = time.monotonic() - self._began
+        if self.looking.first_step is not None and not self._has_said:
+            self._has_said = True
+            say(f"the first step came after {waited:.0f} s; measuring for {self._seconds:.0f} s")
+        is_late = self.looking.first_step is None and waited > START_LIMIT
+        if is_late or self.looking.done.is_set():
+            self.looking.done.set()
+            self.looking.join()
+            return True
+        return False
+
+
+def _apart(job: "TrainingJob", directory: Path) -> "TrainingJob":
+    """Returns a job that leaves alone what a training of it has left, and logs nothing of it."""
+    places = {name: str(directory / name) for name in ("checkpoint_dir", "model_dir")}
+    return job.model_copy(update=places | {"tracking": None, "metrics_port": None})
+
+
+def _show(measured: "Measured") -> None:
+    from trireme.components.training.advice.frames import KINDS
+    from trireme.components.training.advice.measured import role_of
+
+    def row(name: str, use: "Use") -> list[str]:
+        asked = measured.asked[role_of(name)]
+        shares = [f"{use.share(kind):.0%}" if use.looks else "-" for kind in KINDS]
+        cpu = "-" if use.cpu is None else f"{use.cpu:.2f}"
+        memory = "-" if use.memory is None else f"{use.memory / 2**30:.2f}Gi"
+        requests = [job_cli.amount(asked.requests, name) for name in ("cpu", "memory")]
+        return [name, *shares, cpu, requests[0], memory, requests[1]]
+
+    head = ["REPLICA", *(kind.upper() for kind in KINDS), "CPU", "REQUEST", "MEMORY", "REQUEST"]
+    table(head, [row(name, use) for name, use in measured.replicas.items()])
