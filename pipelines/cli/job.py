@@ -7,7 +7,7 @@ import shlex
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -467,6 +467,7 @@ def _at_one_commit(job: "TrainingJob") -> "TrainingJob":
 
 
 def _run_here(job: "TrainingJob", isolated: bool, dry_run: bool) -> None:
+    from trireme.components.training.lines import LivePrinter
     from trireme.components.training.local import jobs
     from trireme.components.training.manifests import to_yaml
 
@@ -477,7 +478,8 @@ def _run_here(job: "TrainingJob", isolated: bool, dry_run: bool) -> None:
     directory = jobs.make_directory(_home(), job.name)
     typer.echo(f"job {job.name} starts; its files are in {directory}", err=True)
     try:
-        jobs.run(job, directory, _lines(), isolated)
+        with closing(LivePrinter(plain)) as printer:
+            jobs.run(job, directory, printer, isolated)
     except JobFailed:
         typer.echo(f"logs: {directory / 'logs'}", err=True)
         raise

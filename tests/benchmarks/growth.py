@@ -5,6 +5,7 @@ import os
 import pickle
 import resource
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -38,6 +39,8 @@ def cost(work: Callable[[], object]) -> Cost:
             with os.fdopen(writing, "wb") as pipe:
                 pickle.dump(_measured(work), pipe)
             status = 0
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(status)
     os.close(writing)

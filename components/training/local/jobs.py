@@ -100,7 +100,7 @@ def check(home: Path, job: TrainingJob) -> dict[str, Any]:
 
 
 def run(
-    job: TrainingJob, directory: Path, on_line: Callable[[str, str], None], isolated: bool = False
+    job: TrainingJob, directory: Path, on_lines: Callable[[str, str], None], isolated: bool = False
 ) -> None:
     """Runs a job to its end and keeps its record; the directory goes if it never started."""
     started = False
@@ -114,13 +114,13 @@ def run(
             started = True
             meter = Meter(f"{job.deciding_role}-0", partial(progress.write, directory / PROGRESS))
 
-            def read_line(replica: str, line: str) -> None:
-                meter(replica, line)
-                on_line(replica, line)
+            def read_lines(replica: str, lines: str) -> None:
+                meter(replica, lines)
+                on_lines(replica, lines)
 
             with closing(meter):
                 logs = directory / "logs"
-                runner.run(manifest, logs, read_line, on_rewritten=meter, isolated=isolated)
+                runner.run(manifest, logs, read_lines, on_rewritten=meter, isolated=isolated)
     except BaseException as error:
         if not started or isinstance(error, InputError):
             shutil.rmtree(directory)
