@@ -3,12 +3,19 @@
 import re
 
 _CONTROL = re.compile(
-    r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+    r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\n\x07\x1b]*(\x07|\x1b\\)?)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 )
+
+_LOW = bytes({*range(0x20), 0x7F} - set(b"\t\n"))
+_HIGH = b"\xc2"  # which those of Unicode begin with in UTF-8, and few other letters
 
 
 def plain(text: str) -> str:
     """Returns text without what would move the cursor or colour a reader's terminal."""
+    there = text.encode(errors="replace")
+    # Nearly all text has none of these, which is seen so ten times as fast as by the expression.
+    if len(there.translate(None, _LOW)) == len(there) and _HIGH not in there:
+        return text
     return _CONTROL.sub("", text)
 
 

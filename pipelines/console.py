@@ -22,6 +22,7 @@ from trireme.pipelines.engine_lines import KfpLines
 
 REFRESH = 4  # times a second
 BAR = 20  # characters of a progress bar
+BURST = 50  # lines that come together and are all looked at
 WIDTH = 300  # characters of a line that are shown while it is the latest
 
 _EPOCH = re.compile(r"\bepoch\W{0,3}(\d+)\s*(?:/|of)\s*(\d+)", re.IGNORECASE)
@@ -108,8 +109,17 @@ class Console:
         if not self._live:
             self.print(f"{step:<9} started")
 
-    def line(self, step: str, line: str) -> None:
-        """Takes in a line of a step's log."""
+    def lines(self, step: str, lines: str) -> None:
+        """Takes in lines of a step's log; of very many the last ones, and those about epochs."""
+        every = lines.split("\n")
+        early = [line for line in every[:-BURST] if "poch" in line or "POCH" in line]
+        for line in early[-BURST:] + every[-BURST:]:
+            self._take_in(step, line)
+        if self._verbose:
+            own = (line for line in every if not self._kfps.are(step, line))
+            self._write("".join(f"{step:<9} {plain(line)}\n" for line in own))
+
+    def _take_in(self, step: str, line: str) -> None:
         shown = self._lines[self._loops[step] or step]
         match = _REPLICA.match(line) or _COPYING.match(line)
         if match and not line.startswith(_WORKER):
@@ -120,8 +130,11 @@ class Console:
                 shown.text = text
             if _EPOCH.search(text) and not self._live and not self._verbose:
                 self.print(f"{step:<9} {text}")
-        if self._verbose and not self._kfps.are(step, line):
-            self.print(f"{step:<9} {line}")
+
+    def _write(self, text: str) -> None:
+        """Prints text as it is, which Rich takes long for."""
+        self._rich.file.write(text)
+        self._rich.file.flush()
 
     def progress(self, step: str, progress: Progress) -> None:
         """Shows how far the training of a step is."""

@@ -1,9 +1,11 @@
-"""How good a classifier is: scikit-learn's figures, and how sure they are."""
+"""How good a classifier is: the figures that scikit-learn has, and how sure they are."""
 
 import numpy as np
 
+from trireme.components.evaluation.answers import Answers
 from trireme.components.evaluation.bootstrap import interval, resampled
 from trireme.components.evaluation.figures import (
+    FEW,
     NO_NUMBERS,
     WORST,
     Chart,
@@ -11,11 +13,9 @@ from trireme.components.evaluation.figures import (
     Evaluation,
     Score,
     Worst,
-    are_probabilities,
 )
+from trireme.components.evaluation.roc import Roc, roc
 from trireme.components.training.result.trained import NotLoadable
-
-ROC_POINTS = 100  # of a curve, which may have one for each sample
 
 SCORE = Score("accuracy", 100, "points")
 
@@ -28,6 +28,7 @@ class Classification:
     def __init__(self, names: list[str]) -> None:
         self._names = names
         self._outputs: list[np.ndarray] = []
+        self._predicted: list[np.ndarray] = []
         self._labels: list[np.ndarray] = []
 
     def add(self, outputs: np.ndarray, labels: np.ndarray) -> None:
@@ -51,118 +52,86 @@ class Classification:
                 f"{outputs.shape[1]} classes"
             )
         self._outputs.append(outputs)
-        self._labels.append(labels)
+        self._predicted.append(outputs.argmax(1))
+        self._labels.append(labels.astype(np.intp, copy=False))
 
     def scores(self) -> np.ndarray:
         """Returns 1 for each sample that is classified right, 0 for the others."""
-        pairs = zip(self._outputs, self._labels, strict=True)
-        return np.concatenate([outputs.argmax(1) == labels for outputs, labels in pairs]).astype(
-            float
-        )
+        pairs = zip(self._predicted, self._labels, strict=True)
+        return np.concatenate([said == labels for said, labels in pairs]).astype(float)
 
     def evaluation(self) -> Evaluation:
         """Returns what all batches together say."""
-        from sklearn.metrics import f1_score
-
-        outputs, labels = np.concatenate(self._outputs), np.concatenate(self._labels)
-        predicted, right = outputs.argmax(1), self.scores()
-        known = max(outputs.shape[1], int(labels.max()) + 1)
-        likely = _probabilities(outputs, known)
+        labels, predicted = np.concatenate(self._labels), np.concatenate(self._predicted)
+        right = self.scores()
+        known = max(self._outputs[0].shape[1], int(labels.max()) + 1)
         names = self._names if len(self._names) == known else [str(n) for n in range(known)]
+        answers = Answers(self._outputs)
+        scales = answers.scales()
+        likely = answers.of(scales, labels)
+        curves = roc(answers.columns(scales, known), labels, likely)
         accuracy, (low, high) = float(right.mean()), interval(resampled(right))
+        classes, macro_f1 = _classes(labels, predicted, names, curves)
         figures = {
             "accuracy": accuracy,
-            "macro_f1": float(f1_score(labels, predicted, average="macro", zero_division=0.0)),
-            "log_loss": _log_loss(likely, labels),
+            "macro_f1": macro_f1,
+            "log_loss": _log_loss(likely) if known > 1 else 0.0,
         }
-        area = _roc_auc(likely, labels)
-        classes = _classes(likely, labels, predicted, names)
-        false, true, _ = classes.roc
+        false, true, _ = curves.curve
         axes = ("false positive rate", "true positive rate")
         chart = Chart("ROC, all classes together", *axes, {"ROC": (false, true)})
+        wrong = np.flatnonzero(predicted != labels)
+        worst = wrong[np.argsort(likely[wrong], kind="stable")[:WORST]]
+        sure = answers.of(scales, predicted)[worst]
         return Evaluation(
             headline=f"{100 * accuracy:.2f} % of {len(labels):,} held-out samples right",
-            figures=figures | ({} if area is None else {"roc_auc": area}),
+            figures=figures | ({} if curves.area is None else {"roc_auc": curves.area}),
             between=(low, high),
             score=SCORE,
             scores=right,
             labels=labels,
             classes=classes,
-            chart=None if area is None else chart,
-            worst=_worst(likely, labels, predicted, names),
+            chart=None if curves.area is None else chart,
+            worst=[
+                Worst(
+                    int(sample),
+                    names[labels[sample]],
+                    names[predicted[sample]],
+                    f"{100 * share:.0f} % sure",
+                )
+                for sample, share in zip(worst, sure, strict=True)
+            ],
         )
 
 
 def _classes(
-    likely: np.ndarray, labels: np.ndarray, predicted: np.ndarray, names: list[str]
-) -> Classes:
-    from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
-
-    numbers = list(range(len(names)))
-    precision, recall, _, support = precision_recall_fscore_support(
-        labels, predicted, labels=numbers, zero_division=0.0
+    labels: np.ndarray, predicted: np.ndarray, names: list[str], curves: Roc
+) -> tuple[Classes, float]:
+    """Returns what is found out class by class, and the F1 score of all that occur, on average."""
+    count = len(names)
+    hits, support, said = (
+        np.bincount(which, minlength=count)
+        for which in (labels[predicted == labels], labels, predicted)
     )
-    return Classes(
+    either = support + said
+    occur = either > 0
+    found = Classes(
         names=names,
-        precision=precision.tolist(),
-        recall=recall.tolist(),
+        precision=(hits / np.maximum(said, 1)).tolist(),
+        recall=(hits / np.maximum(support, 1)).tolist(),
         support=support.tolist(),
-        confusion=confusion_matrix(labels, predicted, labels=numbers).tolist(),
-        roc=_roc(likely, labels),
+        confusion=_confusion(labels, predicted, count) if count <= FEW else [],
+        roc=curves.curve,
     )
+    return found, float((2 * hits[occur] / either[occur]).mean())
 
 
-def _worst(
-    likely: np.ndarray, labels: np.ndarray, predicted: np.ndarray, names: list[str]
-) -> list[Worst]:
-    """Returns the mistakes in which the model thinks the true class the least likely."""
-    wrong = np.flatnonzero(predicted != labels)
-    worst = wrong[np.argsort(likely[wrong, labels[wrong]], kind="stable")][:WORST]
-    return [
-        Worst(
-            int(sample),
-            names[labels[sample]],
-            names[predicted[sample]],
-            f"{100 * likely[sample, predicted[sample]]:.0f} % sure",
-        )
-        for sample in worst
-    ]
+def _confusion(labels: np.ndarray, predicted: np.ndarray, count: int) -> list[list[int]]:
+    pairs = np.bincount(labels * count + predicted, minlength=count * count)
+    return pairs.reshape(count, count).tolist()
 
 
-def _probabilities(outputs: np.ndarray, classes: int) -> np.ndarray:
-    """Returns the probability of each class; 0 for one that the model does not know."""
-    outputs = outputs.astype(float)
-    if not are_probabilities(outputs):
-        powers = np.exp(outputs - outputs.max(1, keepdims=True))
-        outputs = powers / powers.sum(1, keepdims=True)
-    return np.pad(outputs, ((0, 0), (0, classes - outputs.shape[1])))
-
-
-def _log_loss(likely: np.ndarray, labels: np.ndarray) -> float:
-    from sklearn.metrics import log_loss
-
-    if likely.shape[1] == 1:
-        return 0.0  # scikit-learn wants two classes
-    return float(log_loss(labels, likely, labels=np.arange(likely.shape[1])))
-
-
-def _roc_auc(likely: np.ndarray, labels: np.ndarray) -> float | None:
-    """Returns the area under the ROC curve, every class against the others, on average."""
-    from sklearn.metrics import roc_auc_score
-
-    known = np.unique(labels)
-    if len(known) < 2:
-        return None
-    each = [roc_auc_score(labels == index, likely[:, index]) for index in known]
-    return float(np.mean(each))
-
-
-def _roc(likely: np.ndarray, labels: np.ndarray) -> tuple[list[float], list[float], list[float]]:
-    from sklearn.metrics import roc_curve
-
-    truth = np.arange(likely.shape[1]) == labels[:, None]
-    false, true, thresholds = roc_curve(truth.ravel(), likely.ravel())
-    thresholds[0] = 1.0  # where scikit-learn has infinity, which no JSON can hold
-    false = np.nan_to_num(false)  # where there is one class only
-    kept = np.unique(np.linspace(0, len(false) - 1, ROC_POINTS).astype(int))
-    return false[kept].tolist(), true[kept].tolist(), thresholds[kept].tolist()
+def _log_loss(likely: np.ndarray) -> float:
+    """Returns the mean loss of the true classes' probabilities, none of which counts as 0."""
+    least = np.finfo(float).eps
+    return float(-np.log(np.clip(likely, least, 1 - least)).mean())

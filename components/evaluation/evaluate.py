@@ -58,16 +58,18 @@ def evaluate(
         samples, names = held_out(data), class_names(data)
         trained = source.load()
         found = measure(trained.predict, samples, names)
+        evaluation, score = found.evaluation(), found.score
+        del found  # with all answers, before there are those of the champion
 
         def scores_of(champion: Champion) -> np.ndarray:
             if champion.onnx is None:
                 raise NotLoadable("it has no ONNX file")
             other = measure(load_onnx(champion.onnx), samples, names)
-            if other.score != found.score:
+            if other.score != score:
                 raise NotLoadable("it is a model of another kind")
             return other.scores()
 
-        return _Evaluated(found.evaluation(), trained.weights, scores_of)
+        return _Evaluated(evaluation, trained.weights, scores_of)
 
     return _judged(evaluated, min_accuracy, gate, champion)
 

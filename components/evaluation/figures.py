@@ -53,7 +53,8 @@ class Classes:
     """What is found out about a classifier, class by class.
 
     Attributes:
-        confusion: Samples by true class (rows) and predicted class (columns).
+        confusion: Samples by true class (rows) and predicted class (columns); empty where the
+            classes are not few.
         roc: Points of the ROC curve of all classes' probabilities together: false positive
             rates, true positive rates and thresholds.
     """
@@ -122,7 +123,7 @@ class Evaluation:
 
 def are_probabilities(outputs: np.ndarray) -> bool:
     """Tells whether outputs are probabilities along their last axis, rather than logits."""
-    return bool((outputs >= 0).all()) and np.allclose(outputs.sum(-1), 1, atol=1e-3)
+    return bool((outputs >= 0).all()) and np.allclose(outputs.sum(-1, dtype=float), 1, atol=1e-3)
 
 
 def words(name: str) -> str:

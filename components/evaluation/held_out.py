@@ -71,6 +71,15 @@ def batches(inputs: np.ndarray, outputs: np.ndarray) -> Iterator[slice]:
     return (slice(start, end) for start, end in pairwise(ends))
 
 
+def row_of(batches: list[np.ndarray], sample: int) -> np.ndarray:
+    """Returns what batches, taken together, have of a sample."""
+    for batch in batches:
+        if sample < len(batch):
+            return batch[sample]
+        sample -= len(batch)
+    raise IndexError(sample)
+
+
 def predict_in_batches(predict: Predict, inputs: np.ndarray) -> np.ndarray:
     """Returns a model's outputs, computed in batches."""
     first = outputs_of(predict, inputs[:2])

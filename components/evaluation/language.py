@@ -14,6 +14,7 @@ from trireme.components.evaluation.figures import (
     Worst,
     are_probabilities,
 )
+from trireme.components.evaluation.held_out import row_of
 from trireme.components.training.result.trained import NotLoadable
 
 SHOWN = 60  # bytes of a text
@@ -32,7 +33,8 @@ class Language:
         self._tokens: list[np.ndarray] = []
         self._right = 0
         self._by_position = np.zeros((2, 0))
-        self._texts: list[bytes] = []
+        self._labels: list[np.ndarray] = []
+        self._are_texts = False
 
     def add(self, outputs: np.ndarray, labels: np.ndarray) -> None:
         """Takes in a batch.
@@ -62,8 +64,8 @@ class Language:
         self._tokens.append(asked.sum(1))
         self._right += int(((outputs.argmax(-1) == labels) & asked).sum())
         self._add_positions(np.stack([losses.sum(0, dtype=float), asked.sum(0)]))
-        if outputs.shape[-1] == TEXT:
-            self._texts += [bytes(row[row >= 0][:SHOWN].astype(np.uint8)) for row in labels]
+        self._labels.append(labels)
+        self._are_texts = outputs.shape[-1] == TEXT
 
     def _add_positions(self, sums: np.ndarray) -> None:
         longer = max(sums.shape[1], self._by_position.shape[1])
@@ -117,12 +119,18 @@ class Language:
         return [
             Worst(
                 int(n),
-                self._texts[n].decode(errors="backslashreplace") if self._texts else "",
+                self._text(int(n)),
                 "",
                 f"{losses[n]:.3g} nats per token",
             )
             for n in worst
         ]
+
+    def _text(self, sample: int) -> str:
+        if not self._are_texts:
+            return ""
+        row = row_of(self._labels, sample)
+        return bytes(row[row >= 0][:SHOWN].astype(np.uint8)).decode(errors="backslashreplace")
 
 
 def _logarithms(outputs: np.ndarray) -> np.ndarray:

@@ -1,9 +1,12 @@
-"""How good a regression is: scikit-learn's figures, and how sure they are."""
+"""How good a regression is: the figures that scikit-learn has, and how sure they are."""
+
+from collections.abc import Iterator
 
 import numpy as np
 
 from trireme.components.evaluation.bootstrap import interval, resampled
 from trireme.components.evaluation.figures import NO_NUMBERS, WORST, Chart, Evaluation, Score, Worst
+from trireme.components.evaluation.held_out import row_of
 from trireme.components.training.result.trained import NotLoadable
 
 DOTS = 1000  # that are drawn
@@ -36,43 +39,77 @@ class Regression:
             )
         if not np.isfinite(said).all():
             raise NotLoadable(NO_NUMBERS)
-        self._said.append(said.astype(float))
-        self._true.append(true.astype(float))
+        self._said.append(said)
+        self._true.append(true)
 
     def scores(self) -> np.ndarray:
         """Returns the absolute error of each sample, on average over its targets, below zero."""
-        pairs = zip(self._said, self._true, strict=True)
-        return -np.concatenate([np.abs(said - true).mean(1) for said, true in pairs])
+        return -np.concatenate([np.abs(error).mean(1) for error in self._errors()])
 
     def evaluation(self) -> Evaluation:
         """Returns what all batches together say."""
-        from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
-
-        said, true = np.concatenate(self._said), np.concatenate(self._true)
         scores = self.scores()
-        error = float(mean_absolute_error(true, said))
+        samples = len(scores)
+        squares = sum((error**2).sum(0) for error in self._errors()) / samples  # by target
+        error = -float(scores.mean())
         figures = {
             "mean_absolute_error": error,
-            "rmse": float(root_mean_squared_error(true, said)),
-            "largest_error": float(np.abs(said - true).max()),
+            "rmse": float(np.sqrt(squares).mean()),
+            "largest_error": float(max(np.abs(error).max() for error in self._errors())),
         }
-        if len(true) > 1:  # of one sample it is not defined
-            figures["r2"] = float(r2_score(true, said))
+        if samples > 1:  # of one sample it is not defined
+            figures["r2"] = _r2(squares, self._variances(samples))
         low, high = interval(resampled(scores))
-        shown = np.linspace(0, said.size - 1, min(DOTS, said.size)).astype(int)
-        dots = true.ravel()[shown].tolist(), said.ravel()[shown].tolist()
         return Evaluation(
-            headline=f"mean absolute error {error:.4g} on {len(true):,} held-out samples",
+            headline=f"mean absolute error {error:.4g} on {samples:,} held-out samples",
             figures=figures,
             between=(-high, -low),
             score=SCORE,
             scores=scores,
-            chart=Chart("Prediction", "true", "said", {"samples": dots}, dots=True),
+            chart=Chart("Prediction", "true", "said", {"samples": self._dots()}, dots=True),
             worst=[
-                Worst(int(n), _listed(true[n]), _listed(said[n]), f"{-scores[n]:.4g} apart")
+                Worst(int(n), *self._words(int(n)), f"{-scores[n]:.4g} apart")
                 for n in np.argsort(scores, kind="stable")[:WORST]
             ],
         )
+
+    def _errors(self) -> Iterator[np.ndarray]:
+        for said, true in zip(self._said, self._true, strict=True):
+            yield said.astype(float) - true
+
+    def _variances(self, samples: int) -> np.ndarray:
+        """Returns how far the truth of each target is from its mean, squared, on average."""
+        mean = sum(true.sum(0, dtype=float) for true in self._true) / samples
+        return sum(((true - mean) ** 2).sum(0) for true in self._true) / samples
+
+    def _dots(self) -> tuple[list[float], list[float]]:
+        """Returns some of the numbers, at equal distances: what is true and what was said."""
+        size = sum(said.size for said in self._said)
+        shown = np.linspace(0, size - 1, min(DOTS, size)).astype(int)
+        true, said = (_picked(batches, shown) for batches in (self._true, self._said))
+        return true, said
+
+    def _words(self, sample: int) -> tuple[str, str]:
+        """Returns what is true of a sample and what was said of it."""
+        true, said = (row_of(batches, sample) for batches in (self._true, self._said))
+        return _listed(true), _listed(said)
+
+
+def _r2(squares: np.ndarray, variances: np.ndarray) -> float:
+    """Returns the share of the variance that is explained, on average over the targets."""
+    varies = variances > 0
+    unexplained = np.where(varies, squares / np.where(varies, variances, 1), squares > 0)
+    return float(1 - unexplained.mean())
+
+
+def _picked(batches: list[np.ndarray], places: np.ndarray) -> list[float]:
+    """Returns the numbers at rising places of all batches together."""
+    found, start = [], 0
+    for batch in batches:
+        first, last = np.searchsorted(places, [start, start + batch.size])
+        found += batch.ravel()[places[first:last] - start].astype(float).tolist()
+        start += batch.size
+    return found
 
 
 def _listed(numbers: np.ndarray) -> str:

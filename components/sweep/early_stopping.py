@@ -78,11 +78,12 @@ class Watch:
         name = re.escape(how.metric)
         self._said = re.compile(rf"(?<![\w.-]){name}['\"]?\s*[:= ]\s*({_NUMBER})(?!\w)")
 
-    def line(self, text: str) -> None:
-        """Takes in a line of the leading replica; of a progress bar, its last state."""
-        if self._how.metric in text and (found := self._said.findall(text[-WIDTH:])):
-            self._printed.append(float(found[-1]))
-            self._has_printed = True
+    def lines(self, text: str) -> None:
+        """Takes in lines of the leading replica; of a progress bar, its last state."""
+        for line in text.split("\n") if self._how.metric in text else ():
+            if found := self._said.findall(line[-WIDTH:]):
+                self._printed.append(float(found[-1]))
+                self._has_printed = True
 
     def look(self) -> None:
         """Reports what is new.

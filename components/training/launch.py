@@ -29,7 +29,7 @@ from trireme.components.training.description.reading import merged
 from trireme.components.training.frameworks import FRAMEWORKS
 from trireme.components.training.frameworks.base import literal
 from trireme.components.training.inputs import BASE_MODEL, TAG, WARM_START, inputs_of
-from trireme.components.training.lines import LinePrinter
+from trireme.components.training.lines import LivePrinter
 from trireme.components.training.manifests import render, to_yaml
 from trireme.components.training.preflight import report
 from trireme.components.training.progress import Meter
@@ -59,14 +59,15 @@ AS_THE_PROGRAM = -1
 """Given as workers: as many as the reference programs of the framework are shown with; any other
 program is one process."""
 
+LATE = 100  # lines of those that come together among which the last word is
 SUMMARY = 200  # characters of the program's last line that stand for what it did
 
 
 class Watch(Protocol):
     """What looks at a training while it runs, and may end it."""
 
-    def line(self, text: str) -> None:
-        """Takes in a line of the leading replica, in the thread that reads it."""
+    def lines(self, text: str) -> None:
+        """Takes in lines of the leading replica, in the thread that reads them."""
 
     def look(self) -> None:
         """Is called about once a second; what it raises ends the job."""
@@ -255,7 +256,7 @@ def train(
     return Trained(str(model), job.checkpoint_dir)
 
 
-class _Lines(LinePrinter):
+class _Lines(LivePrinter):
     """Prints what replicas say and writes it to ``logs``; keeps the leading one's last line."""
 
     def __init__(self, role: str, logs: Path | None = None, watch: Watch | None = None) -> None:
@@ -265,18 +266,17 @@ class _Lines(LinePrinter):
         self.meter = Meter(self.speaker, journal.log_progress)
         self._files: dict[str, TextIO] = {}
 
-    def __call__(self, replica: str, line: str) -> None:
-        super().__call__(replica, line)
-        self.meter(replica, line)
-        if self._watch and replica == self.speaker:
-            self._watch.line(line)
-        words = line.strip()
-        if replica == self.speaker and words and not _LIBRARY_LINE.match(words):
-            self.last = words[:SUMMARY]
+    def __call__(self, replica: str, lines: str) -> None:
+        super().__call__(replica, lines)
+        self.meter(replica, lines)
+        if replica == self.speaker:
+            if self._watch:
+                self._watch.lines(lines)
+            self.last = _last_word(lines) or self.last
         if self.logs:
             # A full disk is no reason to stop training.
             with contextlib.suppress(OSError):
-                self._file(self.logs, replica).write(line + "\n")
+                self._file(self.logs, replica).write(lines + "\n")
 
     def look(self) -> None:
         """Has the watch look."""
@@ -285,6 +285,7 @@ class _Lines(LinePrinter):
 
     def close(self) -> None:
         """Ends the files."""
+        super().close()
         self.meter.close()
         for file in self._files.values():
             with contextlib.suppress(OSError):
@@ -297,6 +298,15 @@ class _Lines(LinePrinter):
                 "a", buffering=1, encoding="utf-8", errors="replace"
             )
         return self._files[replica]
+
+
+def _last_word(lines: str) -> str:
+    """Returns the last of a program's own lines that is not empty; of very many, if it is late."""
+    for line in reversed(lines.rsplit("\n", LATE)[-LATE:]):
+        words = line.strip()
+        if words and not _LIBRARY_LINE.match(words):
+            return words[:SUMMARY]
+    return ""
 
 
 def _train_locally(job: TrainingJob, logs: Path, lines: _Lines, bill: Bill) -> dict[str, float]:

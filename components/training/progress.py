@@ -18,10 +18,14 @@ from trireme.components.progress import Progress
 WIDTH = 1000  # characters of a line, or of the last state of a bar, that are looked at
 EVERY = 0.5  # seconds between two states that are passed on
 BURST = 2.0  # seconds in which lines may come that were printed before we began to read
+LOOKED = 20  # lines at most, of many that come together, that are looked at
+READ = 5  # of these, the last that tell progress
 SAMPLES = 30  # seconds over which speed is measured
 
 # What a line without has no progress to tell: most have none, and are looked at once.
 _TELLS = re.compile(r"\d[kMGTP]?\s{0,3}/\s{0,3}\d|poch|POCH|\d\s{1,3}(?:of|OF)\s{1,3}\d")
+
+_HINTS = ("/", "poch", "POCH", "of", "OF")  # which ``_TELLS`` cannot do without
 
 _NUMBER = r"(\d{1,12}(?:\.\d{1,6})?(?-i:[kMGTP])?)"
 _TQDM = re.compile(rf"\d{{1,3}}%\|[^|]*\|\s*{_NUMBER}/{_NUMBER} \[([^\]]*)")
@@ -249,10 +253,13 @@ class Meter:
         self._reader = Reader()
         self._kept, self._at = None, 0.0  # type: Progress | None, float
 
-    def __call__(self, replica: str, line: str) -> None:
-        """Takes in a line, or the present state of a bar that is being rewritten."""
+    def __call__(self, replica: str, lines: str) -> None:
+        """Takes in lines, or the present state of a bar that is being rewritten."""
+        if replica != self._leader:
+            return
         now = time.monotonic()
-        if replica != self._leader or not self._reader.read(line, now) or now < self._at + EVERY:
+        told = [self._reader.read(line, now) for line in _telling(lines)]
+        if not any(told) or now < self._at + EVERY:
             return
         self._at = now
         self._pass_on(self._reader.progress())
@@ -265,6 +272,23 @@ class Meter:
         if progress and progress != self._kept:
             self._kept = progress
             self._keep(progress)
+
+
+def _telling(text: str) -> list[str]:
+    """Returns which lines may tell progress: of very many that come together, the last ones."""
+    found: list[str] = []
+    end, places = len(text), {hint: text.rfind(hint) for hint in _HINTS}
+    for _ in range(LOOKED):
+        places = {hint: at if at < end else text.rfind(hint, 0, end) for hint, at in places.items()}
+        if (at := max(places.values())) < 0 or len(found) == READ:
+            break
+        start = text.rfind("\n", 0, at) + 1
+        after = text.find("\n", at)
+        line = text[start : len(text) if after < 0 else after]
+        if _TELLS.search(line, max(0, len(line) - 4 * WIDTH)):
+            found.append(line)
+        end = max(0, start - 1)
+    return found[::-1]
 
 
 def _said(line: str) -> _Said | None:

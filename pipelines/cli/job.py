@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -205,8 +205,8 @@ def preflight(
     if local:
         from trireme.components.training.local import jobs
 
-        jobs.check(_home(), job)
-        directory = jobs.make_directory(_home(), job.name)
+        jobs.check(jobs_home(), job)
+        directory = jobs.make_directory(jobs_home(), job.name)
         try:
             show(alone.run_here(job, directory, _lines(), isolated=isolated))
         finally:
@@ -528,6 +528,7 @@ def _at_one_commit(job: "TrainingJob") -> "TrainingJob":
 
 
 def _run_here(job: "TrainingJob", isolated: bool, dry_run: bool) -> None:
+    from trireme.components.training.lines import LivePrinter
     from trireme.components.training.local import jobs
     from trireme.components.training.manifests import to_yaml
 
@@ -538,7 +539,8 @@ def _run_here(job: "TrainingJob", isolated: bool, dry_run: bool) -> None:
     directory = jobs.make_directory(jobs_home(), job.name)
     typer.echo(f"job {job.name} starts; its files are in {directory}", err=True)
     try:
-        jobs.run(job, directory, _lines(), isolated, on_advice=_advise)
+        with closing(LivePrinter(plain)) as printer:
+            jobs.run(job, directory, printer, isolated, on_advice=_advise)
     except JobFailed:
         typer.echo(f"logs: {directory / 'logs'}", err=True)
         raise

@@ -90,7 +90,7 @@ def sweep(
                 for score in scores(**values):
                     epochs += 1
                     if watch:
-                        watch.line(f"score {score}")
+                        watch.lines(f"score {score}")
                         watch.look()
                 best = max(best, (score, values), key=lambda pair: pair[0])
             except StoppedEarly as why:

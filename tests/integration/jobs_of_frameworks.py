@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from line_by_line import line_by_line
 
 import trireme
 from trireme.components.dataset.description import Dataset
@@ -73,6 +74,9 @@ def run(framework, folder, *args, workers, isolated=False):
     )
     said: list[tuple[str, str]] = []
     seconds = runner.run(
-        render(job), folder / "logs", lambda *line: said.append(line), isolated=isolated
+        render(job),
+        folder / "logs",
+        line_by_line(lambda *line: said.append(line)),
+        isolated=isolated,
     )
     return Ran(folder, seconds, said)

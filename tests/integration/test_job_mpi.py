@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+from line_by_line import line_by_line
 
 from trireme.components.errors import JobFailed
 from trireme.components.training.local import runner
@@ -69,7 +70,7 @@ def ranks_of(tmp_path, monkeypatch):
             if name == "launcher-0" and "plm:rsh: Warning: setpgid" not in line:
                 said.append(line)
 
-        runner.run(job, tmp_path / "logs", listen, isolated=isolated)
+        runner.run(job, tmp_path / "logs", line_by_line(listen), isolated=isolated)
         return sorted(said)
 
     return run

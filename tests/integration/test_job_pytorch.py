@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from line_by_line import line_by_line
 
 from trireme.components.dataset.staging import stage
 from trireme.components.errors import JobFailed
@@ -71,7 +72,7 @@ def test_the_processes_of_all_replicas_add_up_their_ranks(allreduce, tmp_path, w
     runner.run(
         allreduce(processes=2, workers=workers),
         tmp_path / "logs",
-        lambda name, line: said.append(line),
+        line_by_line(lambda name, line: said.append(line)),
         isolated=isolated,
     )
     results = sorted(line for line in said if line.startswith("rank"))
@@ -90,7 +91,7 @@ def test_a_cut_link_ends_the_job_and_a_replica_is_named(allreduce, tmp_path):
                 network.cut("worker-1")
 
         with pytest.raises(JobFailed, match=r"^replica \S+ exited with status 1$") as caught:
-            runner.run_in(network, job, tmp_path / "logs", listen)
+            runner.run_in(network, job, tmp_path / "logs", line_by_line(listen))
     assert "Timed out waiting" in caught.value.detail
 
 
@@ -141,7 +142,7 @@ def test_an_elastic_job_outlives_the_loss_of_its_workers(job, replicas, tmp_path
         if epoch in victims:
             kill_replica(victims.pop(epoch))
 
-    runner.run(made, tmp_path / "logs", listen)
+    runner.run(made, tmp_path / "logs", line_by_line(listen))
     lost = [(name, line) for name, line in said if "was ended by SIGKILL and is started" in line]
     assert [name for name, _ in lost] == ["worker-1", "worker-0"]
     lines = [line for _, line in said]

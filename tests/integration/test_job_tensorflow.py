@@ -3,6 +3,7 @@
 import importlib.util
 
 import pytest
+from line_by_line import line_by_line
 
 from trireme.components.training.local import runner
 
@@ -57,7 +58,7 @@ def test_a_parameter_server_strategy_trains_from_tf_config_alone(job, replicas, 
         PS=replicas(command),
     )
     said: list[tuple[str, str]] = []
-    seconds = runner.run(made, tmp_path / "logs", lambda *line: said.append(line))
+    seconds = runner.run(made, tmp_path / "logs", line_by_line(lambda *line: said.append(line)))
     assert set(seconds) == {"chief-0", "ps-0", "worker-0", "worker-1"}
     assert ("chief-0", "w 3.0 b 2.0 on /job:ps/replica:0/task:0/device:CPU:0") in said
     assert {name for name, line in said if line == "serving"} == {"ps-0", "worker-0", "worker-1"}

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import trainers
+from line_by_line import line_by_line
 
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.local import runner
@@ -63,7 +64,7 @@ def train(folder):
             said.append(line)
             listen(line)
 
-        runner.run(render(job), folder / name / "logs", on_line)
+        runner.run(render(job), folder / name / "logs", line_by_line(on_line))
         return losses("\n".join(said))
 
     return train

@@ -32,7 +32,7 @@ def read(metric, *lines, **how):
     told = Reports()
     watch = Watch(EarlyStopping(metric=metric, goal="maximize", **how), told)
     for line in lines:
-        watch.line(line)
+        watch.lines(line)
     watch.report()
     return told.told
 
@@ -88,7 +88,7 @@ def test_bad_trials_end_early_and_the_best_never_does(tmp_path, pruner):
         final, stopped = one.values["--final"], ""
         try:
             for epoch in range(EPOCHS):
-                watch.line(f"epoch {epoch} loss {final + 3 * 0.8**epoch}")
+                watch.lines(f"epoch {epoch} loss {final + 3 * 0.8**epoch}")
                 watch.look()
         except StoppedEarly as why:
             stopped = str(why)

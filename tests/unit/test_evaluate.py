@@ -2,6 +2,7 @@
 
 import json
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -13,11 +14,12 @@ from sklearn.metrics import (
     precision_score,
     recall_score,
     roc_auc_score,
+    roc_curve,
 )
 from torch import nn
 
 from trireme.components.errors import InputError
-from trireme.components.evaluation import plots, progress, report
+from trireme.components.evaluation import answers, plots, progress, report
 from trireme.components.evaluation.classification import Classification
 from trireme.components.evaluation.evaluate import evaluate, evaluate_and_report
 from trireme.components.evaluation.gate import Judged, Verdict
@@ -153,6 +155,65 @@ def test_probabilities_are_taken_as_they_are_and_logits_are_turned_into_them(jud
     assert (false[0], true[0], false[-1], true[-1]) == (0, 0, 1, 1)
     assert len(false) == len(true) == len(thresholds) <= 100
     json.dumps(of_logits.classes.roc, allow_nan=False)
+
+
+def classified(outputs: np.ndarray, labels: np.ndarray):
+    """Evaluates a classifier's answers, taken in as two batches."""
+    measure = Classification([])
+    for part in (slice(0, 2), slice(2, None)):
+        measure.add(outputs[part], labels[part])
+    return measure.evaluation()
+
+
+@pytest.mark.parametrize("samples", [3, 40, 3000])
+@pytest.mark.parametrize("digits", [1, 9], ids=["ties", "no ties"])
+def test_the_roc_curve_is_that_of_scikit_learn(samples, digits, monkeypatch):
+    monkeypatch.setattr(answers, "PART", 1)  # so that classes are looked at one by one
+    random = np.random.default_rng(samples)
+    labels = np.arange(samples) % 3
+    likely = random.dirichlet(np.ones(3), samples)
+    likely[:, :2] = likely[:, :2].round(digits)
+    likely[:, 2] = np.maximum(1 - likely[:, :2].sum(1), 0)
+    found = classified(likely, labels)
+    expected = [roc_auc_score(labels == index, likely[:, index]) for index in range(3)]
+    assert found.figures["roc_auc"] == pytest.approx(np.mean(expected), rel=1e-12)
+    truth, said = (np.arange(3) == labels[:, None]).ravel(), likely.ravel()
+    false, true, limits = roc_curve(truth, said, drop_intermediate=False)
+    all_points = {(f, t): limit for f, t, limit in zip(false, true, limits, strict=True)}
+    points = list(zip(*found.classes.roc, strict=True))
+    assert {all_points[f, t] for f, t, _ in points[1:]} == {limit for *_, limit in points[1:]}
+    assert len(points) <= 100
+    if samples < 50:  # all corners are there
+        false, true, _ = roc_curve(truth, said)
+        assert set(zip(false, true, strict=True)) <= {(f, t) for f, t, _ in points} | {
+            (f, t) for f, t in all_points if not _is_corner(all_points, f, t)
+        }
+
+
+def _is_corner(points, false, true):
+    """Whether a curve turns at a point, rather than only having fewer samples there."""
+    places = list(points)
+    at = places.index((false, true))
+    if at in (0, len(places) - 1):
+        return True
+    (a, b), (c, d) = places[at - 1], places[at + 1]
+    return not np.isclose((false - a) * (d - true), (c - false) * (true - b))
+
+
+def test_evaluation_needs_little_more_memory_than_the_answers():
+    random = np.random.default_rng(0)
+    measure, size = Classification([]), 0
+    for _ in range(100):
+        outputs = random.standard_normal((1000, 50), np.float32)
+        measure.add(outputs, random.integers(0, 50, len(outputs)))
+        size += outputs.nbytes
+    tracemalloc.start()
+    try:
+        measure.evaluation()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < size + 3 * answers.PART
 
 
 @pytest.mark.parametrize("samples", [200, 20_000])

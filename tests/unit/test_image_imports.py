@@ -247,7 +247,7 @@ def test_what_the_base_image_does_not_hold_is_brought_by_an_extra():
         for name in names - {"trireme", "IPython", *sys.stdlib_module_names}
         if not there & {normal(one) for one in provided.get(name, [])}
     }
-    assert {"numpy", "torch", "sklearn"} <= extra
+    assert {"numpy", "torch", "scipy"} <= extra
     assert [name for name in sorted(extra) if not extras.of(name)] == []
 
 

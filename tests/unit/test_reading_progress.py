@@ -246,6 +246,15 @@ def test_only_the_leading_replica_counts(monkeypatch):
     assert states[-1] == Progress(0.4, "40%, 1.0 steps/s")
 
 
+@pytest.mark.parametrize("after", [0, 3, 10_000])
+def test_of_lines_that_come_together_the_last_that_tells_progress_counts(after):
+    states = []
+    meter = Meter("master-0", states.append)
+    steps = [f"step {done}/1000" for done in range(500)]
+    meter("master-0", "\n".join(steps + after * ["a line without any"]))
+    assert states == [Progress(0.499, "49%")]
+
+
 def test_what_is_kept_is_read_as_it_was(tmp_path):
     file = tmp_path / "progress.json"
     assert kept.read(file) is None

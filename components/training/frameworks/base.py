@@ -287,9 +287,9 @@ class Framework:
         """
         return lambda pod: Start(image)
 
-    def shown(self, line: str) -> str:
-        """Returns what is to be shown of a line."""
-        return line
+    def shown(self, lines: str) -> str:
+        """Returns what is to be shown of lines."""
+        return lines
 
     def explain_failure(
         self, replica: str, status: int, lines: Iterable[str]

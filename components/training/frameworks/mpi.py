@@ -243,9 +243,9 @@ class Mpi(base.Framework):
 
         return start
 
-    def shown(self, line: str) -> str:
-        """Returns what a rank printed, without the mark that mpirun puts before it."""
-        return _TAG.sub("", line)
+    def shown(self, lines: str) -> str:
+        """Returns what ranks printed, without the mark that mpirun puts before each line."""
+        return _TAG.sub("", lines)
 
     def explain_failure(
         self, replica: str, status: int, lines: Iterable[str]

@@ -105,7 +105,7 @@ def check(home: Path, job: TrainingJob) -> dict[str, Any]:
 def run(
     job: TrainingJob,
     directory: Path,
-    on_line: Callable[[str, str], None],
+    on_lines: Callable[[str, str], None],
     isolated: bool = False,
     on_tick: Callable[[Sequence[Replica]], bool | None] = lambda replicas: False,
     on_advice: Callable[[Sequence[Suggestion]], None] = lambda found: None,
@@ -127,9 +127,9 @@ def run(
             started = True
             meter = Meter(f"{job.deciding_role}-0", partial(progress.write, directory / PROGRESS))
 
-            def read_line(replica: str, line: str) -> None:
-                meter(replica, line)
-                on_line(replica, line)
+            def read_lines(replica: str, lines: str) -> None:
+                meter(replica, lines)
+                on_lines(replica, lines)
 
             logs = directory / "logs"
             about = at_end.about(job, manifest, has_gpu=processes.has_gpu())
@@ -137,7 +137,7 @@ def run(
                 runner.run(
                     manifest,
                     logs,
-                    read_line,
+                    read_lines,
                     on_rewritten=meter,
                     on_tick=on_tick,
                     isolated=isolated,

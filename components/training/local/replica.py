@@ -13,25 +13,24 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from trireme.components.errors import JobFailed, exit_in_words
 from trireme.components.processes import lack_of_memory, oom_kills, reap
 from trireme.components.training.blame import KEPT, is_peer_loss
 from trireme.components.training.hangs import BUSY
 from trireme.components.training.incidents import FailedAttempt
+from trireme.components.training.lines import UNREAD, blocks
 from trireme.components.training.local.manifest import Pod
 from trireme.components.training.local.stacks import stacks
 from trireme.components.training.local.supervised import kill_leftovers
 from trireme.components.training.local.usage import cpu_seconds
 from trireme.components.training.timeline import Attempt, Life, spans
 
-LINE_LIMIT = 64 * 1024  # bytes after which a line without an end is cut
 WIDTH = 2000  # characters of a line that are kept for showing it with a failure
 FIRST_DELAY, LAST_DELAY = 1.0, 10.0  # seconds before a restart; the delay doubles in between
 REWRITTEN = 0.5  # seconds between two states of a bar that are passed on
 STATE = 4000  # bytes of a line that has no end yet in which its last state is looked for
-UNREAD = 5.0  # seconds for the last lines of an attempt to be shown
 LONG = 600.0  # seconds after which an attempt counts as the first again, as in the kubelet
 
 
@@ -73,7 +72,7 @@ class Replica:
         pod: Pod,
         start: Callable[[], subprocess.Popen[bytes]],
         log: Path,
-        on_line: Callable[[str, str], None],
+        on_lines: Callable[[str, str], None],
         events: "queue.SimpleQueue[Ended | None]",
         shown: Callable[[str], str] = str,
         on_rewritten: Callable[[str, str], None] = lambda replica, text: None,
@@ -81,11 +80,12 @@ class Replica:
         """Describes a replica that has not been started.
 
         Args:
+            on_lines: Called with its name and one or more lines, an end between them.
             events: Gets the ends of attempts.
             on_rewritten: Called now and then with what a line has become that is being rewritten.
         """
         self.pod, self.name = pod, pod.name
-        self._launch, self._log, self._on_line, self._events = start, log, on_line, events
+        self._launch, self._log, self._on_lines, self._events = start, log, on_lines, events
         self._shown, self._on_rewritten = shown, on_rewritten
         self._pid_file = log.with_suffix(".pid")  # there while an attempt runs
         self._process: subprocess.Popen[bytes] | None = None
@@ -93,7 +93,7 @@ class Replica:
         self._oom_kills = 0
         self._delay = FIRST_DELAY
         self.tail: deque[str] = deque(maxlen=KEPT)
-        self.spoke = 0.0
+        self.spoke = self._looked = 0.0
         self.status: int | None = None
         self.ended = 0.0
         self.restarts = self.retries = 0  # these count, for its failures; those all
@@ -240,53 +240,47 @@ class Replica:
         self._events.put(Ended(self, status, time.monotonic(), peak, worked))
 
     def _follow(self, process: subprocess.Popen[bytes]) -> None:
-        """Shows and logs the lines of an attempt."""
-        lines = self._lines(process)
+        """Logs and shows what an attempt prints."""
+        texts = self._texts(process)
         try:
             if not self.restarts:
                 self._log.unlink(missing_ok=True)
             with self._log.open("ab", buffering=0) as log:
-                for line in lines:
-                    self._show(line)
-                    log.write(line.encode(errors="replace") + b"\n")
+                for text in texts:
+                    self._show(text)
+                    log.write(text.encode(errors="replace") + b"\n")
         except OSError as error:
             # A log that cannot be kept, on a full disk for instance, is no reason to stop training.
             self._show(f"(what follows is not in its log: {error})")
-        for line in lines:
-            self._show(line)
+        for text in texts:
+            self._show(text)
 
-    def _show(self, line: str) -> None:
+    def _show(self, lines: str) -> None:
         # Nor is a terminal that has gone, or that cannot show a letter.
         with contextlib.suppress(OSError, ValueError):
-            self._on_line(self.name, line)
+            self._on_lines(self.name, lines)
 
-    def _lines(self, process: subprocess.Popen[bytes]) -> Iterator[str]:
-        """Yields what there is to show of an attempt, and keeps the last of it."""
+    def _texts(self, process: subprocess.Popen[bytes]) -> Iterator[str]:
+        """Yields lines to show of an attempt, many at a time, and keeps the last ones."""
         stream = process.stdout
         assert stream is not None
         decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         if self.failure:
             ended = exit_in_words(self.failure.status)
             yield f"(it {ended} and is started again: restart {self.restarts})"
-        for raw in self._pieces(stream):
-            # A progress bar rewrites its line: what a person would see is the end of it.
-            line = decoder.decode(raw).rstrip("\r\n").rpartition("\r")[2]
-            self.tail.append(line[:WIDTH])
-            yield self._shown(line)
+        for block in blocks(stream, self._look_at):
+            text = decoder.decode(block).removesuffix("\n")
+            if "\r" in text:
+                # A progress bar rewrites its line: what a person would see is the end of it.
+                lines = (line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+                text = "\n".join(lines)
+            self.tail.extend(line[:WIDTH] for line in text.rsplit("\n", KEPT)[-KEPT:])
+            yield self._shown(text)
 
-    def _pieces(self, stream: IO[bytes]) -> Iterator[bytes]:
-        """Yields the lines of a stream, those that are too long in pieces."""
-        rest, looked = b"", 0.0
-        while more := stream.read1(LINE_LIMIT):  # type: ignore[attr-defined]
-            self.spoke = time.monotonic()  # a progress bar, too, which ends no line
-            *whole, rest = (rest + more).split(b"\n")
-            yield from whole
-            if b"\r" in rest and self.spoke >= looked + REWRITTEN:
-                looked = self.spoke
-                text = rest[-STATE:].decode(errors="replace").rstrip("\r").rpartition("\r")[2]
-                self._on_rewritten(self.name, self._shown(text))
-            if len(rest) > LINE_LIMIT:
-                yield rest
-                rest = b""
-        if rest:
-            yield rest
+    def _look_at(self, rest: bytes) -> None:
+        """Takes note that it has printed, and passes on what a line has become without an end."""
+        self.spoke = time.monotonic()
+        if b"\r" in rest and self.spoke >= self._looked + REWRITTEN:
+            self._looked = self.spoke
+            text = rest[-STATE:].decode(errors="replace").rstrip("\r").rpartition("\r")[2]
+            self._on_rewritten(self.name, self._shown(text))

@@ -39,7 +39,7 @@ LINGER = {"Running": 5.0, "All": 5.0, "None": 30.0}
 def run(
     manifest: Mapping[str, Any],
     logs: Path,
-    on_line: Callable[[str, str], None],
+    on_lines: Callable[[str, str], None],
     *,
     on_rewritten: Callable[[str, str], None] = lambda replica, text: None,
     on_hang: Callable[[str], None] = lambda said: None,
@@ -50,7 +50,8 @@ def run(
 
     Args:
         manifest: A job of a framework's kind, as its operator takes it.
-        on_line: Called with a replica's name and each line it prints, from several threads.
+        on_lines: Called with a replica's name and one or more lines that it has printed, an end
+            between them, from several threads.
         on_rewritten: Called likewise, twice a second at most, with what a line has become that has
             no end yet, such as a progress bar.
         on_hang: Called with a sentence when the job hangs; the replicas' logs say where.
@@ -69,7 +70,7 @@ def run(
     """
     job = read(manifest)
     with Isolated(job) if isolated else Loopback() as network:
-        return run_in(network, job, logs, on_line, on_hang, on_rewritten, on_tick)
+        return run_in(network, job, logs, on_lines, on_hang, on_rewritten, on_tick)
 
 
 def check(manifest: Mapping[str, Any]) -> None:
@@ -84,7 +85,7 @@ def run_in(
     network: Network,
     job: Job,
     logs: Path,
-    on_line: Callable[[str, str], None],
+    on_lines: Callable[[str, str], None],
     on_hang: Callable[[str], None] = lambda said: None,
     on_rewritten: Callable[[str, str], None] = lambda replica, text: None,
     on_tick: Callable[[Sequence[Replica]], bool | None] = lambda replicas: False,
@@ -95,7 +96,7 @@ def run_in(
     with tempfile.TemporaryDirectory(prefix="trireme-", ignore_cleanup_errors=True) as temporary:
         shown = job.framework.shown
         replicas = [
-            Replica(pod, start, logs / f"{pod.name}.log", on_line, events, shown, on_rewritten)
+            Replica(pod, start, logs / f"{pod.name}.log", on_lines, events, shown, on_rewritten)
             for pod, start in starts(job, network, logs, Path(temporary))
         ]
         life = _JobRun(job, replicas, events, on_hang, Timeline(logs / NAME), on_tick)

@@ -1,6 +1,7 @@
 """Start a process that leaves nothing behind."""
 
 import contextlib
+import fcntl
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from trireme.components.training.local import supervisor
 
+PIPE = 1 << 20  # bytes that a program may be ahead of who reads them; more need privileges
 KILLING = 10.0  # seconds for processes to end that are killed; one that waits for a disk does not
 
 
@@ -17,7 +19,7 @@ def supervised(
     command: list[str], grace: float, environment: dict[str, str], directory: str | Path = "."
 ) -> subprocess.Popen[bytes]:
     """Starts a command under a supervisor, whose end, output and exit status are the command's."""
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-S", "-I", supervisor.__file__, str(grace), *command],
         env=environment,
         cwd=directory,
@@ -26,6 +28,10 @@ def supervised(
         stderr=subprocess.STDOUT,
         start_new_session=True,
     )
+    assert process.stdout
+    with contextlib.suppress(OSError):  # this user's pipes have as much as they may
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, PIPE)
+    return process
 
 
 def kill_leftovers(supervisor_pid: int) -> None:

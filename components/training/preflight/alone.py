@@ -97,8 +97,9 @@ def run_there(
 
 
 def _shown(report: Report, on_line: Lines) -> Lines:
-    def show(replica: str, line: str) -> None:
-        if (shown := report.shown(replica, line)) is not None:
-            on_line(replica, shown)
+    def show(replica: str, lines: str) -> None:
+        for line in lines.split("\n"):
+            if (shown := report.shown(replica, line)) is not None:
+                on_line(replica, shown)
 
     return show

@@ -30,6 +30,7 @@ from trireme.components.tracking import journal, registry
 from trireme.components.tracking.environment import announced
 from trireme.components.tracking.pipeline_run import PipelineRun
 from trireme.components.training.frameworks.base import WAITING
+from trireme.components.training.lines import blocks
 from trireme.components.training.local.supervised import supervised
 from trireme.pipelines.console import Console
 from trireme.pipelines.engine_lines import KfpLines
@@ -249,9 +250,9 @@ class Steps:
         with self._shown:
             self._console.ended(name, state, result)
 
-    def _show(self, name: str, line: str) -> None:
+    def _show(self, name: str, lines: str) -> None:
         with self._shown:
-            self._console.line(name, line)
+            self._console.lines(name, lines)
 
 
 def _digest(text: str) -> str:
@@ -277,12 +278,12 @@ def _follow(
     """Keeps and shows a process's lines until it ends; returns the last ones."""
     assert process.stdout is not None
     tail: deque[str] = deque(maxlen=TAIL)
-    while raw := process.stdout.readline(1 << 16):
+    for block in blocks(process.stdout):
         with contextlib.suppress(OSError):  # a full disk does not stop the work
-            log.write(raw)
-        line = raw.decode(errors="replace").rstrip()
-        tail.append(line)
-        show(line)
+            log.write(block)
+        lines = block.decode(errors="replace").rstrip()
+        tail.extend(line.rstrip() for line in lines.rsplit("\n", TAIL)[-TAIL:])
+        show(lines)
     return list(tail)
 
 

@@ -20,7 +20,7 @@ from trireme.components.training.local import runner
 {before}
 job = json.loads(Path(sys.argv[1]).read_text())
 try:
-    runner.run(job, Path(sys.argv[2]), {on_line}, isolated={isolated})
+    runner.run(job, Path(sys.argv[2]), {on_lines}, isolated={isolated})
 except TriremeError as error:
     print(f"{{type(error).__name__}}: {{error}}", flush=True)
     sys.exit(error.exit_status)
@@ -86,13 +86,13 @@ def alone(tmp_path, logs):
         job,
         before="",
         # In one write: lines come from several threads.
-        on_line="lambda name, line: os.write(1, f'{name} {line}\\n'.encode())",
+        on_lines="lambda name, text: os.write(1, f'{name} {text}\\n'.encode())",
         after="",
         isolated=False,
     ):
         (tmp_path / "job.json").write_text(json.dumps(job))
         program = ALONE.format(
-            before=before, on_line=on_line, after=textwrap.dedent(after), isolated=isolated
+            before=before, on_lines=on_lines, after=textwrap.dedent(after), isolated=isolated
         )
         process = subprocess.Popen(
             [sys.executable, "-c", program, str(tmp_path / "job.json"), str(logs)],

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from line_by_line import line_by_line
 
 from trireme.components.errors import InputError
 from trireme.components.training.local import runner
@@ -296,14 +297,18 @@ def test_arguments_and_working_directory_reach_the_program(manifest, logs, code,
     said: list[str] = []
     program = "import os, sys; print(os.getcwd(), sys.argv[1:])"
     job = manifest(program, workers=0, args=["$(OUT)", "$$(OUT)", "a b", "", "ü", "$(RANK)", "$$"])
-    runner.run(job, logs, lambda name, line: said.append(line))
+    runner.run(job, logs, line_by_line(lambda name, line: said.append(line)))
     assert said == [f"{code} {[str(tmp_path), '$(OUT)', 'a b', '', 'ü', '0', '$']}"]
 
 
 def test_the_working_directory_may_be_missing(job, replicas, logs, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     said: list[str] = []
-    runner.run(job("PyTorchJob", Master=replicas(["pwd"])), logs, lambda _, line: said.append(line))
+    runner.run(
+        job("PyTorchJob", Master=replicas(["pwd"])),
+        logs,
+        line_by_line(lambda _, line: said.append(line)),
+    )
     assert said == [str(tmp_path)]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from line_by_line import line_by_line
 
 from trireme.components.errors import InputError, JobFailed
 from trireme.components.training import hangs
@@ -120,7 +121,7 @@ def test_a_job_that_hangs_tells_where_its_programs_stand(hanging, logs, soon, ma
             (logs.parent / "seen").touch()
 
     job["spec"]["runPolicy"]["cleanPodPolicy"] = "All"
-    runner.run(job, logs, listen, on_hang=said.append)
+    runner.run(job, logs, line_by_line(listen), on_hang=said.append)
     assert len(said) == 1
     assert said[0] == "no replica has printed, saved a checkpoint or worked for 0 minutes"
     assert ("worker-0", f"(it hangs: {said[0]})") in shown

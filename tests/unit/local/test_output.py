@@ -1,11 +1,16 @@
 """What the embedded runner does with the output of replicas."""
 
+import contextlib
 import subprocess
 import threading
 
 import pytest
+from line_by_line import line_by_line
 
 from trireme.components.errors import JobFailed
+from trireme.components.patience import wait_for
+from trireme.components.plain import plain
+from trireme.components.training.lines import LivePrinter
 from trireme.components.training.local import replica, runner
 
 LIMIT = 90  # seconds; far more than any of this takes
@@ -28,7 +33,7 @@ def test_output_is_complete_in_a_file_per_replica_and_line_by_line(manifest, log
         "print('on stderr, ü', file=sys.stderr)\n"
         "print('no end of line', end='')\n"
     )
-    runner.run(manifest(program, workers=2), logs, listen)
+    runner.run(manifest(program, workers=2), logs, line_by_line(listen))
     assert {file.name for file in logs.iterdir()} == {
         "master-0.log",
         "worker-0.log",
@@ -45,7 +50,9 @@ def test_output_is_complete_in_a_file_per_replica_and_line_by_line(manifest, log
 def test_a_progress_bar_shows_what_a_person_would_see(manifest, logs):
     said: list[str] = []
     program = r"import sys; sys.stdout.write('10 %\r50 %\r100 %\nwindows\r\n')"
-    runner.run(manifest(program, workers=0), logs, lambda name, line: said.append(line))
+    runner.run(
+        manifest(program, workers=0), logs, line_by_line(lambda name, line: said.append(line))
+    )
     assert said == ["100 %", "windows"]
 
 
@@ -61,7 +68,7 @@ def test_a_bar_that_is_being_rewritten_is_told_apart_from_lines(manifest, logs):
     runner.run(
         manifest(program, workers=0),
         logs,
-        lambda name, line: said.append(line),
+        line_by_line(lambda name, line: said.append(line)),
         on_rewritten=lambda name, text: rewritten.append((name, text)),
     )
     assert said == ["90 %"]
@@ -72,7 +79,9 @@ def test_a_bar_that_is_being_rewritten_is_told_apart_from_lines(manifest, logs):
 def test_bytes_that_are_no_text_do_not_disturb(manifest, logs):
     said: list[str] = []
     program = r"import sys; sys.stdout.buffer.write(b'\xff\xfe ok\n')"
-    runner.run(manifest(program, workers=0), logs, lambda name, line: said.append(line))
+    runner.run(
+        manifest(program, workers=0), logs, line_by_line(lambda name, line: said.append(line))
+    )
     assert said == ["\ufffd\ufffd ok"]
 
 
@@ -81,7 +90,7 @@ def test_a_listener_that_fails_does_not_hang_the_job(manifest, alone):
     process = alone(
         manifest("print('hello')\nprint('again')", workers=0),
         before="def fail(name, line): raise OSError('no space left on device')",
-        on_line="fail",
+        on_lines="fail",
     )
     try:
         process.wait(45)
@@ -102,7 +111,9 @@ def test_a_listener_that_never_returns_does_not_keep_the_job_from_ending(
 def test_a_letter_of_two_bytes_survives_where_a_long_line_is_cut(manifest, logs):
     said: list[str] = []
     program = "import sys\nsys.stdout.reconfigure(encoding='utf-8')\nprint('x' + 'ü' * 70_000)"
-    runner.run(manifest(program, workers=0), logs, lambda name, line: said.append(line))
+    runner.run(
+        manifest(program, workers=0), logs, line_by_line(lambda name, line: said.append(line))
+    )
     assert len(said) > 1
     assert "".join(said) == "x" + "ü" * 70_000
 
@@ -120,7 +131,7 @@ def test_the_log_of_a_replica_that_is_started_again_goes_on(manifest, logs, impa
     logs.mkdir()
     (logs / "master-0.log").write_text("of another run")
     job = manifest(program, workers=0, restart="OnFailure")
-    runner.run(job, logs, lambda name, line: said.append(line))
+    runner.run(job, logs, line_by_line(lambda name, line: said.append(line)))
     between = "(it exited with status 3 and is started again: restart 1)"
     assert said == ["first", between, "again"]
     assert (logs / "master-0.log").read_text().splitlines() == said
@@ -134,7 +145,7 @@ def test_a_hundred_megabytes_do_not_fill_the_memory(manifest, alone, logs, end):
     process = alone(
         manifest(program, workers=0),
         before=f"before = {mark}",
-        on_line="lambda name, line: None",
+        on_lines="lambda name, line: None",
         after=f"print({mark} - before)",
     )
     output, _ = process.communicate(timeout=LIMIT)
@@ -143,3 +154,37 @@ def test_a_hundred_megabytes_do_not_fill_the_memory(manifest, alone, logs, end):
     log = logs / "master-0.log"
     assert log.stat().st_size > 100_000_000
     assert log.read_text().replace("\n", "") == "x" * 100_000_000
+
+
+SHOWN = """
+def on_lines(name, text):
+    printer(name, text)
+from trireme.components.training.lines import LivePrinter
+printer = LivePrinter()
+"""
+
+
+def test_a_program_does_not_wait_for_who_reads_what_is_shown(manifest, alone, logs):
+    lines = 400_000  # which no pipe and no buffer takes
+    process = alone(
+        manifest(f"for n in range({lines}): print('a line of a program, number', n)", workers=0),
+        before=SHOWN,
+        on_lines="on_lines",
+        after="Path(sys.argv[2], 'over').touch()\nprinter.close()",
+    )
+    over = logs / "over"
+    assert wait_for(over.exists, LIMIT, 0.1)  # though nobody has read anything
+    assert (logs / "master-0.log").read_bytes().count(b"\n") == lines
+    shown = process.stdout.read().splitlines()
+    left_out = [line for line in shown if "lines are left out here; the logs have all" in line]
+    count = sum(int(line.split()[0].strip("(").replace(",", "")) for line in left_out)
+    assert count > 0 and count + len(shown) - len(left_out) == lines
+    assert shown[-1] == f"[master-0] a line of a program, number {lines - 1}"
+
+
+def test_lines_that_come_together_are_shown_each_with_its_replica(capsys):
+    with contextlib.closing(LivePrinter(plain)) as printer:
+        printer("worker-1", "one\n\x1b[31mtwo\n\nthree")
+    assert capsys.readouterr().out == (
+        "[worker-1] one\n[worker-1] two\n[worker-1] \n[worker-1] three\n"
+    )

@@ -1,0 +1,103 @@
+"""What a line of a training's log costs: a replica's, logged and shown, against ``cat > file``.
+
+Programs of Python print short lines: many at once, each by itself, and many at once that tell
+progress. Printed are the CPU seconds of everything, with the program itself, their ratio, and the
+exponent by which ours grow with the lines. In the end the wall time of a program whose shown lines
+nobody reads, against the same program read by ``cat``; a job waits five seconds for such a reader
+when its program has ended.
+
+    python tests/benchmarks/log_lines.py [LINES]
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+from growth import Cost, cost, exponent
+
+from trireme.components.plain import plain
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.lines import LivePrinter
+from trireme.components.training.local import runner
+from trireme.components.training.manifests import render
+from trireme.components.training.progress import Meter
+
+PROGRAMS = {
+    "at once": "print('a line of a log, as programs print them, number', n, file=buffered)",
+    "one by one": "print('a line of a log, as programs print them, number', n, flush=True)",
+    "progress": "print(f'epoch 1/3 step {n}/{lines} loss 0.123', file=buffered)",
+}
+GOAL = 1.5
+
+
+def by_cat(command: list[str], folder: Path) -> None:
+    """Runs a program whose output goes to a file by a pipe."""
+    with (folder / "cat.log").open("wb") as log:
+        program = subprocess.Popen(command, stdout=subprocess.PIPE)
+        reader = subprocess.Popen(["cat"], stdin=program.stdout, stdout=log)
+        assert program.stdout
+        program.stdout.close()
+        assert not program.wait() and not reader.wait()
+
+
+def ours(command: list[str], folder: Path, shown: int) -> None:
+    """Runs it as a job of one replica, shown in a file."""
+    os.dup2(shown, 1)
+    places = {name: str(folder) for name in ("code_dir", "checkpoint_dir", "model_dir")}
+    made = TrainingJob.create(name="lines", framework="pytorch", command=command, **places)
+    meter = Meter("master-0", lambda progress: None)
+    with closing(LivePrinter(plain)) as printer:
+
+        def read(replica: str, lines: str) -> None:
+            meter(replica, lines)
+            printer(replica, lines)
+
+        runner.run(render(made), folder, read, on_rewritten=meter)
+
+
+def compare(name: str, body: str, lines: int, folder: Path) -> Cost:
+    """Measures both ways and prints a row."""
+    file = folder / "program.py"
+    file.write_text(
+        f"lines, buffered = {lines}, open(1, 'w')\nfor n in range(lines):\n    {body}\n"
+    )
+    command = [sys.executable, "-S", str(file)]
+    theirs = cost(partial(by_cat, command, folder))
+    with (folder / "shown.log").open("wb") as shown:
+        took = cost(partial(ours, command, folder, shown.fileno()))
+    count = (folder / "master-0.log").read_bytes().count(b"\n")
+    assert count == lines, f"the log has {count} lines of {lines}"
+    print(
+        f"{name:<10} {lines:9,} lines {took.cpu:6.2f} s {theirs.cpu:6.2f} s "
+        f"{took.cpu / theirs.cpu:5.2f} (goal {GOAL}) wall {took.wall / theirs.wall:5.2f}",
+        flush=True,
+    )
+    return took
+
+
+def main(most: int) -> None:
+    """Measures and prints the table."""
+    print(f"{'':<10} {'':>15} {'trireme':>8} {'cat':>8}  ratio of CPU")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for title, body in PROGRAMS.items():
+            sizes = [most // 100, most // 10, most]
+            found = [compare(title, body, size, folder) for size in sizes]
+            grows = exponent(sizes, [each.cpu for each in found])
+            print(f"exponent of CPU {grows:.2f}", flush=True)
+        reading, shown = os.pipe()  # which nobody reads
+        file = [sys.executable, "-S", str(folder / "program.py")]
+        took, theirs = (
+            cost(partial(work, file, folder, *more))
+            for work, more in ((ours, (shown,)), (by_cat, ()))
+        )
+        os.close(reading)
+        print(f"unread: wall {took.wall:.2f} s against {theirs.wall:.2f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000)
