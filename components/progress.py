@@ -3,7 +3,7 @@
 import json
 import math
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 
@@ -15,10 +15,12 @@ class Progress:
         share: The part of it that is done, from 0 to 1; ``None`` where only that of an epoch is
             known.
         words: The same for a person, with speed and time left as far as they are known.
+        left: Seconds that it will take from now on; ``None`` where that is not known.
     """
 
     share: float | None
     words: str
+    left: float | None = field(default=None, compare=False)
 
 
 def write(file: Path, progress: Progress) -> None:

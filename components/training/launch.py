@@ -338,6 +338,7 @@ def _train_on_cluster(
     from trireme.components.training.cluster.follower import Limits
     from trireme.components.training.cluster.operators import operator_of
     from trireme.components.training.cluster.passthrough import pass_through
+    from trireme.components.training.cluster.trainer_status import TrainerStatus
     from trireme.components.training.preflight import wrapping
 
     for file in logs.glob("*.log"):
@@ -354,6 +355,12 @@ def _train_on_cluster(
             # The job's image may run as another user than this step.
             Path(directory).chmod(0o777)
     preflight = report.Report(logs / report.NAME)
+    status = TrainerStatus(cluster, manifest)
+
+    def tick() -> None:
+        lines.look()
+        status.tell(lines.meter.progress)
+
     try:
         return launcher.launch(
             manifest,
@@ -362,7 +369,7 @@ def _train_on_cluster(
             on_line=lines,
             on_state=lambda sentence: say(sentence, sys.stdout),
             on_hang=_record_hang,
-            on_tick=lines.look,
+            on_tick=tick,
             timeline=timeline.Timeline(logs / timeline.NAME),
             prepare=wrapping.wrapper(job),
             preflight=preflight,

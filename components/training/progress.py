@@ -130,9 +130,10 @@ class Reader:
             return None
         if self._speed:
             words.append(_speed(self._speed, self._unit))
-        if self._left is not None and share is not None and share < 1 and not has_ended:
-            words.append(f"{clock(self._left + 0.5)} left")
-        return Progress(share, ", ".join(words))
+        left = None if share is None or share == 1 or has_ended else self._left
+        if left is not None:
+            words.append(f"{clock(left + 0.5)} left")
+        return Progress(share, ", ".join(words), left)
 
     def _is_late(self, said: _Said) -> bool:
         """Tells whether a line is of another process of the replica, which is not as far."""
@@ -243,7 +244,9 @@ class Reader:
 class Meter:
     """Reads what a job's leading replica prints, and passes on how far it is."""
 
-    def __init__(self, leader: str, keep: Callable[[Progress], object]) -> None:
+    def __init__(
+        self, leader: str, keep: Callable[[Progress], object] = lambda progress: None
+    ) -> None:
         """Starts with nothing read; ``keep`` gets each new state, but not more than two a second.
 
         Args:
@@ -263,6 +266,11 @@ class Meter:
             return
         self._at = now
         self._pass_on(self._reader.progress())
+
+    @property
+    def progress(self) -> Progress | None:
+        """How far it was when that was last passed on."""
+        return self._kept
 
     def close(self) -> None:
         """Passes on how far it was at its end."""

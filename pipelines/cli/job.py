@@ -138,10 +138,12 @@ def submit(
     from trireme.components.training.cluster.follower import Limits
     from trireme.components.training.cluster.operators import operator_of
     from trireme.components.training.cluster.status import State, status_of
+    from trireme.components.training.cluster.trainer_status import TrainerStatus
     from trireme.components.training.manifests import render, to_yaml
     from trireme.components.training.manifests.notes import notes
     from trireme.components.training.manifests.references import references
     from trireme.components.training.preflight import report, wrapping
+    from trireme.components.training.progress import Meter
 
     cluster = connect(namespace, context, stays=wait)
     manifest = render(_at_one_commit(job), operator_of(cluster, job))
@@ -157,12 +159,20 @@ def submit(
     prepare = wrapping.wrapper(job)
     if wait:
         limits = Limits(job.queued_limit, job.starting_limit)
+        printer, meter = _lines(), Meter(f"{job.deciding_role}-0")
+        status = TrainerStatus(cluster, manifest)
+
+        def show(replica: str, line: str) -> None:
+            printer(replica, line)
+            meter(replica, line)
+
         launcher.launch(
             manifest,
             cluster,
             limits=limits,
-            on_line=_lines(),
+            on_line=show,
             on_state=say,
+            on_tick=lambda: status.tell(meter.progress),
             prepare=prepare,
             preflight=report.Report(),
         )

@@ -5,12 +5,15 @@ import yaml
 
 from trireme.components.kubernetes import connection
 from trireme.components.kubernetes.errors import Invalid, Unavailable
+from trireme.components.progress import Progress
 from trireme.components.training import launch
 from trireme.components.training.cluster import jobs, launcher, submission
 from trireme.components.training.cluster.operators import operator_of
+from trireme.components.training.cluster.trainer_status import TrainerStatus
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.kinds import TRAINING_RUNTIMES, TRAINJOB
 from trireme.components.training.manifests import render
+from trireme.components.training.progress import Meter
 
 V1 = ("pytorchjobs", "tfjobs", "mpijobs")
 JOB = {"name": "digits", "entrypoint": "train.py", "workers": 1}
@@ -213,3 +216,24 @@ def test_a_pipeline_trains_where_only_trainer_is(
     kept = list(yaml.safe_load_all((tmp_path / "steps" / "train" / "job.yaml").read_text()))
     assert [body["kind"] for body in kept] == ["TrainingRuntime", "TrainJob"]
     assert trainer.list(TRAINJOB, trainer.namespace)["items"] == [job]
+
+
+def test_how_far_a_job_is_stands_in_its_status(trainer, manifest, server):
+    submission.submit(trainer, manifest)
+    status, meter = TrainerStatus(trainer, manifest), Meter("master-0")
+    status.tell(meter.progress)
+    meter("master-0", "epoch 3/10 loss 0.5")
+    status.tell(meter.progress)
+    told = jobs.find(trainer, "digits")["status"]["trainerStatus"]
+    assert told.pop("lastUpdatedTime") and told == {"progressPercentage": 30}
+    meter.close()
+    before = len(server.requests)
+    status.tell(meter.progress)  # too soon
+    assert len(server.requests) == before
+
+
+def test_of_a_job_of_another_kind_no_progress_is_told(standing_in, server):
+    status = TrainerStatus(standing_in, render(TrainingJob.create(**JOB)))
+    before = len(server.requests)
+    status.tell(Progress(0.5, "50%", 3.0))
+    assert len(server.requests) == before

@@ -1,0 +1,55 @@
+"""How far a TrainJob is, in its own status, which Trainer's clients and dashboards show.
+
+Trainer has the field ``status.trainerStatus`` since 2.2, and fills it, behind a feature gate, with
+what programs report themselves. Whoever follows a job knows it from what any program prints.
+https://github.com/kubeflow/trainer/blob/v2.3.0/pkg/apis/trainer/v1alpha1/trainjob_types.go
+"""
+
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from trireme.components.errors import TriremeError
+from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.errors import Unavailable
+from trireme.components.progress import Progress
+from trireme.components.training.frameworks import kind_of
+from trireme.components.training.kinds import TRAINJOB
+
+EVERY = 10.0  # seconds between two reports
+
+
+class TrainerStatus:
+    """Tells the progress of a job that is a TrainJob; of another job it tells none."""
+
+    def __init__(self, cluster: Cluster, manifest: dict[str, Any]) -> None:
+        """Starts with nothing told."""
+        self._cluster, metadata = cluster, manifest["metadata"]
+        namespace = metadata.get("namespace", cluster.namespace)
+        self._path = TRAINJOB.path(namespace, metadata["name"], "status")
+        self._is_taken = kind_of(manifest) == TRAINJOB
+        self._told: Progress | None = None
+        self._at = 0.0
+
+    def tell(self, progress: Progress | None) -> None:
+        """Tells how far the job is, if that is new, known and not too soon."""
+        now = time.monotonic()
+        if not self._is_taken or progress in (None, self._told) or now < self._at + EVERY:
+            return
+        assert progress
+        if progress.share is None:
+            return
+        status = {
+            "progressPercentage": int(100 * progress.share),
+            "estimatedRemainingSeconds": None if progress.left is None else int(progress.left),
+            "lastUpdatedTime": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        try:
+            body = {"status": {"trainerStatus": status}}
+            self._cluster.request("PATCH", TRAINJOB, self._path, body=body, patience=0.0)
+            self._told = progress
+        except Unavailable:
+            pass  # later, perhaps
+        except TriremeError:
+            self._is_taken = False  # this account may not
+        self._at = now
