@@ -10,8 +10,10 @@ import torch
 from PIL import Image
 
 from trireme.components.errors import InputError
-from trireme.components.strategy import reading
+from trireme.components.strategy import choose, reading, words
+from trireme.components.strategy.communication import Machines
 from trireme.components.strategy.devices import DEVICES
+from trireme.components.strategy.memory import recipe
 from trireme.components.strategy.model import llama, of_size
 
 pytestmark = pytest.mark.slow  # it loads PyTorch's distributed parts
@@ -81,6 +83,19 @@ def test_the_command_strategy_counts_as_the_network_does(size):
     model = llama(**shape._asdict())
     assert model.parameters == sum(value.numel() for value in network.parameters())
     assert model.operations(1024) == cost.operations(shape, 1024)
+
+
+def test_the_trainer_takes_the_words_of_the_command_strategy(parse):
+    model, kept = of_size(7 * 10**9), recipe("bf16", "adamw", has_master=True)
+    machines = Machines(2, 8, 80e9, 400e12, 450e9, 50e9)
+    found = choose.choices(model, kept, machines, 256, 2048)
+    assert {"ddp", "fsdp", "pp", "hybrid"} <= {each.name for each in found}
+    for each in found:
+        given = words.pytorch(each, model, kept, machines)["args"].split()
+        parsed = parse(*given, world_size=machines.world)
+        assert parsed.mesh == (each.mesh.pp, each.mesh.dp, each.mesh.tp)
+        assert (parsed.strategy, parsed.micro_batch) == (each.name, each.work.samples)
+        assert (parsed.bf16, parsed.recompute) == (True, each.work.recompute)
 
 
 def test_the_command_strategy_reads_a_model_that_was_left(tmp_path, monkeypatch):
