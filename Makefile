@@ -55,6 +55,7 @@ bench: .venv/dev.stamp  ## against the same work done by hand, by a grid, or by 
 	$(BIN)/python tests/benchmarks/checkpoint.py
 	$(BIN)/python tests/benchmarks/scaling.py
 	$(BIN)/python tests/benchmarks/language_model.py
+	$(BIN)/python tests/benchmarks/strategy.py
 	$(BIN)/python tests/benchmarks/sweep.py
 
 component:  ## the files of a new step, with its test: make component NAME=label

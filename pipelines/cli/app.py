@@ -29,6 +29,7 @@ from trireme.pipelines.cli import (
     runs,
     schedule,
     serve,
+    strategy,
     tensorboard,
 )
 
@@ -65,6 +66,7 @@ app.command()(reproduce.reproduce)
 app.command()(tensorboard.tensorboard)
 app.command()(serve.serve)
 app.command()(deploy.deploy)
+app.command()(strategy.strategy)
 
 
 def _version(is_asked: bool) -> None:

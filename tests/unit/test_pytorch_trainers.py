@@ -9,6 +9,13 @@ import pytest
 import torch
 from PIL import Image
 
+from trireme.components.errors import InputError
+from trireme.components.strategy import choose, reading, words
+from trireme.components.strategy.communication import Machines
+from trireme.components.strategy.devices import DEVICES
+from trireme.components.strategy.memory import recipe
+from trireme.components.strategy.model import llama, of_size
+
 pytestmark = pytest.mark.slow  # it loads PyTorch's distributed parts
 
 SHAPE = ("--layers", "2", "--width", "32", "--heads", "4", "--vocabulary", "64")
@@ -37,7 +44,6 @@ def parse(monkeypatch):
         (["--strategy", "pp"], 4, "pp", (4, 1, 1)),
         (["--strategy", "hybrid", "--tp", "2"], 8, "hybrid", (1, 4, 2)),
         (["--strategy", "hybrid", "--tp", "2", "--pp", "2"], 8, "hybrid", (2, 2, 2)),
-        (["--strategy", "hybrid", "--tp", "4", "--dp", "4", "--dry-run"], 1, "hybrid", (1, 4, 4)),
     ],
 )
 def test_the_mesh_has_all_processes(parse, arguments, world_size, strategy, mesh):
@@ -66,72 +72,47 @@ def test_what_does_not_fit_is_refused_in_a_sentence(parse, capsys, arguments, sa
     assert said in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("size", "parameters"),
-    [
-        ("toy", 1.0825e6),
-        ("gpt2-124m", 123.6e6),
-        ("gpt2-350m", 359.8e6),
-        ("gpt2-1.5b", 1.575e9),
-        ("llama-7b", 6.607e9),
-    ],
-)
-def test_a_dry_run_says_how_large_a_network_is(parse, capsys, size, parameters):
-    import cost
-
-    cost.print_cost(parse("--dry-run", "--size", size, "--strategy", "fsdp", "--dp", "8"))
-    said = capsys.readouterr().out
-    count = int(said.partition("stage 0: ")[2].split()[0].replace(",", ""))
-    assert count == pytest.approx(parameters, rel=1e-3)
-    assert f"parameters {count * 4 / 8 / 2**30:.3f} GiB" in said
-    assert f"optimizer {count * 8 / 8 / 2**30:.3f} GiB" in said
-
-
-def held(network, tokens):
-    """Returns the bytes that a forward pass keeps for the backward pass, but for parameters."""
-    from torch.nn.functional import cross_entropy
-
-    mine = {value.untyped_storage().data_ptr() for value in network.parameters()}
-    kept = {}
-
-    def keep(tensor):
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in mine:
-            kept[storage.data_ptr()] = storage.nbytes()
-        return tensor  # so that none of them is freed, and its place taken by another
-
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        loss = cross_entropy(network(tokens).flatten(0, 1), tokens.flatten())
-    loss.backward()
-    return sum(kept.values())
-
-
-@pytest.mark.parametrize("recompute", [False, True])
-def test_activations_are_about_what_a_forward_pass_keeps(recompute):
+@pytest.mark.parametrize("size", ["toy", "gpt2-124m", "gpt2-350m", "gpt2-1.5b", "llama-7b"])
+def test_the_command_strategy_counts_as_the_network_does(size):
     import cost
     import transformer
 
-    shape = transformer.Shape(4, 128, 4, 256)
-    network = transformer.LanguageModel(*shape, recompute=recompute)
-    tokens = torch.zeros(2, 64, dtype=torch.int64)
-    said = cost.footprint(
-        shape,
-        stage=0,
-        stages=1,
-        tp=1,
-        shards=1,
-        tokens=tokens.numel(),
-        parts=1,
-        kind=torch.float32,
-        recompute=recompute,
-    )
-    measured = held(network, tokens)
-    if recompute:  # while it computes one of them again, a block keeps all it has
-        alone = transformer.LanguageModel(*shape._replace(layers=1))
-        none = transformer.LanguageModel(*shape._replace(layers=0))
-        measured += held(alone, tokens) - held(none, tokens)
-    assert said.activations == pytest.approx(measured, rel=0.15)
-    assert said.parameters == sum(value.nbytes for value in network.parameters())
+    shape = transformer.SIZES[size]
+    with torch.device("meta"):
+        network = transformer.LanguageModel(*shape)
+    model = llama(**shape._asdict())
+    assert model.parameters == sum(value.numel() for value in network.parameters())
+    assert model.operations(1024) == cost.operations(shape, 1024)
+
+
+def test_the_trainer_takes_the_words_of_the_command_strategy(parse):
+    model, kept = of_size(7 * 10**9), recipe("bf16", "adamw", has_master=True)
+    machines = Machines(2, 8, 80e9, 400e12, 450e9, 50e9)
+    found = choose.choices(model, kept, machines, 256, 2048)
+    assert {"ddp", "fsdp", "pp", "hybrid"} <= {each.name for each in found}
+    for each in found:
+        given = words.pytorch(each, model, kept, machines)["args"].split()
+        parsed = parse(*given, world_size=machines.world)
+        assert parsed.mesh == (each.mesh.pp, each.mesh.dp, each.mesh.tp)
+        assert (parsed.strategy, parsed.micro_batch) == (each.name, each.work.samples)
+        assert (parsed.bf16, parsed.recompute) == (True, each.work.recompute)
+
+
+def test_the_command_strategy_reads_a_model_that_was_left(tmp_path, monkeypatch):
+    import helpers
+    import transformer
+
+    monkeypatch.setenv("MODEL_DIR", str(tmp_path))
+    shape = transformer.Shape(2, 64, 4, 128)
+    network = transformer.LanguageModel(*shape)
+    helpers.save_model("transformer:LanguageModel", shape._asdict(), network)
+    assert reading.model(str(tmp_path / "model.pt")) == llama(*shape)
+    weights = {"of": torch.empty(2, 10**6, dtype=torch.bfloat16)}
+    torch.save(weights, tmp_path / "other.pt")
+    assert reading.model(str(tmp_path / "other.pt")) == of_size(2 * 10**6)
+    (tmp_path / "none.pt").write_bytes(b"none")
+    with pytest.raises(InputError, match=r"MODEL \S+/none.pt: cannot be read: "):
+        reading.model(str(tmp_path / "none.pt"))
 
 
 @pytest.mark.parametrize("parts", [1, 2, 4])
@@ -211,6 +192,22 @@ def test_the_peak_of_a_gpu_is_that_of_its_data_sheet(monkeypatch, name, speed):
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: name)
     assert cost.peak_flops(torch.device("cuda", 0)) == speed
     assert cost.peak_flops(torch.device("cpu")) == 0
+
+
+@pytest.mark.parametrize(
+    ("device", "name"),
+    [
+        ("a100", "A100"),
+        ("h100", "H100"),
+        ("h100-pcie", "H100 PCIe"),
+        ("h20", "H20"),
+        ("a10", "A10"),
+    ],
+)
+def test_the_command_strategy_knows_the_same_peaks(device, name):
+    import cost
+
+    assert DEVICES[device].bf16 == cost.PEAKS[name]
 
 
 def test_utilisation_is_logged_where_the_peak_is_known(parse, monkeypatch, tmp_path, capsys):

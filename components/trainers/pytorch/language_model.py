@@ -169,10 +169,7 @@ def check_data(samples: helpers.Samples, arguments: argparse.Namespace) -> None:
 def main() -> None:
     """Reads the command line and trains."""
     arguments = options.parse((__doc__ or "").splitlines()[0])
-    if arguments.dry_run:
-        cost.print_cost(arguments)
-    else:
-        helpers.run(lambda device: train(arguments, device))
+    helpers.run(lambda device: train(arguments, device))
 
 
 if __name__ == "__main__":

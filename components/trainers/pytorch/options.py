@@ -20,8 +20,6 @@ def complete(arguments: argparse.Namespace) -> None:
     shape = arguments.shape = transformer.Shape(**named)
     given = {axis: getattr(arguments, axis) for axis in strategies.AXES}
     world = int(os.environ.get("WORLD_SIZE", 1))
-    if arguments.dry_run:
-        world = math.prod(count or 1 for count in given.values())
     arguments.strategy = arguments.strategy or ("ddp" if world > 1 else "single")
     main = MAIN_AXIS[arguments.strategy]
     others = math.prod(count or 1 for axis, count in given.items() if axis != main)
@@ -84,8 +82,6 @@ def parse(description: str) -> argparse.Namespace:
     add("--save-every", **number, default=100, help="steps from one checkpoint to the next")
     add("--keep", **number, default=2, help="checkpoints that are kept")
     add("--log-every", **number, default=10, help="steps from one line to the next")
-    add("--dry-run", action="store_true", help="print what a step costs, and exit")
-    add("--length", **number, default=1024, help="tokens of a sample, for --dry-run")
     arguments = parser.parse_args()
     try:
         complete(arguments)

@@ -1,0 +1,147 @@
+"""Which strategy trains a model: ``trireme strategy``."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trireme.components.errors import InputError
+from trireme.pipelines.tables import table
+
+if TYPE_CHECKING:
+    from trireme.components.strategy.choose import Choice
+    from trireme.components.strategy.communication import Machines
+    from trireme.components.strategy.model import Transformer
+
+HEAD = ["STRATEGY", "PP", "DP", "TP", "MICRO-BATCH", "CHECKPOINTING", "WEIGHTS", "GRADIENTS"]
+HEAD += ["OPTIMIZER", "ACTIVATIONS", "CHECKPOINTED", "PEAK", "FITS", "WAITING", "BUBBLE", "STEP"]
+
+
+def strategy(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="[MODEL]",
+            help="Parameters, as 7e9 or 7B; a folder with Hugging Face's config.json; a model.pt.",
+        ),
+    ] = "",
+    layers: Annotated[
+        int | None, typer.Option(min=1, help="Of a network, instead of MODEL.")
+    ] = None,
+    width: Annotated[int | None, typer.Option(min=1, help="Features of a token.")] = None,
+    heads: Annotated[int | None, typer.Option(min=1, help="Attention heads.")] = None,
+    vocabulary: Annotated[int | None, typer.Option(min=1, help="Tokens that there are.")] = None,
+    device: Annotated[str, typer.Option(help="Such as h100; what else it may be is listed.")] = "",
+    devices: Annotated[int, typer.Option(min=1, max=1024, help="Of each node.")] = 1,
+    nodes: Annotated[int, typer.Option(min=1, max=1024, help="Machines.")] = 1,
+    memory: Annotated[str, typer.Option(help="Of a device, as 80GB.")] = "",
+    flops: Annotated[str, typer.Option(help="Operations per second of a device, as 989T.")] = "",
+    link: Annotated[
+        str, typer.Option(help="What a device sends to others of its node, per second, as 450GB.")
+    ] = "",
+    network: Annotated[
+        str, typer.Option(help="What a node sends to others, per second, as 400Gbit.")
+    ] = "",
+    batch_size: Annotated[int, typer.Option(min=1, max=10**6, help="Samples, of all.")] = 256,
+    length: Annotated[int, typer.Option(min=1, max=10**7, help="Tokens of a sample.")] = 2048,
+    precision: Annotated[str, typer.Option(help="bf16 or fp32.")] = "bf16",
+    optimizer: Annotated[str, typer.Option(help="sgd, momentum, adam or adamw.")] = "adamw",
+    master_weights: Annotated[
+        bool, typer.Option(help="Keep weights in float32, and compute with copies in bf16.")
+    ] = True,
+    eager_attention: Annotated[
+        bool, typer.Option("--eager-attention", help="Attention keeps its matrix of scores.")
+    ] = False,
+    utilisation: Annotated[
+        float, typer.Option(min=0.01, max=1, help="Share of FLOPS that is reached (MFU).")
+    ] = 0.4,
+) -> None:
+    """Show which strategy trains a model: what each needs, how long it waits, and which is best."""
+    from dataclasses import replace
+
+    from trireme.components.strategy import choose, reading, words
+    from trireme.components.strategy.memory import STATES, recipe
+    from trireme.components.strategy.model import llama
+
+    _one_of("--precision", precision, ["bf16", "fp32"])
+    _one_of("--optimizer", optimizer, STATES)
+    shape = {"layers": layers, "width": width, "heads": heads, "vocabulary": vocabulary}
+    if bool(model) == all(shape.values()) or (model and any(shape.values())):
+        raise InputError("give either MODEL, or --layers, --width, --heads and --vocabulary")
+    network_of = reading.model(model) if model else llama(**shape)  # type: ignore[arg-type]
+    trained = replace(network_of, fused=not eager_attention)
+    own = {"memory": memory, "flops": flops, "link": link, "network": network}
+    machines = _machines(nodes, devices, device, own, precision, utilisation)
+    kept = recipe(precision, optimizer, master_weights)
+    found = choose.choices(trained, kept, machines, batch_size, length)
+    if not found:
+        raise InputError(f"--batch-size {batch_size}: {machines.world} devices cannot divide it")
+    _show(trained, machines, found)
+    typer.echo(f"\n{choose.reason(found, machines)}\n")
+    if found[0].fits:
+        _job("PyTorch", words.pytorch(found[0], trained, kept, machines))
+    _job("TensorFlow", words.tensorflow(found, trained, machines))
+    raise typer.Exit(int(not found[0].fits))
+
+
+def _one_of(field: str, given: str, known: "list[str] | dict[str, Any]") -> None:
+    if given not in known:
+        raise InputError(f"{field} {given!r}: has to be one of {', '.join(known)}")
+
+
+def _machines(
+    nodes: int, devices: int, device: str, own: dict[str, str], precision: str, utilisation: float
+) -> "Machines":
+    """Returns the machines of a known device, and of own values instead of its data sheet's."""
+    from trireme.components.strategy.communication import Machines
+    from trireme.components.strategy.devices import DEVICES
+    from trireme.components.strategy.reading import amount
+
+    values = {name: amount(f"--{name}", text) for name, text in own.items() if text}
+    if device:
+        _one_of("--device", device.lower(), DEVICES)
+        sheet = DEVICES[device.lower()]
+        flops = sheet.bf16 if precision == "bf16" else sheet.fp32
+        values = {"memory": sheet.memory, "flops": flops, "link": sheet.link} | values
+    needed = ["memory", "flops", *(["link"] * (devices > 1)), *(["network"] * (nodes > 1))]
+    if missing := [f"--{name}" for name in needed if name not in values]:
+        instead = (
+            "" if device or missing == ["--network"] else f", or --device: {', '.join(DEVICES)}"
+        )
+        raise InputError(f"give {' and '.join(missing)}{instead}")
+    values = {"link": 1.0, "network": 1.0} | values  # not used where they are not needed
+    values["flops"] *= utilisation
+    return Machines(nodes, devices, **values)
+
+
+def _show(model: "Transformer", machines: "Machines", found: "list[Choice]") -> None:
+    typer.echo(
+        f"{model.parameters:.3g} parameters: {model.layers} layers, width {model.width}, "
+        f"{model.heads} heads, vocabulary {model.vocabulary}"
+    )
+    typer.echo(
+        f"{machines.world} devices with {machines.memory / 1e9:g} GB and, as assumed, "
+        f"{machines.flops / 1e12:.3g} TFLOP/s of use\n"
+    )
+    table(HEAD, map(_row, found))
+
+
+def _job(name: str, fields: dict[str, str]) -> None:
+    typer.echo(name)
+    for field, value in fields.items():
+        typer.echo(f"  {field}: {value}")
+
+
+def _row(choice: "Choice") -> list[str]:
+    from trireme.components.strategy.choose import gigabytes
+
+    mesh, held, step = choice.mesh, choice.memory, choice.step
+    sizes = [held.weights, held.gradients, held.optimizer, *choice.activations, held.peak]
+    return [
+        choice.name,
+        *(str(size) for size in (mesh.pp, mesh.dp, mesh.tp, choice.work.samples)),
+        "yes" if choice.work.recompute else "no",
+        *map(gigabytes, sizes),
+        "yes" if choice.fits else "no",
+        *(f"{share / step.seconds:.0%}" for share in (step.waiting, step.bubble)),
+        f"{step.seconds:.3g} s",
+    ]
