@@ -1,5 +1,6 @@
 """The training step of a pipeline, in a pod of a cluster."""
 
+import json
 import re
 import threading
 from types import SimpleNamespace
@@ -11,9 +12,12 @@ from trireme.components.cost.prices import Prices
 from trireme.components.errors import InputError, JobFailed, TriremeError
 from trireme.components.kubernetes import connection, owner
 from trireme.components.kubernetes.resources import PODS
+from trireme.components.tracking import journal
 from trireme.components.training import launch, timeline
 from trireme.components.training.cluster import follower, launcher, submission
 from trireme.components.training.manifests import render
+from trireme.components.training.preflight import report
+from trireme.components.training.preflight.replica import said
 
 CLAIM = {"name": "workspace", "persistentVolumeClaim": {"claimName": "run-7"}}
 
@@ -135,6 +139,63 @@ def test_the_result_of_the_job_is_the_steps(training, described, talkative, work
     replicas = timeline.read(steps / timeline.NAME)
     assert set(replicas) == {"master-0", "worker-0"}
     assert all(life.ran > 0 and not life.failures for life in replicas.values())
+
+
+def command_of_worker(job):
+    pod = job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]
+    return pod["containers"][0]["command"]
+
+
+RECORD = {
+    "replica": "master-0",
+    "clock": 0.0,
+    "cores": 2.0,
+    "speed": 20.0,
+    "memory": 1 << 30,
+    "shm": {},
+    "disk": {},
+    "data": {},
+    "all_reduce": {"4096": 0.001},
+    "links": [{"from": "master-0", "to": "worker-0", "answer": 0.1, "resent": 0, "rate": 1e9}],
+}
+
+
+def test_what_the_preflight_finds_is_the_steps_and_is_not_printed(
+    training, described, talkative, tmp_path
+):
+    with journal.opened(tmp_path, "train"):
+        run = training(described)
+        job = talkative.wait_for(render(described))
+        own, made = (command_of_worker(each) for each in (render(described), job))
+        assert made[5:] == own and len(made) > 5
+        pods = up(talkative, job)
+        for content in ({"record": RECORD}, {"verdict": {"problems": [], "seconds": 6.0}}):
+            talkative.logs.write(pods[0], said.MARK + json.dumps(content))
+        for pod in pods:
+            talkative.exit(pod, 0)
+        talkative.condition(job, "Succeeded")
+        assert run.end().error is None
+    steps = tmp_path / "steps" / "train"
+    assert (steps / "master-0.log").read_text() == "preflight passed in 6.0 s\n"
+    assert report.read(steps / report.NAME)["replicas"] == [RECORD]
+    metrics = [each["metrics"] for each in journal.read(tmp_path, "train") if "metrics" in each]
+    assert metrics[0]["preflight/slowest_answer_ms"] == 100
+    assert metrics[0]["preflight/slowest_link_gbit_per_s"] == 8
+
+
+def test_a_job_that_must_not_train_ends_at_once_though_its_replicas_would_be_restarted(
+    training, described, talkative
+):
+    run = training(described)
+    job = talkative.wait_for(render(described))
+    _, worker = up(talkative, job)
+    words = "replica worker-0 cannot look up the name train-master-0"
+    problem = said.problem("name", "worker-0", words, is_fatal=True)
+    content = {"verdict": {"problems": [problem]}}
+    talkative.logs.write(worker, said.MARK + json.dumps(content))
+    error = run.end().error  # nothing has ended; it is the step that ends the job
+    assert isinstance(error, report.PreflightFailed)
+    assert str(error) == f"preflight: {words}"
 
 
 def test_a_step_that_is_started_again_finds_its_job(

@@ -275,6 +275,10 @@ def test_what_keeps_replicas_waiting_that_all_run_ends_the_job(monkeypatch):
     found.shown("worker-1", line(waiting=None))
     found.check(2 * report.CERTAIN)
     found.shown("worker-1", line(waiting=problem))
+    again = report.Report()  # of a job that has passed it
+    again.shown("master-0", line(verdict={"problems": [], "seconds": 1.0}))
+    again.shown("worker-1", line(waiting=problem))
+    again.check(2 * report.CERTAIN)
     with pytest.raises(report.PreflightFailed, match="it cannot reach"):
         found.check(2 * report.CERTAIN)
 

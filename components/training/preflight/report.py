@@ -87,7 +87,9 @@ class Report:
         """
         with self._lock:
             if self._failed_at is None:
-                if self._waiting and all_run_for > CERTAIN:
+                # One that is started again when the others train may wait.
+                is_first = self._seconds is None
+                if self._waiting and is_first and all_run_for > CERTAIN:
                     self._add(list(self._waiting.values()))
                     self._failed_at = 0.0
                 else:

@@ -96,6 +96,7 @@ def wrap(
         "meeting": meeting,
         "counts": counts,
         "patience": patience,
+        "alone": alone,
         "token": secrets.token_hex(8),
     }
     for role, container in _containers(manifest, job):

@@ -20,8 +20,8 @@ from trireme.components.training.preflight.replica.said import problem
 SMALL, MEDIUM, LARGE, LEAST = 4 << 10, 1 << 20, 64 << 20, 2 << 20  # bytes
 LARGE_TIME = 1.5  # seconds that the large one may take, as far as the links tell
 SMALL_TIME = 0.5  # seconds for all of the small ones
-LOADING = 90.0  # seconds to load a library
-STALLED = 45.0  # seconds without progress
+LOADING = 120.0  # seconds to load a library
+STALLED = 120.0  # seconds without progress
 
 _IN_WORDS = {SMALL: "small (4 KiB)", MEDIUM: "medium (1 MiB)"}
 

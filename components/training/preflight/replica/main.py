@@ -27,7 +27,7 @@ from trireme.components.training.preflight.replica.meeting import Hub, Meeting
 from trireme.components.training.preflight.replica.said import FAILED, Failed, Skipped
 
 PASSED = ".trireme-preflight"
-"""The file in CHECKPOINT_DIR that says which job has passed: one that is started again goes on."""
+"""The file that says which job has passed: a replica that is started again goes on."""
 
 LEAST_PATIENCE = 60.0  # seconds that the first replica waits for the others
 SOON, EVERY = 5.0, 60.0  # seconds after which it is said what is waited for, and how often
@@ -74,7 +74,7 @@ def _test(config: Mapping[str, Any]) -> int:
         said.say(verdict={"problems": problems, "seconds": took, "waited": waited})
         for each in problems:
             print(f"preflight: {each['sentence']}", flush=True)
-    if not has_failed:
+    if not (has_failed or config["alone"]):
         _pass(config["token"])
     meeting.close()
     if hub:
@@ -156,22 +156,28 @@ class _Waiting:
             said.say(waiting=problem)
 
 
+def _passed() -> list[Path]:
+    """Returns the files that say which job has passed: on the volume of all, and in its pod."""
+    # Beside CHECKPOINT_DIR, in which a program looks for what it has saved. A pod's /dev/shm
+    # outlives its containers; not every job saves on a volume.
+    beside = Path(os.environ.get("CHECKPOINT_DIR") or "/dev/shm/none").parent
+    return [folder / PASSED for folder in (beside, Path("/dev/shm"))]
+
+
 def _has_passed(token: str) -> bool:
-    folder = os.environ.get("CHECKPOINT_DIR")
-    try:
-        return bool(folder) and Path(str(folder), PASSED).read_text() == token
-    except (OSError, ValueError):
-        return False
+    for file in _passed():
+        with contextlib.suppress(OSError, ValueError):
+            if file.read_text() == token:
+                return True
+    return False
 
 
 def _pass(token: str) -> None:
-    folder = os.environ.get("CHECKPOINT_DIR")
-    if not folder or not Path(folder).is_dir():
-        return
-    partial = Path(folder, f"{PASSED}.{os.getpid()}.{os.urandom(4).hex()}")
-    with contextlib.suppress(OSError):
-        partial.write_text(token)
-        partial.replace(Path(folder, PASSED))
+    for file in _passed():
+        partial = file.with_name(f"{PASSED}.{os.urandom(4).hex()}")
+        with contextlib.suppress(OSError):
+            partial.write_text(token)
+            partial.replace(file)
 
 
 def run(config: Mapping[str, Any], code: str) -> None:

@@ -15,6 +15,7 @@ from trireme.components.training.preflight.replica.said import Failed, Skipped, 
 TRY = 3.0  # seconds that a connection may take
 PAUSE = 0.3  # seconds between two tries
 WORD = 10.0  # seconds for the first answer of whoever listens
+REFUSED = 60.0  # seconds after which whoever refuses is past it: it runs, and does not listen
 PINGS = 8
 
 
@@ -193,13 +194,18 @@ def _connected(
     place: Place, patience: float, wait: Callable[[dict[str, Any]], None]
 ) -> socket.socket:
     until = time.monotonic() + patience
+    listened = time.monotonic()
     while True:
         try:
             return socket.create_connection((place.address, place.port), TRY)
         except OSError as error:
             found = _why(place, error)
+            if not isinstance(error, ConnectionRefusedError):
+                listened = time.monotonic()
         if time.monotonic() >= until:
             raise Failed(found)
+        if time.monotonic() >= listened + REFUSED:
+            raise Skipped(f"nobody listens on port {place.port} of {place.address}")
         wait(found)
         time.sleep(PAUSE)
 

@@ -12,7 +12,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from preflight_faults import FILTER, Hosts
+from faulty_replicas import FILTER, Hosts
 
 from trireme.components.training.preflight import report
 
@@ -151,7 +151,9 @@ def test_a_job_that_is_well_trains_and_is_tested_once(tmp_path):
         metrics = report.figures(found)
         assert metrics["preflight/slowest_link_gbit_per_s"] > 0.1
         assert 0 < metrics["preflight/seconds"] < 20
+        assert not list((tmp_path / "checkpoints").iterdir())
         hosts.said.clear()
+        (tmp_path / ".trireme-preflight").unlink()  # where a job has no volume
         hosts.run()
     assert {line for _, line in hosts.said} == {
         "preflight was skipped: the job has passed it before",

@@ -73,6 +73,8 @@ class Hosts:
         self.network.inside = lambda pod, command, directory: self._inside(
             pod, [*self.before.get(pod.name, []), *command], directory
         )
+        for name in self.pods:
+            self.on(name, "mount -t tmpfs -o size=1g none /dev/shm")
         return self
 
     def __exit__(self, *_):
