@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trireme.components.errors import JobFailed
-from trireme.components.training.preflight.replica import verdict
+from trireme.components.training.preflight.replica import slow
 from trireme.components.training.preflight.replica.said import LADDER, MARK
 from trireme.components.whole_file import write_whole
 
@@ -184,7 +184,7 @@ def table(content: dict[str, Any]) -> list[list[str]]:
     records = content["replicas"]
     clocks = sorted(record["clock"] for record in records)
     fastest = max((record["speed"] for record in records), default=0.0)
-    network, rows = verdict.network(records), []
+    network, rows = slow.network(records), []
     for record in records:
         disk, data, shm = record["disk"], record["data"], record["shm"]
         links = network.get(record["replica"])
@@ -192,8 +192,8 @@ def table(content: dict[str, Any]) -> list[list[str]]:
             [
                 record["replica"],
                 f"{1000 * links.answer:.1f} ms" if links else "-",
-                verdict.speed(links.sends) if links else "-",
-                verdict.speed(links.receives) if links else "-",
+                slow.speed(links.sends) if links else "-",
+                slow.speed(links.receives) if links else "-",
                 f"{100 * links.resent:.1f} %" if links else "-",
                 f"{record['clock'] - clocks[len(clocks) // 2]:+.3f} s",
                 f"{record['cores']:g}",

@@ -22,7 +22,7 @@ PATIENCE_HERE = 30.0
 
 _MODULES = (
     *("said", "place", "meeting", "links", "host", "all_reduce", "collective"),
-    *("verdict", "mpi", "main"),
+    *("slow", "verdict", "mpi", "main"),
 )
 """In the order in which they import each other."""
 
@@ -97,6 +97,7 @@ def wrap(
         "counts": counts,
         "patience": patience,
         "alone": alone,
+        "library": job.plugin.module or meeting.get("all_reduce", ""),
         "token": secrets.token_hex(8),
     }
     for role, container in _containers(manifest, job):

@@ -66,7 +66,7 @@ def _test(config: Mapping[str, Any]) -> int:
     record = _record(config, place, meeting)
     _reduce(config, place, meeting, record)
     records = meeting.exchange(record)
-    problems = verdict.judge(records, config["meeting"].get("all_reduce", ""))
+    problems = verdict.judge(records, config["library"])
     has_failed = any(each["fatal"] for each in problems)
     said.say(record=record)
     if place.rank == 0:

@@ -1,0 +1,198 @@
+"""What is slow or small, by what all replicas have measured: each against the others."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import Any, NamedTuple
+
+from trireme.components.training.preflight.replica.said import problem
+
+Record = dict  # of a replica, see main.py
+
+
+class Network(NamedTuple):
+    """How a replica is connected: it is as good as the best of its links, each way."""
+
+    sends: float
+    receives: float
+    resent: float
+    answer: float
+
+
+SLOW = 1 / 3  # of the median of all replicas
+SLOW_CPU = 2 / 3
+LATE = 0.005  # seconds that an answer may take, in any network that replicas are put in
+RESENT = 0.005  # of all packets that may be sent again
+SKEW = 1.0  # seconds that clocks may differ by
+SMALL_SHM = 64 << 20  # bytes: what a container has by default, of which nothing is in use yet
+LEAST_RATE = 12.5e6  # bytes a second, which a link has in any network that replicas are put in
+FAST_DISK = 50e6  # bytes a second that are never called slow
+
+
+def network(records: list[Record]) -> dict[str, Network]:
+    """Returns how each replica is connected, in bytes a second, shares and seconds."""
+    links = [link for record in records for link in record["links"] if "rate" in link]
+    found = {}
+    for name in [record["replica"] for record in records]:
+        out = [link for link in links if link["from"] == name]
+        into = [link for link in links if link["to"] == name]
+        if out and into:
+            found[name] = Network(
+                max(link["rate"] for link in out),
+                max(link["rate"] for link in into),
+                max(min(link["resent"] for link in ends) for ends in (out, into)),
+                min(link["answer"] for link in out + into),
+            )
+    return found
+
+
+def of_networks(records: list[Record]) -> list[dict[str, Any]]:
+    """Returns what is slow of what connects the replicas."""
+    figures = network(records)
+    if not figures:
+        return []
+    names = list(figures)
+    rate = {name: min(each.sends, each.receives) for name, each in figures.items()}
+    resent = {name: each.resent for name, each in figures.items()}
+    answer = {name: each.answer for name, each in figures.items()}
+    stalled = [name for name in names if not rate[name]]
+    if stalled:
+        name = stalled[0]
+        sentence = (
+            f"replica {name} answers, but nothing large comes through: its network interface has a "
+            "larger MTU than what is on the way; give all the same, and the overlay's room"
+        )
+        return [problem("size", name, sentence, is_fatal=True)]
+    slow = {name: (value, usual) for name, value, usual in below(rate, SLOW)}
+    found = []
+    usual_answer = sorted(answer.values())[(len(names) - 1) // 2]
+    for name in names:
+        is_pair = len(names) == 2
+        facts, advice = [], ""
+        if answer[name] > LATE and (is_pair or answer[name] > 3 * usual_answer):
+            facts.append(f"answers after {1000 * answer[name]:.1f} ms")
+            advice = "put all replicas into one zone and network"
+        if resent[name] > RESENT:
+            facts.append(f"loses {100 * resent[name]:.1f} % of its packets")
+            advice = advice or "see its node's network card, cable and switch port"
+        if name in slow or (is_pair and rate[name] < LEAST_RATE):
+            others = f", the others {speed(slow[name][1])}" if name in slow else ""
+            facts.append(f"moves {speed(rate[name])}{others}")
+            advice = advice or "see what limits its node's network, or take another node"
+        if not facts:
+            continue
+        who = "each replica" if is_pair else f"replica {name}"
+        found.append(problem("slow", name, f"{who} {', '.join(facts)}: {advice}"))
+        if is_pair:
+            break
+    return found
+
+
+def of_clocks(records: list[Record]) -> list[dict[str, Any]]:
+    """Returns which clocks differ."""
+    usual = median(record["clock"] for record in records)
+    found = []
+    for record in records:
+        ahead = record["clock"] - usual
+        if abs(ahead) > SKEW:
+            which = "ahead of" if ahead > 0 else "behind"
+            found.append(
+                problem(
+                    "slow",
+                    record["replica"],
+                    f"the clock of replica {record['replica']} is {abs(ahead):.1f} s {which} the "
+                    "others': set it by NTP on its node; tokens and logs go by it",
+                )
+            )
+    return found
+
+
+def of_processors(records: list[Record]) -> list[dict[str, Any]]:
+    """Returns which replicas compute more slowly than those that have asked for as much."""
+    found = []
+    for like in _alike(records):
+        cores = {record["replica"]: record["cores"] for record in like}
+        slow = _slow_nodes(like)
+        few = {name: (value, usual) for name, value, usual in below(cores, SLOW_CPU)}
+        for name in cores:
+            facts = []
+            if name in few:
+                facts.append("has {:g} processors, the others {:g}".format(*few[name]))
+            if name in slow:
+                value, usual = slow[name]
+                facts.append(f"computes at {value / usual:.0%} of the others' speed")
+            if facts:
+                found.append(
+                    problem(
+                        "slow",
+                        name,
+                        f"replica {name} {' and '.join(facts)}: see what else runs on its node, "
+                        "and its CPU limit",
+                    )
+                )
+    return found
+
+
+def _slow_nodes(records: list[Record]) -> dict[str, tuple[float, float]]:
+    """Returns the speed of replicas that are slower than those on other nodes, and theirs."""
+    # Those on one node take the time from each other.
+    found = {}
+    for record in records:
+        others = [each["speed"] for each in records if each["node"] != record["node"]]
+        if others and record["speed"] < SLOW_CPU * median(others):
+            found[record["replica"]] = (record["speed"], median(others))
+    return found
+
+
+def of_room(records: list[Record]) -> list[dict[str, Any]]:
+    """Returns which replicas have little memory."""
+    found = []
+    for record in records:
+        replica, shm = record["replica"], record["shm"]
+        if shm and shm["free"] <= SMALL_SHM:
+            found.append(
+                problem(
+                    "small",
+                    replica,
+                    f"replica {replica} has {shm['free'] >> 20} MiB free of {shm['size'] >> 20} in "
+                    "/dev/shm: data loaders and NCCL need more, give shared_memory",
+                )
+            )
+    for like in _alike(records):
+        memory = {record["replica"]: float(record["memory"]) for record in like}
+        for replica, value, usual in below(memory, SLOW):
+            found.append(
+                problem(
+                    "small",
+                    replica,
+                    f"replica {replica} has {value / 2**30:.1f} GiB of memory free, the others "
+                    f"{usual / 2**30:.1f}: see what else runs on its node",
+                )
+            )
+    return found
+
+
+def _alike(records: list[Record]) -> list[list[Record]]:
+    """Returns the replicas that have asked for the same, together."""
+    by_request: dict[str, list[Record]] = {}
+    for record in records:
+        by_request.setdefault(record["asked"], []).append(record)
+    return list(by_request.values())
+
+
+def below(values: dict[str, float], share: float) -> list[tuple[str, float, float]]:
+    """Returns who has less than a share of what is usual, how much, and what is usual."""
+    if len(values) < 2:
+        return []
+    found = []
+    for name, value in values.items():
+        usual = median(other for each, other in values.items() if each != name)
+        if value < share * usual:
+            found.append((name, value, usual))
+    return found
+
+
+def speed(rate: float) -> str:
+    """Returns bytes a second as networks count: bits."""
+    bits = rate * 8
+    return f"{bits / 1e9:.1f} Gbit/s" if bits >= 1e9 else f"{bits / 1e6:.1f} Mbit/s"
