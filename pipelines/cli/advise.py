@@ -59,7 +59,7 @@ def advise(
         replicas=looking.uses(),
         idle=looking.idle,
         gpus=looking.gpus(),
-        is_tensorflow=looking.is_tensorflow,
+        has_tf_data=looking.has_tf_data,
         least=min(about.least, seconds / 2),
     )
     for line in words.about(measured):

@@ -86,7 +86,8 @@ def run_step(name, workspace, work=lambda: None, **variables):
 
 def test_where_the_plugin_is_off_the_steps_record_by_the_secret(kubeflow, tmp_path):
     run_step("checkout", tmp_path)
-    run_step("finish", tmp_path, lambda: finish("SUCCEEDED", "", "p", "run-1", "", tmp_path))
+    page = tmp_path / "run.html"
+    run_step("finish", tmp_path, lambda: finish("SUCCEEDED", "", "p", "run-1", "", tmp_path, page))
     found = kubeflow.search_runs([kubeflow.get_experiment_by_name("mine").experiment_id])
     (whole,) = [run for run in found if "mlflow.parentRunId" not in run.data.tags]
     assert (whole.info.run_name, whole.info.status) == ("pytorch-training-20270101", "FINISHED")

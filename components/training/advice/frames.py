@@ -91,6 +91,11 @@ class Thread(NamedTuple):
     runs: bool
 
 
+def has_tf_data(stack: Sequence[Frame]) -> bool:
+    """Tells whether TensorFlow reads the data of whoever is there."""
+    return any("tensorflow/" in frame.file for frame in stack)
+
+
 def kind_of(stack: Sequence[Frame]) -> str:
     """Returns what a stack is about, whatever thread it is of; the innermost function comes first.
 

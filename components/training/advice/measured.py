@@ -75,7 +75,7 @@ class Measured:
         idle: The share of this machine's processors that nobody used; None on a cluster.
         has_gpu: Whether its replicas use GPUs, or may.
         args: Arguments of the program.
-        is_tensorflow: Whether its data comes from TensorFlow, as far as was seen.
+        has_tf_data: Whether its data comes from TensorFlow, as far as was seen.
         failure: What its replica to blame has printed last, where it has failed.
         place: Before a field of the job, as in ``job.``, where the job is part of a pipeline.
         least: Seconds that a replica has to be measured for anything to be said of its resources.
@@ -88,7 +88,7 @@ class Measured:
     gpus: Sequence[Gpu] = ()
     has_gpu: bool = False
     args: Sequence[str] = ()
-    is_tensorflow: bool = False
+    has_tf_data: bool = False
     failure: str = ""
     place: str = ""
     least: float = LONG

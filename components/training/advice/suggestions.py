@@ -95,7 +95,7 @@ def more_loaders(measured: Measured) -> Suggestion | None:
     if measured.looks < FEWEST or share < MUCH_DATA:
         return None
     why = f"training waits for its data {share:.0%} of the time"
-    if measured.is_tensorflow:
+    if measured.has_tf_data:
         change = "load in parallel in the program: Dataset.map(..., num_parallel_calls=AUTOTUNE) "
         change += "and .prefetch(AUTOTUNE) from files, as from_generator runs in one thread"
         return Suggestion(why, change)

@@ -68,7 +68,7 @@ class Looking(threading.Thread):
         self.done, self.problem = threading.Event(), ""
         self.first_step: float | None = None
         self.seconds = 0.0
-        self.is_tensorflow = False
+        self.has_tf_data = False
         self._seen: dict[str, dict[int, _Seen]] = defaultdict(lambda: defaultdict(_Seen))
         self._memory: dict[str, float] = {}
         self._gpus: dict[str, list[tuple[float, float]]] = defaultdict(list)
@@ -171,7 +171,7 @@ class Looking(threading.Thread):
             return ""
         threads = _threads(pid)
         others = [(each["os_thread_id"], _frames(each)) for each in found if each is not main]
-        self.is_tensorflow |= any("tensorflow/" in frame.file for frame in _frames(main))
+        self.has_tf_data |= frames.has_tf_data(_frames(main))
         return frames.kind(
             _frames(main),
             main["active"],
