@@ -143,7 +143,8 @@ class Metrics:
                 from mlflow import MlflowClient
                 from mlflow.entities import Metric
 
-                MlflowClient().log_batch(self.run, metrics=[Metric(**value) for value in batch])
+                client = MlflowClient(os.environ.get("MLFLOW_TRACKING_URI"))
+                client.log_batch(self.run, metrics=[Metric(**value) for value in batch])
                 self._forget(len(batch))
                 self.is_away = False
         except Exception as error:
