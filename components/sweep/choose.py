@@ -31,8 +31,8 @@ def choose(workspace: Path) -> Chosen:
     failed = [one for one in tried if one.failed]
     stopped = [one for one in tried if one.stopped]
     best = tried[0]
-    if best.failed:  # none is stopped before one has come to its end
-        reason = f"all {len(tried)} trials failed, as the first did: {best.failed}"
+    if not best.has_model:  # none is stopped before one has come to its end, so all have failed
+        reason = f"all {len(tried)} trials failed, as the first did: {best.failed or best.stopped}"
         raise StepFailed(reason, best.detail)
     own = trial_folder(workspace, best.number)
     for name in ("model", "checkpoints"):

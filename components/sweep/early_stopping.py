@@ -1,7 +1,9 @@
 """Trials that are stopped early, because others were better at the same point."""
 
+import contextlib
 import math
 import re
+import threading
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -18,10 +20,13 @@ if TYPE_CHECKING:
 MINIMIZED = ("loss", "error", "mse", "mae", "rmse", "perplexity")
 """How the names of figures end that are the better the smaller they are."""
 
+EVERY = 1.0  # seconds between two reports
 ASK_EVERY = 10.0  # seconds between two questions to MLflow
+PATIENCE = 10.0  # seconds that the last report may take
 WIDTH = 4000  # characters at the end of a line that are looked at
 
-_NUMBER = r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf)"
+# Atomic: of what is no number nothing is taken, as in 1.25s.
+_NUMBER = r"[-+]?(?>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|(?i:nan|inf(?:inity)?))"
 
 
 class EarlyStopping(StrictModel):
@@ -66,17 +71,26 @@ class StoppedEarly(JobFailed):
 class Watch:
     """Reports what the program of a trial says of the metric, and ends it where that is bad.
 
-    Lines come from the thread that reads them; another one reports them.
+    Lines come from the thread that reads them; another one reports them, as the study's file and
+    MLflow may keep it waiting.
     """
 
-    def __init__(self, how: EarlyStopping, trial: "Trial") -> None:
-        """Starts with nothing reported."""
+    def __init__(self, how: EarlyStopping, trial: "Trial", begun: int = 0) -> None:
+        """Starts with nothing reported but what was before this trial was resumed.
+
+        Args:
+            begun: How many times its program had told the metric by then.
+        """
         self._how, self._trial = how, trial
         self._printed: deque[float] = deque()
-        self._has_printed, self._reported = False, 0
+        self._has_printed, self._reported, self._begun = False, 0, begun
         self._asked = time.monotonic()
+        self.why = ""
+        """Why it is to be stopped, if it is."""
+        self._has_ended = threading.Event()
+        self._thread = threading.Thread(target=self._work, daemon=True)
         name = re.escape(how.metric)
-        self._said = re.compile(rf"(?<![\w.-]){name}['\"]?\s*[:= ]\s*({_NUMBER})(?!\w)")
+        self._said = re.compile(rf"(?<![\w.-]){name}['\"]?\s*[:= ]\s*({_NUMBER})(?!\w|[.,]\d)")
 
     def lines(self, text: str) -> None:
         """Takes in lines of the leading replica; of a progress bar, its last state."""
@@ -86,44 +100,63 @@ class Watch:
                 self._has_printed = True
 
     def look(self) -> None:
-        """Reports what is new.
+        """Ends the trial if it is to be stopped.
 
         Raises:
-            StoppedEarly: The trial is not worth going on with.
+            StoppedEarly: It is not worth going on with.
         """
-        if not self._has_printed and time.monotonic() < self._asked + ASK_EVERY:
-            return
-        values = self.report()
-        if values and self._trial.should_prune():
-            raise StoppedEarly(
-                f"{self._how.metric} {values[-1]:g} at report {self._reported} is worse than that "
-                "of others"
-            )
+        if not self._thread.ident:
+            self._thread.start()
+        if self.why:
+            raise StoppedEarly(self.why)
 
-    def report(self) -> list[float]:
-        """Reports what is new, as at the end of training; returns it."""
+    def close(self) -> None:
+        """Reports the rest, for the trials that begin later."""
+        self._has_ended.set()
+        if self._thread.ident:
+            self._thread.join(PATIENCE)
+
+    def report(self) -> None:
+        """Reports what is new, and finds out whether the trial is to be stopped."""
         if self._has_printed:
             values = [self._printed.popleft() for _ in range(len(self._printed))]
+            self._reported = max(self._reported, self._begun)
         else:
             values = self._logged()
         for value in values:
             # The study maximizes; what is no number is as bad as can be.
             good = -value if self._how.is_minimized else value
-            self._trial.report(good if math.isfinite(good) else -math.inf, self._reported)
+            if _is_reported(self._reported):
+                self._trial.report(good if math.isfinite(good) else -math.inf, self._reported)
             self._reported += 1
-        return values
+        if values and self._trial.should_prune():
+            self.why = (
+                f"{self._how.metric} {values[-1]:g} at report {self._reported} is worse than that "
+                "of others"
+            )
+
+    def _work(self) -> None:
+        is_last = False
+        while not (is_last or self.why):
+            is_last = self._has_ended.wait(EVERY)
+            # Whatever is wrong with the study's file or MLflow, the trial goes on.
+            with contextlib.suppress(Exception):
+                self.report()
 
     def _logged(self) -> list[float]:
         """Returns what is new of the metric in the training's MLflow run."""
-        run = environment.variables()
-        if not run:
+        now, run = time.monotonic(), environment.variables()
+        if not run or (now < self._asked + ASK_EVERY and not self._has_ended.is_set()):
             return []
         from mlflow import MlflowClient
 
-        try:
-            client = MlflowClient(run["MLFLOW_TRACKING_URI"])
-            history = client.get_metric_history(run["MLFLOW_RUN_ID"], self._how.metric)
-        except Exception:  # whatever is wrong with it, the trial goes on
-            history = []
-        self._asked = time.monotonic()
+        self._asked = now
+        client = MlflowClient(run["MLFLOW_TRACKING_URI"])
+        history = client.get_metric_history(run["MLFLOW_RUN_ID"], self._how.metric)
         return [metric.value for metric in history[self._reported :]]
+
+
+def _is_reported(number: int) -> bool:
+    """Tells whether a value is, by its number: of very many every tenth, of more the hundredth."""
+    # Each is a line in a file that all trials read, and pruners compare values of equal numbers.
+    return number % 10 ** max(0, len(str(number)) - 2) == 0

@@ -1,5 +1,6 @@
 """Train and measure one of the many models of a sweep."""
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -88,11 +89,10 @@ def _train_and_evaluate(
 ) -> Evaluation:
     program = custom_evaluation(settings.evaluation)
     evaluator = program.entrypoint if program else ""
-    trained = launch.train(
-        job, folder, passthrough, evaluator, budget, is_whole_run=False, watch=watch
-    )
-    if watch:
-        watch.report()  # for the trials that begin later
+    with contextlib.closing(watch) if watch else contextlib.nullcontext():
+        trained = launch.train(
+            job, folder, passthrough, evaluator, budget, is_whole_run=False, watch=watch
+        )
     program_of = job.entrypoint or "", settings.factory, settings.base_model
     source = Source(Path(trained.model), settings.code, *program_of)
     if not program:

@@ -10,6 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from trireme.components.evaluation.trials import TrialResult, Value
+from trireme.components.home import in_a_pod
 from trireme.components.sweep import early_stopping, search_space
 from trireme.components.sweep.early_stopping import EarlyStopping, Watch
 from trireme.components.sweep.search_space import TPE, Range, Trial
@@ -60,7 +61,10 @@ def ask(trial: Trial, workspace: Path, seed: int) -> Asked:
     if trial.is_searched:
         values = {name: _value(own, name, choice) for name, choice in kept.space.items()}
         trial = trial._replace(values=values)
-    return Asked(trial, Watch(stopping, own) if stopping else None)
+    # On a cluster the lines of before come again.
+    before = asked.intermediate_values if asked and not in_a_pod() else {}
+    begun = max(before, default=-1) + 1
+    return Asked(trial, Watch(stopping, own, begun) if stopping else None)
 
 
 def tell(trial: Trial, result: TrialResult, workspace: Path) -> None:

@@ -362,7 +362,7 @@ def _train_on_cluster(
         status.tell(lines.meter.progress)
 
     try:
-        return launcher.launch(
+        seconds = launcher.launch(
             manifest,
             cluster,
             limits=Limits(job.queued_limit, job.starting_limit),
@@ -374,6 +374,8 @@ def _train_on_cluster(
             prepare=wrapping.wrapper(job),
             preflight=preflight,
         )
+        status.succeed()
+        return seconds
     finally:
         if metrics := preflight.metrics():
             journal.log_metrics(metrics)

@@ -176,6 +176,7 @@ def submit(
             prepare=prepare,
             preflight=report.Report(),
         )
+        status.succeed()
         say(f"{manifest['kind']} {job.name} succeeded")
         return
     state = status_of(submission.submit(cluster, manifest, prepare)).state

@@ -215,7 +215,9 @@ def test_a_pipeline_trains_where_only_trainer_is(
         assert claim in each["template"]["spec"]["template"]["spec"]["volumes"]
     kept = list(yaml.safe_load_all((tmp_path / "steps" / "train" / "job.yaml").read_text()))
     assert [body["kind"] for body in kept] == ["TrainingRuntime", "TrainJob"]
-    assert trainer.list(TRAINJOB, trainer.namespace)["items"] == [job]
+    (there,) = trainer.list(TRAINJOB, trainer.namespace)["items"]
+    assert there["metadata"] | {"resourceVersion": ""} == job["metadata"] | {"resourceVersion": ""}
+    assert there["status"]["trainerStatus"]["progressPercentage"] == 100
 
 
 def test_how_far_a_job_is_stands_in_its_status(trainer, manifest, server):
@@ -228,8 +230,11 @@ def test_how_far_a_job_is_stands_in_its_status(trainer, manifest, server):
     assert told.pop("lastUpdatedTime") and told == {"progressPercentage": 30}
     meter.close()
     before = len(server.requests)
-    status.tell(meter.progress)  # too soon
+    status.tell(Progress(0.9, "90%"))  # too soon
     assert len(server.requests) == before
+    status.succeed()
+    told = jobs.find(trainer, "digits")["status"]["trainerStatus"]
+    assert (told["progressPercentage"], told["estimatedRemainingSeconds"]) == (100, 0)
 
 
 def test_of_a_job_of_another_kind_no_progress_is_told(standing_in, server):

@@ -91,7 +91,9 @@ def sweep(
                     epochs += 1
                     if watch:
                         watch.lines(f"score {score}")
-                        watch.look()
+                        watch.report()
+                        if watch.why:
+                            raise StoppedEarly(watch.why)
                 best = max(best, (score, values), key=lambda pair: pair[0])
             except StoppedEarly as why:
                 stopped = str(why)

@@ -52,6 +52,10 @@ def read(metric, *lines, **how):
         ("loss_scale 2.0", None),
         ("no loss here: 3", None),
         ("loss 3rd", None),
+        ("loss 1.25s", None),
+        ("loss: 1,234.5", None),
+        ("loss NaN", -math.inf),
+        ("loss 0.5, accuracy 1", 0.5),
     ],
 )
 def test_the_metric_is_read_from_lines_as_programs_print_them(line, value):
@@ -85,16 +89,15 @@ def test_bad_trials_end_early_and_the_best_never_does(tmp_path, pruner):
     for one in made(tmp_path, pruner, 12):
         asked, watch = study.ask(one, tmp_path, 0)
         assert asked == one
-        final, stopped = one.values["--final"], ""
-        try:
-            for epoch in range(EPOCHS):
-                watch.lines(f"epoch {epoch} loss {final + 3 * 0.8**epoch}")
-                watch.look()
-        except StoppedEarly as why:
-            stopped = str(why)
-            assert f"at report {epoch + 1} is worse than that of others" in stopped
+        final = one.values["--final"]
+        for epoch in range(EPOCHS):
+            watch.lines(f"epoch {epoch} loss {final + 3 * 0.8**epoch}")
+            watch.report()
+            if watch.why:
+                assert f"at report {epoch + 1} is worse than that of others" in watch.why
+                break
         epochs[final] = epoch + 1
-        result = TrialResult(one.number, one.values, stopped=stopped, score=-final)
+        result = TrialResult(one.number, one.values, stopped=watch.why, score=-final)
         study.tell(one, result, tmp_path)
         # Killed before its step was done: it is not stopped by what it said itself.
         assert study.ask(one, tmp_path, 0) == (one, None)
@@ -110,19 +113,52 @@ def test_a_metric_that_is_logged_and_not_printed_is_asked_of_mlflow(tmp_path, mo
     monkeypatch.setenv("MLFLOW_RUN_ID", run)
     watch = Watch(EarlyStopping(metric="loss"), told := Reports())
     client.log_metric(run, "loss", 3.0, step=10)
-    watch.look()
+    watch.report()
     assert told.told == []  # not asked at once
     monkeypatch.setattr(early_stopping, "ASK_EVERY", 0)
-    watch.look()
+    watch.report()
     client.log_metric(run, "loss", 2.0, step=20)
-    watch.look()
+    watch.report()
     assert told.told == [-3, -2]
     client.log_metric(run, "loss", 2.5, step=30)
-    with pytest.raises(StoppedEarly, match=r"loss 2.5 at report 3 is worse"):
-        watch.look()
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    watch.look()  # the trial goes on
+    watch.report()
+    assert watch.why == "loss 2.5 at report 3 is worse than that of others"
+
+
+def test_a_study_that_cannot_be_written_stops_no_trial(eventually):
+    asked = []
+
+    class Broken(Reports):
+        def report(self, value, step):
+            asked.append(step)
+            raise OSError
+
+    watch = Watch(EarlyStopping(metric="loss"), Broken())
+    watch.lines("loss 1")
+    watch.look()
+    assert eventually(lambda: asked)
+    watch.close()
+    watch.look()
+
+
+def test_of_very_many_values_few_are_reported(tmp_path):
+    (one,) = made(tmp_path, "median", 1)
+    _, watch = study.ask(one, tmp_path, 0)
+    watch.lines("\n".join(f"loss {number}" for number in range(2001)))
+    watch.report()
+    found = study._asked(study._study(tmp_path), 0).intermediate_values
+    assert list(found) == [*range(100), *range(100, 1000, 10), *range(1000, 2001, 100)]
+    assert found[1100] == -1100
+
+
+def test_what_a_resumed_trial_tells_comes_after_what_it_had_told(tmp_path):
+    (one,) = made(tmp_path, "median", 1)
+    for epochs in (range(3), range(3, 5)):
+        _, watch = study.ask(one, tmp_path, 0)  # as when it was killed between the two
+        watch.lines("\n".join(f"loss {epoch}" for epoch in epochs))
+        watch.report()
+    found = study._asked(study._study(tmp_path), 0).intermediate_values
+    assert found == {0: 0, 1: -1, 2: -2, 3: -3, 4: -4}
 
 
 def test_the_program_of_a_trial_that_is_stopped_is_ended(tmp_path):

@@ -11,7 +11,7 @@ from typing import Any
 
 from trireme.components.errors import TriremeError
 from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import Unavailable
+from trireme.components.kubernetes.errors import Forbidden
 from trireme.components.progress import Progress
 from trireme.components.training.frameworks import kind_of
 from trireme.components.training.kinds import TRAINJOB
@@ -33,11 +33,15 @@ class TrainerStatus:
 
     def tell(self, progress: Progress | None) -> None:
         """Tells how far the job is, if that is new, known and not too soon."""
-        now = time.monotonic()
-        if not self._is_taken or progress in (None, self._told) or now < self._at + EVERY:
-            return
-        assert progress
-        if progress.share is None:
+        if progress and progress != self._told and time.monotonic() >= self._at + EVERY:
+            self._tell(progress)
+
+    def succeed(self) -> None:
+        """Tells that it has come to its end."""
+        self._tell(Progress(1.0, "", 0.0))
+
+    def _tell(self, progress: Progress) -> None:
+        if not self._is_taken or progress.share is None:
             return
         status = {
             "progressPercentage": int(100 * progress.share),
@@ -48,8 +52,8 @@ class TrainerStatus:
             body = {"status": {"trainerStatus": status}}
             self._cluster.request("PATCH", TRAINJOB, self._path, body=body, patience=0.0)
             self._told = progress
-        except Unavailable:
-            pass  # later, perhaps
+        except Forbidden:
+            self._is_taken = False
         except TriremeError:
-            self._is_taken = False  # this account may not
-        self._at = now
+            pass  # it is away, or gone and made anew
+        self._at = time.monotonic()

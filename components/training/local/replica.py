@@ -276,6 +276,8 @@ class Replica:
                 text = "\n".join(lines)
             self.tail.extend(line[:WIDTH] for line in text.rsplit("\n", KEPT)[-KEPT:])
             yield self._shown(text)
+        if rest := decoder.decode(b"", final=True):  # it was ended within a letter
+            yield rest
 
     def _look_at(self, rest: bytes) -> None:
         """Takes note that it has printed, and passes on what a line has become without an end."""

@@ -281,7 +281,7 @@ def _follow(
     for block in blocks(process.stdout):
         with contextlib.suppress(OSError):  # a full disk does not stop the work
             log.write(block)
-        lines = block.decode(errors="replace").rstrip()
+        lines = block.decode(errors="replace").removesuffix("\n")
         tail.extend(line.rstrip() for line in lines.rsplit("\n", TAIL)[-TAIL:])
         show(lines)
     return list(tail)
