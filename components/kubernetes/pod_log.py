@@ -34,12 +34,16 @@ class PodLog(threading.Thread):
         on_start: Callable[[], None],
         stop: Stop,
         follow: bool = True,
+        *,
+        is_watched: bool = False,
     ) -> None:
         """Prepares the thread; ``start`` starts it.
 
         Args:
             on_start: Called before the first line of each start of the container.
             follow: Wait for what is still to come; otherwise only what there is now is read.
+            is_watched: Whether ``update`` tells when the pod is gone, so that it is not asked for
+                each time that its log is.
         """
         super().__init__(daemon=True)
         self._cluster = cluster
@@ -48,12 +52,12 @@ class PodLog(threading.Thread):
         self._on_line = on_line
         self._on_start = on_start
         self._stop_all = stop
-        self._follow = follow
+        self._follow, self._is_watched = follow, is_watched
         self._gone = False
         self._changed = threading.Event()
         self._position = Position()
         self._old: Position | None = None
-        self._start = 0
+        self._start: int | None = None
         self._read_to_its_end = False
         self._followed: BaseHTTPResponse | None = None
         self._quiet_since = time.monotonic()
@@ -73,15 +77,13 @@ class PodLog(threading.Thread):
         self._pod, self._gone = pod, self._gone or gone
         self._changed.set()
         followed = self._followed
-        if followed and self._has_restarted():
+        if followed and self.has_restarted:
             # It may be the log of the new start already, while the old one is not read whole.
             shut(followed)
 
     def run(self) -> None:
         """Does the following; to be called by ``start``."""
-        self._start = self._restarts()
-        if "terminated" in pods.container_status(self._pod, self._container).get("lastState", {}):
-            self._start -= 1  # of the one before it the log is still there
+        self._begin()
         try:
             self._read_all()
         except NotFound:
@@ -89,6 +91,36 @@ class PodLog(threading.Thread):
         except TriremeError as error:
             if not self._stop_all.is_set():
                 self._on_line(f"(the rest of the log cannot be read: {error})")
+
+    def catch_up(self) -> bool:
+        """Reads, in whatever thread, what there is now; returns whether nothing more will come."""
+        if self._start is None:
+            self._begin()
+        over = self.is_over
+        try:
+            if self._gone:
+                if not self._read_to_its_end:
+                    self._on_line("(the rest of the log is not read: its pod was removed)")
+                return True
+            while self.has_restarted:
+                self._finish_previous()
+            if not self._read_to_its_end and pods.has_started(self._pod, self._container):
+                ended = not pods.is_running(self._pod, self._container)
+                self._read_present(follow=False)
+                self._read_to_its_end = ended
+        except (Invalid, NotFound):
+            pass
+        except (HTTPError, Unavailable):
+            return False
+        except TriremeError as error:
+            self._on_line(f"(the rest of the log cannot be read: {error})")
+            return True
+        return over
+
+    def _begin(self) -> None:
+        self._start = self._restarts()
+        if "terminated" in pods.container_status(self._pod, self._container).get("lastState", {}):
+            self._start -= 1  # of the one before it the log is still there
 
     def _read_all(self) -> None:
         """Reads until the pod is over and nothing is left to read."""
@@ -98,7 +130,7 @@ class PodLog(threading.Thread):
             over = self.is_over or not self._follow
             before = self._position.since
             try:
-                if self._has_restarted():
+                if self.has_restarted:
                     self._finish_previous()
                     continue
                 if not self._read_to_its_end and pods.has_started(self._pod, self._container):
@@ -125,8 +157,10 @@ class PodLog(threading.Thread):
     def _restarts(self) -> int:
         return pods.restarts(self._pod, self._container)
 
-    def _has_restarted(self) -> bool:
-        return self._restarts() > self._start
+    @property
+    def has_restarted(self) -> bool:
+        """Whether its container has been started again since the start that is being read."""
+        return self._start is not None and self._restarts() > self._start
 
     def _is_live(self) -> bool:
         return self._follow and pods.is_running(self._pod, self._container) and not self._gone
@@ -217,10 +251,11 @@ class PodLog(threading.Thread):
         response = self._cluster.stream(PODS, path, query, self._stop_all, SILENCE)
         stamp: Stamp | None = None
         with self._stop_all.reading(response):
-            self._check_identity()
+            if not self._is_watched:
+                self._check_identity()
             if follow:
                 self._followed = response
-                if self._has_restarted():
+                if self.has_restarted:
                     return
             for raw in lines(response, LINE_LIMIT):
                 if is_of_the_kubelet(raw):

@@ -241,7 +241,7 @@ def test_pods_are_listed_once_for_all_jobs(server):
     assert len([path for _, path in server.requests if "/pods" in path]) == 1
 
 
-def test_events_are_listed_once_for_all_pods(server, container_logs, pytorch):
+def test_only_events_of_the_job_and_its_first_pods_are_asked_for(server, container_logs, pytorch):
     cluster = Cluster()
     player = Player(cluster, container_logs)
     job = submission.submit(cluster, pytorch)
@@ -251,7 +251,12 @@ def test_events_are_listed_once_for_all_pods(server, container_logs, pytorch):
     waiting = dict(zip(("a", "b"), pods, strict=True))
     why = reasons.why_not_running(cluster, job, waiting, lacking=False).words
     assert why == "b: FailedMount: no such claim"
-    assert len(server.requests) == 1
+    assert len(server.requests) == 3
+    assert all("fieldSelector=involvedObject.uid" in path for _, path in server.requests)
+    server.requests.clear()
+    many = dict(enumerate(100 * [pods[0]]))
+    reasons.why_not_running(cluster, job, many, lacking=False)
+    assert len(server.requests) == 1 + reasons.ASKED
 
 
 def test_a_cluster_without_operators_says_so(standing_in, server):

@@ -102,9 +102,9 @@ def test_a_watch_that_breaks_goes_on_where_it_was(running, server, player):
         player.restart(pods[0], 1)
     finish(player, job, pods)
     assert run.end().error is None
-    # The pods were listed when it began and when it had ended.
+    # The pods were listed when it began, and once more if the job's end was heard before theirs.
     listed = [path for path in asked(server, "/pods") if "watch" not in path and "log" not in path]
-    assert len([path for path in listed if "labelSelector" in path]) == 2
+    assert len([path for path in listed if "labelSelector" in path]) in (1, 2)
 
 
 def test_a_version_that_is_too_old_means_looking_at_all_again(running, server, player, cluster):

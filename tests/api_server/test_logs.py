@@ -1,5 +1,6 @@
 """Replicas' logs: complete, in order and named, whatever breaks."""
 
+import threading
 import time
 from functools import partial
 
@@ -9,7 +10,7 @@ from player import ROLES
 from trireme.components.kubernetes import pod_log as logs
 from trireme.components.kubernetes.log_position import is_of_the_kubelet
 from trireme.components.training.blame import TAIL
-from trireme.components.training.cluster import follower
+from trireme.components.training.cluster import follower, log_readers
 
 
 @pytest.fixture(autouse=True)
@@ -313,3 +314,36 @@ def test_a_listener_that_fails_does_not_stop_the_job(up, talkative, pytorch, mon
     talkative.condition(job, "Failed")
     talkative.exit(worker, 143)
     assert run.end().error.detail == "[master-0] hello"
+
+
+def test_logs_of_very_many_pods_are_read_in_turn(
+    launched, talkative, pytorch, eventually, monkeypatch
+):
+    for name, value in {"EACH": 2, "ROUND": 0.2, "PACE": 0.02}.items():
+        monkeypatch.setattr(log_readers, name, value)
+    pytorch["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = 4
+    run = launched(pytorch)
+    job = talkative.wait_for(pytorch)
+    pods = [talkative.pod(job, "master", restart="OnFailure")]
+    pods += [talkative.pod(job, "worker", index, restart="OnFailure") for index in range(4)]
+    for pod in pods:
+        talkative.run(pod)
+    talkative.logs.write(pods[2], "first", "second")
+    assert eventually(lambda: of(run, "worker-1") == ["first", "second"])  # while it runs
+    talkative.logs.write(pods[2], "its end")
+    talkative.restart(pods[2], 1)
+    talkative.logs.write(pods[2], "again")
+    assert eventually(lambda: "again" in of(run, "worker-1"))
+    talkative.logs.write(pods[3], "here")
+    assert eventually(lambda: of(run, "worker-2") == ["here"])
+    threads = [each.name for each in threading.enumerate() if isinstance(each, logs.PodLog)]
+    assert not {"worker-1", "worker-2", "worker-3"} & set(threads)
+    for pod in pods[1:]:
+        talkative.logs.write(pod, "the last")
+    succeed(talkative, job, pods)
+    assert run.end().error is None
+    assert of(run, "worker-0") == ["the last"]
+    assert of(run, "worker-1") == ["first", "second", "its end", "again", "the last"]
+    assert of(run, "worker-2") == ["here", "the last"]
+    assert of(run, "worker-3") == ["the last"]
+    assert any("those of all others when they end" in state for state in run.states)

@@ -27,8 +27,14 @@ from trireme.components.training.timeline import Timeline
 
 TICK = 1.0  # seconds between two looks at the clock
 REASON_EVERY = 5.0  # seconds between two questions why nothing runs
+PER_REPLICA = 0.001  # seconds between two looks at all replicas, for each of them
 REMOVED_LINES = 5  # lines of a replica that was removed before it ended
 DRAIN = 15.0  # seconds that pods get to end after the job has, and the next line of a log to come
+
+IN_TURN = (
+    "the lines of the first replica of each role are read as they come, those of all others when "
+    "they end or are started again, and about once a minute or, of very many, every few minutes"
+)
 
 
 @dataclass(frozen=True)
@@ -72,7 +78,12 @@ class Follower:
         self._on_state = on_state
         self._stop, self._hang_watch, self._on_tick = stop or Stop(), hang_watch, on_tick
         self._replicas = Replicas(
-            cluster, kind_of(job).container, on_line, self._stop, only=replica
+            cluster,
+            kind_of(job).container,
+            on_line,
+            self._stop,
+            count=expected_replicas(job) or 0,
+            only=replica,
         )
         self._seen: queue.SimpleQueue[tuple[Resource, Change] | BaseException] = queue.SimpleQueue()
         self._phase, self._since = "", time.monotonic()
@@ -91,6 +102,8 @@ class Follower:
         """Follows the job until it ends; returns the seconds that each replica ran, by name."""
         self._watch(kind_of(self.job), fieldSelector=f"metadata.name={self._metadata['name']}")
         self._watch(PODS, labelSelector=pods_of(self.job))
+        if self._replicas.take_turns:
+            self._on_state(IN_TURN)
         try:
             while not (status := status_of(self.job)).state.ended:
                 if self._stop.is_set():
@@ -98,7 +111,7 @@ class Follower:
                 self._check(status)
                 self._on_tick()
                 self._keep_timeline()
-                self._receive(TICK)
+                self._receive_all(TICK)
             self._drain()
             if status.state is State.FAILED:
                 raise self._failure(status)
@@ -133,6 +146,14 @@ class Follower:
                 self._seen.put(error)
 
         threading.Thread(target=follow, daemon=True).start()
+
+    def _receive_all(self, seconds: float) -> None:
+        """Waits that long for something that has been seen, and takes in what comes right after."""
+        self._receive(seconds)
+        # A look at all replicas for each change of one would be quadratic.
+        until = time.monotonic() + min(TICK, len(self._replicas) * PER_REPLICA)
+        while (left := until - time.monotonic()) > 0:
+            self._receive(left)
 
     def _receive(self, seconds: float) -> None:
         """Takes in what has been seen, or waits that long for something."""
@@ -296,13 +317,14 @@ class Follower:
         """Waits until the pods have ended and all that they printed has been passed on."""
         while not self._seen.empty():
             self._receive(0)  # in its order, which a list does not tell
-        namespace, selector = self._metadata["namespace"], pods_of(self.job)
-        for pod in self._cluster.items(PODS, namespace, labelSelector=selector):
-            if identity.is_of(pod, self.job):
-                self._replicas.update(pod, gone=False)
+        if not self._replicas.are_over(expected_replicas(self.job) or 1):
+            namespace, selector = self._metadata["namespace"], pods_of(self.job)
+            for pod in self._cluster.items(PODS, namespace, labelSelector=selector):
+                if identity.is_of(pod, self.job):
+                    self._replicas.update(pod, gone=False)
         ended = time.monotonic()
         while not self._replicas.are_done(ended, DRAIN) and not self._stop.is_set():
-            self._receive(0.1)
+            self._receive_all(0.1)
         self._replicas.give_up()
 
     def _failure(self, status: Status) -> JobFailed:

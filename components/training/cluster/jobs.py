@@ -115,7 +115,15 @@ def status(cluster: Cluster, name: str) -> Details:
         _progress(cluster, job, own_pods),
         job.get("status", {}).get("conditions") or [],
         sorted((_replica_row(job, pod) for pod in own_pods), key=lambda row: row.name),
-        reasons.events(cluster, job, *own_pods),
+        reasons.events(cluster, job, *_odd_first(job, own_pods)),
+    )
+
+
+def _odd_first(job: dict[str, Any], own_pods: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns a job's pods, those first that do not run."""
+    container = kind_of(job).container
+    return sorted(
+        own_pods, key=lambda pod: pods.is_running(pod, identity.main_container(pod, container))
     )
 
 
@@ -153,7 +161,10 @@ def logs(
             ).follow()
         return
     container = kind_of(job).container
-    replicas = Replicas(cluster, container, forward_lines, stop, follow=False, only=replica)
+    count = len(own_pods)
+    replicas = Replicas(
+        cluster, container, forward_lines, stop, count=count, follow=False, only=replica
+    )
     for pod in own_pods:
         replicas.update(pod, gone=False)
     replicas.wait_for_logs()

@@ -1,7 +1,6 @@
 """Why nothing of a job runs: what its pods, its queue and the Events say."""
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
 from trireme.components.kubernetes import pods
@@ -17,6 +16,8 @@ from trireme.components.training.cluster.status import (
 )
 
 Event = dict[str, str]
+
+ASKED = 8  # pods of a job whose Events are asked for
 
 QUEUE = "kueue.x-k8s.io/queue-name"
 """The label that asks Kueue for a place in a queue."""
@@ -92,19 +93,26 @@ def _present(job_events: list[Event]) -> str:
 
 
 def events(cluster: Cluster, job: dict[str, Any], *its_pods: dict[str, Any]) -> list[Event]:
-    """Returns the Events about a job and its pods, the latest last; none if this user may not."""
-    # The Jobs of a TrainJob's roles make its pods, and say why they cannot: theirs count as the
-    # job's.
-    job_uid = job["metadata"]["uid"]
-    uids = {thing["metadata"]["uid"] for thing in (job, *its_pods)}
-    is_of_its_jobs = partial(_is_of_its_jobs, job)
+    """Returns the Events about a job and its first pods, the latest last; none where forbidden."""
+    # Each is asked for by itself: a namespace may have very many about others.
+    about = [f"involvedObject.uid={thing['metadata']['uid']}" for thing in (job, *its_pods[:ASKED])]
+    if is_train_job(job):
+        # The Jobs of a TrainJob's roles make its pods, and say why they cannot: theirs count as
+        # the job's.
+        about.append("involvedObject.kind=Job")
+    namespace, job_uid = job["metadata"]["namespace"], job["metadata"]["uid"]
     try:
-        listing = cluster.items(EVENTS, job["metadata"]["namespace"])
+        listing = [
+            event
+            for selector in about
+            for event in cluster.items(EVENTS, namespace, fieldSelector=selector)
+            if "uid" in selector or _is_of_its_jobs(job, event)
+        ]
     except Forbidden:
         return []
     found = [
         {
-            "uid": job_uid if is_of_its_jobs(event) else event["involvedObject"]["uid"],
+            "uid": job_uid if _is_of_its_jobs(job, event) else event["involvedObject"]["uid"],
             "type": event.get("type", "Normal"),
             "reason": event.get("reason", ""),
             "message": " ".join(event.get("message", "").split()),
@@ -113,7 +121,6 @@ def events(cluster: Cluster, job: dict[str, Any], *its_pods: dict[str, Any]) -> 
             or event["metadata"].get("creationTimestamp", ""),
         }
         for event in listing
-        if event["involvedObject"].get("uid") in uids or is_of_its_jobs(event)
     ]
     return sorted(found, key=lambda event: event["time"])
 

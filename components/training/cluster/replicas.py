@@ -16,6 +16,7 @@ from trireme.components.kubernetes.pods import Failure, Span
 from trireme.components.kubernetes.streams import Stop
 from trireme.components.training.blame import KEPT, is_peer_loss, last_lines
 from trireme.components.training.cluster import identity
+from trireme.components.training.cluster.log_readers import LogReaders
 from trireme.components.training.incidents import FailedAttempt
 from trireme.components.training.timeline import Attempt, Life, spans
 
@@ -236,7 +237,7 @@ class Replica:
 
 
 class Replicas:
-    """All replicas of a job, with a thread for the log of each of their pods."""
+    """All replicas of a job, with the logs of their pods."""
 
     def __init__(
         self,
@@ -245,10 +246,16 @@ class Replicas:
         on_line: Callable[[str, str], None],
         stop: Stop,
         *,
+        count: int,
         follow: bool = True,
         only: str = "",
     ) -> None:
-        """Starts with none; they come with their pods. With ``follow`` logs are waited for."""
+        """Starts with none; they come with their pods. With ``follow`` logs are waited for.
+
+        Args:
+            count: How many there will be, as far as that is known.
+            only: The one whose log is read; empty for all.
+        """
         self._cluster = cluster
         self._container = container
         self._on_line = on_line
@@ -256,11 +263,20 @@ class Replicas:
         self._follow = follow
         self._only = only
         self._by_name: dict[str, Replica] = {}
-        self._logs: dict[str, PodLog] = {}
+        self._logs = LogReaders(stop, 1 if only else count, follow=follow)
+
+    @property
+    def take_turns(self) -> bool:
+        """Whether only the logs of leading ones are read as they grow."""
+        return self._logs.take_turns
 
     def __iter__(self) -> Iterator[Replica]:
         """Iterates over the replicas, by name."""
         return iter([self._by_name[name] for name in sorted(self._by_name)])
+
+    def __len__(self) -> int:
+        """Returns how many there are."""
+        return len(self._by_name)
 
     def update(self, pod: dict[str, Any], gone: bool) -> None:
         """Takes in how a pod is now."""
@@ -270,23 +286,27 @@ class Replicas:
         log = self._logs.get(uid)
         if log:
             log.update(pod, gone)
+            self._logs.has_changed(log)
         elif not gone and self._only in ("", name):
-            self._logs[uid] = log = self._log_of(replica, pod)
-            log.start()
+            self._logs.add(uid, self._log_of(replica, pod), leads=name.endswith("-0"))
+
+    def are_over(self, count: int) -> bool:
+        """Tells whether so many are there, and nothing of any runs."""
+        return len(self) >= count and all(each.is_over for each in self._by_name.values())
 
     def are_done(self, since: float, patience: float) -> bool:
         """Tells whether nothing more is to come after the job's end, in some patience."""
         now = time.monotonic()
-        over = all(replica.is_over for replica in self._by_name.values())
-        if not over and now < since + patience:
+        if not self.are_over(0) and now < since + patience:
             return False
         return not any(
-            log.is_over and now < max(since, log.quiet_since) + patience for log in self._unread()
+            log.is_over and now < max(since, self._logs.quiet_since(log)) + patience
+            for log in self._logs.unread()
         )
 
     def give_up(self) -> None:
         """Says of which replicas not all that they print will be passed on."""
-        for log in self._unread():
+        for log in self._logs.unread():
             if self._by_name[log.name].has_printed:
                 why = "nothing more came" if log.is_over else "its pod outlives the job"
                 self._pass_on(log.name, f"(the rest of the log is not read: {why})")
@@ -298,8 +318,7 @@ class Replicas:
 
     def wait_for_logs(self) -> None:
         """Waits until all that was to be read has been passed on."""
-        for log in self._logs.values():
-            log.join()
+        self._logs.join()
 
     @property
     def culprit(self) -> Replica | None:
@@ -323,9 +342,6 @@ class Replicas:
         """One that could not start; ``None`` where there is none."""
         return next((replica for replica in self if replica.stuck), None)
 
-    def _unread(self) -> list[PodLog]:
-        return [log for log in self._logs.values() if log.is_alive()]
-
     def _pass_on(self, name: str, line: str) -> None:
         # A line that cannot be shown, on a full disk for instance, is no reason to stop.
         with suppress(OSError, ValueError):
@@ -347,6 +363,7 @@ class Replicas:
             partial(replica.restarted, uid),
             self._stop,
             self._follow,
+            is_watched=self.take_turns,
         )
         log.name = replica.name
         return log
