@@ -28,7 +28,8 @@ MOST_ACCUMULATED = 16  # batches whose gradients are added up
 APART = 0.30  # of the time that one replica communicates more than another, which it waits for
 BOUND = 0.80  # of the time: by what a training is bound
 MARGIN = 1.15  # what is asked for beyond what is used, as by Kubernetes' vertical autoscaler
-NEAR = 0.90  # of a limit
+NEAR = 0.90  # of a limit of memory
+FULL = 0.95  # of a limit of processors
 UNUSED = 0.50  # of what was asked for, above which nothing is said
 IDLE_MACHINE = 0.10  # of this machine's processors: with fewer, replicas may lack them
 IDLE_GPU = 0.50  # of the time, as in PyTorch's profiler
@@ -196,7 +197,7 @@ class _Of(NamedTuple):
 def more_cpus(measured: Measured, asked: Asked, most: Use) -> _Of | None:
     """Replicas use all that they may."""
     limit = float(asked.limits.get("cpu", 0))
-    if most.cpu is None or not limit or most.cpu < NEAR * limit:
+    if most.cpu is None or not limit or most.cpu < FULL * limit:
         return None
     above = most.cpu > 1.05 * limit
     why = f"it uses {most.cpu:.2g} CPUs, and may use {limit:g}"

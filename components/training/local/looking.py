@@ -24,7 +24,7 @@ PAUSE = 0.25  # seconds between two looks, on average: not in step with the prog
 RESOURCES = 2.0  # seconds between two looks at memory and GPUs
 ANSWER_LIMIT = 5.0  # seconds for py-spy
 MOST = 32  # processes that are looked at
-LONGER = 2  # times as long as it is asked to it looks, where the machine lets it look seldom
+LONGER = 5  # times as long as it is asked to it looks, where the machine lets it look seldom
 
 
 @dataclass
