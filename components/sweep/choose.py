@@ -8,7 +8,7 @@ from trireme.components.errors import StepFailed
 from trireme.components.evaluation.trials import TrialResult, results, trial_folder
 from trireme.components.step_names import in_a_loop
 from trireme.components.sweep.search_space import study_path
-from trireme.components.tracking import journal
+from trireme.components.tracking import journal, unsent_metrics
 from trireme.components.training.inputs import TAG
 from trireme.components.training.launch import fix_links
 
@@ -37,8 +37,11 @@ def choose(workspace: Path) -> Chosen:
     own = trial_folder(workspace, best.number)
     for name in ("model", "checkpoints"):
         _move(own / name, workspace / name)
-    # Copied, for the trial's own record may still have to be brought to MLflow.
+    # The trial's own record may still have to be brought to MLflow.
     shutil.copytree(own / LOGS, workspace / LOGS, dirs_exist_ok=True)
+    if (unsent := workspace / "checkpoints" / unsent_metrics.NAME).is_file():
+        (own / "checkpoints").mkdir(exist_ok=True)
+        unsent.rename(own / "checkpoints" / unsent.name)
     _record(best, len(tried), len(failed), len(stopped))
     journal.log_metrics({"replica_seconds": _replica_seconds(tried, workspace)})
     model = workspace / "model"

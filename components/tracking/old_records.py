@@ -1,7 +1,6 @@
 """Records in this machine's own MLflow store of runs that are gone here, and their removal."""
 
 import contextlib
-import os
 import re
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -56,8 +55,9 @@ def find(before: float, kept: Collection[str]) -> list[OldRecord]:
 
 
 def remove(record: OldRecord) -> None:
-    """Removes a record for good, with its versions of models, as ``mlflow gc`` does."""
-    from mlflow.cli import cli
+    """Removes a record for good, with its versions of models."""
+    from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+    from mlflow.tracking._tracking_service.utils import _get_store
 
     for version in record.versions:
         client.delete_model_version(version.name, version.version)
@@ -65,12 +65,15 @@ def remove(record: OldRecord) -> None:
         client.delete_logged_model(model)
     for run in record.runs:
         client.delete_run(run)
-    given = ["--backend-store-uri", store.uri(), "--tracking-uri", store.uri()]
-    given += ["--run-ids", ",".join(record.runs)]
-    # Without any it would take all that somebody has deleted.
-    given += ["--logged-model-ids", ",".join(record.models)] if record.models else []
-    with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
-        cli(["gc", *given], standalone_mode=False)
+    # As ``mlflow gc``, which takes along whatever somebody has deleted besides.
+    database = _get_store(store.uri())
+    for run in record.runs:
+        get_artifact_repository(database.get_run(run).info.artifact_uri).delete_artifacts()
+        database._hard_delete_run(run)
+    for model in record.models:
+        place = database.get_logged_model(model, allow_deleted=True).artifact_location
+        get_artifact_repository(place).delete_artifacts()
+        database._hard_delete_logged_model(model)
     for folder in record.artifacts:
         with contextlib.suppress(OSError):
             folder.rmdir()

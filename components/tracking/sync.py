@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from trireme.components import progress
 from trireme.components.errors import StepFailed
+from trireme.components.say import say
 from trireme.components.tracking import environment, journal, unsent_metrics
 from trireme.components.tracking.client import client, patiently
+from trireme.components.tracking.store import reason_of
 from trireme.components.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -121,8 +123,7 @@ def _apply(record: dict[str, Any], run: Run, workspace: Path) -> None:
         if record["folder"] == journal.MODEL:
             log(run.pipeline_id, tags={journal.TRAINING: run.step_id})
     elif "unsent" in record:
-        for metrics in unsent_metrics.batches(Path(record["unsent"])):
-            client.log_batch(run.step_id, metrics=metrics)
+        _log_unsent(Path(record["unsent"]), run)
     elif "dataset" in record:
         for run_id in both:
             _log_dataset(run_id, **record["dataset"])
@@ -153,6 +154,15 @@ def log(
     for kind, values in entries.items():
         for start in range(0, len(values), BATCH):
             client.log_batch(run_id, **{kind: values[start : start + BATCH]})
+
+
+def _log_unsent(file: Path, run: Run) -> None:
+    """Sends what a program has left; of what it has written nothing stops the step's record."""
+    for metrics in unsent_metrics.batches(file, _name):
+        try:
+            client.log_batch(run.step_id, metrics=metrics)
+        except client.refusal as error:
+            say(f"warning: MLflow refuses metrics in {file}: {reason_of(error)}")
 
 
 def _name(text: str) -> str:

@@ -3,7 +3,7 @@
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,12 +19,12 @@ LONGEST = 4096  # bytes of a line, which holds one metric
 LARGEST = 2**63 - 1  # the whole number that a database holds
 
 
-def batches(file: Path) -> Iterator[list["Metric"]]:
-    """Returns what is in a file; nothing where there is none.
+def batches(file: Path, name: Callable[[str], str]) -> Iterator[list["Metric"]]:
+    """Returns what is in a file, by names as MLflow takes them; nothing where there is none.
 
     A program of the user has written it, so lines that are no metric are left out.
     """
-    metrics = (metric for line in _lines(file) if (metric := _metric(line)))
+    metrics = (metric for line in _lines(file) if (metric := _metric(line, name)))
     while batch := list(islice(metrics, BATCH)):
         yield batch
 
@@ -40,12 +40,12 @@ def _lines(file: Path) -> Iterator[bytes]:
                 yield line
 
 
-def _metric(line: bytes) -> "Metric | None":
+def _metric(line: bytes, name: Callable[[str], str]) -> "Metric | None":
     from mlflow.entities import Metric
 
     try:
         found = json.loads(line)
-        key, value = str(found["key"]), float(found["value"])
+        key, value = name(str(found["key"])), float(found["value"])
         timestamp, step = int(found["timestamp"]), int(found["step"])
     except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
         return None

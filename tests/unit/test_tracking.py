@@ -308,10 +308,12 @@ def test_metrics_that_a_program_could_not_send_are_brought(client, run, workspac
         5000 * "[",
         json.dumps(told[0] | {"step": 9**99}),
     ]
-    file.write_text("".join(f"\n{line}" for line in [*map(json.dumps, told), *damaged]))
+    unusual = json.dumps(told[0] | {"key": "acc@1"})  # which MLflow refuses, with its whole batch
+    file.write_text("".join(f"\n{line}" for line in [*map(json.dumps, told), unusual, *damaged]))
     for _ in range(2):  # that of a process which was killed before it could remember it, too
         journal.synced_path(workspace, "train").unlink()
         sync(workspace, "train", run)
+    assert client.get_run(run.step_id).data.metrics == {"loss": 0.5, "acc_1": 1.0}
     history = client.get_metric_history(run.step_id, "loss")
     assert [(one.value, one.timestamp, one.step) for one in history] == [
         (1.0, 1001, 1),
@@ -322,12 +324,12 @@ def test_metrics_that_a_program_could_not_send_are_brought(client, run, workspac
 @pytest.mark.parametrize("kind", ["link", "fifo"])
 def test_what_is_no_file_of_metrics_is_not_read(tmp_path, kind):
     (tmp_path / "file").write_text('{"key": "loss", "value": 1, "timestamp": 1, "step": 1}')
-    assert len(next(unsent_metrics.batches(tmp_path / "file"))) == 1
+    assert len(next(unsent_metrics.batches(tmp_path / "file", str))) == 1
     if kind == "fifo":
         os.mkfifo(tmp_path / unsent_metrics.NAME)
     else:
         (tmp_path / unsent_metrics.NAME).symlink_to(tmp_path / "file")
-    assert list(unsent_metrics.batches(tmp_path / unsent_metrics.NAME)) == []
+    assert list(unsent_metrics.batches(tmp_path / unsent_metrics.NAME, str)) == []
 
 
 def test_a_step_that_is_tried_again_is_recorded_again(client, run, workspace):

@@ -10,6 +10,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import metrics
+import numpy as np
 import pytest
 import requests
 
@@ -96,7 +97,7 @@ def kept(directory):
 
 def test_metrics_that_no_server_takes_are_kept_in_a_file(no_server, tmp_path, capsys):
     unsent = metrics.Metrics(tmp_path / "checkpoints", "checkpoint")
-    unsent.log(1, loss=0.5, accuracy=0.75)
+    unsent.log(1, loss=np.float32(0.5), accuracy=0.75)  # of a type that JSON does not have
     unsent.close()  # which does not wait until the server is back
     assert kept(tmp_path / "checkpoints") == [("loss", 0.5, 1), ("accuracy", 0.75, 1)]
     assert f"are in {unsent.unsent}" in capsys.readouterr().out

@@ -20,6 +20,8 @@ UNSENT = "metrics-unsent.jsonl"
 """The file in the folder of checkpoints with the metrics that MLflow has not taken: of each a line,
 an object with ``key``, ``value``, ``timestamp`` in milliseconds, and ``step``."""
 
+FIELDS = {"key": str, "value": float, "timestamp": int, "step": int}
+
 REFUSED = (400, 401, 403, 404)  # what a server answers that will not take them later, either
 
 # https://github.com/kubernetes/kubernetes/blob/v1.31.0/pkg/kubelet/kubelet_pods.go
@@ -115,12 +117,13 @@ class Metrics:
         """Takes the values of one step; returns at once."""
         if self.served:
             self.served.log(step, **values)
-        at = {"timestamp": int(time.time() * 1000), "step": step}
-        self.waiting += [{"key": key, "value": value} | at for key, value in values.items()]
+        at = {"timestamp": int(time.time() * 1000), "step": int(step)}
+        self.waiting += [{"key": key, "value": float(value)} | at for key, value in values.items()]
 
     def close(self) -> None:
         """Makes sure that everything is sent, or in the file."""
         self.closed.set()
+        self._keep()  # before whoever ends this program loses patience, should MLflow hang
         self.thread.join(self.patience)
         self._keep()
         if self.run and self.waiting:
@@ -137,6 +140,7 @@ class Metrics:
     def _send(self) -> None:
         # Our own loop tries again; MLflow's retries would hold up the end of a cancelled run.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
         try:
             # One batch for all that has piled up: SQLite takes 100 as fast as one.
             while batch := self.waiting[:1000]:
@@ -169,8 +173,14 @@ class Metrics:
             if more := self.waiting[self.in_file :]:
                 self.unsent.parent.mkdir(parents=True, exist_ok=True)
                 with self.unsent.open("a") as file:
-                    # Each line is begun anew: the one before may have been cut off.
-                    file.write("".join(f"\n{json.dumps(value)}" for value in more))
+                    before = file.tell()
+                    try:
+                        # Each line is begun anew: the one before may have been cut off.
+                        file.write("".join(f"\n{json.dumps(value)}" for value in more))
+                        file.flush()
+                    except OSError:
+                        os.truncate(self.unsent, before)  # all of it is written later
+                        raise
                 self.in_file += len(more)
             if not self.run:
                 del self.waiting[: self.in_file]
@@ -181,8 +191,9 @@ class Metrics:
         found = []
         with contextlib.suppress(OSError, UnicodeDecodeError):
             for line in self.unsent.read_text().split("\n"):
-                with contextlib.suppress(ValueError):
-                    found.append(json.loads(line))
+                with contextlib.suppress(ValueError, LookupError, TypeError):
+                    read = json.loads(line)
+                    found.append({name: kind(read[name]) for name, kind in FIELDS.items()})
         return found
 
 

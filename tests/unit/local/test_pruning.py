@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from mlflow.tracking import _tracking_service
 from typer.testing import CliRunner
 
 from trireme.components.dataset import staging
@@ -218,6 +219,9 @@ def test_records_go_with_their_runs_but_for_what_is_still_needed(home, records):
     make("somebody else's", 90)
     deleted = make("nightly-20260101-030000-0011", 90)
     client.delete_run(deleted)  # by somebody, who may restore it
+    foreign = client.create_logged_model(experiment, name="foreign")
+    client.delete_logged_model(foreign.model_id)
+    client.delete_experiment(other := client.create_experiment("other"))
     client.create_registered_model("digits")
     versions = {letter: version_of(client, experiment, runs[letter]) for letter in "cdef"}
     for letter, alias in (("d", "champion"), ("f", "challenger")):
@@ -227,11 +231,15 @@ def test_records_go_with_their_runs_but_for_what_is_still_needed(home, records):
     assert "record" not in prune("--keep", "0", "--dry-run")
     said = prune("--keep", "1", "--records", "--dry-run")
     assert f"record {names['e']}" in said and f"record {names['a']}" not in said
-    prune("--keep", "0", "--records")
+    removed = prune("--keep", "0", "--records")
+    assert f"record {names['a']}" in removed  # which has no model
 
     left = {run.info.run_name for run in client.search_runs([experiment])} - {"train"}
     assert left == {names["b"], names["c"], names["d"], names["f"], new, "somebody else's"}
     assert client.get_run(deleted).info.lifecycle_stage == "deleted"
+    assert client.get_experiment(other).lifecycle_stage == "deleted"
+    database = _tracking_service.utils._get_store(default_uri(home))
+    assert database.get_logged_model(foreign.model_id, allow_deleted=True).name == "foreign"
     found = client.search_model_versions("name = 'digits'")
     assert {one.version for one in found} == {versions[letter] for letter in "cdf"}
     kept = {str(file.relative_to(home)) for file in (home / "mlartifacts").rglob("*")}
