@@ -127,6 +127,7 @@ test-system:
 	@missing=""; \
 	command -v mpirun >/dev/null || missing="$$missing openmpi-bin"; \
 	command -v ip >/dev/null || missing="$$missing iproute2"; \
+	command -v /usr/sbin/nft >/dev/null || missing="$$missing nftables"; \
 	command -v nginx >/dev/null || missing="$$missing nginx-light"; \
 	command -v fcgiwrap >/dev/null || missing="$$missing fcgiwrap"; \
 	command -v git-lfs >/dev/null || missing="$$missing git-lfs"; \
