@@ -33,9 +33,11 @@ def test_a_job_s_status_tells_it_while_a_bar_is_rewritten(trireme, tmp_path, eve
     def status():
         return trireme.call("job", "status", "bars", "--local").stdout
 
-    assert eventually(lambda: HALF_OF_THE_SECOND.search(status())), status()
-    go_on.touch()
-    output, errors = job.communicate(timeout=60)
+    try:
+        assert eventually(lambda: HALF_OF_THE_SECOND.search(status())), status()
+    finally:
+        go_on.touch()
+        output, errors = job.communicate(timeout=60)
     assert job.returncode == 0, errors
     assert re.search(rf"^progress: 100%, {SPEED}$", status(), re.MULTILINE)
     # A bar is a line when it has ended, and not one for each of its states.
