@@ -53,7 +53,8 @@ def choose(workspace: Path) -> Chosen:
 
 def _move(left: Path, kept: Path) -> None:
     """Moves what a trial has left, unless an earlier attempt of this step has done it."""
-    if left.exists():
+    # Which has put the trial's metrics back.
+    if left.exists() and [each.name for each in left.iterdir()] != [unsent_metrics.NAME]:
         shutil.rmtree(kept, ignore_errors=True)
         left.rename(kept)
         fix_links(kept, left)

@@ -67,13 +67,13 @@ def remove(record: OldRecord) -> None:
         client.delete_run(run)
     # As ``mlflow gc``, which takes along whatever somebody has deleted besides.
     database = _get_store(store.uri())
-    for run in record.runs:
-        get_artifact_repository(database.get_run(run).info.artifact_uri).delete_artifacts()
-        database._hard_delete_run(run)
     for model in record.models:
         place = database.get_logged_model(model, allow_deleted=True).artifact_location
         get_artifact_repository(place).delete_artifacts()
         database._hard_delete_logged_model(model)
+    for run in record.runs:
+        get_artifact_repository(database.get_run(run).info.artifact_uri).delete_artifacts()
+        database._hard_delete_run(run)
     for folder in record.artifacts:
         with contextlib.suppress(OSError):
             folder.rmdir()

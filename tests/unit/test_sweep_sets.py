@@ -8,7 +8,7 @@ from trireme.components.errors import InputError, StepFailed
 from trireme.components.evaluation.trials import TrialResult, results, save, trial_folder
 from trireme.components.sweep.choose import choose
 from trireme.components.sweep.search_space import Trial, trials
-from trireme.components.tracking import journal
+from trireme.components.tracking import journal, unsent_metrics
 
 
 def test_every_combination_of_the_grid_and_what_is_listed_is_tried():
@@ -83,10 +83,16 @@ def test_the_best_takes_the_place_of_the_run_s_own_model(tried, capsys):
         good(0, 0.5), TrialResult(1, {}, failed="too wide"), good(2, 0.75), good(3, 0.75)
     )
     assert [one.number for one in results(workspace)] == [2, 3, 0, 1]
+    left = trial_folder(workspace, 2) / "checkpoints"
+    left.mkdir()
+    for name in ("checkpoint", unsent_metrics.NAME):
+        (left / name).write_text(name)
     for _ in range(2):  # a step that is tried again finds what it has done
         with journal.opened(workspace, "choose"):
             assert choose(workspace).model == str(workspace / "model")
         assert (workspace / "model" / "best").read_text() == "2"
+        assert (workspace / "checkpoints" / "checkpoint").exists()
+        assert (left / unsent_metrics.NAME).exists()  # where the trial's journal looks for it
     assert "--a 0: 0.5 right\n: failed: too wide\n--a 2: 0.75 right\n" in capsys.readouterr().out
     said = [record for record in journal.read(workspace, "choose") if "summary" in record]
     assert said[0]["summary"] == "the best of 4, 1 of which failed: trial-002 --a 2: 0.75 right"

@@ -5,9 +5,12 @@ import json
 import math
 import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import metrics
 import numpy as np
@@ -109,6 +112,57 @@ def test_what_waits_is_in_the_file_soon_should_training_be_killed(no_server, tmp
     assert eventually(unsent.unsent.exists)
     unsent.log(2, loss=0.25)
     assert eventually(lambda: kept(tmp_path) == [("loss", 0.5, 1), ("loss", 0.25, 2)])
+    unsent.close()
+
+
+FULL = """
+import resource, signal, sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from metrics import Metrics
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+unsent = Metrics(Path(sys.argv[2]), "checkpoint", patience=0)
+unsent.log(0, loss=1.0)
+unsent._keep()
+before = unsent.unsent.stat().st_size
+resource.setrlimit(resource.RLIMIT_FSIZE, (before + 100, resource.RLIM_INFINITY))
+for step in range(int(sys.argv[3])):
+    unsent.log(step, loss=2.0)
+for _ in range(3):
+    unsent._keep()
+    assert unsent.unsent.stat().st_size == before, unsent.unsent.stat().st_size
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+unsent.close()
+"""
+
+
+@pytest.mark.parametrize("count", [30, 500])  # less and more than is written at a time
+def test_on_a_disk_that_is_full_none_is_written_twice(tmp_path, count):
+    words = [
+        sys.executable,
+        "-c",
+        FULL,
+        str(Path(metrics.__file__).parent),
+        str(tmp_path),
+        str(count),
+    ]
+    done = subprocess.run(
+        words, env=os.environ | {"MLFLOW_RUN_ID": ""}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert kept(tmp_path) == [("loss", 1.0, 0), *(("loss", 2.0, step) for step in range(count))]
+
+
+def test_what_an_earlier_start_has_left_damaged_is_left_out(no_server, tmp_path):
+    good = {"key": "loss", "value": 1.0, "timestamp": 1, "step": 1}
+    damaged = ['{"key": "lo', "[]", 100000 * "[", json.dumps(good | {"step": 9**99})]
+    damaged += [
+        json.dumps(good | {"timestamp": float("inf")}),
+        json.dumps(good | {"value": 10**400}),
+    ]
+    (tmp_path / NAME).write_text("\n".join([*damaged, json.dumps(good)]))
+    unsent = metrics.Metrics(tmp_path, "checkpoint", patience=0)
+    assert unsent.waiting == [good]
     unsent.close()
 
 

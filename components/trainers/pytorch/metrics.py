@@ -20,7 +20,8 @@ UNSENT = "metrics-unsent.jsonl"
 """The file in the folder of checkpoints with the metrics that MLflow has not taken: of each a line,
 an object with ``key``, ``value``, ``timestamp`` in milliseconds, and ``step``."""
 
-FIELDS = {"key": str, "value": float, "timestamp": int, "step": int}
+FIELDS: dict[str, Any] = {"key": str, "value": float, "timestamp": int, "step": int}
+UNREADABLE = (ValueError, LookupError, TypeError, OverflowError, RecursionError)
 
 REFUSED = (400, 401, 403, 404)  # what a server answers that will not take them later, either
 
@@ -172,15 +173,14 @@ class Metrics:
         with self.lock, contextlib.suppress(OSError):
             if more := self.waiting[self.in_file :]:
                 self.unsent.parent.mkdir(parents=True, exist_ok=True)
-                with self.unsent.open("a") as file:
-                    before = file.tell()
-                    try:
+                before = self.unsent.stat().st_size if self.unsent.exists() else 0
+                try:
+                    with self.unsent.open("a") as file:
                         # Each line is begun anew: the one before may have been cut off.
                         file.write("".join(f"\n{json.dumps(value)}" for value in more))
-                        file.flush()
-                    except OSError:
-                        os.truncate(self.unsent, before)  # all of it is written later
-                        raise
+                except OSError:  # also of closing it, which writes what is in its buffer
+                    os.truncate(self.unsent, before)  # all of it is written later
+                    raise
                 self.in_file += len(more)
             if not self.run:
                 del self.waiting[: self.in_file]
@@ -191,9 +191,11 @@ class Metrics:
         found = []
         with contextlib.suppress(OSError, UnicodeDecodeError):
             for line in self.unsent.read_text().split("\n"):
-                with contextlib.suppress(ValueError, LookupError, TypeError):
+                with contextlib.suppress(*UNREADABLE):
                     read = json.loads(line)
-                    found.append({name: kind(read[name]) for name, kind in FIELDS.items()})
+                    metric = {name: kind(read[name]) for name, kind in FIELDS.items()}
+                    if max(metric["timestamp"], abs(metric["step"])) < 2**63:  # as MLflow's are
+                        found.append(metric)
         return found
 
 
