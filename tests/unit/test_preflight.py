@@ -270,17 +270,38 @@ def test_what_explains_the_others_is_why_a_job_ends(monkeypatch):
 def test_what_keeps_replicas_waiting_that_all_run_ends_the_job(monkeypatch):
     found = report.Report()
     problem = said.problem("port", "worker-1", "it cannot reach", is_fatal=True)
-    assert found.shown("worker-1", line(waiting=problem)) == "preflight waits: it cannot reach"
+    assert found.shown("worker-1", line(waiting=problem)) is None
     found.check(report.CERTAIN / 2)
     found.shown("worker-1", line(waiting=None))
     found.check(2 * report.CERTAIN)
     found.shown("worker-1", line(waiting=problem))
-    again = report.Report()  # of a job that has passed it
-    again.shown("master-0", line(verdict={"problems": [], "seconds": 1.0}))
-    again.shown("worker-1", line(waiting=problem))
-    again.check(2 * report.CERTAIN)
+    for said_by_the_first in (
+        {"verdict": {"problems": [], "seconds": 1.0}},
+        {"all_here": True},  # the lines of others may come much later
+        {"skipped": "MASTER_PORT is not set"},
+    ):
+        other = report.Report()
+        other.shown("worker-1", line(waiting=problem))
+        other.shown("master-0", line(**said_by_the_first))
+        other.shown("worker-1", line(waiting=problem))  # one that is started again
+        other.check(2 * report.CERTAIN)
     with pytest.raises(report.PreflightFailed, match="it cannot reach"):
         found.check(2 * report.CERTAIN)
+
+
+def test_a_start_that_passes_makes_up_for_one_that_has_not():
+    found = report.Report()
+    problem = said.problem("disk", "worker-1", "its disk", is_fatal=True)
+    found.shown("master-0", line(verdict={"problems": [problem], "seconds": 1.0}))
+    assert found.failure
+    found.shown("master-0", line(verdict={"problems": [], "seconds": 2.0}))
+    found.check(0)
+    assert not found.failure
+
+
+def test_what_a_program_prints_like_a_record_is_shown():
+    text = line(record={"replica": "worker-1"})
+    assert report.Report().shown("worker-1", text) == text
 
 
 def test_the_page_of_a_run_has_the_table_and_what_is_wrong():

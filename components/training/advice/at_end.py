@@ -8,8 +8,9 @@ from typing import Any
 
 from trireme.components.cost import prices
 from trireme.components.cost.prices import is_gpu
-from trireme.components.errors import Cancelled, JobFailed
+from trireme.components.errors import Cancelled, JobFailed, TriremeError
 from trireme.components.kubernetes.amounts import limits, requests
+from trireme.components.say import say
 from trireme.components.training import timeline
 from trireme.components.training.advice.measured import Asked, Measured, Use
 from trireme.components.training.advice.suggestions import Suggestion, suggestions
@@ -81,8 +82,11 @@ def asked_by(manifest: Mapping[str, Any]) -> dict[str, Asked]:
 
 
 def _pass_on(measured: Measured, on_advice: Callable[[Sequence[Suggestion]], None]) -> None:
-    if found := suggestions(measured, prices.read()):
-        on_advice(found)
+    try:
+        if found := suggestions(measured, prices.read()):
+            on_advice(found)
+    except TriremeError as error:  # a broken table of prices; the training has ended well
+        say(f"warning: there is no advice: {error}")
 
 
 def _use(life: Life) -> Use:

@@ -200,7 +200,7 @@ def more_cpus(measured: Measured, asked: Asked, most: Use) -> _Of | None:
     if most.cpu is None or not limit or most.cpu < FULL * limit:
         return None
     above = most.cpu > 1.05 * limit
-    why = f"it uses {most.cpu:.2g} CPUs, and may use {limit:g}"
+    why = f"it uses {_short(most.cpu)} CPUs, and may use {limit:g}"
     why += ", which a cluster keeps it to" if above else ""
     return _Of("cpu", _halves(max(most.cpu, limit) * MARGIN), why)
 
@@ -215,7 +215,7 @@ def fewer_cpus(measured: Measured, asked: Asked, most: Use) -> _Of | None:
     wanted = _halves(most.cpu * MARGIN)
     if wanted > UNUSED * request or request - float(wanted) < 1:
         return None
-    return _Of("cpu", wanted, f"it uses {most.cpu:.2g} of {request:g} CPUs")
+    return _Of("cpu", wanted, f"it uses {_short(most.cpu)} of {request:g} CPUs")
 
 
 def more_memory(measured: Measured, asked: Asked, most: Use) -> _Of | None:
@@ -330,4 +330,8 @@ def _whole_gib(size: float) -> Decimal:
 
 
 def _gib(size: float) -> str:
-    return f"{size / GIB:.2g}Gi"
+    return f"{_short(size / GIB)}Gi"
+
+
+def _short(number: float) -> str:
+    return f"{number:.2g}" if number < 10 else f"{number:.0f}"

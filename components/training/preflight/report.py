@@ -21,6 +21,8 @@ CERTAIN = 45.0
 TOGETHER = 3.0
 """Seconds after the first fault in which others may come that explain it."""
 
+FEW = 64  # replicas after each of whose records the file is written
+
 SIZE_LIMIT = 4 << 20  # bytes of a file that is read
 
 
@@ -39,6 +41,7 @@ class Report:
         self._problems: list[dict[str, Any]] = []
         self._seconds: float | None = None
         self._failed_at: float | None = None
+        self._have_met = False
 
     def shown(self, replica: str, line: str) -> str | None:
         """Takes in a line; returns what a person is to see of it, if anything."""
@@ -48,7 +51,7 @@ class Report:
             content = json.loads(line[len(MARK) :])
             with self._lock:
                 return self._take(replica, content)
-        except (ValueError, LookupError, TypeError, AttributeError):
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError):
             return line  # a program has printed it
 
     @property
@@ -88,8 +91,7 @@ class Report:
         with self._lock:
             if self._failed_at is None:
                 # One that is started again when the others train may wait.
-                is_first = self._seconds is None
-                if self._waiting and is_first and all_run_for > CERTAIN:
+                if self._waiting and not self._have_met and all_run_for > CERTAIN:
                     self._add(list(self._waiting.values()))
                     self._failed_at = 0.0
                 else:
@@ -101,21 +103,31 @@ class Report:
     def metrics(self) -> dict[str, float]:
         """Returns figures of the whole job for MLflow."""
         content = self.content
+        self._keep()
         return figures(content) if content else {}
 
     def _take(self, replica: str, content: dict[str, Any]) -> str | None:
         self._waiting.pop(replica, None)
         if waiting := content.get("waiting"):
             self._waiting[replica] = waiting
-            return f"preflight waits: {waiting['sentence']}"
+            return None  # as any does whose pod came before the others'
+        if content.keys() & {"all_here", "skipped", "verdict"}:
+            self._waiting.clear()
+            self._have_met = True
         if "skipped" in content:
             return f"preflight was skipped: {content['skipped']}"
         if "record" in content:
+            alone = {"seconds": None, "problems": [], "replicas": [content["record"]]}
+            figures(alone)  # a program can print it, too
+            table(alone)
             self._found[str(content["record"]["replica"])] = content["record"]
         if "verdict" in content:
-            self._seconds = content["verdict"].get("seconds", self._seconds)
+            if "seconds" in content["verdict"]:  # of all, and so of the newest start
+                self._seconds = content["verdict"]["seconds"]
+                self._problems, self._failed_at = [], None
             self._add(content["verdict"]["problems"])
-        self._keep()
+        if "verdict" in content or len(self._found) <= FEW:
+            self._keep()
         return _summary(self.content) if "verdict" in content and not self.failure else None
 
     def _add(self, problems: list[dict[str, Any]]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any, Mapping
@@ -28,6 +29,9 @@ from trireme.components.training.preflight.replica.said import FAILED, Failed, S
 
 PASSED = ".trireme-preflight"
 """The file that says which job has passed: a replica that is started again goes on."""
+
+LONGEST = 300.0  # seconds that it may take when all are there
+MOST = 20  # problems that are told
 
 LEAST_PATIENCE = 60.0  # seconds that the first replica waits for the others
 SOON, EVERY = 5.0, 60.0  # seconds after which it is said what is waited for, and how often
@@ -61,7 +65,32 @@ def _test(config: Mapping[str, Any]) -> int:
         hub.start()
     with _Waiting() as wait:
         meeting = Meeting(place, config["token"], config["patience"], wait)
-    meeting.exchange(None)  # all are there
+    meeting.exchange(None)
+    if place.rank == 0:
+        said.say(all_here=True)
+    limit = threading.Timer(LONGEST, _give_up)
+    limit.daemon = True
+    limit.start()
+    try:
+        return _test_together(config, place, meeting, hub, began)
+    finally:
+        limit.cancel()
+
+
+def _give_up() -> None:
+    """Lets the job train where a replica has stopped answering, such as for a disk that hangs."""
+    said.say(skipped=f"it took longer than {LONGEST:.0f} s")
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def _test_together(
+    config: Mapping[str, Any],
+    place: places.Place,
+    meeting: Meeting,
+    hub: Hub | None,
+    began: float,
+) -> int:
     started = time.monotonic()
     record = _record(config, place, meeting)
     _reduce(config, place, meeting, record)
@@ -71,7 +100,9 @@ def _test(config: Mapping[str, Any]) -> int:
     said.say(record=record)
     if place.rank == 0:
         waited, took = started - began, time.monotonic() - started
-        said.say(verdict={"problems": problems, "seconds": took, "waited": waited})
+        # A line has a limit, and what ends the job comes first.
+        told = sorted(problems, key=lambda each: not each["fatal"])[:MOST]
+        said.say(verdict={"problems": told, "seconds": took, "waited": waited})
         for each in problems:
             print(f"preflight: {each['sentence']}", flush=True)
     if not (has_failed or config["alone"]):

@@ -7,10 +7,12 @@ import os
 import socket
 import subprocess
 import threading
+import time
 from pathlib import Path
 from typing import Any, Mapping
 
 from trireme.components.training.preflight.replica import said
+from trireme.components.training.preflight.replica.place import YOUNG, lookup_error
 from trireme.components.training.preflight.replica.said import FAILED, Failed, Skipped, problem
 
 PORT = 23456
@@ -95,9 +97,7 @@ def _hosts(file: str) -> list[str]:
 
 
 def _look_up(replica: str, host: str) -> None:
-    try:
-        socket.getaddrinfo(host, None)
-    except socket.gaierror as error:
+    if error := lookup_error(host, time.monotonic() + YOUNG):
         raise Failed(
             problem(
                 "name",
@@ -106,4 +106,4 @@ def _look_up(replica: str, host: str) -> None:
                 "whether the cluster's DNS answers, and that the job's Service exists",
                 is_fatal=True,
             )
-        ) from None
+        )

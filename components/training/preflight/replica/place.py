@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import socket
+import time
 from typing import Any, Mapping, NamedTuple
 
 from trireme.components.training.preflight.replica.said import Skipped, problem
+
+YOUNG = 20.0  # seconds that a name may take to be known
 
 
 class Place(NamedTuple):
@@ -53,12 +56,23 @@ def find(config: Mapping[str, Any], environment: Mapping[str, str] = os.environ)
     return Place(role, rank - _before(counts, role), rank, size, address, int(port), [])
 
 
+def lookup_error(name: str, until: float) -> socket.gaierror | None:
+    """Looks a name up until a point of time: that of a pod is known some seconds after it runs."""
+    while True:
+        try:
+            socket.getaddrinfo(name.strip("[]"), None)
+            return None
+        except socket.gaierror as error:
+            if time.monotonic() >= until:
+                return error
+        time.sleep(0.5)
+
+
 def unknown(place: Place) -> list[dict[str, Any]]:
     """Returns a problem where the name of a peer cannot be looked up."""
+    until = time.monotonic() + YOUNG
     for peer in place.peers:
-        try:
-            socket.getaddrinfo(peer.strip("[]"), None)
-        except socket.gaierror as error:
+        if error := lookup_error(peer, until):
             sentence = (
                 f"replica {place.name} cannot look up the name {peer} of another replica "
                 f"({error.strerror}): see whether the cluster's DNS answers in its pod"

@@ -83,7 +83,9 @@ def _versions(records: list[Record], library: str) -> list[dict[str, Any]]:
         by_version: dict[str, list[str]] = {}
         for record in records:
             if name in record["versions"]:
-                by_version.setdefault(record["versions"][name], []).append(record["replica"])
+                # What follows the + says how it was built.
+                version = str(record["versions"][name]).partition("+")[0]
+                by_version.setdefault(version, []).append(record["replica"])
         if len(by_version) < 2:
             continue
         *others, most = sorted(by_version, key=lambda version: len(by_version[version]))
