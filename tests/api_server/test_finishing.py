@@ -25,7 +25,7 @@ def test_jobs_of_the_run_that_still_work_are_deleted_and_no_others(
         job = submission.submit(cluster, manifest)
         if name == "train-7-004":
             player.condition(job, "Succeeded")
-    finish("FAILED", "", "sweep", "7", "", tmp_path)
+    finish("FAILED", "", "sweep", "7", "", tmp_path, tmp_path / "run.html")
     left = {"train-7-004", "train-70", "mine"}
     assert eventually(lambda: {row.name for row in jobs.list_jobs(cluster)} == left)
     assert [line.strip() for line in capsys.readouterr().out.splitlines()] == [
@@ -42,7 +42,7 @@ def test_a_step_that_may_not_delete_says_so_and_ends_the_run(
 
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setattr(connection, "Cluster", refuse)
-    finish("SUCCEEDED", "", "sweep", "7", "", tmp_path)
+    finish("SUCCEEDED", "", "sweep", "7", "", tmp_path, tmp_path / "run.html")
     assert "warning: this service account may not list" in capsys.readouterr().out
 
 
@@ -78,7 +78,7 @@ def test_a_run_that_is_stopped_on_argo_leaves_no_job_and_is_killed(
     monkeypatch.setattr(finishing, "_close_record", lambda _, status: told.append(status))
     if stop:
         workflows.cancel(argo, on_argo)
-    finish("FAILED", "", "pytorch-training", "7", "", tmp_path)
+    finish("FAILED", "", "pytorch-training", "7", "", tmp_path, tmp_path / "run.html")
     assert told == [status]
     assert eventually(lambda: not jobs.list_jobs(argo))
 
@@ -97,5 +97,5 @@ def test_a_last_step_that_may_not_ask_argo_says_so_and_ends_the_run(
     monkeypatch.setenv("TRIREME_RUN", "run")
     monkeypatch.setattr(connection, "Cluster", lambda **_: argo_standing_in)
     server.fail("GET", "/workflows/", code=403, message="cannot get workflows")
-    finish("FAILED", "", "sweep", "7", "", tmp_path)
+    finish("FAILED", "", "sweep", "7", "", tmp_path, tmp_path / "run.html")
     assert "warning: not allowed on the cluster: cannot get workflows" in capsys.readouterr().out

@@ -19,7 +19,8 @@ from trireme.components.kubernetes import access, owner
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import Forbidden
 from trireme.components.kubernetes.resources import PODS, SECRETS, SERVICE_ACCOUNTS, Resource
-from trireme.components.training.cluster import follower, jobs, replicas
+from trireme.components.training.cluster import follower, jobs, replicas, submission
+from trireme.components.training.cluster.trainer_status import TrainerStatus
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.frameworks import kind_of
 from trireme.components.training.incidents import RETRIES, SEEN
@@ -139,6 +140,9 @@ def test_the_role_allows_what_is_done_and_nothing_else(
     run.says("its operator has not started to handle it")
     assert jobs.delete_running(cluster, "digits")
     run.end()
+    submission.submit(cluster, told := of_trainer())
+    TrainerStatus(cluster, told).succeed()
+    jobs.delete(cluster, told["metadata"]["name"])
     server = request.getfixturevalue("server")
     server.fail("POST", "/trainjobs$", code=422)  # its runtime goes again
     assert launched(of_trainer()).end().error
