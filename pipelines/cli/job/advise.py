@@ -11,7 +11,10 @@ import typer
 
 from trireme.components.errors import TriremeError
 from trireme.components.say import say
-from trireme.pipelines.cli import job as job_cli
+from trireme.pipelines.cli.job.description import described
+from trireme.pipelines.cli.job.look import amount
+from trireme.pipelines.cli.job.options import File
+from trireme.pipelines.cli.job.places import jobs_home
 from trireme.pipelines.cli.target import Env, SecretEnv, Workspace, variables
 from trireme.pipelines.tables import table
 
@@ -25,7 +28,7 @@ START_LIMIT = 900.0  # seconds until the first step
 
 
 def advise(
-    file: job_cli.File = None,
+    file: File = None,
     seconds: Annotated[
         float, typer.Option(min=5, max=3600, help="How long to measure after the first step.")
     ] = 60,
@@ -39,11 +42,11 @@ def advise(
     from trireme.components.training.advice.suggestions import suggestions
     from trireme.components.training.local import jobs, usage
 
-    described = job_cli.described(file, workspace, **variables(env, secret_env))
-    job = described.model_copy(update={"name": f"{described.name}-advise"})
-    manifest = jobs.check(job_cli.jobs_home(), job)
+    given = described(file, workspace, **variables(env, secret_env))
+    job = given.model_copy(update={"name": f"{given.name}-advise"})
+    manifest = jobs.check(jobs_home(), job)
     known = prices.read()
-    directory = jobs.make_directory(job_cli.jobs_home(), job.name)
+    directory = jobs.make_directory(jobs_home(), job.name)
     look = _Look(seconds, job.world_size)
     try:
         jobs.run(_apart(job, directory), directory, look.line, on_tick=look.is_enough)
@@ -116,7 +119,7 @@ def _show(measured: "Measured") -> None:
         shares = [f"{use.share(kind):.0%}" if use.looks else "-" for kind in KINDS]
         cpu = "-" if use.cpu is None else f"{use.cpu:.2f}"
         memory = "-" if use.memory is None else f"{use.memory / 2**30:.2f}Gi"
-        requests = [job_cli.amount(asked.requests, name) for name in ("cpu", "memory")]
+        requests = [amount(asked.requests, name) for name in ("cpu", "memory")]
         return [name, *shares, cpu, requests[0], memory, requests[1]]
 
     head = ["REPLICA", *(kind.upper() for kind in KINDS), "CPU", "REQUEST", "MEMORY", "REQUEST"]
