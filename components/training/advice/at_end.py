@@ -1,5 +1,6 @@
 """What is advised at the end of a training: by what has been counted anyway."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -62,8 +63,15 @@ def about(
     """
     asked = asked_by(manifest)
     asks = any(is_gpu(name) for each in asked.values() for name in each.requests)
-    peers, args = job.world_size, tuple(job.args)
-    return Measured({}, asked, peers, args=args, place=place, has_gpu=has_gpu or asks)
+    return Measured(
+        {},
+        asked,
+        job.world_size,
+        cores=len(os.sched_getaffinity(0)),
+        has_gpu=has_gpu or asks,
+        args=tuple(job.args),
+        place=place,
+    )
 
 
 def asked_by(manifest: Mapping[str, Any]) -> dict[str, Asked]:

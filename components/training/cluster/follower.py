@@ -84,6 +84,7 @@ class Follower:
             self._stop,
             count=expected_replicas(job) or 0,
             only=replica,
+            preflight=preflight,
         )
         self._seen: queue.SimpleQueue[tuple[Resource, Change] | BaseException] = queue.SimpleQueue()
         self._phase, self._since = "", time.monotonic()

@@ -18,6 +18,7 @@ from trireme.components.training.blame import KEPT, is_peer_loss, last_lines
 from trireme.components.training.cluster import identity
 from trireme.components.training.cluster.log_readers import LogReaders
 from trireme.components.training.incidents import FailedAttempt
+from trireme.components.training.preflight.report import Report
 from trireme.components.training.timeline import Attempt, Life, spans
 
 PEER_LOSS_WINDOW = timedelta(
@@ -249,12 +250,14 @@ class Replicas:
         count: int,
         follow: bool = True,
         only: str = "",
+        preflight: Report | None = None,
     ) -> None:
         """Starts with none; they come with their pods. With ``follow`` logs are waited for.
 
         Args:
             count: How many there will be, as far as that is known.
             only: The one whose log is read; empty for all.
+            preflight: What is told of the replicas' preflight, whose lines are for machines.
         """
         self._cluster = cluster
         self._container = container
@@ -262,6 +265,7 @@ class Replicas:
         self._stop = stop
         self._follow = follow
         self._only = only
+        self._preflight = preflight or Report()
         self._by_name: dict[str, Replica] = {}
         self._logs = LogReaders(stop, 1 if only else count, follow=follow)
 
@@ -352,7 +356,8 @@ class Replicas:
 
         def add_line(line: str) -> None:
             replica.add_line(uid, line)
-            self._pass_on(replica.name, line)
+            if (shown := self._preflight.shown(replica.name, line)) is not None:
+                self._pass_on(replica.name, shown)
 
         container = identity.main_container(pod, self._container)
         log = PodLog(

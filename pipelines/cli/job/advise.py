@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trireme.components.errors import TriremeError
+from trireme.components.errors import InputError, TriremeError
 from trireme.components.say import say
 from trireme.pipelines.cli.job.description import described
 from trireme.pipelines.cli.job.look import amount
@@ -40,8 +40,10 @@ def advise(
     from trireme.components.cost import prices
     from trireme.components.training.advice import at_end, words
     from trireme.components.training.advice.suggestions import suggestions
-    from trireme.components.training.local import jobs, usage
+    from trireme.components.training.local import jobs, stacks, usage
 
+    if why := stacks.why_not():
+        raise InputError(f"nothing can be measured: {why}")
     given = described(file, workspace, **variables(env, secret_env))
     job = given.model_copy(update={"name": f"{given.name}-advise"})
     manifest = jobs.check(jobs_home(), job)
@@ -63,6 +65,7 @@ def advise(
         idle=looking.idle,
         gpus=looking.gpus(),
         has_tf_data=looking.has_tf_data,
+        by_gradients=looking.by_gradients,
         least=min(about.least, seconds / 2),
     )
     for line in words.about(measured):
