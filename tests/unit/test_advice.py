@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from trireme.pipelines.cli.advise import advise
+from trireme.pipelines.cli.job.advise import advise
 
 from trireme.components.cost.prices import Prices
 from trireme.components.errors import InputError
