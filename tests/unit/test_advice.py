@@ -4,7 +4,6 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from trireme.pipelines.cli.job.advise import advise
 
 from trireme.components.cost.prices import Prices
 from trireme.components.errors import InputError
@@ -15,6 +14,7 @@ from trireme.components.training.advice.frames import Frame, Thread
 from trireme.components.training.advice.measured import Asked, Gpu, Measured, Use
 from trireme.components.training.advice.suggestions import suggestions
 from trireme.components.training.local import runner, stacks
+from trireme.pipelines.cli.job.advise import advise
 
 PRICES = Prices(currency="EUR", cpu_hour=0.05, gib_hour=0.01, gpu_hour=1.0)
 BACKWARD = [Frame("_engine_run_backward", "torch/autograd/graph.py"), Frame("<module>", "train.py")]
