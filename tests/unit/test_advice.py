@@ -215,6 +215,15 @@ def test_a_main_thread_that_sleeps_in_a_step_waits_for_what_no_other_thread_does
     assert frames.kind(stack, runs, others, native, **about) == kind
 
 
+def test_a_replica_that_is_kept_to_less_than_a_processor_does_not_wait():
+    def said(limit):
+        asks = {"worker": asked(cpu=limit)}
+        return advice(training(asked=asks, replicas={"worker-0": Use(90.0, 0.3)}))
+
+    assert said("300m") == ["worker uses 0.3 CPUs, and may use 0.3: cpu: 0.5"]
+    assert "waited for something" in said("1")[0]
+
+
 def test_at_its_end_a_job_is_advised_by_what_was_counted(job, replicas, tmp_path):
     sleeping = replicas(["python3", "-c", "import time; time.sleep(2)"])
     about = training(asked={"master": asked(cpu="4")}, replicas={}, least=1.0)
