@@ -317,7 +317,7 @@ def _train_locally(job: TrainingJob, logs: Path, lines: _Lines, bill: Bill) -> d
     manifest = render(job)
     bill.open(manifest)
     (logs / "job.yaml").write_text(to_yaml(manifest))
-    about = at_end.about(job, manifest, place="job.", has_gpu=usage.has_gpu())
+    about = at_end.about(job, manifest, place="job.", has_gpu=usage.has_gpu(), cores=usage.cores())
     with at_end.advising(about, logs, _record_advice, usage.idle):
         return runner.run(
             manifest,
@@ -361,19 +361,21 @@ def _train_on_cluster(
         lines.look()
         status.tell(lines.meter.progress)
 
+    about = at_end.about(job, manifest, place="job.")
     try:
-        seconds = launcher.launch(
-            manifest,
-            cluster,
-            limits=Limits(job.queued_limit, job.starting_limit),
-            on_line=lines,
-            on_state=lambda sentence: say(sentence, sys.stdout),
-            on_hang=_record_hang,
-            on_tick=tick,
-            timeline=timeline.Timeline(logs / timeline.NAME),
-            prepare=wrapping.wrapper(job),
-            preflight=preflight,
-        )
+        with at_end.advising(about, logs, _tell_advice):
+            seconds = launcher.launch(
+                manifest,
+                cluster,
+                limits=Limits(job.queued_limit, job.starting_limit),
+                on_line=lines,
+                on_state=lambda sentence: say(sentence, sys.stdout),
+                on_hang=_record_hang,
+                on_tick=tick,
+                timeline=timeline.Timeline(logs / timeline.NAME),
+                prepare=wrapping.wrapper(job),
+                preflight=preflight,
+            )
         status.succeed()
         return seconds
     finally:
@@ -383,6 +385,13 @@ def _train_on_cluster(
 
 def _record_advice(found: Sequence[Suggestion]) -> None:
     journal.log_tags({TAG_OF_ADVICE: "\n".join(map(str, found))})
+
+
+def _tell_advice(found: Sequence[Suggestion]) -> None:
+    """Keeps what to change, and says it where a person looks first: in the step's log."""
+    _record_advice(found)
+    for suggestion in found:
+        say(f"advice: {suggestion}", sys.stdout)
 
 
 def _record_hang(said: str) -> None:

@@ -4,7 +4,6 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from trireme.pipelines.cli.job.advise import advise
 
 from trireme.components.cost.prices import Prices
 from trireme.components.errors import InputError
@@ -15,6 +14,7 @@ from trireme.components.training.advice.frames import Frame, Thread
 from trireme.components.training.advice.measured import Asked, Gpu, Measured, Use
 from trireme.components.training.advice.suggestions import suggestions
 from trireme.components.training.local import runner, stacks
+from trireme.pipelines.cli.job.advise import advise
 
 PRICES = Prices(currency="EUR", cpu_hour=0.05, gib_hour=0.01, gpu_hour=1.0)
 BACKWARD = [Frame("_engine_run_backward", "torch/autograd/graph.py"), Frame("<module>", "train.py")]
@@ -213,6 +213,15 @@ def test_a_main_thread_that_sleeps_in_a_step_waits_for_what_no_other_thread_does
     native = [Thread(7, "python", threads == "R"), Thread(8, "gloo_tcp_loop", True)]
     about = {"has_peers": True, "has_gpu": False} | about
     assert frames.kind(stack, runs, others, native, **about) == kind
+
+
+def test_a_replica_that_is_kept_to_less_than_a_processor_does_not_wait():
+    def said(limit):
+        asks = {"worker": asked(cpu=limit)}
+        return advice(training(asked=asks, replicas={"worker-0": Use(90.0, 0.3)}))
+
+    assert said("300m") == ["worker uses 0.3 CPUs, and may use 0.3: cpu: 0.5"]
+    assert "waited for something" in said("1")[0]
 
 
 def test_at_its_end_a_job_is_advised_by_what_was_counted(job, replicas, tmp_path):

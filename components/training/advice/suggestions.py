@@ -169,8 +169,8 @@ def find_out(measured: Measured) -> Suggestion | None:
         asked = measured.asked.get(role_of(name))
         if not (asked and asked.trains) or use.cpu is None or use.seconds < measured.least:
             continue
-        if use.cpu >= WAITS:
-            continue
+        if use.cpu >= WAITS * min(1.0, float(asked.limits.get("cpu", 1))):
+            continue  # it worked, or was not given more
         why = f"{name} used a processor {use.cpu:.0%} of its time, so it waited for something"
         return Suggestion(why, "'trireme job advise' tells for what")
     return None

@@ -80,6 +80,11 @@ def idle() -> tuple[float, float]:
     return float(ticks[3] + ticks[4]), float(sum(ticks))
 
 
+def cores() -> int:
+    """Returns how many processors of this machine there are for this process."""
+    return len(os.sched_getaffinity(0))
+
+
 def _processes() -> dict[int, _Process]:
     """Returns all processes, with the processor time of them and of their children that ended."""
     # https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html

@@ -58,7 +58,7 @@ def advise(
     if looking is None or looking.first_step is None:
         why = looking.problem if looking and looking.problem else "no step of a training was seen"
         raise TriremeError(f"nothing could be measured before the job ended: {why}")
-    about = at_end.about(job, manifest, has_gpu=usage.has_gpu())
+    about = at_end.about(job, manifest, has_gpu=usage.has_gpu(), cores=usage.cores())
     measured = replace(
         about,
         replicas=looking.uses(),

@@ -1,9 +1,11 @@
 """``trireme job submit``, and what only shows a job: ``render``, ``schema``."""
 
 import json
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -125,16 +127,13 @@ def _advise(found: "Sequence[Suggestion]") -> None:
 
 
 def _run_there(job: "TrainingJob", cluster: "Cluster", dry_run: bool, wait: bool) -> None:
-    from trireme.components.training.cluster import admission, checks, launcher, reasons, submission
-    from trireme.components.training.cluster.follower import Limits
+    from trireme.components.training.cluster import admission, checks, reasons, submission
     from trireme.components.training.cluster.operators import operator_of
     from trireme.components.training.cluster.status import State, status_of
-    from trireme.components.training.cluster.trainer_status import TrainerStatus
     from trireme.components.training.manifests import render, to_yaml
     from trireme.components.training.manifests.notes import notes
     from trireme.components.training.manifests.references import references
-    from trireme.components.training.preflight import report, wrapping
-    from trireme.components.training.progress import Meter
+    from trireme.components.training.preflight import wrapping
 
     manifest = render(at_one_commit(job), operator_of(cluster, job))
     if dry_run or submission.find(cluster, manifest) is None:  # what there is goes on as it is
@@ -148,26 +147,7 @@ def _run_there(job: "TrainingJob", cluster: "Cluster", dry_run: bool, wait: bool
         typer.echo(f"note: {note}", err=True)
     prepare = wrapping.wrapper(job)
     if wait:
-        limits = Limits(job.queued_limit, job.starting_limit)
-        show_line, meter = printer(), Meter(f"{job.deciding_role}-0")
-        status = TrainerStatus(cluster, manifest)
-
-        def show(replica: str, line: str) -> None:
-            show_line(replica, line)
-            meter(replica, line)
-
-        launcher.launch(
-            manifest,
-            cluster,
-            limits=limits,
-            on_line=show,
-            on_state=say,
-            on_tick=lambda: status.tell(meter.progress),
-            prepare=prepare,
-            preflight=report.Report(),
-        )
-        status.succeed()
-        say(f"{manifest['kind']} {job.name} succeeded")
+        _follow(job, manifest, cluster, prepare)
         return
     state = status_of(submission.submit(cluster, manifest, prepare)).state
     before = " and has succeeded already" if state is State.SUCCEEDED else ""
@@ -175,6 +155,45 @@ def _run_there(job: "TrainingJob", cluster: "Cluster", dry_run: bool, wait: bool
         f"{manifest['kind']} {job.name} is in namespace {cluster.namespace}{before}; "
         f"follow it with: trireme job logs -f {job.name} --namespace {cluster.namespace}"
     )
+
+
+def _follow(
+    job: "TrainingJob",
+    manifest: dict[str, Any],
+    cluster: "Cluster",
+    prepare: Callable[[dict[str, Any]], None] | None,
+) -> None:
+    from trireme.components.training.advice import at_end
+    from trireme.components.training.cluster import launcher
+    from trireme.components.training.cluster.follower import Limits
+    from trireme.components.training.cluster.trainer_status import TrainerStatus
+    from trireme.components.training.preflight.report import Report
+    from trireme.components.training.progress import Meter
+    from trireme.components.training.timeline import NAME, Timeline
+
+    show_line, meter = printer(), Meter(f"{job.deciding_role}-0")
+    status = TrainerStatus(cluster, manifest)
+
+    def show(replica: str, line: str) -> None:
+        show_line(replica, line)
+        meter(replica, line)
+
+    with tempfile.TemporaryDirectory() as directory:
+        logs = Path(directory)
+        with at_end.advising(at_end.about(job, manifest), logs, _advise):
+            launcher.launch(
+                manifest,
+                cluster,
+                limits=Limits(job.queued_limit, job.starting_limit),
+                on_line=show,
+                on_state=say,
+                on_tick=lambda: status.tell(meter.progress),
+                timeline=Timeline(logs / NAME),
+                prepare=prepare,
+                preflight=Report(),
+            )
+    status.succeed()
+    say(f"{manifest['kind']} {job.name} succeeded")
 
 
 def render(file: File = None, operator: Operator = "", workspace: Workspace = "") -> None:
