@@ -301,10 +301,11 @@ class _Lines(LivePrinter):
 
 
 def _last_word(lines: str) -> str:
-    """Returns the last of a program's own lines that is not empty; of very many, if it is late."""
+    """Returns the last of a program's own lines that has a word; of very many, if it is late."""
     for line in reversed(lines.rsplit("\n", LATE)[-LATE:]):
         words = line.strip()
-        if words and not _LIBRARY_LINE.match(words):
+        # A ruler of dashes tells nothing.
+        if any(map(str.isalnum, words)) and not _LIBRARY_LINE.match(words):
             return words[:SUMMARY]
     return ""
 
@@ -441,7 +442,9 @@ def params_of(job: TrainingJob) -> dict[str, Any]:
     names = {"framework", "entrypoint", "args", "processes_per_worker"}
     counts = {f"{role}_replicas": replica.count for role, replica in job.roles.items()}
     about = {"world_size": job.world_size, "image": _image(job)}
-    return job.model_dump(include=names) | counts | about
+    # MLflow would keep None as the text of it, which reproduce takes for a program.
+    program = {"entrypoint": job.entrypoint or ""}
+    return job.model_dump(include=names) | program | counts | about
 
 
 def _image(job: TrainingJob) -> str:
