@@ -117,7 +117,10 @@ def opened(workspace: Path, step: str) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     synced_path(workspace, step).unlink(missing_ok=True)
     progress_path(workspace, step).unlink(missing_ok=True)
-    with path.open("w") as _journal:
+    path.write_bytes(b"")
+    # Appended to: a pod of the same step that was taken for lost may still write, or Argo may run
+    # the last step twice at once; the lines of both stay whole.
+    with path.open("a") as _journal:
         _append({BEGUN: step})
         try:
             yield

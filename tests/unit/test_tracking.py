@@ -5,8 +5,11 @@ import math
 import os
 import shutil
 import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
+from subprocess import PIPE
 
 import numpy as np
 import pytest
@@ -26,6 +29,36 @@ def workspace(tmp_path):
 
 def without_time(records):
     return [{key: value for key, value in record.items() if key != "time"} for record in records]
+
+
+STEP = """
+import sys, time
+from pathlib import Path
+from trireme.components.tracking import journal
+with journal.opened(Path(sys.argv[1]), "finish"):
+    journal.log_tags({"of": "the first, which is longer"})
+    print("begun", flush=True)
+    sys.stdin.readline()
+    journal.summarize("the first")
+    journal.log_end("KILLED")
+"""
+
+
+def test_two_processes_of_one_step_leave_whole_lines(workspace):
+    """As Argo 4.1.2 starts the last step of a run that is cancelled."""
+    command = [sys.executable, "-c", STEP, workspace]
+    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, text=True) as first:
+        assert first.stdout.readline() == "begun\n"
+        with journal.opened(workspace, "finish"):
+            first.communicate("go on\n")
+            journal.summarize("the second")
+            journal.log_end("FINISHED")
+    assert without_time(journal.read(workspace, "finish")) == [
+        {"summary": "the first"},
+        {"end": "KILLED"},
+        {"summary": "the second"},
+        {"end": "FINISHED"},
+    ]
 
 
 def test_what_a_step_records_is_read_back_in_order(workspace, tmp_path):
