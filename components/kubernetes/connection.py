@@ -3,7 +3,7 @@
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -29,6 +29,7 @@ from trireme.components.patience import Pauses
 
 PATIENCE = 300.0  # seconds that an API server may be away
 PATIENCE_OF_A_PERSON = 15.0  # who waits for the answer
+PAGE = "200"  # objects of a list that come at once
 UNSAID = 1.0  # seconds of waiting that are not worth a word
 CONNECT_TIMEOUT, READ_TIMEOUT = 10.0, 30.0  # seconds
 MERGE, APPLY = "application/merge-patch+json", "application/apply-patch+yaml"  # ways to patch
@@ -113,8 +114,19 @@ class Cluster:
 
     def items(self, resource: Resource, namespace: str, **query: str) -> "list[dict[str, Any]]":
         """Returns a namespace's objects."""
-        path = resource.path(namespace)
-        return self.request("GET", resource, path, query=[*query.items()]).get("items") or []
+        return [*self.each(resource, namespace, **query)]
+
+    def each(self, resource: Resource, namespace: str, **query: str) -> Iterator[dict[str, Any]]:
+        """Yields a namespace's objects, of which a page at a time is in memory."""
+        # https://kubernetes.io/docs/reference/using-api/api-concepts/#retrieving-large-results-sets-in-chunks
+        path, after = resource.path(namespace), ""
+        while True:
+            asked = [*query.items(), ("limit", PAGE), *([("continue", after)] if after else [])]
+            page = self.request("GET", resource, path, query=asked)
+            yield from page.get("items") or []
+            after = page.get("metadata", {}).get("continue")
+            if not after:
+                return
 
     def list(
         self, resource: Resource, namespace: str, *, stop: Stop = _NEVER, **query: str

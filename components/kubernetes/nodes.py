@@ -10,11 +10,11 @@ from typing import Any
 
 from trireme.components.kubernetes.amounts import Amounts, added, quantities, requests, shown
 from trireme.components.kubernetes.connection import Cluster
+from trireme.components.kubernetes.pods import NOT_OVER
 from trireme.components.kubernetes.resources import PODS, Resource
 
 NODES = Resource("", "v1", "nodes")
 
-_OVER = "status.phase!=Succeeded,status.phase!=Failed"  # pods that are not
 _KEEPS_AWAY = ("NoSchedule", "NoExecute")
 
 
@@ -57,7 +57,7 @@ def free(cluster: Cluster) -> list[Node]:
         for node in cluster.items(NODES, "")
         if node.get("status", {}).get("allocatable")  # else its kubelet has not told yet
     }
-    for pod in cluster.items(PODS, "", fieldSelector=_OVER):
+    for pod in cluster.items(PODS, "", fieldSelector=NOT_OVER):
         if node := found.get(pod["spec"].get("nodeName", "")):
             node.take(_wanted(pod["spec"]))
     return list(found.values())

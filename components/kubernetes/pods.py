@@ -10,6 +10,9 @@ from trireme.components.errors import exit_in_words
 TIME_LIMIT = "ran into its pod's time limit (DeadlineExceeded)"
 """How a pod failed that had run as long as it may."""
 
+NOT_OVER = "status.phase!=Succeeded,status.phase!=Failed"
+"""The selector of the pods that wait or run."""
+
 NOT_STARTED = "was not started"
 """How a pod failed whose container had to wait for another one that failed."""
 

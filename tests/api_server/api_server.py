@@ -226,7 +226,11 @@ class ApiServer:
                 and _selected(thing, query)
             ]
             version = {"resourceVersion": str(self._version)}
-            return {"kind": "List", "metadata": version, "items": items}
+            # In pages where they are asked for, as Kubernetes 1.36.2 does.
+            began = int(query.get("continue", "0"))
+            end = began + int(query.get("limit", len(items)))
+            more = {"continue": str(end)} if end < len(items) else {}
+            return {"kind": "List", "metadata": version | more, "items": items[began:end]}
 
     def pod_metrics(self, place, query):
         """Returns what containers use, as metrics-server 0.9.0 does (pkg/api/pod.go).

@@ -6,6 +6,7 @@ import pytest
 from player import ROLES, Player, manifests
 
 from trireme.components.errors import InputError
+from trireme.components.kubernetes import connection
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import KindMissing
 from trireme.components.kubernetes.resources import PODS
@@ -240,6 +241,17 @@ def test_pods_are_listed_once_for_all_jobs(server):
     server.requests.clear()
     assert len(jobs.list_jobs(cluster)) == 3
     assert len([path for _, path in server.requests if "/pods" in path]) == 1
+
+
+def test_many_jobs_come_in_pages(server, monkeypatch):
+    monkeypatch.setattr(connection, "PAGE", "2")
+    cluster = Cluster()
+    for number in range(5):
+        manifest = manifests()["PyTorchJob"]
+        manifest["metadata"]["name"] = f"job-{number}"
+        submission.submit(cluster, manifest)
+    assert sorted(row.name for row in jobs.list_jobs(cluster)) == [f"job-{n}" for n in range(5)]
+    assert len([path for _, path in server.requests if "/pytorchjobs?label" in path]) == 3
 
 
 def test_only_events_of_the_job_and_its_first_pods_are_asked_for(server, container_logs, pytorch):

@@ -1,8 +1,10 @@
 """What a person does with the jobs on a cluster: list, look, read logs, cancel, delete."""
 
 import difflib
+import functools
 import re
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -76,30 +78,37 @@ class Details:
 
 def list_jobs(cluster: Cluster) -> list[Row]:
     """Returns our jobs of every kind in the cluster's namespace, the latest first."""
-    jobs, _ = _all_jobs(cluster, labelSelector=MANAGED)
-    jobs.sort(key=lambda job: str(job["metadata"]["creationTimestamp"]), reverse=True)
-    label_of = {job["kind"]: kind_of(job).job_label for job in jobs}
-    all_pods = [
-        pod
-        for label in set(label_of.values())
-        for pod in cluster.items(PODS, cluster.namespace, labelSelector=label)
-    ]
-    return [_row(job, _pods_of_job(job, all_pods)) for job in jobs]
+
+    @functools.cache
+    def pods_by_job(label: str) -> dict[str, list[dict[str, Any]]]:
+        found = defaultdict(list)
+        for pod in cluster.each(
+            PODS, cluster.namespace, labelSelector=label, fieldSelector=pods.NOT_OVER
+        ):
+            found[pod["metadata"]["labels"][label]].append(pod)
+        return found
+
+    rows = []
+    for job in _each_job(cluster, {}, labelSelector=MANAGED):
+        named = pods_by_job(kind_of(job).job_label).get(job["metadata"]["name"], [])
+        rows.append(_row(job, [pod for pod in named if identity.is_of(pod, job)]))
+    return sorted(rows, key=lambda row: row.age)
 
 
 def find(cluster: Cluster, name: str) -> dict[str, Any]:
     """Returns a job by its name, whatever its kind."""
     found: list[dict[str, Any]] = []
+    forbidden: dict[str, Refused] = {}
     if _NAME.fullmatch(name):  # else it would be another selector
-        found, _ = _all_jobs(cluster, fieldSelector=f"metadata.name={name}")
+        found = [*_each_job(cluster, forbidden, fieldSelector=f"metadata.name={name}")]
     if len(found) == 1:
         return found[0]
     where = f"in namespace {cluster.namespace}"
     if found:
         kinds = " and a ".join(job["kind"] for job in found)
         raise InputError(f"job {name!r}: there is a {kinds} of that name {where}")
-    jobs, forbidden = _all_jobs(cluster)
-    close = difflib.get_close_matches(name, [job["metadata"]["name"] for job in jobs])
+    there_are = [job["metadata"]["name"] for job in _each_job(cluster, forbidden)]
+    close = difflib.get_close_matches(name, there_are)
     hint = f"; is it {' or '.join(close)}?" if close else ""
     if forbidden:
         hint += f"; this user may not see any {' or '.join(forbidden)}"
@@ -218,7 +227,7 @@ def event_files(cluster: Cluster, name: str, folder: Path) -> bool:
 def event_files_of_run(cluster: Cluster, run: str, folder: Path) -> None:
     """Brings the event files of all jobs of a pipeline's run that run now, by the run's id."""
     name = names.of_run(run)
-    for job in _all_jobs(cluster, labelSelector=MANAGED)[0]:
+    for job in _each_job(cluster, {}, labelSelector=MANAGED):
         of = job["metadata"]["name"]
         if f"{of}-".startswith(f"{name}-"):
             _pull(cluster, job, folder / of.removeprefix(name).strip("-"))
@@ -297,7 +306,7 @@ def delete_running(cluster: Cluster, name: str) -> list[str]:
     """Deletes a job of ours and those that are named after it, as far as they have not ended."""
     found = [
         job
-        for job in _all_jobs(cluster, labelSelector=MANAGED)[0]
+        for job in _each_job(cluster, {}, labelSelector=MANAGED)
         if f"{job['metadata']['name']}-".startswith(f"{name}-") and not status_of(job).state.ended
     ]
     for job in found:
@@ -305,38 +314,26 @@ def delete_running(cluster: Cluster, name: str) -> list[str]:
     return [job["metadata"]["name"] for job in found]
 
 
-def _all_jobs(cluster: Cluster, **selectors: str) -> tuple[list[dict[str, Any]], list[str]]:
-    """Returns the jobs of every kind that the cluster has, and the kinds that we may not see."""
-    jobs: list[dict[str, Any]] = []
-    forbidden: dict[str, Refused] = {}
+def _each_job(
+    cluster: Cluster, forbidden: dict[str, Refused], **selectors: str
+) -> Iterator[dict[str, Any]]:
+    """Yields the jobs of every kind that the cluster has; adds the kinds that we may not see."""
     missing: list[Refused] = []
     for kind in KINDS.values():
         try:
-            found = cluster.items(kind, cluster.namespace, **selectors)
+            for job in cluster.each(kind, cluster.namespace, **selectors):
+                yield {"apiVersion": kind.api_version, "kind": kind.name} | job
         except KindMissing as error:
             missing.append(error)
-            continue
         except Forbidden as error:
             forbidden[kind.name] = error
-            continue
-        jobs += [{"apiVersion": kind.api_version, "kind": kind.name} | item for item in found]
     if len(forbidden) + len(missing) == len(KINDS):
         raise [*forbidden.values(), *missing][0]
-    return jobs, list(forbidden)
 
 
 def _pods(cluster: Cluster, job: dict[str, Any]) -> list[dict[str, Any]]:
-    found = cluster.items(PODS, job["metadata"]["namespace"], labelSelector=pods_of(job))
-    return _pods_of_job(job, found)
-
-
-def _pods_of_job(job: dict[str, Any], all_pods: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    label, name = kind_of(job).job_label, job["metadata"]["name"]
-    return [
-        pod
-        for pod in all_pods
-        if pod["metadata"]["labels"].get(label) == name and identity.is_of(pod, job)
-    ]
+    found = cluster.each(PODS, job["metadata"]["namespace"], labelSelector=pods_of(job))
+    return [pod for pod in found if identity.is_of(pod, job)]
 
 
 def _row(job: dict[str, Any], own_pods: list[dict[str, Any]]) -> Row:
