@@ -103,8 +103,8 @@ def with_arguments(
 
 def every(cluster: Cluster) -> list[Workflow]:
     """Returns all workflows of pipelines, the newest first."""
-    listing = cluster.list(WORKFLOWS, cluster.namespace, labelSelector=PIPELINE)
-    return sorted(map(_read, listing["items"]), key=lambda each: each.created, reverse=True)
+    found = map(_read, cluster.each(WORKFLOWS, cluster.namespace, labelSelector=PIPELINE))
+    return sorted(found, key=lambda each: each.created, reverse=True)
 
 
 def latest(cluster: Cluster) -> list[Workflow]:
