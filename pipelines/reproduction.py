@@ -16,8 +16,8 @@ from trireme.components.dataset.description import described
 from trireme.components.dataset.uri import at_commit
 from trireme.components.errors import InputError, StepFailed
 from trireme.components.secrets import DEFAULTS
+from trireme.components.tracking.batch import PARAMETER_LIMIT
 from trireme.components.tracking.lineage import Lineage
-from trireme.components.tracking.sync import PARAMETER_LIMIT
 from trireme.pipelines import catalog, steps, training
 from trireme.pipelines.compiling.cutting import up_to_training
 from trireme.pipelines.pipeline import Parameter, Pipeline

@@ -21,6 +21,7 @@ from trireme.components.errors import (
 )
 from trireme.components.home import TRACKER
 from trireme.components.tracking import journal, runs
+from trireme.components.tracking.batch import log
 from trireme.components.tracking.client import client, hurry
 from trireme.components.tracking.environment import announce
 from trireme.components.tracking.store import (
@@ -32,7 +33,7 @@ from trireme.components.tracking.store import (
     quiet,
     reason_of,
 )
-from trireme.components.tracking.sync import Run, bring_progress, is_whole, log, sync
+from trireme.components.tracking.sync import Run, bring_progress, is_whole, sync
 from trireme.components.whole_file import no_room
 
 
@@ -216,8 +217,10 @@ class PipelineRun:
     ) -> None:
         if before:
             before(self.experiment_id)
+        has_begun = journal.run_path(self._workspace, step).exists()
         self._steps[step] = runs.step_run(step, self._workspace, self._whole, at)
-        runs.clear_error(self._steps[step])
+        if has_begun:
+            runs.clear_error(self._steps[step])
         variables = {
             "MLFLOW_TRACKING_URI": self.uri,
             "MLFLOW_EXPERIMENT_ID": self.experiment_id,
@@ -245,8 +248,7 @@ class PipelineRun:
     ) -> None:
         run_id = self._steps[step]
         try:
-            sync(workspace, step, Run(run_id, self.run_id))
-            log(run_id, metrics=resources)
+            sync(workspace, step, Run(run_id, self.run_id), resources)
         except Exception:
             status = "FAILED"
             raise

@@ -15,9 +15,9 @@ from trireme.components.errors import TrackingUnavailable
 from trireme.components.home import TRACKER
 from trireme.components.say import say
 from trireme.components.tracking import journal, machine, on_kubeflow
+from trireme.components.tracking.batch import log
 from trireme.components.tracking.client import client
 from trireme.components.tracking.store import reason_of
-from trireme.components.tracking.sync import log
 
 PIPELINE, RUN = "TRIREME_PIPELINE", "TRIREME_RUN"
 PARAMETERS, TEXTS = "TRIREME_PARAMETERS", "TRIREME_TEXTS"

@@ -1,9 +1,6 @@
 """Bring a step's journal into MLflow."""
 
 import json
-import posixpath
-import re
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +10,7 @@ from trireme.components import progress
 from trireme.components.errors import StepFailed
 from trireme.components.say import say
 from trireme.components.tracking import environment, journal, unsent_metrics
+from trireme.components.tracking.batch import NAME_LIMIT, Batch, accepted, log
 from trireme.components.tracking.client import client, patiently
 from trireme.components.tracking.store import reason_of
 from trireme.components.whole_file import write_whole
@@ -20,15 +18,15 @@ from trireme.components.whole_file import write_whole
 if TYPE_CHECKING:
     import numpy as np
 
-PARAMETER_LIMIT = 6000  # characters of a parameter's value that MLflow keeps
 TAG_LIMIT = 4000  # characters of a failure's last lines; MLflow takes 8,000
-BATCH = 100  # parameters or tags that MLflow takes at once
+
+_ALONE = {"artifact", "unsent", "dataset", "model"}
+"""Records that lead to calls of their own."""
 
 PROGRESS = "progress"
 """The tag of a training's run that tells how far it is."""
 
 DIGEST_LIMIT = 36  # characters of a dataset's digest that MLflow keeps
-NAME_LIMIT = 250  # characters of a name that MLflow takes
 LINEAGE = (
     "git.commit",
     "git.url",
@@ -41,8 +39,6 @@ LINEAGE = (
     "training.inputs",
 )
 """Tags of a run that the version of the model gets, too."""
-
-_UNUSUAL = re.compile(r"[^\w\-. :/]")  # what MLflow does not accept in a name
 
 
 @dataclass(frozen=True)
@@ -69,16 +65,33 @@ def pipeline_run() -> str:
     return environment.announced_pipeline_run() or Run.from_environment().pipeline_id
 
 
-def sync(workspace: Path, step: str, run: Run) -> None:
-    """Brings what a step has recorded and MLflow does not have yet into MLflow."""
+def sync(workspace: Path, step: str, run: Run, resources: dict[str, float] | None = None) -> None:
+    """Brings what a step has recorded and MLflow does not have yet into MLflow.
+
+    Args:
+        resources: What the step has used, for who does not find that in its journal.
+    """
     mark = journal.synced_path(workspace, step)
     done = int(mark.read_text()) if mark.exists() else 0
-    for number, record in enumerate(journal.read(workspace, step), start=1):
-        if number > done:
-            _apply(record, run, workspace)
+    new = journal.read(workspace, step)[done:]
+    batch = Batch()
+    for number, record in enumerate(new, start=done + 1):
+        if record.keys() & _ALONE:
+            batch.send()  # first: a model gets the tags of its run
+            write_whole(mark, str(number - 1))
+            _send_files(record, run, workspace)
+            write_whole(mark, str(number))
+            continue
+        _add(record, run, batch)
+        if batch.is_full:
+            batch.send()
             write_whole(mark, str(number))
     if now := progress.read(journal.progress_path(workspace, step)):
-        log(run.step_id, tags={PROGRESS: now.words})
+        batch.add(run.step_id, tags={PROGRESS: now.words})
+    batch.add(run.step_id, metrics=resources)
+    batch.send()
+    if new:
+        write_whole(mark, str(done + len(new)))
 
 
 def bring_progress(workspace: Path, step: str, run_id: str) -> None:
@@ -98,77 +111,52 @@ def is_whole(workspace: Path, step: str) -> bool:
     return done >= len(journal.read(workspace, step))
 
 
-def _apply(record: dict[str, Any], run: Run, workspace: Path) -> None:
+def _add(record: dict[str, Any], run: Run, batch: Batch) -> None:
+    """Adds a record to what is sent together."""
     at = int(record["time"] * 1000)
     both = {run.step_id, run.pipeline_id}
     if "params" in record:
-        log(run.step_id, params=record["params"])
+        batch.add(run.step_id, params=record["params"])
     elif "metrics" in record:
-        log(run.step_id, metrics=record["metrics"], at=at)
+        batch.add(run.step_id, metrics=record["metrics"], at=at)
     elif "headline" in record:
         for run_id in both:
-            log(run_id, metrics=record["headline"], at=at)
+            batch.add(run_id, metrics=record["headline"], at=at)
     elif "total" in record:
-        log(run.pipeline_id, metrics=record["total"], at=at)
+        batch.add(run.pipeline_id, metrics=record["total"], at=at)
     elif "tags" in record:
         for run_id in both:
-            log(run_id, tags=record["tags"])
+            batch.add(run_id, tags=record["tags"])
     elif "error" in record:
         for run_id in both if record["error"]["is_fatal"] else {run.step_id}:
-            log(run_id, tags={"error": record["error"]["message"]})
+            batch.add(run_id, tags={"error": record["error"]["message"]})
         if detail := record["error"]["detail"]:
-            log(run.step_id, tags={journal.LAST_LINES: detail[-TAG_LIMIT:]})
-    elif "artifact" in record:
+            batch.add(run.step_id, tags={journal.LAST_LINES: detail[-TAG_LIMIT:]})
+
+
+def _send_files(record: dict[str, Any], run: Run, workspace: Path) -> None:
+    """Sends what a record names: files, a dataset, a model."""
+    if "artifact" in record:
         _log_artifact(Path(record["artifact"]), record["folder"], run)
         if record["folder"] == journal.MODEL:
             log(run.pipeline_id, tags={journal.TRAINING: run.step_id})
     elif "unsent" in record:
         _log_unsent(Path(record["unsent"]), run)
     elif "dataset" in record:
-        for run_id in both:
+        for run_id in {run.step_id, run.pipeline_id}:
             _log_dataset(run_id, **record["dataset"])
     elif "model" in record:
         registered = _log_model(run, **record["model"])
         journal.registered_path(workspace).write_text(json.dumps(registered))
 
 
-def log(
-    run_id: str,
-    params: dict[str, Any] | None = None,
-    metrics: dict[str, float] | None = None,
-    tags: dict[str, str] | None = None,
-    at: int | None = None,
-) -> None:
-    """Logs to an MLflow run in as few calls as it takes, at some milliseconds since 1970 or now."""
-    from mlflow.entities import Metric, Param, RunTag
-
-    at = at or int(time.time() * 1000)
-    entries: dict[str, list[Any]] = {
-        "params": [
-            Param(_name(name), str(value)[:PARAMETER_LIMIT])
-            for name, value in (params or {}).items()
-        ],
-        "metrics": [Metric(_name(name), value, at, 0) for name, value in (metrics or {}).items()],
-        "tags": [RunTag(_name(name), value) for name, value in (tags or {}).items()],
-    }
-    for kind, values in entries.items():
-        for start in range(0, len(values), BATCH):
-            client.log_batch(run_id, **{kind: values[start : start + BATCH]})
-
-
 def _log_unsent(file: Path, run: Run) -> None:
     """Sends what a program has left; of what it has written nothing stops the step's record."""
-    for metrics in unsent_metrics.batches(file, _name):
+    for metrics in unsent_metrics.batches(file, accepted):
         try:
             client.log_batch(run.step_id, metrics=metrics)
         except client.refusal as error:
             say(f"warning: MLflow refuses metrics in {file}: {reason_of(error)}")
-
-
-def _name(text: str) -> str:
-    """Returns a name as MLflow accepts it; slashes have to make a path that stays inside."""
-    plain = _UNUSUAL.sub("_", text)[:NAME_LIMIT]
-    return posixpath.normpath(plain).strip("/.") or "_"
 
 
 def _log_artifact(path: Path, folder: str, run: Run) -> None:

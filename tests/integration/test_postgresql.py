@@ -16,7 +16,7 @@ from tracking_server import TrackingServer
 
 from trireme.components.errors import StepFailed, TriremeError
 from trireme.components.home import TRACKER
-from trireme.components.tracking import journal, lineage, registry, sync
+from trireme.components.tracking import batch, journal, lineage, registry
 from trireme.components.tracking.pipeline_run import PipelineRun
 from trireme.components.variables import expand
 
@@ -178,8 +178,9 @@ def synced(workspace, step):
 
 @pytest.mark.parametrize("straight", [False, True], ids=["server", "database"])
 def test_a_run_loses_nothing_while_the_database_is_away(
-    tracking, server, database, untracked, tmp_path, eventually, model, straight
+    tracking, server, database, untracked, tmp_path, eventually, model, straight, monkeypatch
 ):
+    monkeypatch.setattr(batch, "METRICS", 1)
     client, name = tracking(database.uri if straight else server.uri), f"relu-{straight}"
     workspace, result = tmp_path / "workspace", tmp_path / "model"
     result.mkdir()
@@ -214,11 +215,11 @@ def test_a_run_loses_nothing_while_the_database_is_away(
     training = client.get_run(found.training_id)
     metrics = {f"loss_{number}": pytest.approx(number / 7) for number in range(METRICS)}
     assert training.data.metrics == metrics | {"cpu_seconds": 1.5}
-    assert training.data.params["args"] == "x" * sync.PARAMETER_LIMIT
+    assert training.data.params["args"] == "x" * batch.PARAMETER_LIMIT
     assert (training.info.status, client.get_run(run.run_id).info.status) == 2 * ("FINISHED",)
     assert (found.commit, found.fingerprint) == ("abc", "sha256:12")
     assert found.code.startswith("u" * 1000)
-    cut = "x" * sync.PARAMETER_LIMIT  # as the training's run has it, as a sweep varies it
+    cut = "x" * batch.PARAMETER_LIMIT  # as the training's run has it, as a sweep varies it
     assert found.params == {"seed": "7", "model_name": name, "args": cut}
     kept = lineage.download_model(found, tmp_path / "brought")
     assert (kept / "model.pt").read_bytes() == b"weights"
@@ -232,8 +233,9 @@ def test_a_run_loses_nothing_while_the_database_is_away(
 
 
 def test_the_server_of_a_cluster_may_be_killed_in_the_middle_of_a_run(
-    deployed, tracking, untracked, tmp_path, eventually
+    deployed, tracking, untracked, tmp_path, eventually, monkeypatch
 ):
+    monkeypatch.setattr(batch, "METRICS", 1)
     client, workspace = tracking(deployed.uri), tmp_path / "workspace"
     run = PipelineRun("a run", "", "killed", {"seed": 7}, untracked, workspace)
     run.step_started("train", tmp_path)

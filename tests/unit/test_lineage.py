@@ -10,8 +10,8 @@ import pytest
 from trireme.components.checkout import builtin
 from trireme.components.errors import InputError
 from trireme.components.tracking import journal, lineage, machine, registry, store
+from trireme.components.tracking.batch import PARAMETER_LIMIT
 from trireme.components.tracking.pipeline_run import PipelineRun
-from trireme.components.tracking.sync import PARAMETER_LIMIT
 from trireme.components.training.frameworks import FRAMEWORKS
 from trireme.pipelines import reproduction
 

@@ -17,9 +17,10 @@ import pytest
 from trireme.components.errors import InputError, StepFailed, TrackingUnavailable, TriremeError
 from trireme.components.home import TRACKER
 from trireme.components.tracking import environment, journal, unsent_metrics
+from trireme.components.tracking.batch import PARAMETER_LIMIT
 from trireme.components.tracking.pipeline_run import PipelineRun
 from trireme.components.tracking.store import default_uri, use
-from trireme.components.tracking.sync import PARAMETER_LIMIT, Run, sync
+from trireme.components.tracking.sync import Run, sync
 
 
 @pytest.fixture
@@ -236,7 +237,15 @@ def artifacts(client, run_id, folder=None) -> list[str]:
 
 
 @pytest.mark.slow
-def test_everything_recorded_arrives_where_it_belongs(client, run, workspace, tmp_path):
+def test_everything_recorded_arrives_where_it_belongs(
+    client, run, workspace, tmp_path, monkeypatch
+):
+    from mlflow import MlflowClient
+
+    calls, log_batch = [], MlflowClient.log_batch
+    monkeypatch.setattr(
+        MlflowClient, "log_batch", lambda *given: calls.append(given[1]) or log_batch(*given)
+    )
     (tmp_path / "report.html").write_text("<p>good</p>")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "a.txt").write_text("a")
@@ -252,6 +261,8 @@ def test_everything_recorded_arrives_where_it_belongs(client, run, workspace, tm
         journal.summarize("only for the console")
         journal.log_error(StepFailed("too bad", "detail"))
     sync(workspace, "evaluate", run)
+    # What comes before the first file together, and what after the last.
+    assert sorted(calls) == sorted(2 * [run.step_id, run.pipeline_id])
     step, pipeline = client.get_run(run.step_id).data, client.get_run(run.pipeline_id).data
     assert step.params == {"min_accuracy": "0.9", "args": "['a', 'b']"}
     assert pipeline.params == {}
