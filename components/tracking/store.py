@@ -80,6 +80,15 @@ def page_of(uri: str, experiment_id: str, run_id: str) -> str:
     return f"{server}/#/experiments/{experiment_id}/runs/{run_id}{TRAINING}"
 
 
+def seen_from_here(page: str) -> str:
+    """Returns a page of the server that MLFLOW_TRACKING_URI names, whatever pods call it."""
+    here, (server, separator, rest) = uri(), page.partition("/#/experiments/")
+    is_page = separator and {"http", "https"} >= {
+        each.partition("://")[0] for each in (here, server)
+    }
+    return f"{public(here).rstrip('/')}{separator}{rest}" if is_page else page
+
+
 def public(uri: str) -> str:
     """Returns a URI without user name and password."""
     scheme, separator, rest = uri.partition("://")

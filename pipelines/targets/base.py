@@ -218,6 +218,10 @@ class Target(Generic[R]):
         """Returns what steps have come to, in a few words, by their names."""
         return {step.name: step.result for step in steps}
 
+    def outcome(self, run: R) -> dict[str, str]:
+        """Returns what came of a run that has ended, in a person's words, as far as is known."""
+        raise self._cannot("show runs")
+
     def error(self, run: R) -> TriremeError | None:
         """Returns why a run that has ended has not done what it should; None if it has."""
         if run.state == "FINISHED":
