@@ -100,7 +100,16 @@ def test_a_pipeline_is_as_it_is_without_one():
             "steps: {trian: {cpu: 2}}",
             "shape.steps.trian: there is no such step; there are checkout",
         ),
-        ("steps: {train: {cpus: 2}}", "shape.steps.train.cpus is not a field"),
+        (
+            "steps: {train: {cpus: 2}}",
+            "shape.steps.train.cpus is not a field; shape.steps.train has cpu, memory, image, env",
+        ),
+        (
+            "steps: {train: {tolerations: [{keys: gpu}]}}",
+            "shape.steps.train.tolerations.0.keys is not a field; shape.steps.train.tolerations.0 "
+            "has key, operator",
+        ),
+        ("step: {}", "shape.step is not a field; shape has workspace, steps"),
         ("steps: {train: {cpu: lots}}", "shape.steps.train.cpu 'lots': must be a Kubernetes"),
         ("steps: {train: {secret_env: {A: b}}}", "shape.steps.train.secret_env.A 'b': must be"),
         ("- train", "must be an object of workspace, steps"),
