@@ -12,6 +12,8 @@ from trireme.components.checkout import builtin, credentials, git, snapshot
 from trireme.components.checkout import url as urls
 from trireme.components.dataset import base_model, description, mounted
 from trireme.components.dataset.sources import source_of
+from trireme.components.dataset.uri import NONE
+from trireme.components.errors import InputError
 from trireme.components.evaluation import options
 from trireme.components.packages import requirements
 from trireme.components.tracking import pipeline_run, registry
@@ -197,6 +199,11 @@ def check(
     secrets.check("webhook_secret", parameters["webhook_secret"])
     options.check(*(parameters[name] for name in ("min_accuracy", "gate", "evaluation")))
     program = parameters["evaluation"].get("entrypoint", "")
+    if parameters["dataset_uri"] == NONE and not program:
+        raise InputError(
+            f"dataset_uri {NONE!r}: there are no samples then to evaluate the model on; give a "
+            """program that does, -p evaluation='{"entrypoint": "FILE.py"}'"""
+        )
     _check_program("evaluation.entrypoint", program, parameters, claims)
     naming.check(parameters.get("model_factory", ""))
     registry.check_name(parameters["model_name"])
