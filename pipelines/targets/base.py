@@ -188,7 +188,10 @@ class Target(Generic[R]):
         Args:
             pipeline: What it was a run of; None for one of Trireme's own pipelines.
         """
-        raise self._cannot("reproduce runs; without --target this machine does")
+        raise self._cannot(
+            "reproduce runs, but this machine does, also those of a cluster: leave --target out, and "
+            "let MLFLOW_TRACKING_URI name the server that has the run's record"
+        )
 
     def compile(self, pipeline: "Pipeline", directory: Path) -> Path:
         """Writes what the place takes of a pipeline; returns the file."""
