@@ -189,8 +189,8 @@ class Target(Generic[R]):
             pipeline: What it was a run of; None for one of Trireme's own pipelines.
         """
         raise self._cannot(
-            "reproduce runs, but this machine does, also those of a cluster: leave --target out, and "
-            "let MLFLOW_TRACKING_URI name the server that has the run's record"
+            "reproduce runs, but this machine does, also those of a cluster: leave --target out, "
+            "and let MLFLOW_TRACKING_URI name the server that has the run's record"
         )
 
     def compile(self, pipeline: "Pipeline", directory: Path) -> Path:
