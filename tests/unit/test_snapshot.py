@@ -239,7 +239,7 @@ def test_large_code_goes_to_mlflow_or_nowhere(dirty, monkeypatch):
 @pytest.mark.parametrize(
     ("make", "revision", "told"),
     [
-        (lambda at: shutil.rmtree(at / ".git"), "", "not the top of a git repository"),
+        (lambda at: shutil.rmtree(at / ".git"), "", "is not a git repository; 'git init' there"),
         (lambda at: None, "nothing", "has no commit 'nothing'"),
     ],
 )
