@@ -11,6 +11,7 @@ from trireme.components import extras, progress
 from trireme.components.cost.steps import counted
 from trireme.components.errors import Cancelled, PodLost, TrackingUnavailable, TriremeError
 from trireme.components.home import TRACKER
+from trireme.components.last_words import written
 from trireme.components.say import say
 from trireme.components.tracking import journal, runs
 from trireme.components.workspace import check
@@ -38,7 +39,7 @@ def step(name: str, workspace: str, *, is_charged: bool = True) -> Iterator[None
                 counted(Path(workspace), name) if is_charged else nullcontext(),
             ):
                 yield
-            _leave(journal.summary_of(Path(workspace), name))
+            _leave(_result(name, Path(workspace)))
             journal.log_end("FINISHED")
         except Exception as error:
             if isinstance(error, TriremeError):
@@ -64,6 +65,12 @@ def _say_last_words(error: TriremeError) -> None:
     # Here ``trireme run`` ends with the detail, which is of lines that have been shown already.
     say(f"error: {error}" if TRACKER in os.environ else error.shown())
     _leave(str(error))
+
+
+def _result(name: str, workspace: Path) -> str:
+    """Returns what is left of a step that has done its work: in words, or with what the run has."""
+    words, outcome = journal.summary_of(workspace, name), journal.outcome_of(workspace, name)
+    return written(words, **outcome) if outcome else words
 
 
 def _leave(text: str) -> None:

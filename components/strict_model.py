@@ -1,7 +1,7 @@
 """What descriptions that people write are made of."""
 
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError
 from pydantic_core import CoreSchema
@@ -38,7 +38,9 @@ class StrictModel(BaseModel):
             place = dotted((parameter, *first["loc"]))
             if first["type"] in ("extra_forbidden", "missing"):
                 what = "is needed" if first["type"] == "missing" else "is not a field"
-                raise InputError(f"{place} {what}; {parameter} has {_listed(cls)}") from None
+                above = dotted((parameter, *first["loc"][:-1]))
+                has = ", ".join(model_of(cls, first["loc"]).model_fields)
+                raise InputError(f"{place} {what}; {above} has {has}") from None
             message = first["msg"].removeprefix("Value error, ")
             message = message[0].lower() + message[1:]
             raise InputError(f"{place} {first['input']!r}: {message}") from None
@@ -50,5 +52,16 @@ def dotted(place: Iterable[int | str]) -> str:
     return ".".join(name if name.isprintable() else repr(name) for name in names)
 
 
-def _listed(model: type[BaseModel]) -> str:
-    return ", ".join(model.model_fields)
+def model_of(model: type[BaseModel], place: tuple[int | str, ...]) -> type[BaseModel]:
+    """Returns the model, or the part of it, that a field is of."""
+    for part in place[:-1]:
+        field = model.model_fields.get(str(part))
+        model = (field and _model_in(field.annotation)) or model
+    return model
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """Returns the model that a type is made of, as in ``list[Volume]`` or ``Elastic | None``."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((model for part in get_args(annotation) if (model := _model_in(part))), None)

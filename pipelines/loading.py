@@ -44,6 +44,7 @@ def ready(
     """
     if is_here:
         return pipeline, pipeline.complete(given)
+    values = pipeline.complete(given, set(pipeline.claims))  # of a directory also what is in it
     url = given.get("code_url", "")
     if url and urls.is_directory(url):
         urls.check(url)
@@ -51,7 +52,7 @@ def ready(
         code = bundle.of_directory(
             url, given.get("code_revision", ""), at.startswith(("http://", "https://"))
         )
-        pipeline, given = replace(pipeline, bundle=code), given | {"code_url": code.url}
+        pipeline, values["code_url"] = replace(pipeline, bundle=code), code.url
         if "code_revision" in pipeline.parameters:
-            given["code_revision"] = code.commit
-    return pipeline, pipeline.complete(given, set(pipeline.claims))
+            values["code_revision"] = code.commit
+    return pipeline, values

@@ -99,7 +99,8 @@ PARAMETERS = {
         str,
         "builtin://digits",
         "builtin://digits, a path or file:// URI, oss://bucket/path, s3://bucket/path, "
-        "gs://bucket/path, hf://datasets/org/name, https:// or http://.",
+        "gs://bucket/path, hf://datasets/org/name, https:// or http://; builtin://none for none, "
+        "where the program brings its own data.",
     ),
     "dataset_secret": Described(
         str, DEFAULTS["dataset"], "The Secret with the credentials, if there is one of that name."

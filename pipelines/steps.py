@@ -112,7 +112,8 @@ def dataset(
     """Adds the step that stages or mounts a dataset, and the model that training starts from.
 
     Args:
-        uri: builtin://digits, a path, or a file, oss, s3, gs, hf, pvc, http or https URI.
+        uri: builtin://digits, a path, or a file, oss, s3, gs, hf, pvc, http or https URI;
+            builtin://none for a program that brings its own data.
         secret: The Secret with the credentials, if there is one of that name.
         options: How to reach it and which files to use, an object.
         base_model: As ``uri``, the model that programs find as BASE_MODEL_DIR. Empty: none.

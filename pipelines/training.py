@@ -12,6 +12,7 @@ from trireme.components.checkout import builtin, credentials, git, snapshot
 from trireme.components.checkout import url as urls
 from trireme.components.dataset import base_model, description, mounted
 from trireme.components.dataset.sources import source_of
+from trireme.components.dataset.uri import NONE
 from trireme.components.errors import InputError
 from trireme.components.evaluation import options
 from trireme.components.packages import requirements
@@ -136,15 +137,12 @@ def check_training(
     )
     if claims is None:
         git.check_here(*(parameters[f"code_{name}"] for name in ("url", "secret", "revision")))
-        for file in requirements.files(parameters["requirements"]):
-            if not _has_file(file, parameters):
-                raise requirements.missing(file)
         description.check_here(described)
         source_of(described)
-    else:
-        urls.check_there(parameters["code_url"])
-        if described.way == "mount":
-            mounted.check_claim(described, claims)
+    elif described.way == "mount":
+        mounted.check_claim(described, claims)
+    for file in requirements.files(parameters["requirements"]):
+        _check_file("requirements", file, parameters, claims)
     base_model.check(*(parameters[name] for name in BASE_MODEL), claims=claims)
     given: dict[str, Any] = NOT_EVERYWHERE | parameters
     job = trainings(framework, parameters).job
@@ -159,9 +157,14 @@ def check_training(
     pipeline_run.check(parameters["experiment"])
 
 
-def _has_file(file: str, parameters: dict[str, Any]) -> bool:
-    at = (parameters[f"code_{name}"] for name in ("url", "revision", "directory"))
-    return git.has_file(file, *at)
+def _check_file(
+    name: str, file: str, parameters: dict[str, Any], claims: Collection[str] | None
+) -> None:
+    """Refuses a file that the code does not have, where that is on this machine."""
+    # A file:// URL is a volume's on a cluster, and a directory travels there.
+    if claims is None or urls.is_directory(parameters["code_url"]):
+        at = (parameters[f"code_{each}"] for each in ("url", "revision", "directory"))
+        git.check_file(name, file, *at)
 
 
 def _check_program(
@@ -169,8 +172,8 @@ def _check_program(
 ) -> None:
     if not parameters["code_url"]:
         builtin.check_program(name, program)
-    elif program and claims is None and not _has_file(program, parameters):
-        raise InputError(f"{name} {program!r} does not exist in the repository")
+    elif program:
+        _check_file(name, program, parameters, claims)
 
 
 def _check_packages(framework: str, parameters: dict[str, Any]) -> None:
@@ -196,6 +199,11 @@ def check(
     secrets.check("webhook_secret", parameters["webhook_secret"])
     options.check(*(parameters[name] for name in ("min_accuracy", "gate", "evaluation")))
     program = parameters["evaluation"].get("entrypoint", "")
+    if parameters["dataset_uri"] == NONE and not program:
+        raise InputError(
+            f"dataset_uri {NONE!r}: there are no samples then to evaluate the model on; give a "
+            """program that does, -p evaluation='{"entrypoint": "FILE.py"}'"""
+        )
     _check_program("evaluation.entrypoint", program, parameters, claims)
     naming.check(parameters.get("model_factory", ""))
     registry.check_name(parameters["model_name"])

@@ -2,6 +2,7 @@
 
 import re
 
+from trireme.components import certificates
 from trireme.components.checkout.url import server
 from trireme.components.errors import InputError, TriremeError
 
@@ -72,6 +73,8 @@ def unreadable(source: str, said: str, secret: str) -> TriremeError:
             f"code_url {source!r} cannot be read: the server's key is unknown or has changed; "
             f"compare it with the key that its owner publishes and add it {where}"
         )
+    if untrusted := certificates.refused(said, f"code_url {source!r}", "GIT_SSL_CAINFO"):
+        return untrusted
     sentence = f"code_url {source!r} cannot be read: {reason(said)}"
     if is_fault(said):
         return TriremeError(sentence)

@@ -62,21 +62,33 @@ def check_here(url: str, secret: str, revision: str = "") -> None:
             repository.tip(origin, "")
 
 
-def has_file(file: str, url: str, revision: str, directory: str) -> bool:
+def check_file(name: str, file: str, url: str, revision: str, directory: str) -> None:
+    """Refuses a file that a repository does not have, as far as this machine can tell.
+
+    Args:
+        name: The parameter that names the file.
+    """
+    path = str(PurePosixPath(directory, file))
+    if snapshot.is_meant(url, revision) and snapshot.is_left_out(url, path):
+        raise InputError(f"{name} {file!r} is left out of the code: .gitignore names it")
+    if not _has_file(path, url, revision):
+        raise InputError(f"{name} {file!r} does not exist in the repository")
+
+
+def _has_file(path: str, url: str, revision: str) -> bool:
     """Tells whether a repository on this machine has a file; also True where it cannot tell."""
     source = urls.source(url) if url else ""
     if not urls.is_local(source):
         return bool(url)
     at = urls.path(source)
     if snapshot.is_meant(url, revision):
-        return (at / directory / file).is_file()
+        return (at / path).is_file()
     commit = revision or "HEAD"
     with repository.opened(source, "") as origin:
         place = urls.path(origin.place)
         if git("rev-parse", "--verify", f"{commit}^{{commit}}", at=place).returncode:
             return True
-        name = f"{commit}:{PurePosixPath(directory, file)}"
-        return git("cat-file", "-e", name, at=place).returncode == 0
+        return git("cat-file", "-e", f"{commit}:{path}", at=place).returncode == 0
 
 
 def resolve(url: str, revision: str, secret: str = "") -> str:

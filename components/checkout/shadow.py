@@ -74,7 +74,7 @@ def make(directory: Path, into: Path) -> dict[str, str]:
 def _make(directory: Path, into: Path) -> dict[str, str]:
     real = git_dir(directory)
     if real is None:
-        raise InputError(f"code_url {str(directory)!r}: is not the top of a git repository")
+        raise _none(str(directory), directory)
     common = _common(real)
     _check_objects(common / "objects")
     for folder in ("objects/info", "info", "refs"):
@@ -113,14 +113,18 @@ def standing_for(source: str) -> Iterator[str]:
     directory = urls.path(source)
     found = git_dir(directory) or git_dir(Path(f"{directory}.git"))  # as git looks for it
     if found is None:
-        raise InputError(
-            f"code_url {source!r} is not a git repository; git init, git add and git commit make "
-            "one"
-        )
+        raise _none(source, directory)
     with tempfile.TemporaryDirectory(prefix="trireme-code-") as folder:
         into = Path(folder, "git")
         make(found, into)
         yield into.as_uri()
+
+
+def _none(source: str, directory: Path) -> InputError:
+    return InputError(
+        f"code_url {source!r} is not a git repository; 'git init' there makes it one, of which "
+        f"code_url={directory} takes all files, committed or not"
+    )
 
 
 def _line(file: Path) -> str:

@@ -100,6 +100,15 @@ def check(url: str) -> None:
         )
 
 
+def is_left_out(url: str, path: str) -> bool:
+    """Whether a file of a working tree is not committed, and .gitignore names it."""
+    directory = _directory(url)
+    with shadow.of(directory) as ours:
+        named = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard")
+        found = git(*named, "--", f":(literal){path}", at=directory, environment=ours)
+    return bool(found.stdout)
+
+
 @contextmanager
 def taken(url: str) -> Iterator[Snapshot]:
     """Gives a working tree as it is now, for as long as this is entered."""

@@ -66,8 +66,8 @@ def check(url: str) -> None:
 
 
 def check_there(url: str) -> None:
-    """Refuses a repository that the pods of a cluster cannot have."""
-    if url and not server(url) and not is_local(url) and not bundle(url):
+    """Refuses a directory of this machine, which the pods of a cluster cannot have."""
+    if is_directory(url):
         raise InputError(
             f"code_url {shown(url)!r}: this machine's directories travel to a cluster with "
             "'trireme run' only; give a server's URL, or a file:// URL of a volume that the pods "

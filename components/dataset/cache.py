@@ -28,7 +28,7 @@ from trireme.components.dataset.lock import locked
 from trireme.components.dataset.patterns import selector
 from trireme.components.dataset.progress import Progress, in_words
 from trireme.components.dataset.sources import Source, SourceFailed, source_of
-from trireme.components.dataset.uri import local
+from trireme.components.dataset.uri import NONE, local
 from trireme.components.errors import InputError
 from trireme.components.say import say
 
@@ -60,7 +60,7 @@ def fetch(dataset: Dataset, cache: Path) -> Staged:
 def _listed(dataset: Dataset, source: Source) -> list[Entry]:
     wanted = selector(dataset.include, dataset.exclude)
     entries = in_order(entry for entry in source.list() if wanted(entry.name))
-    if not entries:
+    if not entries and dataset.uri != NONE:
         among = " that include and exclude select" if dataset.include or dataset.exclude else ""
         raise InputError(f"dataset_uri {dataset.uri!r} holds no files{among}")
     return entries

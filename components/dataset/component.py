@@ -20,7 +20,8 @@ def dataset(
     """Stages a dataset into a cache that runs share, and fingerprints its content.
 
     Args:
-        uri: A path, file://, builtin://digits, oss://, s3://, gs://, hf://, https:// or http://.
+        uri: A path, file://, builtin://digits, oss://, s3://, gs://, hf://, https:// or http://;
+            builtin://none for no files.
         secret: The name of the Secret with the credentials. Empty: none; one of the default name is
             optional.
         options: How to reach it and which files to use, as in

@@ -7,7 +7,10 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from trireme.components.errors import InputError
 
-BUILTIN = ("builtin://digits", "builtin://python-source")
+NONE = "builtin://none"
+"""The dataset of programs that bring their own data: no files, so that DATA_DIR is empty."""
+
+BUILTIN = ("builtin://digits", "builtin://python-source", NONE)
 """Datasets that come with Trireme."""
 
 STORES = ("oss", "s3", "gs")
@@ -18,7 +21,8 @@ MOUNTED = ("pvc", "nfs")
 
 ACCEPTED = (
     "a path, file://, builtin://digits, pvc://claim/path, nfs://server/path, oss://bucket/path, "
-    "s3://bucket/path, gs://bucket/path, hf://org/name, hf://datasets/org/name, https:// and http://"
+    "s3://bucket/path, gs://bucket/path, hf://org/name, hf://datasets/org/name, https:// and "
+    "http://, and builtin://none for no dataset"
 )
 
 CLAIM = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")

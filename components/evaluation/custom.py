@@ -26,7 +26,8 @@ import numpy as np
 
 from trireme.components import left_files
 from trireme.components.errors import InputError, StepFailed, exit_in_words
-from trireme.components.evaluation.figures import Evaluation, Score, words
+from trireme.components.evaluation.figure_names import words
+from trireme.components.evaluation.figures import Evaluation, Score
 from trireme.components.evaluation.options import CustomEvaluation
 from trireme.components.evaluation.source import Source
 from trireme.components.tracking import environment

@@ -124,17 +124,3 @@ class Evaluation:
 def are_probabilities(outputs: np.ndarray) -> bool:
     """Tells whether outputs are probabilities along their last axis, rather than logits."""
     return bool((outputs >= 0).all()) and np.allclose(outputs.sum(-1, dtype=float), 1, atol=1e-3)
-
-
-def words(name: str) -> str:
-    """Returns a figure's name as people write it."""
-    return _WORDS.get(name, name.replace("_", " "))
-
-
-_WORDS = {
-    "macro_f1": "macro F1",
-    "roc_auc": "ROC AUC",
-    "mean_absolute_error": "mean absolute error",
-    "rmse": "RMSE",
-    "r2": "R²",
-}

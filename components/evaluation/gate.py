@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from trireme.components.evaluation.bootstrap import interval, resampled
-from trireme.components.evaluation.figures import Evaluation, Score, words
+from trireme.components.evaluation.figure_names import words
+from trireme.components.evaluation.figures import Evaluation, Score
 from trireme.components.evaluation.options import Gate
 
 KNOWN = 12  # figures that are named when another is asked for

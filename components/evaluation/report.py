@@ -12,7 +12,8 @@ from markupsafe import Markup
 
 from trireme.components.cost.table import in_words
 from trireme.components.evaluation import plots, progress
-from trireme.components.evaluation.figures import Chart, Evaluation, Worst, words
+from trireme.components.evaluation.figure_names import words
+from trireme.components.evaluation.figures import Chart, Evaluation, Worst
 from trireme.components.evaluation.gate import Judged
 from trireme.components.evaluation.held_out import held_out
 from trireme.components.evaluation.trials import results

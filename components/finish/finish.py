@@ -9,11 +9,11 @@ from trireme.components import secrets
 from trireme.components.errors import StepFailed, TriremeError, first_line
 from trireme.components.finish import outcome, webhook
 from trireme.components.home import TRACKER, in_a_pod
+from trireme.components.last_words import LAST_STEP
 from trireme.components.tracking import journal, runs
 from trireme.components.tracking.client import hurry
 from trireme.components.tracking.sync import Run, sync
 
-OWN = "finish"  # the step that does this
 PATIENCE = 15.0  # seconds that an API server may be away; the run's record and webhook wait
 
 STATES = {
@@ -58,10 +58,14 @@ def finish(
         _attempt(lambda: _close_record(workspace, status))
     if name := secrets.given(webhook_secret, "webhook"):
         _attempt(lambda: _tell(name, workspace, pipeline, run, status, message))
+    if in_a_pod():  # here whoever runs it looks into the workspace
+        _attempt(lambda: _leave_outcome(workspace, status))
 
 
 def _as_steps_tell(workspace: Path) -> str:
-    ends = {journal.end_of(workspace, step) for step in journal.steps(workspace) if step != OWN}
+    ends = {
+        journal.end_of(workspace, step) for step in journal.steps(workspace) if step != LAST_STEP
+    }
     return next((status for status in ("FAILED", "KILLED") if status in ends), "FINISHED")
 
 
@@ -101,7 +105,7 @@ def _draw(workspace: Path, pipeline: str, run: str, status: str, report: Path) -
 
     name = f"{pipeline} {run}" if in_a_pod() else run
     picture = of_workspace.picture(name, workspace, status)
-    picture.steps.pop(OWN, None)
+    picture.steps.pop(LAST_STEP, None)
     picture.close()
     report.parent.mkdir(parents=True, exist_ok=True)
     report.write_text(page.render(picture), encoding="utf-8")
@@ -111,6 +115,11 @@ def _tell(secret: str, workspace: Path, pipeline: str, run: str, status: str, me
     told = outcome.read(workspace, pipeline, run, status, message)
     webhook.send(secret, told)
     journal.summarize(f"sent to the webhook: {told.sentence}")
+
+
+def _leave_outcome(workspace: Path, status: str) -> None:
+    last_lines = outcome.last_lines(workspace) if status == "FAILED" else ""
+    journal.log_outcome(outcome.facts(workspace), last_lines)
 
 
 def _stop_jobs(run: str) -> None:
@@ -135,7 +144,7 @@ def _close_record(workspace: Path, status: str) -> None:
     if in_a_pod() and runs.is_ours():
         _attempt(lambda: _keep_own_steps(workspace))
     for step in journal.steps(workspace):
-        if step != OWN:
+        if step != LAST_STEP:
             _complete(step, workspace, own.pipeline_id)
     if status == "FINISHED":
         runs.clear_error(own.pipeline_id)  # of a first attempt

@@ -5,7 +5,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from trireme.components.cost.table import in_words
+from trireme.components.evaluation.figure_names import words
+from trireme.components.home import in_a_pod
 from trireme.components.tracking import environment, journal, store, sync
+from trireme.components.training.advice import TAG as ADVICE
+
+NOT_EXPORTED = "not exported"
+"""What the result of evaluate begins with where its gate has refused the model."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,62 @@ def read(workspace: Path, pipeline: str, run: str, status: str, message: str) ->
         page=page,
         **registered,
     )
+
+
+def facts(workspace: Path) -> dict[str, str]:
+    """Returns what came of a run, in a person's words."""
+    said: dict[str, Any] = {}
+    for record in journal.read_all(workspace):
+        said |= record.get("headline", {}) | record.get("total", {}) | record.get("tags", {})
+    found = {}
+    for name, value in said.items():
+        if name.startswith("held_out_"):
+            figure = words(name.removeprefix("held_out_"))
+            digits = ".4f" if figure == "accuracy" else ".4g"
+            found[figure[0].upper() + figure[1:]] = f"{value:{digits}} on held-out samples"
+    folders = (workspace / "exported", workspace / "model")
+    if not in_a_pod() and (model := next(filter(Path.exists, folders), None)):
+        found["Model"] = str(model)
+    # Of a pipeline without an export a good model is not exported either.
+    if journal.summary_of(workspace, "evaluate").startswith(NOT_EXPORTED):
+        found["Not exported"] = said["gate"]
+    if "verdict" in said:
+        found["Verdict"] = said["verdict"]
+    if "cost" in said:
+        found["Cost"] = in_words(said["cost"], said["currency"])
+    if lines := said.get(ADVICE, "").splitlines():
+        more = f"; {len(lines) - 1} more in the report" if lines[1:] else ""
+        found["Advice"] = lines[0] + more
+    if registered := journal.registered(workspace):
+        found["Registered"] = "{model}, version {version}, {alias}".format(**registered)
+        if (form := journal.summary_of(workspace, "export")).startswith("kept as plain"):
+            way_out = "save an MLflow model, or name model_factory=module:_load_pyfunc"
+            found["Form"] = f"{form}; {way_out}"
+    report = workspace / "report.html"
+    if report.exists() and not in_a_pod():
+        found["Report"] = str(report)
+    return found | (_on_a_server(report.exists(), workspace) if in_a_pod() else {})
+
+
+def _on_a_server(has_report: bool, workspace: Path) -> dict[str, str]:
+    """Returns where MLflow has a run, and the report on its model."""
+    if not (page := _page()):
+        return {}
+    file = journal.run_path(workspace, "evaluate")
+    if not (has_report and file.exists()):
+        return {"MLflow": page}
+    report = f"{page.rpartition('/runs/')[0]}/runs/{file.read_text()}/artifacts/report.html"
+    return {"Report": report, "MLflow": page}
+
+
+def last_lines(workspace: Path) -> str:
+    """Returns the last lines of what a run has failed with; empty where nobody has kept them."""
+    fatal = [
+        each["error"]["detail"]
+        for each in journal.read_all(workspace)
+        if "error" in each and each["error"]["is_fatal"]
+    ]
+    return str(fatal[-1]) if fatal else ""
 
 
 def _page() -> str:

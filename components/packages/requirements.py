@@ -60,16 +60,11 @@ def files(requirements: list[str]) -> list[str]:
     return [one for one in requirements if is_file(one)]
 
 
-def missing(file: str) -> InputError:
-    """Returns what is said of a file that the repository does not have."""
-    return InputError(f"requirements {file!r} does not exist in the repository")
-
-
 def check_file(file: str, code: Path) -> None:
     """Refuses a file that is not there or cannot be read, or is for another Python."""
     path = code / file
     if not path.is_file():
-        raise missing(file)
+        raise InputError(f"requirements {file!r} does not exist in the repository")
     try:
         text = path.read_text()
         described = tomllib.loads(text) if path.name in _NAMED.values() else {}

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from trireme.components import secrets
+from trireme.components import certificates, secrets
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.home import in_a_pod
 from trireme.components.packages.present import HELD, Present
@@ -98,6 +98,8 @@ def explained(said: str, present: Present) -> TriremeError:
     """Returns the error that uv's words mean: whoever is at fault."""
     lines = [" ".join(_SIGNS.sub("", line.strip()).split()) for line in said.splitlines()]
     words = ": ".join(filter(None, lines))[:LIMIT]
+    if refused := certificates.refused(said, "requirements: the package index", "SSL_CERT_FILE"):
+        return refused
     if _FAULTS.search(said):
         return TriremeError(f"requirements: the package index does not answer: {words}")
     for needs in _NEEDS.finditer(" ".join(lines)):

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from trireme.components import certificates
 from trireme.components.errors import TrackingRefused, TrackingUnavailable
 from trireme.components.tracking.environment import SECRET
-from trireme.components.tracking.store import reason_of
+from trireme.components.tracking.store import CA_VARIABLES, reason_of
 from trireme.components.whole_file import no_room
 
 _TOLD = re.compile(r"failed with error code (\d{3}) ")
@@ -38,6 +39,8 @@ def patiently(call: Callable[[], Any]) -> Any:
                     f"the MLflow tracking server does not allow this ({status}); are its user and "
                     f"password, or token, in the Secret {SECRET} or the environment?"
                 ) from None
+            if refused := certificates.refused(str(error), "the MLflow server", CA_VARIABLES[-1]):
+                raise TrackingRefused(str(refused)) from None
             if not _is_away(error):
                 raise
             if time.monotonic() + pause > started + _patience:

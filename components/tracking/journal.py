@@ -54,7 +54,17 @@ LAST_LINES = "error.lines"
 
 BEGUN = "begun"
 
-_OBJECTS = ("params", "metrics", "tags", "headline", "total", "dataset", "model", "error")
+_OBJECTS = (
+    "params",
+    "metrics",
+    "tags",
+    "headline",
+    "total",
+    "dataset",
+    "model",
+    "error",
+    "outcome",
+)
 _TYPES: dict[str, type] = dict.fromkeys(_OBJECTS, dict)
 _TYPES |= dict.fromkeys(("artifact", "folder", "unsent", "summary", "end"), str)
 
@@ -207,6 +217,17 @@ def log_package(
 def summarize(text: str) -> None:
     """Records the step's result in a few words, shown beside the step's name."""
     _append({"summary": text})
+
+
+def log_outcome(facts: dict[str, str], last_lines: str) -> None:
+    """Records in this step what came of the whole run, and what it failed with, for a person."""
+    _append({"outcome": {"facts": facts, "last_lines": last_lines}})
+
+
+def outcome_of(workspace: Path, step: str) -> dict[str, Any]:
+    """Returns what ``log_outcome`` has recorded; empty for nothing."""
+    said = (r["outcome"] for r in reversed(read(workspace, step)) if "outcome" in r)
+    return next(said, {})
 
 
 def log_progress(now: Progress) -> None:

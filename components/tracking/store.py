@@ -2,18 +2,23 @@
 
 import logging
 import os
+import ssl
 import urllib.error
 import urllib.request
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
+from trireme.components import certificates
 from trireme.components.errors import InputError, first_line
 from trireme.components.home import home
 
 UI_PORT = 5000  # where "trireme ui" shows a database's runs
 TRAINING = "?workflowType=machine_learning"  # on MLflow 3's pages, which else are about prompts
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
+CA_VARIABLES = ("MLFLOW_TRACKING_SERVER_CERT_PATH", "REQUESTS_CA_BUNDLE")
+"""Variables by which MLflow's client finds the CAs that it trusts, the first before the second."""
+
 ANSWER_LIMIT = 10.0  # seconds within which a tracking server has to answer before we start
 
 
@@ -80,6 +85,15 @@ def page_of(uri: str, experiment_id: str, run_id: str) -> str:
     return f"{server}/#/experiments/{experiment_id}/runs/{run_id}{TRAINING}"
 
 
+def seen_from_here(page: str) -> str:
+    """Returns a page of the server that MLFLOW_TRACKING_URI names, whatever pods call it."""
+    here, (server, separator, rest) = uri(), page.partition("/#/experiments/")
+    is_page = separator and {"http", "https"} >= {
+        each.partition("://")[0] for each in (here, server)
+    }
+    return f"{public(here).rstrip('/')}{separator}{rest}" if is_page else page
+
+
 def public(uri: str) -> str:
     """Returns a URI without user name and password."""
     scheme, separator, rest = uri.partition("://")
@@ -104,15 +118,29 @@ def check_reachable(uri: str) -> None:
             raise ModuleNotFoundError(name="sqlalchemy")
         return
     try:
-        urllib.request.urlopen(f"{public(uri).rstrip('/')}/health", timeout=ANSWER_LIMIT).close()
+        address = f"{public(uri).rstrip('/')}/health"
+        urllib.request.urlopen(address, timeout=ANSWER_LIMIT, context=_trusted()).close()
     except urllib.error.HTTPError:
         return  # it answers; whether it accepts us, the first call shows
     except (OSError, ValueError) as error:
+        if refused := certificates.refused(
+            str(error), f"MLFLOW_TRACKING_URI {public(uri)}", CA_VARIABLES[-1]
+        ):
+            raise refused from None
         reason = getattr(error, "reason", error)
         raise InputError(
             f"MLFLOW_TRACKING_URI {public(uri)} does not answer: {reason}; start that server, "
             "or unset the variable to record into a local file"
         ) from None
+
+
+def _trusted() -> ssl.SSLContext | None:
+    """Returns the CAs that MLflow trusts, where somebody names them."""
+    places = [Path(os.environ[name]) for name in CA_VARIABLES if os.environ.get(name)]
+    if not places:
+        return None
+    kind = "capath" if places[0].is_dir() else "cafile"
+    return ssl.create_default_context(**{kind: str(places[0])})
 
 
 def _check_kind(uri: str) -> None:

@@ -443,7 +443,9 @@ def params_of(job: TrainingJob) -> dict[str, Any]:
     counts = {f"{role}_replicas": replica.count for role, replica in job.roles.items()}
     about = {"world_size": job.world_size, "image": _image(job)}
     # MLflow would keep None as the text of it, which reproduce takes for a program.
-    program = {"entrypoint": job.entrypoint or ""}
+    program: dict[str, Any] = {"entrypoint": job.entrypoint or ""}
+    program |= {"command": job.command} if job.command else {}
+    program |= {"module": job.module} if job.module else {}
     return job.model_dump(include=names) | program | counts | about
 
 

@@ -1,7 +1,8 @@
 """How far a training is, from what its program prints anyway.
 
 What is read: the bars of tqdm (Hugging Face, Lightning), rich (Lightning) and Keras, and lines such
-as ``epoch 3/10``, ``Epoch [3/10], Step [450/1000]``, ``Train Epoch: 1 [640/60000 (1%)]`` and
+as ``epoch 3/10``, ``Epoch [3/10], Step [450/1000]``, ``Train Epoch: 1 [640/60000 (1%)]``,
+``| epoch   1 |   200/ 2983 batches |`` and
 ``{'loss': 0.5, 'epoch': 1.2}``. Speed and time left come from our own clock.
 """
 
@@ -36,6 +37,9 @@ _STEPS = re.compile(
     rf"\b(?:global[ _])?(?:step|iter|iteration|batch|update|round)s?\b\W{{0,3}}"
     rf"{_NUMBER}\s*(?:/|\bof\b)\s*{_NUMBER}",
     re.IGNORECASE,
+)
+_COUNTED = re.compile(
+    rf"{_NUMBER}\s*/\s*{_NUMBER}\s+(?:steps|iterations|iters|batches|updates)\b", re.IGNORECASE
 )
 _EPOCH = re.compile(
     r"\bepochs?\b\W{0,4}(\d{1,9}(?:\.\d{1,6})?)(?![\d.]*%)(?:\s*(?:/|\bof\b)\s*(\d{1,9})\b)?",
@@ -313,7 +317,7 @@ def _said(line: str) -> _Said | None:
     if bar and _BYTES.search(bar[3]):
         return None
     steps = bar or _RICH.search(rest) or _KERAS.search(rest)
-    steps = steps or _STEPS.search(rest) or _BRACKETS.search(rest)
+    steps = steps or _STEPS.search(rest) or _BRACKETS.search(rest) or _COUNTED.search(rest)
     before = text[: steps.start() if steps else epoch.start() if epoch else 0][-60:]
     is_training = bool(_TRAINS.search(before)) or bool(epoch and not _is_aside(text, epoch))
     if _OTHER.search(before) and not _TRAINS.search(before):

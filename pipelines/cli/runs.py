@@ -37,6 +37,7 @@ def list_runs(target: "Target") -> None:
 def status(target: "Target", run: RunName) -> None:
     """Show a run and its steps."""
     from trireme.pipelines.console import Console
+    from trireme.pipelines.targets.base import ENDED
 
     console = Console(sys.stdout)
     found = target.find(run)
@@ -50,7 +51,8 @@ def status(target: "Target", run: RunName) -> None:
         seconds = f"{step.seconds:.0f}" if step.seconds else ""
         rows.append([step.name, step.state, seconds, results.get(step.name, "")])
     table(["STEP", "STATE", "SECONDS", "RESULT"], rows)
-    console.facts(found.facts)
+    came_of_it = target.outcome(found) if found.state in ENDED else {}
+    console.facts(came_of_it | found.facts)
     target.catch_up([found])
 
 

@@ -6,21 +6,24 @@ Training jobs have their own, in the parameter ``job``. What a pipeline says its
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
 from google.protobuf import json_format
 from kfp import kubernetes
+from pydantic import model_validator
 
 from trireme.components import yaml_text
 from trireme.components.errors import InputError
 from trireme.components.strict_model import StrictModel
 from trireme.components.training.description.fields import Toleration
 from trireme.components.training.description.values import (
+    AbsolutePath,
     Bytes,
     Cpu,
     Image,
     LabelKey,
     LabelValue,
+    ObjectName,
     SecretKey,
     VariableName,
 )
@@ -28,6 +31,22 @@ from trireme.pipelines.compiling.steps import executors
 from trireme.pipelines.pipeline import Pipeline
 
 ALL = "*"
+
+
+class Files(StrictModel):
+    """The keys of a ConfigMap or a Secret as files."""
+
+    mount: AbsolutePath
+    """Their folder in the pod."""
+
+    config_map: ObjectName | None = None
+    secret: ObjectName | None = None
+
+    @model_validator(mode="after")
+    def _check_source(self) -> Self:
+        if (self.config_map is None) == (self.secret is None):
+            raise ValueError("it needs one of config_map and secret")
+        return self
 
 
 class StepShape(StrictModel):
@@ -47,6 +66,9 @@ class StepShape(StrictModel):
 
     secret_env: dict[VariableName, SecretKey] = {}
     """Likewise, from SECRET/KEY."""
+
+    volumes: list[Files] = []
+    """Files, such as the certificate of a CA."""
 
     node_selector: dict[LabelKey, LabelValue] = {}
     """Labels that its node has to have."""
@@ -136,5 +158,10 @@ def _set_pod(known: Any, executor: str, shape: StepShape) -> None:
     for name, place in shape.secret_env.items():
         secret, key = place.split("/")
         kubernetes.use_secret_as_env(task, secret, {key: name})
+    for files in shape.volumes:
+        if files.secret:
+            kubernetes.use_secret_as_volume(task, files.secret, files.mount)
+        elif files.config_map:
+            kubernetes.use_config_map_as_volume(task, files.config_map, files.mount)
     known[executor].Clear()
     known[executor].update(config["kubernetes"])

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
+from trireme.components.checkout import url as urls
 from trireme.components.errors import InputError
 from trireme.pipelines import catalog
 from trireme.pipelines.compiling import images, ir
@@ -151,6 +152,7 @@ def check(schedule: Schedule, pins: dict[str, str]) -> CheckedSchedule:
     shapes.check_steps(wanted, [pipeline])
     pipeline = shapes.shaped(pipeline, wanted)
     given = pipeline.accept(schedule.params)
+    urls.check_there(given.get("code_url", ""))
     arguments = pipeline.complete(given, set(claims))
     if not schedule.next_times(1):
         raise InputError(f"schedule {schedule.name}: it ends before its first run")

@@ -188,7 +188,10 @@ class Target(Generic[R]):
         Args:
             pipeline: What it was a run of; None for one of Trireme's own pipelines.
         """
-        raise self._cannot("reproduce runs; without --target this machine does")
+        raise self._cannot(
+            "reproduce runs, but this machine does, also those of a cluster: leave --target out, "
+            "and let MLFLOW_TRACKING_URI name the server that has the run's record"
+        )
 
     def compile(self, pipeline: "Pipeline", directory: Path) -> Path:
         """Writes what the place takes of a pipeline; returns the file."""
@@ -217,6 +220,10 @@ class Target(Generic[R]):
     def results(self, run: R, steps: Sequence[Step]) -> dict[str, str]:
         """Returns what steps have come to, in a few words, by their names."""
         return {step.name: step.result for step in steps}
+
+    def outcome(self, run: R) -> dict[str, str]:
+        """Returns what came of a run that has ended, in a person's words, as far as is known."""
+        raise self._cannot("show runs")
 
     def error(self, run: R) -> TriremeError | None:
         """Returns why a run that has ended has not done what it should; None if it has."""

@@ -11,6 +11,7 @@ from trireme.components.kubernetes.pod_log import PodLog
 from trireme.components.kubernetes.resources import PODS
 from trireme.components.kubernetes.step_pods import CONTAINER
 from trireme.components.kubernetes.streams import Stop
+from trireme.components.last_words import LastWords, read
 from trireme.components.step_names import without_index
 from trireme.pipelines.targets.base import ENDED, OnLine, Run
 
@@ -61,14 +62,14 @@ def logs(
         )
 
 
-def last_words(pods: list[Named]) -> dict[str, str]:
+def last_words(pods: list[Named]) -> dict[str, LastWords]:
     """Returns what steps have come to, by their names: each leaves that as its last words."""
     found = {}
     for name, pod in pods:
         for container in pod["status"].get("containerStatuses") or []:
             ended = container["state"].get("terminated") or {}
             if container["name"] == CONTAINER and ended.get("message"):
-                found[name] = str(ended["message"]).strip()
+                found[name] = read(str(ended["message"]).strip())
     return found
 
 

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from trireme.components.errors import TriremeError
+from trireme.components.last_words import LAST_STEP, LastWords
 from trireme.components.say import say
 from trireme.components.signals import Interrupted, from_a_terminal, handled, interrupt
+from trireme.components.tracking import store
 from trireme.pipelines.compiling.steps import step_names
 from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.targets.base import ENDED, Prunable, R, Run, Step, Target
@@ -24,8 +26,8 @@ if TYPE_CHECKING:
 
 PAUSE = 2.0  # seconds between two looks at a run
 
-NOT_EXPORTED = "not exported"
-"""What the result of a step begins with that keeps a model from being exported."""
+SAYING = ("FINISHED", "FAILED")
+"""The states of a step that says what has come of it."""
 
 
 class Remote(Target[R]):
@@ -77,6 +79,20 @@ class Remote(Target[R]):
 
         abandoned_runs.end({run.name: run.state for run in runs})
         return True
+
+    def last_words(self, run: R) -> dict[str, LastWords]:
+        """Returns what the steps' pods have left, by step; none where they cannot be asked for."""
+        raise NotImplementedError
+
+    def left(self, run: R) -> LastWords:
+        """Returns what the last step of a run has left of it, with MLflow as it is seen here."""
+        found = self.last_words(run).get(LAST_STEP, LastWords(""))
+        facts = {name: store.seen_from_here(text) for name, text in found.facts.items()}
+        return found._replace(facts=facts)
+
+    def outcome(self, run: R) -> dict[str, str]:
+        """Returns what came of a run; see ``Target``."""
+        return self.left(run).facts
 
     def training_jobs(self, run: R) -> tuple["Cluster", str]:
         """Returns the cluster of a run's training jobs, and the id that they are named after."""
@@ -142,17 +158,22 @@ def _stay(target: Remote[Any], run: Run, names: list[str], console: "Console") -
         run = replace(run, state="KILLED")
     console.print()
     console.print(f"{run.name} {run.state}", "bold")
-    console.facts(run.facts)
-    results = target.results(run, steps)
-    for name, words in results.items():
-        if words.startswith(NOT_EXPORTED):
-            console.print(f"{name}: {words}")
+    left = target.left(run)
+    console.facts(left.facts | run.facts | _logs(target, run, steps))
     if stopped_by and run.state == "KILLED":
         return stopped_by
     if error := target.error(run):
+        error.detail = left.last_lines
         sys.stdout.flush()
         raise error
     return 0
+
+
+def _logs(target: Remote[Any], run: Run, steps: Sequence[Step]) -> dict[str, str]:
+    """Returns what shows all that the first step has printed that has failed, if one has."""
+    failed = [step.name for step in steps if step.state == "FAILED"]
+    command = f"trireme logs {run.key} {target.reached_by()} --step"
+    return {"Logs": f"{command} {failed[0]}"} if failed else {}
 
 
 def _follow(
@@ -160,18 +181,22 @@ def _follow(
 ) -> tuple[Run, Sequence[Step]]:
     """Shows a run's steps as they start and end; returns it and them as they have ended."""
     shown: dict[str, str] = {}
+    results: dict[str, str] = {}
     with console.showing(names):
         while True:
             run = target.find(run.key)
             steps, has_ended = target.steps(run), run.state in ENDED
+            if any(step.state in SAYING and shown.get(step.name) != step.state for step in steps):
+                results = target.results(run, steps)
             for step in steps:
-                shown[step.name] = _show(step, shown.get(step.name, ""), has_ended, console)
+                before, words = shown.get(step.name, ""), results.get(step.name, "")
+                shown[step.name] = _show(step, before, has_ended, words, console)
             if has_ended:
                 return run, steps
             time.sleep(PAUSE)
 
 
-def _show(step: Step, before: str, run_has_ended: bool, console: "Console") -> str:
+def _show(step: Step, before: str, run_has_ended: bool, result: str, console: "Console") -> str:
     """Shows what is new about a step; returns what is known of it now."""
     state = step.state
     if run_has_ended and state and state not in ENDED:
@@ -181,7 +206,7 @@ def _show(step: Step, before: str, run_has_ended: bool, console: "Console") -> s
     if not before:
         console.started(step.name, step.loop)
     if state in ENDED:
-        console.ended(step.name, state, "", step.seconds)
+        console.ended(step.name, state, result, step.seconds)
     return state
 
 

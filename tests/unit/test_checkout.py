@@ -333,7 +333,7 @@ def test_a_git_that_is_killed_is_a_fault_and_not_bad_input(
 
 def test_a_directory_that_is_not_a_repository_is_refused(tmp_path, destination):
     (tmp_path / "plain").mkdir()
-    with pytest.raises(InputError, match="is not a git repository; git init, git add and"):
+    with pytest.raises(InputError, match="is not a git repository; 'git init' there makes"):
         checkout(str(tmp_path / "plain"), "", destination)
     assert beside(destination) == []
 

@@ -8,6 +8,7 @@ from threading import Thread
 import mlflow
 import pytest
 
+from trireme.components import last_words
 from trireme.components.errors import InputError, StepFailed, TriremeError
 from trireme.components.finish import outcome, webhook
 from trireme.components.finish.finish import finish
@@ -180,3 +181,43 @@ def test_where_mlflow_refuses_the_webhook_is_told_all_the_same(
         mlflow.set_tracking_uri(before)
     assert "warning: " in capsys.readouterr().out
     assert [body["status"] for body, _ in server.told] == ["FINISHED"]
+
+
+def test_on_a_cluster_the_last_words_say_what_a_run_here_says_at_its_end(
+    tmp_path, tracked, monkeypatch
+):
+    _, whole, steps = tracked
+    with journal.opened(tmp_path, "evaluate"):
+        journal.log_headline({"held_out_accuracy": 0.97256, "held_out_roc_auc": 0.99})
+        journal.log_tags({"verdict": "better than version 2"})
+    journal.run_path(tmp_path, "evaluate").write_text(steps[0])
+    registered = {"model": "digits", "version": "3", "alias": "champion", "late": ""}
+    journal.registered_path(tmp_path).write_text(json.dumps(registered))
+    (tmp_path / "report.html").touch()
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", "0")
+    here = outcome.facts(tmp_path)
+    assert here["Accuracy"] == "0.9726 on held-out samples"
+    monkeypatch.setattr(outcome, "in_a_pod", lambda: True)
+    log = tmp_path / "termination-log"
+    log.touch()
+    monkeypatch.setattr("trireme.components.step.TERMINATION_LOG", log)
+    with step("finish", str(tmp_path)):
+        journal.log_outcome(outcome.facts(tmp_path), "")
+    left = last_words.read(log.read_text())
+    page = f"http://127.0.0.1:5000/#/experiments/0/runs/{whole}?workflowType=machine_learning"
+    report = f"http://127.0.0.1:5000/#/experiments/0/runs/{steps[0]}/artifacts/report.html"
+    assert left.facts == here | {"Report": report, "MLflow": page}
+    assert left.facts["Registered"] == "digits, version 3, champion"
+
+
+def test_last_words_fit_and_of_long_lines_the_last_are_there():
+    lines = "\n".join(f"line {number} é" for number in range(1000))
+    facts = {f"{number}": "x" * 400 for number in range(9)}
+    text = last_words.written("sent", facts, lines)
+    assert len(text.encode()) <= last_words.LIMIT
+    result, kept, shown = last_words.read(text)
+    assert (result, len(kept)) == ("sent", 9)
+    assert lines.endswith(shown) and len(shown) > 800
+    assert last_words.read(last_words.written("", facts | dict.fromkeys("abcdef", "y" * 400), ""))
+    for text in ("not exported: too bad", "{}", '{"result": 1, "facts": [], "last_lines": ""}'):
+        assert last_words.read(text) == (text, {}, "")

@@ -8,7 +8,7 @@ from contextlib import nullcontext, suppress
 import pytest
 
 from trireme.components.checkout import bundle, command, snapshot
-from trireme.components.checkout.git import check_here, checkout, has_file, resolve
+from trireme.components.checkout.git import check_file, check_here, checkout, resolve
 from trireme.components.errors import InputError, TriremeError
 
 pytestmark = pytest.mark.usefixtures("unaided_git")
@@ -104,7 +104,8 @@ def use(repository, destination):
     url = str(repository.directory)
     check_here(url, "")
     assert resolve(f"file://{url}", "main") == repository.second
-    assert has_file("file.txt", url, "", "") and has_file("file.txt", url, "HEAD", "")
+    for revision in ("", "HEAD"):
+        check_file("entrypoint", "file.txt", url, revision, "")
     with snapshot.taken(url) as taken:
         assert taken.changed == 2
     assert bundle.of_directory(url, "", False).commit == taken.commit

@@ -154,7 +154,12 @@ def test_a_command_or_a_module_takes_the_place_of_the_reference_program(field):
     job = prepare(entrypoint=OURS, more=field)
     assert job.entrypoint is None
     assert job.model_dump(include=set(field)) == field
-    assert launch.params_of(job)["entrypoint"] == ""
+    params = launch.params_of(job)
+    assert {name: params.get(name) for name in ("entrypoint", "command", "module")} == {
+        "entrypoint": "",
+        "command": job.command,
+        "module": job.module,
+    }
     with pytest.raises(InputError, match="entrypoint"):
         prepare(entrypoint="train.py", more=field)
 

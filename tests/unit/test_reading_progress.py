@@ -104,6 +104,8 @@ def test_bars_of_tqdm_with_epochs_and_validation():
             0.45,
         ),
         ("Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.300039", None),
+        ("| epoch   1 |   200/ 2983 batches | lr 20.00 | ms/batch  5.23 | loss  7.61", None),
+        ("450/1000 steps, loss 0.3", 0.45),
         ("Epoch: [1][  10/1252]\tTime  0.5 ( 0.6)\tLoss 6.9", None),
     ],
 )
@@ -118,6 +120,8 @@ def test_a_line_tells_how_far_it_is(line, share):
         "loss 0.45 3/4",
         "Loading weights:  45%|████▌     | 45/100 [00:12<00:15,  3.62it/s]",
         "model.safetensors:  45%|████▌     | 45.0M/100M [00:12<00:15, 3.62MB/s]",
+        "Evaluated 45/100 batches",
+        "45/100 files",
         "Map:  45%|████▌     | 450/1000 [00:00<00:00, 9000.00 examples/s]",
         "Validation DataLoader 0:  20%|██        | 1/5 [00:00<00:00, 449.69it/s]",
         "Test: [ 10/50]\tTime 0.5",
@@ -141,6 +145,12 @@ def test_speed_and_time_left_come_from_our_clock():
     mnist = [f"Train Epoch: 1 [{seen}/60000 (1%)]\tLoss: 2.3" for seen in (0, 640)]
     assert read(*mnist, every=2.0)[-1].words == "1% of epoch 1, 320 samples/s"
     assert read("{'loss': 0.5, 'epoch': 1.2}")[-1].words == "epoch 1.2"
+    language = "| epoch {:3d} | {:5d}/ 2983 batches | lr 20.00 | ms/batch  5.23 | loss  7.61"
+    lines = [language.format(epoch, batch) for epoch in (1, 2) for batch in (200, 2800)]
+    lines.insert(2, "| end of epoch   1 | time: 18.42s | valid loss  5.63 | valid ppl   278.36")
+    assert [state.words.partition(",")[0] for state in read(*lines)] == [
+        *("6% of epoch 1", "93% of epoch 1", "6% of epoch 2", "93% of epoch 2")
+    ]
 
 
 def test_lines_of_before_that_come_at_once_are_no_speed():

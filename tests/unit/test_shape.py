@@ -1,5 +1,7 @@
 """pipelines/compiling/shape: what the pods of steps get, on both kinds of cluster."""
 
+import json
+
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -13,6 +15,7 @@ workspace: 50Gi
 steps:
   "*":
     node_selector: {pool: cheap}
+    volumes: [{mount: /etc/company, config_map: company-ca}]
     env: {HTTPS_PROXY: "http://proxy:3128", HERE: all}
   evaluate:
     cpu: 2
@@ -63,6 +66,10 @@ def test_kubeflow_has_it_in_the_pipeline(compiled):
     assert (taint["key"], taint["operator"], taint["effect"]) == ("gpu", "Exists", "NoSchedule")
     secrets = pods["exec-evaluate"]["secretAsEnv"]
     assert [each["keyToEnv"] for each in secrets] == [[{"envVar": "API_KEY", "secretKey": "api"}]]
+    files = [each["configMapAsVolume"][-1] for each in pods.values()]
+    assert {(each["configMapName"], each["mountPath"]) for each in files} == {
+        ("company-ca", "/etc/company")
+    }
     assert "secretAsVolume" in pods["exec-evaluate"]  # what the pipeline itself says is kept
 
 
@@ -86,6 +93,12 @@ def test_argo_has_it_in_the_templates(compiled):
     placed = {name: each.get("nodeSelector") for name, each in steps.items()}
     assert {name for name, labels in placed.items() if labels != {"pool": "cheap"}} == {"train"}
     assert "cheap" in str(steps["train"])
+    mount = {"name": "company-ca", "mountPath": "/etc/company"}
+    source = {"name": "company-ca", "configMap": {"name": "company-ca", "optional": False}}
+    for each in steps.values():
+        assert mount in each["container"]["volumeMounts"] and source in each["volumes"]
+    handed_on = json.dumps(steps["train"]["container"]).replace("\\", "")
+    assert json.dumps(mount) in handed_on and json.dumps(source) in handed_on
 
 
 def test_a_pipeline_is_as_it_is_without_one():
@@ -100,7 +113,20 @@ def test_a_pipeline_is_as_it_is_without_one():
             "steps: {trian: {cpu: 2}}",
             "shape.steps.trian: there is no such step; there are checkout",
         ),
-        ("steps: {train: {cpus: 2}}", "shape.steps.train.cpus is not a field"),
+        (
+            "steps: {train: {cpus: 2}}",
+            "shape.steps.train.cpus is not a field; shape.steps.train has cpu, memory, image, env",
+        ),
+        (
+            "steps: {train: {tolerations: [{keys: gpu}]}}",
+            "shape.steps.train.tolerations.0.keys is not a field; shape.steps.train.tolerations.0 "
+            "has key, operator",
+        ),
+        (
+            "steps: {train: {volumes: [{mount: /ca}]}}",
+            "volumes.0 {'mount': '/ca'}: it needs one of",
+        ),
+        ("step: {}", "shape.step is not a field; shape has workspace, steps"),
         ("steps: {train: {cpu: lots}}", "shape.steps.train.cpu 'lots': must be a Kubernetes"),
         ("steps: {train: {secret_env: {A: b}}}", "shape.steps.train.secret_env.A 'b': must be"),
         ("- train", "must be an object of workspace, steps"),

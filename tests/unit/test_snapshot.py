@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from trireme.components.checkout import bundle, snapshot
-from trireme.components.checkout.git import check_here, checkout
-from trireme.components.checkout.git import has_file as git_has_file
+from trireme.components.checkout.git import check_file, check_here, checkout
 from trireme.components.errors import InputError
 from trireme.components.tracking import journal
 from trireme.pipelines import catalog, loading
@@ -140,10 +139,16 @@ def test_a_folder_in_a_repository_is_told_its_top(repository):
         bundle.of_directory(str(folder), "", has_mlflow=False)
 
 
-def test_a_file_of_the_working_tree_is_there(repository):
-    (repository.directory / "requirements.txt").write_text("x")
-    assert git_has_file("requirements.txt", str(repository.directory), "", "")
-    assert not git_has_file("requirements.txt", str(repository.directory), "HEAD", "")
+def test_a_file_of_the_working_tree_is_there_unless_gitignore_names_it(repository):
+    at, name = str(repository.directory), "requirements.txt"
+    (repository.directory / name).write_text("x")
+    check_file("requirements", name, at, "", "")
+    with pytest.raises(InputError, match=f"requirements '{name}' does not exist in the repo"):
+        check_file("requirements", name, at, "HEAD", "")
+    (repository.directory / ".gitignore").write_text("*.txt\n")
+    with pytest.raises(InputError, match=f"'{name}' is left out of the code: .gitignore names it"):
+        check_file("requirements", name, at, "", "")
+    check_file("entrypoint", "file.txt", at, "", "")  # committed all the same
 
 
 def test_filters_of_the_repository_do_not_run(repository, destination, tmp_path):
@@ -234,7 +239,7 @@ def test_large_code_goes_to_mlflow_or_nowhere(dirty, monkeypatch):
 @pytest.mark.parametrize(
     ("make", "revision", "told"),
     [
-        (lambda at: shutil.rmtree(at / ".git"), "", "not the top of a git repository"),
+        (lambda at: shutil.rmtree(at / ".git"), "", "is not a git repository; 'git init' there"),
         (lambda at: None, "nothing", "has no commit 'nothing'"),
     ],
 )
@@ -262,6 +267,26 @@ def test_a_run_on_a_cluster_takes_the_folder_along(dirty, monkeypatch):
     same, arguments = loading.ready(pipeline, given, is_here=True)
     assert same.bundle is None
     assert arguments["code_url"] == "."
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"entrypoint": "no.py"}, "entrypoint 'no.py' does not exist in the repository"),
+        ({"requirements": ["no.txt"]}, "requirements 'no.txt' does not exist in the repository"),
+        ({"evaluation": {"entrypoint": "e.py"}}, "evaluation.entrypoint 'e.py' does not exist"),
+        ({"entrypoint": "train.py", "code_revision": "HEAD"}, "entrypoint 'train.py' does not"),
+        ({"entrypoint": "ignored/train.py"}, "is left out of the code: .gitignore names it"),
+    ],
+)
+def test_what_the_folder_lacks_is_refused_for_a_cluster_too(dirty, given, told):
+    for place in ("", "ignored"):
+        (dirty.directory / place / "train.py").touch()
+    given = {"code_url": str(dirty.directory), "entrypoint": "train.py"} | given
+    pipeline = catalog.load("pytorch-training")
+    for is_here in (True, False):
+        with pytest.raises(InputError, match=told):
+            loading.ready(pipeline, given, is_here=is_here)
 
 
 def test_mlflow_keeps_a_bundle_once(dirty, destination, untracked, mlflow_store, monkeypatch):

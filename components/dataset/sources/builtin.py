@@ -6,11 +6,12 @@ import json
 import platform
 import sysconfig
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from trireme.components.dataset.description import Dataset
 from trireme.components.dataset.listing import Entry
+from trireme.components.dataset.uri import NONE
 
 HELD_OUT_SOURCES = 1 / 64  # share of Python's files
 LENGTH = 256  # bytes of a sample of them
@@ -20,7 +21,7 @@ OTHERS = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3
 
 
 class BuiltinSource:
-    """``builtin://digits`` or ``builtin://python-source``, made in memory."""
+    """A dataset of ``uri.BUILTIN``, made in memory."""
 
     readers = 1
 
@@ -89,4 +90,8 @@ def _array(data: bytes, samples: int) -> bytes:
     return b"\x93NUMPY\x01\x00" + HEADER.to_bytes(2, "little") + padded.encode() + data
 
 
-_MAKERS = {"builtin://digits": _digits, "builtin://python-source": _python_source}
+_MAKERS: dict[str, Callable[[], dict[str, bytes]]] = {
+    "builtin://digits": _digits,
+    "builtin://python-source": _python_source,
+    NONE: dict,
+}

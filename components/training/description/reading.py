@@ -4,14 +4,14 @@ import difflib
 import json
 import re
 from collections import Counter
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
 from trireme.components import yaml_text
 from trireme.components.errors import InputError
-from trireme.components.strict_model import dotted
+from trireme.components.strict_model import dotted, model_of
 
 SECRET = ("env", "secret_env", "tracking", "dataset")
 """Fields whose values are never shown: some put a password there."""
@@ -82,21 +82,11 @@ def in_words(error: ValidationError, model: type[BaseModel]) -> str:
 
 
 def _known_fields(model: type[BaseModel], place: tuple[int | str, ...]) -> str:
-    for part in place[:-1]:
-        field = model.model_fields.get(str(part))
-        model = (field and _model_in(field.annotation)) or model
-    names = list(model.model_fields)
+    names = list(model_of(model, place).model_fields)
     close = difflib.get_close_matches(str(place[-1]), names, n=1)
     if close:
         return f"did you mean {close[0]}?"
     return f"there are {', '.join(names)}" if len(names) < 20 else "'trireme job schema' lists them"
-
-
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """Returns the model that a type is made of, as in ``list[Volume]`` or ``Elastic | None``."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((model for part in get_args(annotation) if (model := _model_in(part))), None)
 
 
 _CONSTRUCTORS = yaml.SafeLoader.yaml_constructors

@@ -12,6 +12,7 @@ from trireme.components.kubernetes import access
 from trireme.components.kubernetes.connection import PATIENCE, PATIENCE_OF_A_PERSON, Cluster
 from trireme.components.kubernetes.errors import Forbidden, Refused
 from trireme.components.kubernetes.resources import WORKFLOWS, Resource
+from trireme.components.last_words import LastWords
 from trireme.components.tracking.environment import SECRET
 from trireme.components.training.cluster import checks
 from trireme.components.training.cluster.checks import Finding, Verdict
@@ -107,9 +108,13 @@ class Argo(Remote[Workflow]):
     def results(self, run: Workflow, steps: Sequence[Step]) -> dict[str, str]:
         """Returns what steps have come to; who may not list pods sees what the workflow tells."""
         results = super().results(run, steps) | self.progress(run, steps)
+        return results | {name: left.result for name, left in self.last_words(run).items()}
+
+    def last_words(self, run: Workflow) -> dict[str, LastWords]:
+        """Returns what the steps' pods have left; see ``Remote``."""
         with suppress(Forbidden):
-            results |= last_words(logs.pods(self._cluster, run))
-        return results
+            return last_words(logs.pods(self._cluster, run))
+        return {}
 
     def logs(self, name: str, step: str, on_line: OnLine, *, follow: bool) -> None:
         """Passes on what steps print; see ``Target``."""

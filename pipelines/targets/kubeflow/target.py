@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from trireme.components.checkout import bundle
 from trireme.components.errors import TriremeError
 from trireme.components.kubernetes.connection import PATIENCE, PATIENCE_OF_A_PERSON, Cluster
+from trireme.components.last_words import LastWords
 from trireme.components.say import say
 from trireme.components.tracking.environment import SECRET
 from trireme.components.training.manifests.references import Needed
@@ -139,11 +141,20 @@ class Kubeflow(Remote[Run]):
         # Kubeflow's API tells states alone. A step leaves its result as its container's last words,
         # which its pod has as long as that is there.
         try:
-            cluster = self._cluster_of_runs(PATIENCE_FOR_RESULTS)
-            words = pod_logs.last_words(logs.pods(cluster, run, self._step_paths(run)))
+            words = self._last_words(run)
         except TriremeError:
             return {}
-        return self.progress(run, steps) | words
+        return self.progress(run, steps) | {name: left.result for name, left in words.items()}
+
+    def last_words(self, run: Run) -> dict[str, LastWords]:
+        """Returns what the steps' pods have left; see ``Remote``."""
+        with suppress(TriremeError):
+            return self._last_words(run)
+        return {}
+
+    def _last_words(self, run: Run) -> dict[str, LastWords]:
+        cluster = self._cluster_of_runs(PATIENCE_FOR_RESULTS)
+        return pod_logs.last_words(logs.pods(cluster, run, self._step_paths(run)))
 
     def logs(self, name: str, step: str, on_line: OnLine, *, follow: bool) -> None:
         """Passes on what steps print; see ``Target``."""

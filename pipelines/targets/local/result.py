@@ -3,14 +3,12 @@
 import os
 import shlex
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from trireme.components.cost.table import in_words
 from trireme.components.errors import TrackingUnavailable, TriremeError
-from trireme.components.tracking import journal
-from trireme.components.training.advice import TAG as ADVICE
+from trireme.components.finish import outcome
 from trireme.pipelines.targets.local import runs
 
 if TYPE_CHECKING:
@@ -19,20 +17,18 @@ if TYPE_CHECKING:
 
 @dataclass
 class Result:
-    """How a run ended, what its steps said, and whether MLflow's UI is to be started."""
+    """How a run ended, and whether MLflow's UI is to be started."""
 
     name: str
     directory: Path
     record: runs.Record
     status: str = "FINISHED"
     exit_status: int = 0
-    steps: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     error: TriremeError | None = None
     run_id: str = ""
     mlflow_page: str = ""
     needs_ui: bool = False
     temporary: str = ""
-    model_version: str = ""
 
     @property
     def workspace(self) -> Path:
@@ -42,41 +38,7 @@ class Result:
     @property
     def facts(self) -> dict[str, str]:
         """What has come of it, in a person's words."""
-        said: dict[str, Any] = {}
-        for record in (record for records in self.steps.values() for record in records):
-            said |= record.get("headline", {}) | record.get("total", {}) | record.get("tags", {})
-        facts = {}
-        for name, value in said.items():
-            if name.startswith("held_out_"):
-                from trireme.components.evaluation.figures import words
-
-                figure = words(name.removeprefix("held_out_"))
-                digits = ".4f" if figure == "accuracy" else ".4g"
-                facts[figure[0].upper() + figure[1:]] = f"{value:{digits}} on held-out samples"
-        exported, model = self.workspace / "exported", self.workspace / "model"
-        if exported.exists():
-            facts["Model"] = str(exported)
-        elif model.exists():
-            facts["Model"] = str(model)
-            # Of a pipeline without an export a good model is not exported either.
-            is_refused = journal.summary_of(self.workspace, "evaluate").startswith("not exported")
-            if is_refused and not self.error:
-                facts["Not exported"] = said["gate"]
-        if "verdict" in said:
-            facts["Verdict"] = said["verdict"]
-        if "cost" in said:
-            facts["Cost"] = in_words(said["cost"], said["currency"])
-        if lines := said.get(ADVICE, "").splitlines():
-            more = f"; {len(lines) - 1} more in the report" if lines[1:] else ""
-            facts["Advice"] = lines[0] + more
-        if self.model_version:
-            facts["Registered"] = self.model_version
-            if (form := journal.summary_of(self.workspace, "export")).startswith("kept as plain"):
-                way_out = "save an MLflow model, or name model_factory=module:_load_pyfunc"
-                facts["Form"] = f"{form}; {way_out}"
-        report = self.workspace / "report.html"
-        if report.exists():
-            facts["Report"] = str(report)
+        facts = outcome.facts(self.workspace)
         facts["Run"] = str(self.directory)
         if self.mlflow_page:
             start_it = f" (start it with: {_this_command()} ui)" if self.needs_ui else ""

@@ -19,7 +19,7 @@ from trireme.components.finish import outcome, webhook
 from trireme.components.home import home
 from trireme.components.secrets import given
 from trireme.components.signals import Interrupted, from_a_terminal, handled
-from trireme.components.tracking import client, journal, store
+from trireme.components.tracking import client, store
 from trireme.components.tracking.pipeline_run import PipelineRun
 from trireme.pipelines import catalog
 from trireme.pipelines.compiling.steps import after_failures, step_names
@@ -113,8 +113,6 @@ def go(
         result.mend()
     result.run_id, result.mlflow_page = record.run_id, record.page
     result.needs_ui = not record.is_on_a_server
-    if registered := journal.registered(result.workspace):
-        result.model_version = "{model}, version {version}, {alias}".format(**registered)
     return result
 
 

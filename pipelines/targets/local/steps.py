@@ -112,7 +112,6 @@ class Steps:
         before = self._result.record.before.get(name, {})
         resources, result = before.get("resources", {}), before.get("result", "")
         with self._recorded:
-            self._result.steps[name] = journal.read(self._result.workspace, name)
             self._record.step_kept(name, "FINISHED", resources)
             self._result.record.step(name, "FINISHED", resources, result)
         with self._shown:
@@ -244,7 +243,6 @@ class Steps:
     ) -> None:
         result = str(error or _last_record(records, "summary") or "")
         with self._recorded:
-            self._result.steps[name] = records
             self._record.step_ended(name, state, self._result.workspace, resources)
             self._result.record.step(name, state, resources, result)
         with self._shown:

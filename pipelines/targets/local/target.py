@@ -72,6 +72,12 @@ class Local(Target[LocalRun]):
             if name not in run.ended
         ]
 
+    def outcome(self, run: LocalRun) -> dict[str, str]:
+        """Returns what came of a run; see ``Target``."""
+        from trireme.components.finish import outcome
+
+        return outcome.facts(run.workspace)
+
     def error(self, run: LocalRun) -> TriremeError | None:
         """Returns what the run itself has failed with; see ``Target``."""
         if run.state == "lost":

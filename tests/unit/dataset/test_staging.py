@@ -1,5 +1,6 @@
 """components/dataset/staging.py."""
 
+import hashlib
 import json
 import os
 import platform
@@ -35,6 +36,13 @@ def test_digits_staged_twice_are_the_same_bytes(tmp_path):
     assert one.fingerprint == two.fingerprint
     assert tree(tmp_path / "one") == tree(tmp_path / "two")
     assert set(tree(tmp_path / "one")) == {"train.npz", "test.npz", "dataset.json"}
+
+
+def test_no_dataset_is_an_empty_folder_like_any_other_dataset(tmp_path):
+    for cache in (None, tmp_path / "cache", tmp_path / "cache"):  # the last one finds it there
+        staged = stage("builtin://none", tmp_path / "data", cache)
+        assert (staged.files, staged.bytes, [*Path(staged.path).iterdir()]) == (0, 0, [])
+        assert staged.fingerprint == f"sha256:{hashlib.sha256().hexdigest()}"
 
 
 def test_digits_are_split_into_two_parts_that_share_no_sample(destination):

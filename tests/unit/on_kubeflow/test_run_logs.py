@@ -11,6 +11,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 
+from trireme.components import last_words
+
 THERE = ("--target", "kfp")
 NOT_THERE = {"kind": "Status", "reason": "NotFound", "code": 404, "details": {"name": "x"}}
 
@@ -288,23 +290,36 @@ def test_status_and_run_say_that_the_gate_has_refused_the_model(trireme, kubeflo
 
     kubeflow.on_look = its_pods
     status, output, _ = trireme("run", "pytorch-training", *THERE)
-    assert (status, f"evaluate: {REFUSED}" in output) == (0, True)
+    assert (status, f" s  {REFUSED}\n" in output) == (0, True)
 
 
-def test_run_says_why_a_step_has_failed(trireme, kubeflow, pods, run):
-    pod = a_pod(run, "flow.root.train.executor", 1)
-    why = "replica master-0 exited with status 1"
-    pod["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = why
-    pods.pods[:] = [pod]
-    kubeflow.states = [("FAILED", {"train": "FAILED"})]
+def test_run_says_why_a_step_has_failed_and_what_the_last_step_has_left(
+    trireme, kubeflow, pods, run, monkeypatch
+):
+    why, page = "replica master-0 exited with status 1", "http://mlflow:5000/#/experiments/1/runs/a"
+    facts = {"Verdict": "no model", "MLflow": page}
+    left = {"train": why, "onExit.finish": last_words.written("", facts, "no loss\n  any more")}
+    for name, text in left.items():
+        pods.pods.append(a_pod(run, f"flow.root.{name}.executor", 1))
+        pods.pods[-1]["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = text
+    kubeflow.states = [("FAILED", {"train": "FAILED", "finish": "SUCCEEDED"})]
 
     def its_pods():
-        pod["metadata"]["labels"]["pipeline/runid"] = list(kubeflow.runs)[-1]
+        for pod in pods.pods:
+            pod["metadata"]["labels"]["pipeline/runid"] = list(kubeflow.runs)[-1]
 
     kubeflow.on_look = its_pods
-    status, _, errors = trireme("run", "pytorch-training", *THERE)
+    status, output, errors = trireme("run", "pytorch-training", *THERE)
     assert status == 1
+    assert errors.startswith("no loss\n  any more\nerror: run ")
     assert errors.endswith(f" failed at train: {why}\n")
+    run_id = list(kubeflow.runs)[-1]
+    assert "  Verdict  no model\n" in output
+    assert f"  Logs     trireme logs {run_id} --target kfp --step train\n" in output
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://me:secret@mlflow.example.org")
+    status, output, _ = trireme("status", run_id, *THERE)
+    assert "  MLflow   https://mlflow.example.org/#/experiments/1/runs/a\n" in output
+    assert '"facts"' not in output
 
 
 @pytest.fixture
