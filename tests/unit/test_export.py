@@ -233,17 +233,17 @@ def test_nothing_of_the_surroundings_is_importable(tmp_path, code, monkeypatch):
     monkeypatch.chdir(code)
     file = tmp_path / "model.onnx"
     file.write_bytes(b"no model")
-    with isolated("numpy", [np.zeros(1)]) as reloaded, pytest.raises(StepFailed) as caught:
-        reloaded(file)
+    with isolated("numpy") as reloaded, pytest.raises(StepFailed) as caught:
+        reloaded(file, [np.zeros(1)])
     assert "ONNXRuntimeError" in str(caught.value)
 
 
 def test_a_process_that_dies_is_reported(tmp_path):
     with (
-        isolated("no_such_framework", [np.zeros(1)]) as reloaded,
+        isolated("no_such_framework") as reloaded,
         pytest.raises(StepFailed, match="that loads odd back exited with status 1") as caught,
     ):
-        reloaded(tmp_path / "odd")
+        reloaded(tmp_path / "odd", [np.zeros(1)])
     assert "No module named 'no_such_framework'" in caught.value.detail
 
 
@@ -357,9 +357,9 @@ def test_shapes_are_compared_too():
 def test_a_process_that_dies_is_told_with_its_last_lines(tmp_path):
     with (
         pytest.raises(StepFailed, match=r"process that loads x.onnx back exited") as caught,
-        isolated("no_such_module", [np.zeros(1)]) as reloaded,
+        isolated("no_such_module") as reloaded,
     ):
-        reloaded(tmp_path / "x.onnx")
+        reloaded(tmp_path / "x.onnx", [np.zeros(1)])
     assert "No module named 'no_such_module'" in caught.value.detail
 
 
