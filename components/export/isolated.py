@@ -22,6 +22,9 @@ from trireme.components.packages.use import used
 REASON_LIMIT = 300  # characters of what a framework says
 LAST_LINES = 20  # of a process that has died
 
+STEP = "_KFP_RUNTIME"
+"""The variable that kfp sets in the process of a step."""
+
 Reloaded = Callable[[Path, list[np.ndarray]], list[np.ndarray]]
 
 
@@ -35,8 +38,9 @@ def isolated(module: str, *, is_shared: bool = False) -> Iterator[Reloaded]:
 
     Args:
         module: What the process imports at its start.
-        is_shared: The process may be a fork of this one, which imports the module first: nothing
-            of a user is loaded yet, and the module survives a fork.
+        is_shared: The process may be a fork of this one, if this is a step's, which imports the
+            module first: it has loaded nothing of a user yet and computed nothing, and the module
+            survives a fork.
 
     Yields:
         A function that returns what a file answers to each batch. It raises StepFailed, with
@@ -44,8 +48,8 @@ def isolated(module: str, *, is_shared: bool = False) -> Iterator[Reloaded]:
     """
     with tempfile.TemporaryDirectory(prefix="trireme-") as folder:
         output = Path(folder, "output")
-        # Beside other threads a fork may wait for ever for what one of them held.
-        is_fork = is_shared and threading.active_count() == 1
+        # A fork may wait for ever for what another thread held, or for threads that have computed.
+        is_fork = is_shared and STEP in os.environ and threading.active_count() == 1
         with output.open("wb") as errors:
             process = (_Fork if is_fork else _Fresh)(module, folder, errors)
         try:

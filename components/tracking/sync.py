@@ -81,14 +81,30 @@ def sync(workspace: Path, step: str, run: Run) -> None:
         log(run.step_id, tags={PROGRESS: now.words})
 
 
-def bring_progress(workspace: Path, step: str, run_id: str) -> None:
-    """Brings how far a step's training is into its MLflow run, if that can be done at once."""
+def bring_progress(workspace: Path, step: str, run_id: str, brought: int = 0) -> int:
+    """Brings how far a step's training is into its MLflow run, if that can be done at once.
+
+    Also the metrics that it has left so far, which ``sync`` brings once more: MLflow keeps one of
+    those that are the same.
+
+    Args:
+        brought: How much of their file has been brought, in bytes.
+
+    Returns:
+        How much it is now.
+    """
     from mlflow import MlflowClient
 
     now = progress.read(journal.progress_path(workspace, step))
     with suppress(Exception):  # another time
         if now:
             MlflowClient().set_tag(run_id, PROGRESS, now.words)
+        for file in [one["unsent"] for one in journal.read(workspace, step) if "unsent" in one]:
+            metrics, end = unsent_metrics.newest(Path(file), _name, brought)
+            if metrics:
+                MlflowClient().log_batch(run_id, metrics=metrics)
+            return end
+    return brought
 
 
 def is_whole(workspace: Path, step: str) -> bool:

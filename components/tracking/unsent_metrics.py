@@ -1,10 +1,10 @@
-"""The metrics that a training program has left in a file because MLflow was away."""
+"""The metrics that a training program has left in a file for whoever started it to send."""
 
 import json
 import os
 import stat
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,13 +29,26 @@ def batches(file: Path, name: Callable[[str], str]) -> Iterator[list["Metric"]]:
         yield batch
 
 
-def _lines(file: Path) -> Iterator[bytes]:
+def newest(file: Path, name: Callable[[str], str], start: int) -> tuple[list["Metric"], int]:
+    """Returns the next metrics of a file that is being written, and the byte after them.
+
+    Args:
+        start: The byte to begin at.
+    """
+    # Each line is begun with its end, so the last is not known to be whole.
+    lines = list(takewhile(lambda line: line.endswith(b"\n"), islice(_lines(file, start), BATCH)))
+    metrics = [metric for line in lines if (metric := _metric(line, name))]
+    return metrics, start + sum(map(len, lines))
+
+
+def _lines(file: Path, start: int = 0) -> Iterator[bytes]:
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return
     with os.fdopen(descriptor, "rb") as stream:
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            stream.seek(start)
             while line := stream.readline(LONGEST):
                 yield line
 

@@ -6,7 +6,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, Protocol, TextIO
 
@@ -14,7 +14,7 @@ from trireme.components import left_files
 from trireme.components.checkout import builtin
 from trireme.components.cost import prices
 from trireme.components.errors import InputError, JobFailed
-from trireme.components.home import in_a_pod
+from trireme.components.home import TRACKER, in_a_pod
 from trireme.components.json_values import whole, words
 from trireme.components.say import say
 from trireme.components.tracking import journal, unsent_metrics
@@ -278,6 +278,11 @@ class _Lines(LivePrinter):
             with contextlib.suppress(OSError):
                 self._file(self.logs, replica).write(lines + "\n")
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether a watch may end the training early."""
+        return self._watch is not None
+
     def look(self) -> None:
         """Has the watch look."""
         if self._watch:
@@ -318,7 +323,7 @@ def _train_locally(job: TrainingJob, logs: Path, lines: _Lines, bill: Bill) -> d
     bill.open(manifest)
     (logs / "job.yaml").write_text(to_yaml(manifest))
     about = at_end.about(job, manifest, place="job.", has_gpu=usage.has_gpu())
-    with at_end.advising(about, logs, _record_advice, usage.idle):
+    with _metrics_in_file(job, lines), at_end.advising(about, logs, _record_advice, usage.idle):
         return runner.run(
             manifest,
             logs,
@@ -327,6 +332,21 @@ def _train_locally(job: TrainingJob, logs: Path, lines: _Lines, bill: Bill) -> d
             on_hang=_record_hang,
             on_tick=lambda replicas: lines.look(),
         )
+
+
+@contextlib.contextmanager
+def _metrics_in_file(job: TrainingJob, lines: "_Lines") -> Iterator[None]:
+    """Has our trainers leave metrics in a file where ``trireme run`` brings them to MLflow."""
+    # It has MLflow loaded already; loading it takes a trainer longer than it trains, perhaps. What
+    # may stop the training early asks MLflow for them at once.
+    is_brought = TRACKER in os.environ and not lines.is_watched
+    if is_brought:
+        os.environ["METRICS_FILE"] = str(Path(job.checkpoint_dir, unsent_metrics.NAME))
+    try:
+        yield
+    finally:
+        if is_brought:
+            del os.environ["METRICS_FILE"]
 
 
 def _train_on_cluster(

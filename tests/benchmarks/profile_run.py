@@ -1,7 +1,7 @@
 """Where the seconds of ``trireme run pytorch-training`` go, and those of the same work by hand.
 
-Runs each once and prints a row per process: seconds it was there, of CPU, and of CPU within imports,
-with the packages that took most of them. The processes of a row have the same command.
+Runs each once and prints a row per process: seconds it was there, of CPU, and of CPU within
+imports, with the packages that took most of them. The processes of a row have the same command.
 
     python tests/benchmarks/profile_run.py
 """
@@ -29,6 +29,7 @@ NAMES = {
     r"torchrun": "torchrun",
     r"(components/trainers/\S+/|^\S*python\S* (-u )?)(\w+\.py)": r"\3",
     r"\bgit\b": "git",
+    r"by_hand\.py": "the script",
     r"bin/(trireme) ": r"\1",
 }
 
@@ -119,7 +120,10 @@ def main() -> None:
         homes = Path(directory, "trireme"), Path(directory, "by-hand")
         homes[1].mkdir()
         runs = {
-            "trireme": ([str(BIN / "trireme"), "run", "pytorch-training"], {"TRIREME_HOME": str(homes[0])}),
+            "trireme": (
+                [str(BIN / "trireme"), "run", "pytorch-training"],
+                {"TRIREME_HOME": str(homes[0])},
+            ),
             "by hand": ([sys.executable, str(BY_HAND), str(homes[1])], {}),
         }
         for command, variables in runs.values():

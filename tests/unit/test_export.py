@@ -1,5 +1,7 @@
 """components/export/export.py: what it writes answers as the model does, or is not written."""
 
+import os
+import subprocess
 import sys
 
 import numpy as np
@@ -12,7 +14,7 @@ from trireme.components.evaluation.source import Source
 from trireme.components.export import agreement
 from trireme.components.export import export as exporting
 from trireme.components.export.export import export
-from trireme.components.export.isolated import isolated
+from trireme.components.export.isolated import STEP, isolated
 from trireme.components.tracking import journal
 from trireme.components.tracking.registry import check_name
 from trireme.components.trainers.pytorch import classifier
@@ -387,3 +389,45 @@ def test_names_that_the_registry_takes_are_accepted(name):
 def test_names_that_the_registry_does_not_take_are_refused(name):
     with pytest.raises(InputError, match="model_name"):
         check_name(name)
+
+
+FORK = """
+import os, sys
+from pathlib import Path
+import numpy as np
+from trireme.components.errors import StepFailed
+from trireme.components.export.isolated import STEP, isolated
+
+file = Path(sys.argv[1])
+own = Path(f"/proc/self/task/{os.getpid()}/children")
+with isolated("torch.export.pt2_archive", is_shared=True) as reloaded:
+    (pid,) = own.read_text().split()
+    print(Path(f"/proc/{pid}/cmdline").read_text() == Path("/proc/self/cmdline").read_text())
+    for is_killed in False, True:
+        if is_killed:
+            os.kill(int(pid), 9)
+        try:
+            reloaded(file, [np.zeros(1)])
+        except StepFailed as error:
+            print(error)
+print("left:", own.read_text())
+"""
+"""What an export does in the process of its step."""
+
+
+def test_a_step_loads_files_back_in_a_fork_of_it(tmp_path, code):
+    (code / "onnxruntime.py").write_text("raise RuntimeError('the one of the training code')")
+    file = tmp_path / "model.onnx"
+    file.write_bytes(b"no model")
+    said = subprocess.run(
+        [sys.executable, "-c", FORK, str(file)],
+        env=os.environ | {STEP: "true", "PYTHONPATH": str(code)},
+        cwd=code,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    assert said[0] == "True"
+    assert "ONNXRuntimeError" in said[1]
+    assert said[2] == "the process that loads model.onnx back was ended by SIGKILL"
+    assert said[3] == "left: "

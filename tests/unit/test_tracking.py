@@ -16,7 +16,7 @@ from trireme.components.home import TRACKER
 from trireme.components.tracking import environment, journal, unsent_metrics
 from trireme.components.tracking.pipeline_run import PipelineRun
 from trireme.components.tracking.store import default_uri, use
-from trireme.components.tracking.sync import PARAMETER_LIMIT, Run, sync
+from trireme.components.tracking.sync import PARAMETER_LIMIT, Run, bring_progress, sync
 
 
 @pytest.fixture
@@ -319,6 +319,25 @@ def test_metrics_that_a_program_could_not_send_are_brought(client, run, workspac
         (1.0, 1001, 1),
         (0.5, 1002, 2),
     ]
+
+
+def test_metrics_are_brought_while_a_program_writes_them(client, run, workspace, tmp_path):
+    file = tmp_path / unsent_metrics.NAME
+    with journal.opened(workspace, "train"):
+        journal.log_unsent(file)
+    lines = [
+        json.dumps({"key": "loss", "value": 1 / n, "timestamp": 1000 + n, "step": n})
+        for n in (1, 2, 3)
+    ]
+    file.write_text(f"\n{lines[0]}\n{lines[1][:9]}")
+    brought = bring_progress(workspace, "train", run.step_id)
+    assert client.get_run(run.step_id).data.metrics == {"loss": 1.0}
+    file.write_text("\n" + "\n".join(lines))
+    assert bring_progress(workspace, "train", run.step_id, brought) > brought
+    assert client.get_run(run.step_id).data.metrics == {"loss": 0.5}
+    sync(workspace, "train", run)
+    history = client.get_metric_history(run.step_id, "loss")
+    assert [one.step for one in history] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("kind", ["link", "fifo"])

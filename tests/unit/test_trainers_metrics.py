@@ -115,6 +115,20 @@ def test_what_waits_is_in_the_file_soon_should_training_be_killed(no_server, tmp
     unsent.close()
 
 
+def test_metrics_that_another_brings_go_to_its_file_alone(tmp_path):
+    file = tmp_path / "other" / NAME
+    program = (
+        f"import sys; sys.path.insert(0, {str(Path(metrics.__file__).parent)!r})\n"
+        "from pathlib import Path; from metrics import Metrics\n"
+        "told = Metrics(Path('checkpoints'), 'checkpoint'); told.log(1, loss=0.5); told.close()\n"
+        "assert 'mlflow' not in sys.modules and not Path('checkpoints').exists()\n"
+    )
+    names = {"MLFLOW_RUN_ID": "0" * 32, "METRICS_FILE": str(file)}
+    command = [sys.executable, "-c", program]
+    subprocess.run(command, env=os.environ | names, cwd=tmp_path, check=True)
+    assert kept(file.parent) == [("loss", 0.5, 1)]
+
+
 FULL = """
 import resource, signal, sys
 sys.path.insert(0, sys.argv[1])

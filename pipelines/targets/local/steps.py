@@ -223,8 +223,8 @@ class Steps:
                 if now and now != shown:
                     with self._shown:
                         self._console.progress(name, now)
-                    self._record.step_goes_on(name)
                     shown = now
+                self._record.step_goes_on(name)
 
         watch = threading.Thread(target=show, daemon=True)
         watch.start()

@@ -1,6 +1,7 @@
 """Tells what importing costs each Python process below ``profile_run.py``.
 
-Python loads a module of this name when it starts. What is imported within an import counts for that.
+Python loads a module of this name when it starts. What is imported within an import counts for
+that one.
 """
 
 import atexit
@@ -10,6 +11,7 @@ import os
 import sys
 import threading
 import time
+from pathlib import Path
 
 FOLDER = os.environ["TRIREME_PROFILE"]
 ENOUGH = 0.02  # seconds of new imports that are worth writing down: the process may be killed
@@ -39,10 +41,9 @@ def _write():
     _written = sum(_spent.values())
     words = getattr(sys, "orig_argv", sys.argv)
     found = {"command": words, "cpu": time.process_time(), "imports": _spent}
-    file = f"{FOLDER}/{os.getpid()}"
-    with open(f"{file}.partial", "w") as partial:
-        json.dump(found, partial)
-    os.replace(f"{file}.partial", f"{file}.json")
+    partial = Path(FOLDER, f"{os.getpid()}.partial")
+    partial.write_text(json.dumps(found))
+    partial.replace(partial.with_suffix(".json"))
 
 
 def _forked():
