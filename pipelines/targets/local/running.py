@@ -102,6 +102,7 @@ def go(
             result.status = "FAILED"
             raise
         finally:
+            steps.close()
             with handled(lambda number, frame: client.hurry(), from_a_terminal()):
                 is_whole = _close(record, result, time.monotonic() - started)
                 if result.status == "KILLED":

@@ -22,7 +22,8 @@ from trireme.components import progress
 from trireme.components.errors import StepFailed, TriremeError
 from trireme.components.finish.failing import failure
 from trireme.components.home import TRACKER
-from trireme.components.processes import lack_of_memory, oom_kills, reap
+from trireme.components.images import PYTORCH
+from trireme.components.processes import Used, lack_of_memory, oom_kills, reap
 from trireme.components.retraining import history
 from trireme.components.signals import from_a_terminal, handled, interrupt
 from trireme.components.step_names import in_a_loop
@@ -35,6 +36,7 @@ from trireme.components.training.local.supervised import supervised
 from trireme.pipelines.console import Console
 from trireme.pipelines.engine_lines import KfpLines
 from trireme.pipelines.targets.local.result import Result
+from trireme.pipelines.targets.local.warm import Forked, Warm, is_for
 
 GRACE = 8.0  # seconds a step gets to end when the run is stopped, its replicas included
 LOOK = 0.5  # seconds between two looks how far a step is
@@ -42,6 +44,11 @@ TAIL = 40  # lines of a step's log that are shown when it ends without saying wh
 
 _OURS = "from trireme.components.step import step"
 """What is in a step of ours, which loads MLflow only if it has to, and asks for its run itself."""
+
+_LOADED = ("kfp.dsl.executor", "trireme.components.step", "trireme.components.training.launch")
+_WITH_TORCH = (*_LOADED, "torch", "trireme.components.evaluation.evaluate")
+_USE_TORCH = ("evaluate", "export", "trial")
+"""What is loaded once for all steps of ours, and for those that use the framework."""
 
 _ITERATION = re.compile(r"-iteration-(\d+)/[^/]+/executor_output\.json")
 
@@ -61,7 +68,8 @@ class Steps:
     ) -> None:
         self._result, self._record, self._console = result, record, console
         self._repeated = repeated
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._running: dict[str, subprocess.Popen[bytes] | Forked] = {}
+        self._warm: dict[tuple[str, ...], Warm] = {}
         self._stopped = False
         self._recorded, self._shown = threading.Lock(), threading.Lock()
 
@@ -79,7 +87,12 @@ class Steps:
             process.terminate()
         interrupt(number, frame)
 
-    def run(self, command: list[str], variables: dict[str, str]) -> status.Status:
+    def close(self) -> None:
+        """Ends what has been loaded for steps."""
+        for warm in self._warm.values():
+            warm.close()
+
+    def run(self, command: list[str], variables: dict[str, str], image: str) -> status.Status:
         """Runs one step to its end, shows it and records it."""
         if self._stopped:
             return status.Status.FAILURE
@@ -101,7 +114,10 @@ class Steps:
             if mark.exists() and mark.read_text() == _seal(inputs, output):
                 self._kept(name)
                 return status.Status.SUCCESS
-            return self._run(name, command, variables, inputs.get("parameterValues", {}), succeeded)
+            given = inputs.get("parameterValues", {})
+            has_torch = function in _USE_TORCH and PYTORCH.partition(":")[0] in image
+            modules = _WITH_TORCH if has_torch else _LOADED
+            return self._run(name, command, variables, given, modules, succeeded)
         except OSError as error:
             where = self._result.directory
             self._result.fail(TriremeError(f"the run {where} cannot go on: {error}"))
@@ -124,6 +140,7 @@ class Steps:
         command: list[str],
         variables: dict[str, str],
         inputs: dict[str, Any],
+        modules: tuple[str, ...],
         on_success: Callable[[], None],
     ) -> status.Status:
         result = self._result
@@ -133,12 +150,18 @@ class Steps:
         command = [*started_here[:data], command[data], *started_here[data + 1 :]]
         wanted = self._wanted(name, inputs)
         environment = self._record.step_started(name, Path(result.temporary), wanted)
-        if not any(_OURS in part for part in command):
+        is_ours = any(_OURS in part for part in command) and is_for(command)
+        if not is_ours:
             with contextlib.suppress(TriremeError):  # without, which the end of the run tells
                 environment |= announced(Path(environment[TRACKER]))
         environment |= variables
         environment = WAITING | environment | {"TMPDIR": result.temporary}
         environment["PYTHONUNBUFFERED"] = "1"  # what is printed comes before the failure after it
+        start: Callable[[], subprocess.Popen[bytes] | Forked]
+        if is_ours:
+            start = partial(self._warmed(modules, environment).start, command, GRACE, environment)
+        else:
+            start = partial(supervised, command, GRACE, environment)
         log = result.workspace / "steps" / name / "output.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         started, state, kills = time.monotonic(), "KILLED", oom_kills()
@@ -148,7 +171,7 @@ class Steps:
         records: list[dict[str, Any]] = []
         try:
             with log.open("wb", buffering=0) as file:  # what a full disk does not take is lost
-                exit_status, resources, tail = self._followed(name, command, environment, file)
+                exit_status, resources, tail = self._followed(name, start, file)
             records = journal.read(result.workspace, name)
             if not self._stopped:
                 state = "FAILED" if exit_status or _last_record(records, "error") else "FINISHED"
@@ -185,20 +208,28 @@ class Steps:
             return partial(history.download, given["model_name"], place, given["warm_start"])
         return None
 
+    def _warmed(self, modules: tuple[str, ...], environment: dict[str, str]) -> Warm:
+        """Returns the process that has loaded some modules, or is about to."""
+        with self._recorded:
+            if modules not in self._warm or not self._warm[modules].is_there:
+                self._warm[modules] = Warm(modules, environment | {"_KFP_RUNTIME": "true"})
+            return self._warm[modules]
+
     def _followed(
-        self, name: str, command: list[str], environment: dict[str, str], log: IO[bytes]
+        self, name: str, start: Callable[[], subprocess.Popen[bytes] | Forked], log: IO[bytes]
     ) -> tuple[int, dict[str, float], list[str]]:
         """Runs a process to its end; returns its status, what it used, and its last lines."""
         process = None
         try:
-            process = self._running[name] = supervised(command, GRACE, environment)
+            process = self._running[name] = start()
+            pid = process.pid  # which takes a while where much is loaded before
             with self._recorded:
-                self._result.record.started(process.pid)
+                self._result.record.started(pid)
             if self._stopped:
                 process.terminate()
             with self._showing_progress(name):
-                tail = _follow(process, log, partial(self._show, name))
-            used = reap(process)
+                tail = _follow(process.stdout, log, partial(self._show, name))
+            used = _reap(process)
             resources = used._asdict()
             return int(resources.pop("status")), resources, tail
         except BaseException:
@@ -206,7 +237,7 @@ class Steps:
                 if process:
                     process.terminate()
                     with contextlib.suppress(ChildProcessError):  # it had ended just before
-                        reap(process)
+                        _reap(process)
             raise
         finally:
             self._running.pop(name, None)
@@ -272,13 +303,16 @@ def _signals_ignored() -> contextlib.AbstractContextManager[None]:
     return handled(lambda number, frame: None, from_a_terminal())
 
 
-def _follow(
-    process: subprocess.Popen[bytes], log: IO[bytes], show: Callable[[str], None]
-) -> list[str]:
+def _reap(process: subprocess.Popen[bytes] | Forked) -> Used:
+    """Waits for a step's process."""
+    return process.reap() if isinstance(process, Forked) else reap(process)
+
+
+def _follow(stdout: IO[bytes] | None, log: IO[bytes], show: Callable[[str], None]) -> list[str]:
     """Keeps and shows a process's lines until it ends; returns the last ones."""
-    assert process.stdout is not None
+    assert stdout is not None
     tail: deque[str] = deque(maxlen=TAIL)
-    for block in blocks(process.stdout):
+    for block in blocks(stdout):
         with contextlib.suppress(OSError):  # a full disk does not stop the work
             log.write(block)
         lines = block.decode(errors="replace").removesuffix("\n")

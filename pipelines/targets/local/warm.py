@@ -1,0 +1,182 @@
+"""A process that has loaded what steps of ours load, and forks each of them: loaded once, not anew.
+
+``Warm`` starts it and asks it for steps. The program, ``python -m ... FD MODULE ...``, has one
+thread, imports the modules, and then forks a supervisor for each request. That has a session,
+environment and output of its own, and runs the step as ``supervised`` would run a command; it alone
+reports how the step has ended, so that nothing depends on the process that it was forked from.
+"""
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import resource
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from trireme.components.processes import Used
+from trireme.components.training.local.supervised import widen
+from trireme.components.training.local.supervisor import supervise
+
+EXECUTOR = "kfp.dsl.executor_main"
+SOURCE = 3  # where the step's function is in the command of kfp, a shell's that runs EXECUTOR
+
+
+def is_for(command: Sequence[str]) -> bool:
+    """Tells whether a command is kfp's for a step that needs no packages of its own."""
+    return list(command[:2]) == ["sh", "-ec"] and EXECUTOR in command[2]
+
+
+class Forked:
+    """A step that was asked for; it ends when this process does."""
+
+    def __init__(self, stdin: int, stdout: int, report: int) -> None:
+        self._stdin, self.stdout = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb")
+        self._report = os.fdopen(report)
+        self._pid = 0
+        widen(self.stdout)
+
+    @property
+    def pid(self) -> int:
+        """The process of its supervisor, once that has begun."""
+        if not self._pid:
+            line = self._report.readline()
+            if not line:
+                raise ChildProcessError("the process that was to fork it has ended")
+            self._pid = int(line)
+        return self._pid
+
+    def terminate(self) -> None:
+        """Asks it to end, and has it killed if it does not."""
+        self._stdin.close()
+
+    def reap(self) -> Used:
+        """Waits for it."""
+        if self._report.closed:
+            raise ChildProcessError("it has been waited for")
+        with self._report:
+            _ = self.pid  # the line before
+            words = self._report.readline().split()
+        self._stdin.close()
+        if not words:  # its supervisor was killed
+            return Used(128 + signal.SIGKILL, 0.0, 0)
+        return Used(int(words[0]), float(words[1]), int(words[2]))
+
+
+class Warm:
+    """The process that has loaded some modules."""
+
+    def __init__(self, modules: Sequence[str], environment: dict[str, str]) -> None:
+        self._channel, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", __name__, str(theirs.fileno()), *modules],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,  # as steps have; nothing is printed
+                stderr=subprocess.STDOUT,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it can be asked."""
+        return self._process.poll() is None
+
+    def start(self, command: Sequence[str], grace: float, environment: dict[str, str]) -> Forked:
+        """Has a step started, as ``supervised`` starts a command; returns at once."""
+        (stdin, for_us), (out, stdout), (report, reported) = (os.pipe() for _ in range(3))
+        theirs = [stdin, stdout, reported]
+        step = Forked(for_us, out, report)
+        with tempfile.TemporaryFile("w") as request:
+            json.dump([command, grace, environment], request)
+            request.flush()
+            try:
+                socket.send_fds(self._channel, [b"."], [*theirs, request.fileno()])
+            finally:
+                for each in theirs:
+                    os.close(each)
+        return step
+
+    def close(self) -> None:
+        """Ends it; steps go on."""
+        assert self._process.stdout
+        with self._process.stdout:
+            self._channel.close()
+            self._process.wait()
+
+
+def main(channel: socket.socket, modules: Sequence[str]) -> None:
+    """Forks steps until the other end of the channel is closed."""
+    for module in modules:
+        with contextlib.suppress(Exception):  # of which the step that needs it tells
+            importlib.import_module(module)
+    gc.collect()
+    gc.freeze()  # what is there is shared as long as nobody writes to it
+    signal.signal(signal.SIGCHLD, lambda *_: _reap(os.WNOHANG))
+    while True:
+        asked, given, _, _ = socket.recv_fds(channel, 1, 4, socket.MSG_CMSG_CLOEXEC)
+        if not asked:
+            _reap(0)  # so that who asks how much time all has taken gets that of steps, too
+            os._exit(0)
+        if os.fork() == 0:
+            channel.close()
+            _run(_supervised(*given))
+            return
+        for each in given:
+            os.close(each)
+
+
+def _reap(options: int) -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, options)[0]:
+            pass
+
+
+def _supervised(stdin: int, stdout: int, report: int, request: int) -> list[str]:
+    """Becomes a step's supervisor; returns in the process of the step, with its command."""
+    os.setsid()
+    for number, place in enumerate((stdin, stdout, stdout)):
+        os.dup2(place, number)
+    with os.fdopen(request) as file:
+        file.seek(0)
+        command, grace, environment = json.load(file)
+    os.close(stdin)
+    os.close(stdout)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.write(report, f"{os.getpid()}\n".encode())
+    status = supervise(grace)
+    if status is not None:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        said = f"{status} {used.ru_utime + used.ru_stime} {used.ru_maxrss * 1024}\n"
+        with contextlib.suppress(BrokenPipeError):  # nobody is left to read it
+            os.write(report, said.encode())
+        os._exit(status)
+    os.close(report)
+    return list(command)
+
+
+def _run(command: Sequence[str]) -> None:
+    """Does what the command does, in this process."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # as a new interpreter has it
+    tempfile.tempdir = None  # which may be that of another environment
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()  # Python's own random numbers begin anew in a fork
+    program = Path(tempfile.mkdtemp(), "ephemeral_component.py")
+    program.write_text(command[SOURCE])
+    os.environ["_KFP_RUNTIME"] = "true"
+    sys.argv = ["", "--component_module_path", str(program), *command[SOURCE + 1 :]]
+    runpy.run_module(EXECUTOR, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:])
