@@ -56,12 +56,13 @@ def supervise(grace: float) -> int | None:
         os.setpgrp()
         os.environ["TRIREME_SUPERVISOR"] = str(os.getppid())
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # if the supervisor itself is killed
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
         signal.set_wakeup_fd(-1)
         for number in caught_here:
             signal.signal(number, signal.SIG_DFL)
-        for pipe in (wake, waker, started, starting):
-            os.close(pipe)
+        for file in (nothing, wake, waker, started, starting):
+            os.close(file)
         return None
     os.close(starting)
     os.read(started, 1)  # ends when the child is in a process group that can be signalled

@@ -63,18 +63,20 @@ def alive(pid: int) -> bool:
 def test_it_sees_what_a_new_interpreter_shows(steps, tmp_path):
     printed, used = steps.run(
         """
-        import json, os, signal, sys, tempfile, threading
+        import json, os, signal, subprocess, sys, tempfile, threading
         from pathlib import Path
         print(json.dumps({
             "numpy": "numpy" in sys.modules,
             "main": sys.modules["__main__"].__spec__.name,
             "arguments": sys.argv[1::2],
             "environment": [os.environ.get(name) for name in ("OURS", "WAS")],
-            "child": os.popen("echo $OURS$WAS").read().strip(),
+            "child": subprocess.getoutput("echo $OURS$WAS"),
             "temporary": tempfile.gettempdir(),
             "input": sys.stdin.read(),
             "threads": threading.active_count(),
-            "files": sorted(int(one) for one in os.listdir("/proc/self/fd"))[:-1],
+            "files": {one: os.readlink(f"/proc/self/fd/{one}").partition(":")[0]
+                      for one in os.listdir("/proc/self/fd")
+                      if os.path.lexists(f"/proc/self/fd/{one}")},
             "signals": [signal.getsignal(one) == signal.SIG_DFL
                         for one in (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)],
             "interrupt": signal.getsignal(signal.SIGINT) == signal.default_int_handler,
@@ -95,7 +97,7 @@ def test_it_sees_what_a_new_interpreter_shows(steps, tmp_path):
         "temporary": str(tmp_path),
         "input": "",
         "threads": 1,
-        "files": [0, 1, 2],
+        "files": {"0": "/dev/null", "1": "pipe", "2": "pipe"},
         "signals": [True, True, True],
         "interrupt": True,
         "leads": True,
