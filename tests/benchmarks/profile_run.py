@@ -23,9 +23,10 @@ SAMPLE = 0.02  # seconds between two looks
 HOOK = Path(__file__).with_name("import_time")
 TICK = 1 / os.sysconf("SC_CLK_TCK")
 NAMES = {
-    r"export/answering": "export: loads the files back",
     r"supervisor\.py": "supervisors",
     r"--function_to_execute (\w+)": r"step \1",
+    r"local\.warm": "what is loaded once, and the forks without a name",
+    r"export/answering": "export: loads the files back",
     r"torchrun": "torchrun",
     r"(components/trainers/\S+/|^\S*python\S* (-u )?)(\w+\.py)": r"\3",
     r"\bgit\b": "git",
@@ -78,7 +79,8 @@ def profile(command: list[str], variables: dict[str, str]) -> tuple[dict[int, Pr
             sys.exit(f"{command} failed")
         for file in Path(folder).glob("*.json"):
             told = json.loads(file.read_text())
-            one = found.setdefault(int(file.stem), Process(" ".join(told["command"])))
+            one = found.setdefault(int(file.stem), Process())
+            one.command = " ".join(told["command"])
             one.cpu, one.imports = max(one.cpu, told["cpu"]), told["imports"]
     return found, usage.ru_utime + usage.ru_stime
 

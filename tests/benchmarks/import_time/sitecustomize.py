@@ -39,8 +39,11 @@ def _timed(name, *rest):
 def _write():
     global _written
     _written = sum(_spent.values())
-    words = getattr(sys, "orig_argv", sys.argv)
-    found = {"command": words, "cpu": time.process_time(), "imports": _spent}
+    found = {
+        "command": [*sys.orig_argv, *sys.argv],  # a fork has other arguments
+        "cpu": time.process_time(),
+        "imports": _spent,
+    }
     partial = Path(FOLDER, f"{os.getpid()}.partial")
     partial.write_text(json.dumps(found))
     partial.replace(partial.with_suffix(".json"))
