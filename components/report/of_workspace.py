@@ -91,7 +91,10 @@ def _manifest(file: Path) -> dict[str, Any]:
     try:
         if file.stat().st_size > SIZE_LIMIT:
             return {}
-        content = yaml_text.parse(file.read_text(errors="replace"), str(file))
+        first, _, second = file.read_text(errors="replace").partition("\n---\n")
+        content = yaml_text.parse(second or first, str(file))
+        if second and isinstance(content, dict):  # a TrainJob, after its runtime
+            content["runtime"] = yaml_text.parse(first, str(file))
     except (OSError, TriremeError):
         return {}
     return content if isinstance(content, dict) else {}

@@ -300,11 +300,7 @@ def _used(picture: Picture) -> Iterator[Used]:
 
 
 def _used_by(step: str, role: str, lives: dict[str, Life], asked: Amounts) -> Used:
-    cpus = {
-        name: life.cpu_seconds / life.ran
-        for name, life in lives.items()
-        if life.cpu_seconds is not None and life.ran
-    }
+    cpus = {name: life.cpu for name, life in lives.items() if life.cpu is not None}
     memory = {
         name: life.peak_memory for name, life in lives.items() if life.peak_memory is not None
     }

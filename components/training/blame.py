@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from trireme.components.errors import JobFailed
 from trireme.components.training.frameworks import FRAMEWORKS
+from trireme.components.training.preflight.replica.said import is_said
 
 TAIL = 20  # lines of a failed replica that are shown
 KEPT = 80  # lines of a replica that are kept, for TAIL to be among them before a launcher's own
@@ -26,11 +27,11 @@ class TimeLimitReached(JobFailed):
 
 def is_peer_loss(lines: Iterable[str]) -> bool:
     """Tells whether a replica failed because another one was gone."""
-    return any(_PEER_LOST.search(line) for line in lines)
+    return any(_PEER_LOST.search(line) for line in lines if not is_said(line))
 
 
 def last_lines(replica: str, lines: Iterable[str]) -> str:
-    """Returns up to ``TAIL`` of a failed replica's last lines, without a launcher's own report."""
-    recent = list(lines)
+    """Returns up to ``TAIL`` of a failed replica's last lines: those of its program itself."""
+    recent = [line for line in lines if not is_said(line)]
     report = next((at for at, line in enumerate(recent) if _REPORT.match(line)), 0)
     return "\n".join(f"[{replica}] {line}" for line in recent[: report or None][-TAIL:])

@@ -306,10 +306,11 @@ class _Lines(LivePrinter):
 
 
 def _last_word(lines: str) -> str:
-    """Returns the last of a program's own lines that is not empty; of very many, if it is late."""
+    """Returns the last of a program's own lines that has a word; of very many, if it is late."""
     for line in reversed(lines.rsplit("\n", LATE)[-LATE:]):
         words = line.strip()
-        if words and not _LIBRARY_LINE.match(words):
+        # A ruler of dashes tells nothing.
+        if any(map(str.isalnum, words)) and not _LIBRARY_LINE.match(words):
             return words[:SUMMARY]
     return ""
 
@@ -322,7 +323,7 @@ def _train_locally(job: TrainingJob, logs: Path, lines: _Lines, bill: Bill) -> d
     manifest = render(job)
     bill.open(manifest)
     (logs / "job.yaml").write_text(to_yaml(manifest))
-    about = at_end.about(job, manifest, place="job.", has_gpu=usage.has_gpu())
+    about = at_end.about(job, manifest, place="job.", has_gpu=usage.has_gpu(), cores=usage.cores())
     with _metrics_in_file(job, lines), at_end.advising(about, logs, _record_advice, usage.idle):
         return runner.run(
             manifest,
@@ -381,19 +382,21 @@ def _train_on_cluster(
         lines.look()
         status.tell(lines.meter.progress)
 
+    about = at_end.about(job, manifest, place="job.")
     try:
-        seconds = launcher.launch(
-            manifest,
-            cluster,
-            limits=Limits(job.queued_limit, job.starting_limit),
-            on_line=lines,
-            on_state=lambda sentence: say(sentence, sys.stdout),
-            on_hang=_record_hang,
-            on_tick=tick,
-            timeline=timeline.Timeline(logs / timeline.NAME),
-            prepare=wrapping.wrapper(job),
-            preflight=preflight,
-        )
+        with at_end.advising(about, logs, _tell_advice):
+            seconds = launcher.launch(
+                manifest,
+                cluster,
+                limits=Limits(job.queued_limit, job.starting_limit),
+                on_line=lines,
+                on_state=lambda sentence: say(sentence, sys.stdout),
+                on_hang=_record_hang,
+                on_tick=tick,
+                timeline=timeline.Timeline(logs / timeline.NAME),
+                prepare=wrapping.wrapper(job),
+                preflight=preflight,
+            )
         status.succeed()
         return seconds
     finally:
@@ -403,6 +406,13 @@ def _train_on_cluster(
 
 def _record_advice(found: Sequence[Suggestion]) -> None:
     journal.log_tags({TAG_OF_ADVICE: "\n".join(map(str, found))})
+
+
+def _tell_advice(found: Sequence[Suggestion]) -> None:
+    """Keeps what to change, and says it where a person looks first: in the step's log."""
+    _record_advice(found)
+    for suggestion in found:
+        say(f"advice: {suggestion}", sys.stdout)
 
 
 def _record_hang(said: str) -> None:
@@ -452,7 +462,9 @@ def params_of(job: TrainingJob) -> dict[str, Any]:
     names = {"framework", "entrypoint", "args", "processes_per_worker"}
     counts = {f"{role}_replicas": replica.count for role, replica in job.roles.items()}
     about = {"world_size": job.world_size, "image": _image(job)}
-    return job.model_dump(include=names) | counts | about
+    # MLflow would keep None as the text of it, which reproduce takes for a program.
+    program = {"entrypoint": job.entrypoint or ""}
+    return job.model_dump(include=names) | program | counts | about
 
 
 def _image(job: TrainingJob) -> str:

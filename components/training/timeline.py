@@ -14,7 +14,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,8 +56,9 @@ class Life:
         spans: What it spent its time with, in order.
         left_out: How many spans are not among them.
         cpu_seconds: What its attempts that have ended worked; None where that is not measured.
+            On a cluster the mean of what its metrics server says, for their whole time.
         peak_memory: The most bytes that one of its processes had, or all of them together when
-            they were looked at, which is every 15 seconds; likewise.
+            they were looked at, which is every 15 seconds; likewise. On a cluster only the latter.
     """
 
     spans: list[Span]
@@ -79,6 +80,11 @@ class Life:
     def ran(self) -> float:
         """Seconds that its attempts ran, those that have ended."""
         return sum((span.ended or span.began) - span.began for span in self._of(RUNNING))
+
+    @property
+    def cpu(self) -> float | None:
+        """CPUs that it used, the mean of that time; None where that is not known."""
+        return None if self.cpu_seconds is None or not self.ran else self.cpu_seconds / self.ran
 
     def _of(self, state: str) -> list[Span]:
         return [span for span in self.spans if span.state == state]
@@ -166,8 +172,17 @@ def _after(before: Life | None, life: Life | None) -> Life:
         return now
     began = now.spans[0].began if now.spans else math.inf
     earlier = [each for each in before.spans if each.ended is not None and each.ended <= began]
-    left_out = before.left_out if earlier else 0
-    return replace(now, spans=[*earlier, *now.spans], left_out=left_out + now.left_out)
+    first = Life(earlier)
+    parts = [(first.ran, before.cpu and before.cpu * first.ran), (now.ran, now.cpu_seconds)]
+    worked = [seconds for ran, seconds in parts if ran]
+    known = [seconds for seconds in worked if seconds is not None]
+    peaks = [peak for peak in (before.peak_memory, now.peak_memory) if peak is not None]
+    return Life(
+        [*earlier, *now.spans],
+        (before.left_out if earlier else 0) + now.left_out,
+        sum(known) if known and known == worked else None,
+        max(peaks, default=None),
+    )
 
 
 def _object(life: Life) -> dict[str, Any]:

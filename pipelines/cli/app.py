@@ -13,7 +13,6 @@ from trireme.components.say import say
 from trireme.components.tracking.environment import separate_login
 from trireme.components.whole_file import no_room
 from trireme.pipelines.cli import (
-    advise,
     compile,
     config,
     dataset,
@@ -41,7 +40,6 @@ app = typer.Typer(
 )
 
 job.app.command(name="plan")(plan.plan_job)
-job.app.command(name="advise")(advise.advise)
 app.add_typer(job.app, name="job")
 app.add_typer(dataset.app, name="dataset")
 app.add_typer(config.app, name="config")

@@ -8,7 +8,7 @@ from trireme.components.deployment.kinds import check_kind
 from trireme.components.errors import InputError
 from trireme.components.images import PYTORCH
 from trireme.components.say import say
-from trireme.pipelines.cli.job import Context, Namespace, connect
+from trireme.pipelines.cli.cluster import Context, Namespace, connect
 
 TIMEOUT = 600  # seconds, as in trireme.components.deployment.deploy, which takes long to load
 

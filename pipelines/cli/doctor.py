@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from trireme.pipelines.cli import job as job_cli
+from trireme.pipelines.cli.cluster import Context, Namespace, connect
 from trireme.pipelines.cli.target import Workspace
 
 if TYPE_CHECKING:
     from trireme.pipelines.doctor import Fact
 
 
-def doctor(
-    namespace: job_cli.Namespace = "", context: job_cli.Context = "", workspace: Workspace = ""
-) -> None:
+def doctor(namespace: Namespace = "", context: Context = "", workspace: Workspace = "") -> None:
     """Show what is on this machine and on the cluster, what is missing, and what mends it."""
     from trireme.components.kubernetes import credentials
     from trireme.pipelines.doctor import cluster as of_cluster
@@ -26,7 +24,7 @@ def doctor(
     if not (context or credentials.are_there()):
         typer.echo("\nNo cluster: set KUBECONFIG to a file that kubectl can use")
         raise typer.Exit(int(failed))
-    cluster = job_cli.connect(namespace, context)
+    cluster = connect(namespace, context)
 
     def host() -> str:
         given = {"kube_context": context} | ({"namespace": namespace} if namespace else {})

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trireme.pipelines.cli import job as job_cli
+from trireme.pipelines.cli.cluster import Context, Namespace, connect
+from trireme.pipelines.cli.job.description import described
+from trireme.pipelines.cli.job.options import File, Operator
 from trireme.pipelines.cli.target import (
     CacheClaim,
     DatasetClaim,
@@ -89,11 +91,11 @@ def plan(
 
 
 def plan_job(
-    file: job_cli.File = None,
-    operator: job_cli.Operator = "",
+    file: File = None,
+    operator: Operator = "",
     no_check: NoCheck = False,
-    namespace: job_cli.Namespace = "",
-    context: job_cli.Context = "",
+    namespace: Namespace = "",
+    context: Context = "",
     workspace: Workspace = "",
 ) -> None:
     """Show what a job would create, request and cost, and check that it can; create nothing."""
@@ -102,9 +104,9 @@ def plan_job(
     from trireme.components.training.manifests.notes import notes
     from trireme.pipelines import planning
 
-    job = job_cli.described(file, workspace, operator=operator)
+    job = described(file, workspace, operator=operator)
     has_cluster = not no_check and bool(context or credentials.are_there())
-    cluster = job_cli.connect(namespace, context) if has_cluster else None
+    cluster = connect(namespace, context) if has_cluster else None
     known, _ = _prices(cluster)
     manifest = render(job, planning.choose_operator(cluster, job))
     planned = planning.plan_job(manifest, known)

@@ -97,6 +97,7 @@ class ApiServer:
         self.limited = {}  # the rules of a Role, by the token of who has that and nothing more
         self.used = set()  # what those have done, as (API group, resource, verb)
         self.requests = []
+        self.metrics = None  # the use of each container that runs; None: no metrics server
         self.watches = 0
         self._changed = threading.Condition()
         self._objects = {}
@@ -226,6 +227,36 @@ class ApiServer:
             ]
             version = {"resourceVersion": str(self._version)}
             return {"kind": "List", "metadata": version, "items": items}
+
+    def pod_metrics(self, place, query):
+        """Returns what containers use, as metrics-server 0.9.0 does (pkg/api/pod.go).
+
+        It has the pods' labels, and leaves out the pods that do not run.
+        """
+        at = f"{self.logs.now():%Y-%m-%dT%H:%M:%SZ}"
+        running = [
+            pod
+            for pod in self.list(place, query)["items"]
+            if pod.get("status", {}).get("phase") == "Running"
+        ]
+        items = [
+            {
+                "metadata": {
+                    "name": pod["metadata"]["name"],
+                    "namespace": pod["metadata"]["namespace"],
+                    "creationTimestamp": at,
+                    "labels": pod["metadata"]["labels"],
+                },
+                "timestamp": at,
+                "window": "10s",
+                "containers": [
+                    {"name": each["name"], "usage": self.metrics}
+                    for each in pod["spec"]["containers"]
+                ],
+            }
+            for pod in running
+        ]
+        return {"kind": "PodMetricsList", "apiVersion": "metrics.k8s.io/v1beta1", "items": items}
 
     def patch(self, place, body):
         with self._changed:
@@ -394,7 +425,10 @@ class _Handler(BaseHTTPRequestHandler):
             if served:
                 return {"kind": "APIResourceList", "resources": served}
         known = {*api.plurals, "selfsubjectaccessreviews", "localsubjectaccessreviews"}
-        if not place or place["plural"] not in known:
+        measures = place and place["group"] == "metrics.k8s.io"
+        if measures and api.metrics:
+            return api.pod_metrics(place, query)
+        if not place or place["plural"] not in known or measures:
             self._send_text(404, "404 page not found\n")
             return None
         if self.command == "POST":

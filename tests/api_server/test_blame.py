@@ -13,6 +13,7 @@ from trireme.components.training.cluster import follower, jobs, submission
 from trireme.components.training.cluster.follower import Follower, Limits
 from trireme.components.training.cluster.replicas import LINES_LATE
 from trireme.components.training.incidents import EPISODE, RETRIES, SEEN, from_annotation
+from trireme.components.training.preflight.replica.said import MARK
 
 PEER = "RuntimeError: Connection closed by peer [10.0.0.1]:23456"
 
@@ -86,6 +87,20 @@ def test_a_pod_that_is_deleted_because_another_failed_is_not(up, player):
     player.exit(master, 143)
     player.condition(job, "Failed")
     assert str(run.end().error) == "replica worker-0 exited with status 3"
+
+
+def test_what_the_preflight_said_is_none_of_a_replicas_words(up, player, eventually):
+    run, job, (master, worker) = up
+    player.logs.write(worker, MARK + '{"skipped":"Broken pipe"}', "the cause")
+    said(run, eventually, "the cause")
+    player.exit(worker, 3)
+    player.logs.write(master, "and this")
+    player.exit(master, 1)
+    player.condition(job, "Failed")
+    error = run.end().error
+    assert str(error) == "replica worker-0 exited with status 3"
+    assert error.detail == "[worker-0] the cause"
+    assert not any(MARK in line for _, line in run.lines)
 
 
 def test_a_pod_that_was_deleted_long_before_is_not(up, player, pytorch):

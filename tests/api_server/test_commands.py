@@ -12,6 +12,7 @@ from trireme.components.kubernetes.resources import PODS
 from trireme.components.training.cluster import jobs, progress, reasons, submission
 from trireme.components.training.cluster.status import status_of
 from trireme.components.training.frameworks import KINDS, kind_of
+from trireme.components.training.preflight.replica.said import MARK
 
 
 @pytest.fixture
@@ -152,7 +153,7 @@ def test_logs_that_there_are_can_be_read(cluster, talkative, pytorch):
     talkative.logs.write(pods[0], "before")
     talkative.restart(pods[0], 1)
     talkative.logs.write(pods[0], "after")
-    talkative.logs.write(pods[1], "hello")
+    talkative.logs.write(pods[1], MARK + '{"all_here":true}', "hello")
     everything = [("master-0", "before"), ("master-0", "after"), ("worker-0", "hello")]
     assert sorted(heard(cluster, follow=False, replica="")) == sorted(everything)
     assert heard(cluster, follow=False, replica="worker-0") == [("worker-0", "hello")]

@@ -19,12 +19,19 @@ from trireme.components.kubernetes import access, owner
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import Forbidden
 from trireme.components.kubernetes.resources import PODS, SECRETS, SERVICE_ACCOUNTS, Resource
-from trireme.components.training.cluster import follower, jobs, replicas, submission
+from trireme.components.training.cluster import (
+    follower,
+    jobs,
+    replicas,
+    submission,
+    usage_watch,
+)
 from trireme.components.training.cluster.trainer_status import TrainerStatus
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.frameworks import kind_of
 from trireme.components.training.incidents import RETRIES, SEEN
 from trireme.components.training.manifests import render
+from trireme.components.training.timeline import Timeline
 
 FILE = Path(__file__).parents[2] / "manifests/base/rights/roles.yaml"
 ROLE, BINDING = yaml.safe_load_all(FILE.read_text())
@@ -76,11 +83,11 @@ def account(admin):
     return admin.request("POST", SERVICE_ACCOUNTS, path, body={})["status"]["token"]
 
 
-def live(launched, player, manifest, is_noted=None):
+def live(launched, player, manifest, is_noted=None, timeline=None):
     """Has a job run until it has succeeded; given what tells that this is noted, fail once."""
     if is_noted:
         manifest["metadata"].setdefault("annotations", {})[RETRIES] = "1"
-    run = launched(manifest)
+    run = launched(manifest, timeline)
     job = player.wait_for(manifest)
     first, second = ("master", "worker") if "runtime" in manifest else ROLES[job["kind"]]
     pods = [player.pod(job, first, 0), player.pod(job, second, 0 if first != second else 1)]
@@ -124,6 +131,7 @@ def test_the_role_allows_what_is_done_and_nothing_else(
     if request.node.callspec.params["admin"] == "real":
         pytest.skip("a real API server keeps no list of what was done")
     monkeypatch.setattr(replicas, "LINES_LATE", 0.0)
+    monkeypatch.setattr(usage_watch, "EVERY", 0.0)
 
     def is_noted(job):
         kind, name = kind_of(job), job["metadata"]["name"]
@@ -132,7 +140,7 @@ def test_the_role_allows_what_is_done_and_nothing_else(
         )
 
     for manifest in [*manifests().values(), of_trainer()]:
-        live(launched, player, manifest, is_noted)
+        live(launched, player, manifest, is_noted, Timeline(tmp_path / "replicas.json"))
         assert jobs.delete(cluster, manifest["metadata"]["name"]) is None
     elastic = TrainingJob.create(name="digits", entrypoint="train.py", elastic={"min": 1, "max": 2})
     run = launched(render(elastic))

@@ -12,9 +12,10 @@ from trireme.components.cost.prices import Prices
 from trireme.components.errors import InputError, JobFailed, TriremeError
 from trireme.components.kubernetes import connection, owner
 from trireme.components.kubernetes.resources import PODS
+from trireme.components.report import of_workspace, page
 from trireme.components.tracking import journal
 from trireme.components.training import launch, timeline
-from trireme.components.training.cluster import follower, launcher, submission
+from trireme.components.training.cluster import follower, launcher, submission, usage_watch
 from trireme.components.training.manifests import render
 from trireme.components.training.preflight import report
 from trireme.components.training.preflight.replica import said
@@ -139,6 +140,44 @@ def test_the_result_of_the_job_is_the_steps(training, described, talkative, work
     replicas = timeline.read(steps / timeline.NAME)
     assert set(replicas) == {"master-0", "worker-0"}
     assert all(life.ran > 0 and not life.failures for life in replicas.values())
+
+
+def test_what_replicas_use_is_kept_and_advised(
+    training, described, talkative, server, request, eventually, monkeypatch, tmp_path
+):
+    if "real" in request.node.callspec.id:
+        pytest.skip("its metrics server measures what containers use that are not only played")
+    monkeypatch.setattr(usage_watch, "EVERY", 0.0)
+    server.metrics = {"cpu": "250m", "memory": "1Gi"}
+    described = described.model_copy(update={"cpu": "4", "memory": "8Gi"})
+    with journal.opened(tmp_path, "train"):
+        run = training(described)
+        job = talkative.wait_for(render(described))
+        pods = up(talkative, job)
+        file = tmp_path / "steps" / "train" / timeline.NAME
+
+        def asked():
+            return sum("metrics.k8s.io" in path for _, path in server.requests)
+
+        assert eventually(lambda: asked() > 9)  # ten seconds go by each time
+        assert eventually(
+            lambda: [each.peak_memory for each in timeline.read(file).values()] == 2 * [2**30]
+        )
+        for pod in pods:
+            talkative.exit(pod, 0)
+        talkative.condition(job, "Succeeded")
+        assert run.end().error is None
+    (step,) = of_workspace.read(tmp_path)
+    assert {life.cpu for life in step.replicas.values()} == {0.25}
+    told = step.advice.splitlines()
+    assert told == [
+        "master-0 used a processor 25% of its time, so it waited for something: "
+        "'trireme job advise' tells for what",
+        "each replica uses 0.25 of 4 CPUs: job.cpu: 0.5",
+        "each replica had at most 1Gi of its 8Gi of memory: job.memory: 2Gi",
+    ]
+    shown = page.render(of_workspace.picture("a", tmp_path, "FINISHED"))
+    assert "6 % of what it has asked for" in shown and told[1] in shown
 
 
 def command_of_worker(job):

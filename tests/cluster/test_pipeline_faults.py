@@ -92,15 +92,16 @@ def test_two_first_runs_at_once(engine, quick, within):  # noqa: F811
 def test_a_node_that_is_drained(engine, quick, within):  # noqa: F811
     again = {"restart_policy": "ExitCode"}
     name = f"node-{engine.name}"
-    run = engine.begin(**quick, args=["--seconds", "60"], job=again, model_name=name)
+    run = engine.begin(**quick, args=["--seconds", "120"], job=again, model_name=name)
     within(900, lambda: "second 3/" in engine.said(run, "train"))
     ((_, job),) = engine.jobs(run)
+    launcher = engine.pod_of(run, "train")
     (replica,) = (pod for pod in engine.pods() if pod["metadata"]["name"] == f"{job}-master-0")
     node = replica["spec"]["nodeName"]
     places.kubectl("cordon", node)
     try:
         evict(engine.namespace, f"{job}-master-0")
-        evict(engine.namespace, engine.pod_of(run, "train"))
+        evict(engine.namespace, launcher)
         time.sleep(20)  # in which nothing can start, if it is the only node
     finally:
         places.kubectl("uncordon", node)

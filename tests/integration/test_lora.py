@@ -148,7 +148,7 @@ def test_data_that_holds_no_texts_is_one_sentence(places, tmp_path, name, text, 
 
 
 def test_a_base_model_that_is_none_is_one_sentence(places, tmp_path):
-    (tmp_path / "README.md").write_text("a model")
+    (tmp_path / "config.json").write_text('{"model_type": "llama", "hidden_size": "wide"}')
     variables = {"BASE_MODEL_DIR": tmp_path, "DATA_DIR": places / "data"}
     variables |= {f"{name}_DIR": tmp_path / name for name in ("CHECKPOINT", "MODEL")}
     done = subprocess.run(
@@ -160,4 +160,5 @@ def test_a_base_model_that_is_none_is_one_sentence(places, tmp_path):
     )
     assert done.returncode == 2, done.stdout + done.stderr
     assert f"{tmp_path} holds no language model of transformers: " in done.stdout
+    assert "'hidden_size' expected int" in done.stdout
     assert "Traceback" not in done.stderr

@@ -6,13 +6,15 @@ from dataclasses import replace
 import pytest
 
 from trireme.components.cost.prices import Prices
+from trireme.components.errors import InputError
 from trireme.components.kubernetes.amounts import quantities
 from trireme.components.training.advice import frames
 from trireme.components.training.advice.at_end import advising
 from trireme.components.training.advice.frames import Frame, Thread
 from trireme.components.training.advice.measured import Asked, Gpu, Measured, Use
 from trireme.components.training.advice.suggestions import suggestions
-from trireme.components.training.local import runner
+from trireme.components.training.local import runner, stacks
+from trireme.pipelines.cli.job.advise import advise
 
 PRICES = Prices(currency="EUR", cpu_hour=0.05, gib_hour=0.01, gpu_hour=1.0)
 BACKWARD = [Frame("_engine_run_backward", "torch/autograd/graph.py"), Frame("<module>", "train.py")]
@@ -80,6 +82,34 @@ def test_what_a_cluster_would_not_give_is_asked_for():
     ]
 
 
+def test_processors_that_a_machine_lacks_are_neither_asked_for_nor_given_back():
+    two = {"master-0": Use(600, 1.9), "worker-0": Use(600, 1.9)}
+    roles = {name: asked(cpu="1.5") for name in ("master", "worker")}
+    busy = training(two, asked=roles)
+    assert advice(replace(busy, cores=16)) == [
+        "each replica uses 1.9 CPUs, and may use 1.5, which a cluster keeps it to: cpu: 2.5"
+    ]
+    assert advice(replace(busy, cores=4))[0].endswith(": cpu: 2")
+    assert advice(replace(busy, cores=3)) == []
+    idle = training({"master-0": Use(600, 1.0)}, asked={"master": asked(cpu="8")})
+    assert advice(replace(idle, cores=8)) == ["master uses 1 of 8 CPUs: cpu: 1.5"]
+    assert advice(replace(idle, cores=4)) == []
+
+
+@pytest.mark.parametrize("text", ["", "#!/bin/sh\necho Permission Denied >&2; exit 1\n"])
+def test_where_nobody_can_look_it_is_said_before_anything_is_made(tmp_path, monkeypatch, text):
+    spy = tmp_path / "py-spy"
+    spy.write_text(text)
+    spy.chmod(0o755)
+    monkeypatch.setattr(stacks, "spy", lambda: str(spy) if text else None)
+    monkeypatch.setenv("TRIREME_HOME", str(tmp_path / "home"))
+    (tmp_path / "job.yaml").write_text("entrypoint: train.py\n")
+    why = "Permission Denied.* needs kernel.yama" if text else "is not installed"
+    with pytest.raises(InputError, match=f"nothing can be measured: py-spy.* {why}"):
+        advise(tmp_path / "job.yaml", 60.0, None, None, "")
+    assert not (tmp_path / "home").exists()
+
+
 def test_a_replica_that_trains_and_hardly_works_waits_for_something():
     used = {"master-0": Use(600, 0.1)}
     (said,) = advice(training(used, asked={"master": asked(cpu="1")}))
@@ -95,6 +125,21 @@ def test_who_waits_least_tells_whether_it_is_the_network():
     assert said.startswith("worker-0 waits for the others 60% of its time, master-0 5%")
     (said,) = advice(training({"master-0": fast, "worker-0": fast}, peers=2))
     assert said.startswith("communication takes 60%") and "gradients of 14 batches" in said
+    (said,) = advice(training({"master-0": fast, "worker-0": fast}, peers=2, by_gradients=False))
+    assert said.startswith("communication takes 60%") and "fewer replicas" in said
+
+
+@pytest.mark.parametrize(
+    ("file", "is_other"),
+    [
+        ("torch/distributed/tensor/parallel/style.py", True),
+        ("xgboost/core.py", True),
+        ("torch/distributed/tensor/_dispatch.py", False),  # of fully_shard, too
+        ("torch/nn/parallel/distributed.py", False),
+    ],
+)
+def test_what_is_exchanged_is_told_by_who_does(file, is_other):
+    assert frames.exchanges_no_gradients([Frame("f", file), *BACKWARD]) == is_other
 
 
 @pytest.mark.parametrize(
@@ -118,11 +163,12 @@ def test_few_looks_tell_nothing():
 @pytest.mark.parametrize(
     ("gpu", "said"),
     [
-        (Gpu("0: NVIDIA H100 80GB HBM3", 0.95, 0.9), "bfloat16"),
-        (Gpu("0: NVIDIA A10G", 0.95, 0.9), "bfloat16"),
-        (Gpu("0: Tesla V100-SXM2-16GB", 0.95, 0.9), ""),
-        (Gpu("0: NVIDIA H100 80GB HBM3", 0.3, 0.2), "a larger batch"),
-        (Gpu("0: NVIDIA H100 80GB HBM3", 0.3, 0.9), ""),
+        (Gpu("0: NVIDIA GB200", 0.95, 0.9, 10.0), "bfloat16"),
+        (Gpu("0: NVIDIA A10G", 0.95, 0.9, 8.6), "bfloat16"),
+        (Gpu("0: Quadro RTX 6000", 0.95, 0.9, 7.5), ""),
+        (Gpu("0: one whose driver does not tell", 0.95, 0.9), ""),
+        (Gpu("0: NVIDIA H100 80GB HBM3", 0.3, 0.2, 9.0), "a larger batch"),
+        (Gpu("0: NVIDIA H100 80GB HBM3", 0.3, 0.9, 9.0), ""),
     ],
 )
 def test_of_gpus_their_use_and_what_they_can_decide(gpu, said):
@@ -135,7 +181,10 @@ def test_memory_that_is_used_up_in_the_optimizer_is_divided_unless_it_is_already
     lines = 'File "/x/torch/optim/adam.py", line 1\ntorch.OutOfMemoryError: CUDA out of memory.'
     (said,) = advice(training(peers=8, failure=lines))
     assert "each of the 8 processes" in said and "fully_shard" in said
-    assert advice(training(peers=8, failure=lines, args=["--strategy", "fsdp"])) == []
+    other = ["memory was used up in the optimizer: more memory, or an optimizer with less state"]
+    assert advice(training(peers=8, failure=lines, args=["--strategy", "fsdp"])) == other
+    keras = lines.replace("torch/optim", "keras/src/optimizers")
+    assert advice(training(peers=8, failure=keras)) == other
     (said,) = advice(training(failure="CUDA out of memory."))
     assert "a smaller batch" in said
 
@@ -164,6 +213,15 @@ def test_a_main_thread_that_sleeps_in_a_step_waits_for_what_no_other_thread_does
     native = [Thread(7, "python", threads == "R"), Thread(8, "gloo_tcp_loop", True)]
     about = {"has_peers": True, "has_gpu": False} | about
     assert frames.kind(stack, runs, others, native, **about) == kind
+
+
+def test_a_replica_that_is_kept_to_less_than_a_processor_does_not_wait():
+    def said(limit):
+        asks = {"worker": asked(cpu=limit)}
+        return advice(training(asked=asks, replicas={"worker-0": Use(90.0, 0.3)}))
+
+    assert said("300m") == ["worker uses 0.3 CPUs, and may use 0.3: cpu: 0.5"]
+    assert "waited for something" in said("1")[0]
 
 
 def test_at_its_end_a_job_is_advised_by_what_was_counted(job, replicas, tmp_path):

@@ -57,7 +57,7 @@ def looked(watch, *replicas):
     """What it says once it has its answer, if it has asked."""
     found = watch.look(replicas or [REPLICA])
     if watch._question:
-        watch._question.join()
+        watch._question.wait()
         found = watch.look(replicas or [REPLICA])
     return found
 

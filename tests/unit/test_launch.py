@@ -80,6 +80,7 @@ def test_what_libraries_add_in_the_end_is_not_the_program_s_last_word(capsys):
             "2026-11-22 20:14:09.120371: E external/xla/client.cc:880] The tasks have crashed.",
             "E1122 22:17:18.084195      15 client.cc:449] cancelled",
             "",
+            89 * "=",
         ):
             lines("worker-0", line)
         lines("worker-1", "I am another")
@@ -153,6 +154,7 @@ def test_a_command_or_a_module_takes_the_place_of_the_reference_program(field):
     job = prepare(entrypoint=OURS, more=field)
     assert job.entrypoint is None
     assert job.model_dump(include=set(field)) == field
+    assert launch.params_of(job)["entrypoint"] == ""
     with pytest.raises(InputError, match="entrypoint"):
         prepare(entrypoint="train.py", more=field)
 

@@ -15,6 +15,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 from trireme.components import images
 from trireme.components.deployment import objects
 from trireme.components.deployment.kinds import KINDS
+from trireme.components.report import page
 from trireme.pipelines.catalog import PIPELINES
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
@@ -294,6 +295,20 @@ def test_grafana_knows_every_field_of_the_dashboard():
         assert panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24
     numbers = [panel["id"] for panel in written["panels"]]
     assert len(numbers) == len(set(numbers))
+
+
+def test_the_dashboard_has_the_words_of_the_report():
+    written = json.loads((MANIFESTS / "parts/monitoring/dashboard.json").read_text())
+    panels = {panel["title"]: panel for panel in written["panels"]}
+    shown = Path(page.__file__).with_name("page_of_a_run.html").read_text()
+    assert "<h2>Time line</h2>" in shown
+    (mapping,) = panels["Time line"]["fieldConfig"]["defaults"]["mappings"]
+    states = {state["text"] for state in mapping["options"].values()}
+    assert states - {"succeeded"} <= page._WORDS.keys()
+    for title, name in [("CPUs", "CPUs"), ("Memory", "memory")]:
+        legends = [target["legendFormat"] for target in panels[title]["targets"]]
+        assert legends == ["{{pod}}: used", "{{pod}}: asked for"]
+        assert f">{name} asked for</th>" in shown
 
 
 def contained(written, known, place=""):

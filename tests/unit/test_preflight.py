@@ -6,7 +6,10 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -19,7 +22,15 @@ from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.manifests import render
 from trireme.components.training.manifests.roles import roles
 from trireme.components.training.preflight import alone, replica, report, wrapping
-from trireme.components.training.preflight.replica import collective, said, verdict
+from trireme.components.training.preflight.replica import (
+    collective,
+    meeting,
+    mpi,
+    place,
+    said,
+    verdict,
+)
+from trireme.components.training.preflight.replica.place import Place
 
 SOURCES = sorted(Path(replica.__file__).parent.glob("*.py"))
 
@@ -130,6 +141,7 @@ def record(name, **facts):
     usual = {
         "node": name,
         "asked": "",
+        "saves": True,
         "answer": 0.0001,
         "clock": 0.0,
         "versions": {"python": "3.11", "torch": "2.13.0", "numpy": "2.4.6"},
@@ -222,6 +234,106 @@ def test_what_all_have_is_said_once():
     assert "replica worker-0 (and 7 more) cannot write to CHECKPOINT_DIR" in only["sentence"]
 
 
+def test_only_those_that_save_need_a_disk_to_train():
+    records = ring(2)
+    for each in records:
+        each["disk"] = {"error": "permission denied", "full": False, "there": True, "folder": "/c"}
+    records[0]["saves"] = False
+    assert [each["fatal"] for each in verdict.judge(records, "torch")] == [False, True]
+    roles_there = {name: {"count": 1} for name in ("chief", "ps", "worker", "evaluator")}
+    job = TrainingJob.create(framework="tensorflow", entrypoint="t.py", replicas=roles_there)
+    manifest = render(job)
+    wrapping.wrap(manifest, job)
+    commands = [role.pod["containers"][0]["command"] for role in roles(manifest)]
+    told = {config["role"]: config["saves"] for config in (json.loads(c[4]) for c in commands)}
+    assert told == {"chief": True, "ps": True, "worker": True, "evaluator": False}
+
+
+def test_each_name_is_looked_up_by_two_replicas_however_many_there_are(monkeypatch):
+    monkeypatch.setattr(place, "YOUNG", 0.0)
+    looked_up, look_up = [], socket.getaddrinfo
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda name, *more: looked_up.append(name) or look_up(name, *more)
+    )
+    addresses = [f"127.0.{number // 250}.{1 + number % 250}:2222" for number in range(256)]
+    addresses[5] = "missing.invalid:2222"
+    config = {"meeting": {"config": "TF_CONFIG"}, "counts": {"worker": 256}, "role": "worker"}
+    missed = []
+    for index in range(256):
+        task = {"type": "worker", "index": index}
+        told = json.dumps({"cluster": {"worker": addresses}, "task": task})
+        missed += place.unknown(place.find(config, {"TF_CONFIG": told}))
+    assert [each["replica"] for each in missed] == ["worker-3", "worker-4"]
+    assert len(looked_up) == 2 * 256 - 1  # the first that fails is enough
+    assert {*looked_up} == {address.rpartition(":")[0] for address in addresses}
+
+
+def test_what_all_have_said_is_written_once_for_all(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    places = [Place("worker", rank, rank, 16, "127.0.0.1", port, []) for rank in range(16)]
+    written, dumps = [], json.dumps
+    monkeypatch.setattr(
+        meeting.json, "dumps", lambda content: written.append(content) or dumps(content)
+    )
+    hub, answers = meeting.Hub(places[0], "token", 30.0), []
+    hub.start()
+
+    def meet(where):
+        met = meeting.Meeting(where, "token", 30.0, lambda problem: None)
+        answers.append(met.exchange({"rank": where.rank}))
+        met.close()
+
+    threads = [threading.Thread(target=meet, args=(where,)) for where in places]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert answers == 16 * [[{"rank": rank} for rank in range(16)]]
+    assert sum("all" in content for content in written) == 1
+
+
+STALLS = """
+import sys, time
+print('{"versions": {}}', flush=True)
+sys.stdin.readline()
+time.sleep(1)
+print('{"joined": true}', flush=True)
+"""
+
+
+@pytest.mark.parametrize(("size", "is_patient"), [(2, False), (2000, True)])
+def test_many_replicas_have_longer_to_join(monkeypatch, size, is_patient):
+    monkeypatch.setattr(collective, "STALLED", 0.1)
+    monkeypatch.setattr(collective, "EACH", 0.02)
+    process = collective.Collective(STALLS, "json", Place("worker", 0, 0, size, "127.0.0.1", 1, []))
+    assert process.load() == {}
+    process.run([])
+    process.end()
+    assert (process.problem is None) == is_patient
+    assert is_patient or process.problem["sentence"].endswith("it has stalled")
+
+
+MARK = said.MARK.encode()
+
+
+@pytest.mark.parametrize("garbled", [MARK + b'{"rec' + MARK, MARK + b"7", b"\xff"])
+def test_a_garbled_line_of_a_rank_is_passed_over(garbled, capfd):
+    problem = said.problem("disk", "worker-0", "its disk", is_fatal=True)
+    text = garbled + b"\n" + line(verdict={"problems": [problem]}).encode()
+    command = [sys.executable, "-c", f"import os; os.write(1, {text!r})"]
+    assert mpi._follow(command, 60.0) == said.FAILED
+    assert said.MARK in capfd.readouterr().out
+
+
+def test_mpirun_does_not_outlive_a_fault_of_the_test(runs, tmp_path, capfd):
+    odd = line(verdict=[])
+    script = f"echo $$ > {tmp_path}/pid; echo '{odd}'; exec sleep 600"
+    with pytest.raises(AttributeError):
+        mpi._follow(["sh", "-c", script], 60.0)
+    assert not runs(int((tmp_path / "pid").read_text()))
+
+
 def test_less_is_reduced_where_links_are_slow():
     fast = dict(collective.sizes([3e9, 2e9], [0.0001], 8))
     slow = dict(collective.sizes([3e9, 1e6], [0.1], 8))
@@ -248,6 +360,20 @@ def test_a_report_is_of_all_replicas(tmp_path):
     assert metrics["preflight/seconds"] == 6.04
     content = report.read(tmp_path / "preflight.json")
     assert len(report.table(content)) == 2 and report.figures(content) == metrics
+
+
+def test_runs_whose_links_differ_have_figures_of_the_same_names():
+    figures = []
+    for rates in ([3e9], [1e7]):
+        took = {str(size): 0.01 for size, _ in collective.sizes(rates, [0.0001], 2)}
+        content = {"seconds": 1.0, "problems": [], "replicas": ring(2)}
+        for each in content["replicas"]:
+            each["all_reduce"] = took
+        figures.append(report.figures(content))
+    fast, slow = figures
+    assert fast.keys() == slow.keys()
+    assert fast["preflight/all_reduce_large_mib"] == 64
+    assert slow["preflight/all_reduce_large_mib"] < 8
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"replicas": [{}]}', "\0", "[" * 100_000])

@@ -12,6 +12,8 @@ from trireme.components.report import curves, of_workspace, page
 from trireme.components.report.picture import Curve, Picture, StepPicture, requested_by
 from trireme.components.tracking import journal
 from trireme.components.training import timeline
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.manifests import render, to_yaml
 from trireme.components.training.timeline import Attempt, Life, Span, spans
 
 NOW = 1_700_000_100.0
@@ -287,7 +289,17 @@ def test_the_folder_of_a_run_is_read_while_a_step_is_under_way(tmp_path, job, re
     assert step.replicas == lives and set(step.requested) == {"master"}
 
 
-@pytest.mark.parametrize("text", ["", "[", "- 1", "kind: PyTorchJob", "kind: [x]\nspec: 1"])
+def test_what_a_trainjob_asked_for_is_read_with_the_runtime_before_it(tmp_path):
+    job = TrainingJob.create(name="a", entrypoint="train.py", workers=1, cpu=3)
+    (tmp_path / "job.yaml").write_text(to_yaml(render(job, "trainer")))
+    requested = of_workspace.training(tmp_path).requested
+    assert {role: asked["cpu"] for role, asked in requested.items()} == {"master": 3, "worker": 3}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[", "- 1", "kind: PyTorchJob", "kind: [x]\nspec: 1", "1\n---\nkind: TrainJob\nspec: 1"],
+)
 def test_a_manifest_that_a_program_has_written_to_asks_for_nothing(tmp_path, text):
     (tmp_path / "job.yaml").write_text(text)
     assert of_workspace.training(tmp_path).requested == {}

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from trireme.components.errors import InputError
 from trireme.pipelines import catalog, saved
-from trireme.pipelines.cli import job as job_cli
 from trireme.pipelines.cli.app import app
+from trireme.pipelines.cli.job.description import described
 from trireme.pipelines.targets import registry
 
 THEIRS = """
@@ -113,7 +113,7 @@ def test_a_job_names_them_too(repository, tmp_path):
     (repository / "images.yaml").write_text("team/base: registry/base\n")
     file = tmp_path / "job.yaml"
     file.write_text('image: i\nentrypoint: t.py\ncode: "@classifier"\ndataset: "@nas"\n')
-    job = job_cli.described(file, "team-a")
+    job = described(file, "team-a")
     assert (job.code.url, job.code.revision) == ("https://example.org/models.git", "main")
     assert (job.dataset.uri, job.dataset.fingerprint) == ("pvc://nas/digits", "content")
     assert job.data_dir == "/data"

@@ -1,6 +1,7 @@
 """What the replicas of a job spend their time with, as it is kept."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -84,6 +85,27 @@ def test_of_a_job_that_is_made_anew_both_are_kept_and_of_one_that_is_found_again
     found_again = [Span(STARTING, 10, 11), Span(RUNNING, 11, 20)]
     Timeline(file).keep(lambda: {"worker-0": Life(found_again)})
     assert timeline.read(file)["worker-0"].spans == first + found_again
+
+
+def test_what_a_job_used_counts_when_it_is_made_anew_and_not_twice_when_it_is_found(tmp_path):
+    file = tmp_path / "replicas"
+    first = Life([Span(RUNNING, 2, 12)], 0, 20.0, 7.0)
+    Timeline(file).keep(lambda: {"worker-0": first})
+    kept = Timeline(file)
+    found_again = replace(first, cpu_seconds=19.0, peak_memory=6.0)
+    kept.keep(lambda: {"worker-0": found_again}, at_once=True)
+    assert timeline.read(file)["worker-0"] == replace(found_again, peak_memory=7.0)
+    kept.begin_anew()
+    under_way = Life([Span(RUNNING, 20)], 0, None, 5.0)
+    kept.keep(lambda: {"worker-0": under_way}, at_once=True)
+    assert timeline.read(file)["worker-0"].cpu == 1.9
+    second = Life([Span(RUNNING, 20, 30)], 0, 10.0, 5.0)
+    kept.keep(lambda: {"worker-0": second}, at_once=True)
+    both = timeline.read(file)["worker-0"]
+    assert (both.ran, both.cpu_seconds, both.peak_memory) == (20.0, 29.0, 7.0)
+    unknown = Life([Span(RUNNING, 20, 30)])
+    Timeline(file).keep(lambda: {"worker-0": unknown})
+    assert timeline.read(file)["worker-0"].cpu_seconds is None
 
 
 @pytest.mark.parametrize(

@@ -30,12 +30,12 @@ import torch
 import transformers
 from metrics import Metrics, until_sigterm
 from peft import LoraConfig
-from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import SFTConfig, SFTTrainer
 
 RECLAIMED = 128 + signal.SIGTERM  # exit status that the training operator takes for "try again"
 CHECKPOINT = "checkpoint-*"
+WHY = 300  # letters of what a library says
 
 
 class Meter(transformers.TrainerCallback):
@@ -78,8 +78,8 @@ def load(base: Path, dtype: str) -> tuple[Any, Any]:
     try:
         model = AutoModelForCausalLM.from_pretrained(base, dtype=dtype)
         return AutoTokenizer.from_pretrained(base), model
-    except (OSError, ValueError, LookupError, TypeError, RuntimeError, SafetensorError) as error:
-        why = (str(error).strip() or type(error).__name__).partition("\n")[0]
+    except Exception as error:  # each of its libraries has its own for a file that is wrong
+        why = " ".join(str(error).split())[:WHY] or type(error).__name__
         raise texts.Unusable(f"{base} holds no language model of transformers: {why}") from None
 
 

@@ -15,7 +15,7 @@ from trireme.components.training import timeline
 from trireme.components.training.advice.measured import Asked, Measured, Use
 from trireme.components.training.advice.suggestions import Suggestion, suggestions
 from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.frameworks import of_kind
+from trireme.components.training.frameworks.base import Framework
 from trireme.components.training.manifests.roles import roles
 from trireme.components.training.timeline import Life
 
@@ -34,6 +34,7 @@ def advising(
     Args:
         about: What is known of the job beforehand.
         logs: Where the time line of its replicas is kept.
+        on_advice: Called at its end with what to change, if anything is.
         idle: What tells for how long this machine's processors have been idle, and there.
     """
     before = idle() if idle else (0.0, 0.0)
@@ -41,7 +42,7 @@ def advising(
         yield
     except JobFailed as error:
         if not isinstance(error, Cancelled):
-            _pass_on(replace(about, failure=error.detail), on_advice)
+            _pass_on(replace(about, failure=f"{error}\n{error.detail}"), on_advice)
         raise
     after = idle() if idle else (0.0, 0.0)
     total = after[1] - before[1]
@@ -51,31 +52,48 @@ def advising(
 
 
 def about(
-    job: TrainingJob, manifest: Mapping[str, Any], *, place: str = "", has_gpu: bool = False
+    job: TrainingJob,
+    manifest: Mapping[str, Any],
+    *,
+    place: str = "",
+    has_gpu: bool = False,
+    cores: int | None = None,
 ) -> Measured:
     """Returns what is known of a job beforehand.
 
     Args:
         manifest: What it has become.
         place: Before a field of the job, where the job is part of a pipeline.
-        has_gpu: Whether this machine has a GPU.
+        has_gpu: Whether this machine has a GPU, where it runs here.
+        cores: The processors of this machine, likewise.
     """
-    asked = asked_by(manifest)
+    asked = _asked_by(manifest, job.plugin)
     asks = any(is_gpu(name) for each in asked.values() for name in each.requests)
-    peers, args = job.world_size, tuple(job.args)
-    return Measured({}, asked, peers, args=args, place=place, has_gpu=has_gpu or asks)
+    return Measured(
+        {},
+        asked,
+        job.world_size,
+        cores=cores,
+        has_gpu=has_gpu or asks,
+        args=tuple(job.args),
+        place=place,
+    )
 
 
-def asked_by(manifest: Mapping[str, Any]) -> dict[str, Asked]:
+def _asked_by(manifest: Mapping[str, Any], framework: Framework) -> dict[str, Asked]:
     """Returns what each replica of a job asks for, by role."""
-    framework = of_kind(manifest["kind"])
+    trains = {
+        name: role.trains
+        for role in (*framework.roles, *framework.manifest_roles)
+        for name in (role.name, role.title)
+    }
     return {
         role.name.lower(): Asked(
             requests(role.pod),
             limits(role.pod),
             role.selector,
             role.count,
-            bool(framework and framework.role(role.name).trains),
+            trains.get(role.name, True),  # as all nodes of a TrainJob do
         )
         for role in roles(manifest)
     }
@@ -90,5 +108,4 @@ def _pass_on(measured: Measured, on_advice: Callable[[Sequence[Suggestion]], Non
 
 
 def _use(life: Life) -> Use:
-    cpu = life.cpu_seconds / life.ran if life.cpu_seconds is not None and life.ran else None
-    return Use(life.ran, cpu, life.peak_memory)
+    return Use(life.ran, life.cpu, life.peak_memory)

@@ -74,6 +74,11 @@ RULES = (
 
 # A thread in which TensorFlow has a generator of the program run.
 _FEEDS = re.compile(r"tensorflow/python/(data/|ops/script_ops)")
+# What processes exchange otherwise: histograms of trees, parts of a layer, batches of a pipeline.
+_NO_GRADIENTS = re.compile(
+    r"(xgboost|lightgbm)/|torch/distributed/(tensor/parallel|pipelining)/|"
+    r"megatron/core/(tensor|pipeline)_parallel/"
+)
 _WAITING = re.compile(
     r"multiprocessing/(queues|connection|synchronize)|/?selectors\.py|/?queue\.py"
 )
@@ -94,6 +99,11 @@ class Thread(NamedTuple):
 def has_tf_data(stack: Sequence[Frame]) -> bool:
     """Tells whether TensorFlow reads the data of whoever is there."""
     return any("tensorflow/" in frame.file for frame in stack)
+
+
+def exchanges_no_gradients(stack: Sequence[Frame]) -> bool:
+    """Tells whether whoever is there exchanges something else with the other processes."""
+    return any(_NO_GRADIENTS.search(frame.file) for frame in stack)
 
 
 def kind_of(stack: Sequence[Frame]) -> str:

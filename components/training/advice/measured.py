@@ -40,11 +40,18 @@ class Use:
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU of this machine: means of its use, and the most memory in use, from 0 to 1."""
+    """A GPU of this machine.
+
+    Attributes:
+        busy: The share of time that it worked.
+        memory: The largest share of its memory that was in use.
+        capability: Its compute capability, such as 9.0; 0 where it is not known.
+    """
 
     name: str
     busy: float
     memory: float
+    capability: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -73,9 +80,11 @@ class Measured:
         asked: By role in lower case.
         peers: How many processes train, of all replicas.
         idle: The share of this machine's processors that nobody used; None on a cluster.
+        cores: The processors of this machine; None on a cluster.
         has_gpu: Whether its replicas use GPUs, or may.
         args: Arguments of the program.
         has_tf_data: Whether its data comes from TensorFlow, as far as was seen.
+        by_gradients: Whether its processes exchange the gradients of a batch, as far as was seen.
         failure: What its replica to blame has printed last, where it has failed.
         place: Before a field of the job, as in ``job.``, where the job is part of a pipeline.
         least: Seconds that a replica has to be measured for anything to be said of its resources.
@@ -85,10 +94,12 @@ class Measured:
     asked: Mapping[str, Asked]
     peers: int = 1
     idle: float | None = None
+    cores: int | None = None
     gpus: Sequence[Gpu] = ()
     has_gpu: bool = False
     args: Sequence[str] = ()
     has_tf_data: bool = False
+    by_gradients: bool = True
     failure: str = ""
     place: str = ""
     least: float = LONG

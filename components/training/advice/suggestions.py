@@ -33,11 +33,12 @@ FULL = 0.95  # of a limit of processors
 UNUSED = 0.50  # of what was asked for, above which nothing is said
 IDLE_MACHINE = 0.10  # of this machine's processors: with fewer, replicas may lack them
 IDLE_GPU = 0.50  # of the time, as in PyTorch's profiler
+BFLOAT16 = 8.0  # compute capability: https://docs.nvidia.com/cuda/ampere-tuning-guide
 WAITS = 0.50  # of its time that a replica works without a GPU: with less, it waits for something
 
 GIB = 2**30
 _OUT_OF_MEMORY = re.compile(r"out of memory|DefaultCPUAllocator|MemoryError|OOM when allocating")
-_IN_OPTIMIZER = re.compile(r"torch/optim/|keras/src/optimizers/|optax/")
+_IN_OPTIMIZER = re.compile(r"(torch)/optim/|keras/src/optimizers/|optax/")
 _SHARDED = re.compile(r"fully_shard|fsdp|FSDP|deepspeed|--strategy (hybrid|tp|pp)")
 _LOADERS = re.compile(r"--?(?:data[-_]?loader[-_])?(?:num[-_])?(?:data[-_])?workers\b")
 _BF16 = re.compile(r"bf16|bfloat16|fp16|float16|amp|mixed", re.IGNORECASE)
@@ -69,25 +70,19 @@ def suggestions(measured: Measured, prices: Prices | None = None) -> list[Sugges
     return found
 
 
-def shard_the_optimizer(measured: Measured) -> Suggestion | None:
-    """Memory was used up while the optimizer made its state."""
-    lines = measured.failure
-    if not (_OUT_OF_MEMORY.search(lines) and _IN_OPTIMIZER.search(lines)):
+def save_memory(measured: Measured) -> Suggestion | None:
+    """Memory was used up: while the optimizer made its state, or elsewhere."""
+    if not _OUT_OF_MEMORY.search(measured.failure):
         return None
-    if measured.peers < 2 or _SHARDED.search(" ".join(measured.args)):
-        return None
-    why = "memory was used up in the optimizer, whose state each of the "
-    why += f"{measured.peers} processes has whole"
+    optimizer = _IN_OPTIMIZER.search(measured.failure)
+    if not optimizer:
+        change = "a smaller batch, with the gradients of several added up, or more memory"
+        return Suggestion("memory was used up while a batch was computed or loaded", change)
+    why = "memory was used up in the optimizer"
+    if not optimizer[1] or measured.peers < 2 or _SHARDED.search(" ".join(measured.args)):
+        return Suggestion(why, "more memory, or an optimizer with less state")
+    why += f", whose state each of the {measured.peers} processes has whole"
     return Suggestion(why, "divide it among them with fully_shard (FSDP) in the program")
-
-
-def smaller_batch(measured: Measured) -> Suggestion | None:
-    """Memory was used up elsewhere."""
-    lines = measured.failure
-    if not _OUT_OF_MEMORY.search(lines) or _IN_OPTIMIZER.search(lines):
-        return None
-    change = "a smaller batch, with the gradients of several added up, or more memory"
-    return Suggestion("memory was used up while a batch was computed or loaded", change)
 
 
 def more_loaders(measured: Measured) -> Suggestion | None:
@@ -114,17 +109,19 @@ def more_loaders(measured: Measured) -> Suggestion | None:
     return Suggestion(why, _loaders(measured, min(count, 16)) + _enough_cpus(measured))
 
 
-def accumulate_gradients(measured: Measured) -> Suggestion | None:
-    """Replicas exchange gradients for too large a part of each step."""
+def exchange_less(measured: Measured) -> Suggestion | None:
+    """Replicas exchange gradients, or what else they do, for too large a part of each step."""
     if measured.looks < FEWEST or measured.peers < 2 or slow_replica(measured):
         return None
     share = min(use.share(COMMUNICATION) for use in measured.trainers.values())
     if share < MUCH_COMMUNICATION:
         return None
+    why = f"communication takes {share:.0%} of the time, also of the replica that waits least"
+    if not measured.by_gradients:
+        return Suggestion(why, "fewer replicas, each with more to compute, exchange less")
     wanted = LITTLE_COMMUNICATION
     times = math.ceil(share / max(1 - share, 0.01) * (1 - wanted) / wanted)
     times = min(times, MOST_ACCUMULATED)
-    why = f"communication takes {share:.0%} of the time, also of the replica that waits least"
     change = f"accumulate the gradients of {times} batches (no_sync() in DistributedDataParallel), "
     change += f"or a batch {times} times as large; both learn from so many samples at a time"
     return Suggestion(why, change)
@@ -157,9 +154,7 @@ def larger_batch(measured: Measured) -> Suggestion | None:
 
 def bfloat16(measured: Measured) -> Suggestion | None:
     """A GPU that has bfloat16 computes all the time, and nothing says that it is used."""
-    # https://docs.nvidia.com/cuda/ampere-tuning-guide: bfloat16 begins with these.
-    able = re.compile(r"\b([ABGH][1-9]\d{1,2}|GH200|L\d{1,2}S?|RTX [AP3-9])")
-    busy = [gpu for gpu in measured.gpus if gpu.busy >= BOUND and able.search(gpu.name)]
+    busy = [gpu for gpu in measured.gpus if gpu.busy >= BOUND and gpu.capability >= BFLOAT16]
     if measured.looks < FEWEST or not busy or _BF16.search(" ".join(measured.args)):
         return None
     why = f"GPU {busy[0].name} works {busy[0].busy:.0%} of the time"
@@ -174,8 +169,8 @@ def find_out(measured: Measured) -> Suggestion | None:
         asked = measured.asked.get(role_of(name))
         if not (asked and asked.trains) or use.cpu is None or use.seconds < measured.least:
             continue
-        if use.cpu >= WAITS:
-            continue
+        if use.cpu >= WAITS * min(1.0, float(asked.limits.get("cpu", 1))):
+            continue  # it worked, or was not given more
         why = f"{name} used a processor {use.cpu:.0%} of its time, so it waited for something"
         return Suggestion(why, "'trireme job advise' tells for what")
     return None
@@ -199,10 +194,16 @@ def more_cpus(measured: Measured, asked: Asked, most: Use) -> _Of | None:
     limit = float(asked.limits.get("cpu", 0))
     if most.cpu is None or not limit or most.cpu < FULL * limit:
         return None
+    wanted = _halves(max(most.cpu, limit) * MARGIN)
+    if measured.cores:  # no more than it can be given here, which is all that is known
+        replicas = sum(each.count for each in measured.asked.values())
+        wanted = min(wanted, Decimal(int(2 * measured.cores / replicas)) / 2)
+    if wanted <= limit:
+        return None
     above = most.cpu > 1.05 * limit
     why = f"it uses {_short(most.cpu)} CPUs, and may use {limit:g}"
     why += ", which a cluster keeps it to" if above else ""
-    return _Of("cpu", _halves(max(most.cpu, limit) * MARGIN), why)
+    return _Of("cpu", wanted, why)
 
 
 def fewer_cpus(measured: Measured, asked: Asked, most: Use) -> _Of | None:
@@ -210,8 +211,9 @@ def fewer_cpus(measured: Measured, asked: Asked, most: Use) -> _Of | None:
     request = float(asked.requests.get("cpu", 0))
     if most.cpu is None or not request or measured.share(DATA) >= MUCH_DATA:
         return None  # more loaders may use them
-    if _is_full(measured):
-        return None
+    all_asked = sum(each.count * each.requests.get("cpu", 0) for each in measured.asked.values())
+    if _is_full(measured) or (measured.cores and all_asked > measured.cores):
+        return None  # it has not had them
     wanted = _halves(most.cpu * MARGIN)
     if wanted > UNUSED * request or request - float(wanted) < 1:
         return None
@@ -240,11 +242,10 @@ def less_memory(measured: Measured, asked: Asked, most: Use) -> _Of | None:
 
 
 RULES: tuple[Callable[[Measured], Suggestion | None], ...] = (
-    shard_the_optimizer,
-    smaller_batch,
+    save_memory,
     more_loaders,
     slow_replica,
-    accumulate_gradients,
+    exchange_less,
     larger_batch,
     bfloat16,
     find_out,

@@ -21,6 +21,7 @@ from trireme.components.training.cluster import identity, reasons
 from trireme.components.training.cluster.hang_watch import HangWatch, Hung
 from trireme.components.training.cluster.replicas import Replica, Replicas
 from trireme.components.training.cluster.status import State, Status, expected_replicas, status_of
+from trireme.components.training.cluster.usage_watch import UsageWatch
 from trireme.components.training.frameworks import kind_of, least_replicas, pods_of
 from trireme.components.training.preflight.report import Report
 from trireme.components.training.timeline import Timeline
@@ -73,6 +74,7 @@ class Follower:
         """Prepares it; ``on_line`` is called from several threads, with replica and line."""
         self.job = job
         self._timeline, self._preflight = timeline, preflight
+        self._usage = UsageWatch(cluster, self._metadata["namespace"], pods_of(job))
         self._cluster = cluster
         self._limits = limits
         self._on_state = on_state
@@ -84,13 +86,14 @@ class Follower:
             self._stop,
             count=expected_replicas(job) or 0,
             only=replica,
+            preflight=preflight,
         )
         self._seen: queue.SimpleQueue[tuple[Resource, Change] | BaseException] = queue.SimpleQueue()
         self._phase, self._since = "", time.monotonic()
         self._queued_for, self._reason = "", ""
         self._waiting: set[str] = set()  # the replicas that the reason is about
         self._next_look = time.monotonic() + REASON_EVERY  # at first there is nothing odd in it
-        self._all_started = False
+        self._all_started = self._runs = False
         self._all_run_since = 0.0  # by the monotonic clock; 0: they do not
         self._said = ""
         told = (job["metadata"].get("annotations") or {}).get(incidents.SEEN, "[]")
@@ -125,6 +128,9 @@ class Follower:
 
     def _keep_timeline(self, *, goes_on: bool = True) -> None:
         if self._timeline:
+            if goes_on and self._runs and (used := self._usage.look()):
+                for each in self._replicas:
+                    each.has_used(used)
             asked = pods.moment(self._metadata["creationTimestamp"])
             self._timeline.keep(
                 lambda: {each.name: each.life(asked, goes_on=goes_on) for each in self._replicas},
@@ -189,6 +195,7 @@ class Follower:
         self._look_for_reason(replicas)
         phase = self._phase_now(status)
         running = sum(replica.is_running for replica in replicas)
+        self._runs = running > 0
         if running >= expected > 0 or self._waiting & {
             replica.name for replica in replicas if replica.is_running
         }:

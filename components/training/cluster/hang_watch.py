@@ -1,14 +1,17 @@
 """Looking whether a job on a cluster hangs."""
 
 import re
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from trireme.components.errors import JobFailed, TriremeError
 from trireme.components.kubernetes import pod_exec
+from trireme.components.kubernetes.background import Background
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import Refused, Unavailable
 from trireme.components.training import events, hangs
@@ -81,7 +84,7 @@ class HangWatch:
         """Takes in that the job does not run, or not as it did."""
         self._rhythm = hangs.Rhythm(time.monotonic())
         self._told = False
-        self._question: _Question | None = None
+        self._question: Background[_Seen] | None = None
 
     def restart(self, hung: Hung) -> None:
         """Takes in that the job is made anew; raises why not, where it is not to be."""
@@ -114,70 +117,70 @@ class HangWatch:
         if silence is None or self._told or self._is_blind:
             return None
         if not self._question:
-            self._question = _Question(self._cluster, running, time.time() - silence)
-            self._question.start()
-        if self._question.is_alive():
+            look = partial(_look, self._cluster, running, time.time() - silence)
+            self._question = Background(look)
+        if not self._question.is_done:
             return None
         question, self._question = self._question, None
-        if question.problem:
+        try:
+            seen = question.answer()
+        except Unavailable:
+            seen = _Seen(works=True)  # the next question may be answered
+        except TriremeError:
             self._is_blind = True
-            raise question.problem
-        if question.works:
+            raise
+        if seen.works:
             self._rhythm.worked(now)
             return None
         self._told = True
         said = hangs.sentence(silence)
         self._on_hang(said)
-        return Hang(said, question.stacks, question.saved)
+        return Hang(said, seen.stacks, seen.saved)
 
 
-class _Question(threading.Thread):
+class _Seen(NamedTuple):
     """What replicas do that have been silent.
 
     Attributes:
         works: Whether any works or has saved something meanwhile, or may have.
-        problem: Why that cannot be known, and will not be at another time.
+        stacks: Where each of them stands, if none does.
+        saved: When its newest checkpoint was written; 0: there is none.
     """
 
-    def __init__(self, cluster: Cluster, replicas: Sequence[Replica], since: float) -> None:
-        """Prepares it; ``since`` is the time of day from which on they have been silent."""
-        super().__init__(daemon=True)
-        self._cluster, self._replicas, self._since = cluster, replicas, since
-        self.works, self.saved = True, 0
-        self.problem: TriremeError | None = None
-        self.stacks: dict[str, list[str]] = {}
+    works: bool
+    stacks: Mapping[str, list[str]] = MappingProxyType({})
+    saved: int = 0
 
-    def run(self) -> None:
-        try:
-            used = self._ask(_USE)
-            self.saved = max(_numbers(used.values(), "saved"), default=0)
-            for name, lines in used.items():
-                if not _numbers([lines], "cpu"):
-                    why = " ".join(lines[-1:]) or "its control group does not tell"
-                    raise Refused(f"what replica {name} uses is not known: {why}")
-            self.works = (
-                max(_numbers(used.values(), "cpu")) > hangs.BUSY * MEASURED * 1e6
-                or max(_numbers(used.values(), "gpu"), default=0) > 0
-                or self.saved > self._since
-            )
-            if not self.works:
-                self.stacks = self._ask(_STACKS)
-        except Unavailable:
-            pass  # the next question may be answered
-        except TriremeError as error:
-            self.problem = error
 
-    def _ask(self, script: str) -> dict[str, list[str]]:
-        def ask(replica: Replica) -> list[str]:
-            command = ["sh", "-c", script, "sh", str(MEASURED), events.OF_CHECKPOINTS]
-            said = pod_exec.output(
-                self._cluster, replica.pod, replica.container, command, ANSWER_LIMIT
-            )
-            return [line for line in said.splitlines() if line.strip()]
+def _look(cluster: Cluster, replicas: Sequence[Replica], since: float) -> _Seen:
+    """Looks what replicas do that have been silent since a time of day."""
+    used = _ask(cluster, replicas, _USE)
+    saved = max(_numbers(used.values(), "saved"), default=0)
+    for name, lines in used.items():
+        if not _numbers([lines], "cpu"):
+            why = " ".join(lines[-1:]) or "its control group does not tell"
+            raise Refused(f"what replica {name} uses is not known: {why}")
+    works = (
+        max(_numbers(used.values(), "cpu")) > hangs.BUSY * MEASURED * 1e6
+        or max(_numbers(used.values(), "gpu"), default=0) > 0
+        or saved > since
+    )
+    stacks: dict[str, list[str]] = {}
+    if not works:
+        with suppress(Unavailable):  # that it hangs is known all the same
+            stacks = _ask(cluster, replicas, _STACKS)
+    return _Seen(works, stacks, saved)
 
-        with ThreadPoolExecutor(AT_ONCE) as threads:
-            lines = list(threads.map(ask, self._replicas))
-        return {replica.name: said for replica, said in zip(self._replicas, lines, strict=True)}
+
+def _ask(cluster: Cluster, replicas: Sequence[Replica], script: str) -> dict[str, list[str]]:
+    def ask(replica: Replica) -> list[str]:
+        command = ["sh", "-c", script, "sh", str(MEASURED), events.OF_CHECKPOINTS]
+        said = pod_exec.output(cluster, replica.pod, replica.container, command, ANSWER_LIMIT)
+        return [line for line in said.splitlines() if line.strip()]
+
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        lines = list(threads.map(ask, replicas))
+    return {replica.name: said for replica, said in zip(replicas, lines, strict=True)}
 
 
 def _numbers(answers: Iterable[list[str]], name: str) -> list[int]:

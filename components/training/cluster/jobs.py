@@ -204,7 +204,8 @@ def usage(cluster: Cluster, name: str) -> list[Usage]:
     for pod, row in sorted(rows, key=lambda both: both[1].name):
         container = identity.main_container(pod, kind_of(job).container)
         described = next(one for one in pod["spec"]["containers"] if one["name"] == container)
-        amounts = used.get((row.pod, container), ()) if row.state == "running" else ()
+        uses = used.get((row.pod, container)) if row.state == "running" else None
+        amounts = (uses.cpu, uses.memory) if uses else ()
         found.append(Usage(row.name, row.state, row.node, described, *amounts))
     return found
 

@@ -51,7 +51,7 @@ def launch(
         on_tick: Called about once a second; what it raises ends the job.
         timeline: Where it is kept what the replicas spend their time with.
         prepare: Called with the manifest of each job that is made, to change it first.
-        preflight: What is told of the replicas' preflight; their lines about it are not passed on.
+        preflight: What is told of the replicas' preflight; it may end the job.
 
     Returns:
         Seconds that each replica ran, by name.
@@ -70,10 +70,6 @@ def launch(
     keeps_pods = False
     signals: list[int] = []
 
-    def show(replica: str, line: str) -> None:
-        if (shown := preflight.shown(replica, line) if preflight else line) is not None:
-            on_line(replica, shown)
-
     def cancel(number: int, frame: FrameType | None) -> None:
         """Interrupts whatever is being waited for."""
         _ignore_signals()
@@ -88,7 +84,7 @@ def launch(
                     cluster,
                     job,
                     limits,
-                    show,
+                    on_line,
                     on_state,
                     hang_watch=watch,
                     on_tick=on_tick,

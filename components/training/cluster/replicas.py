@@ -5,6 +5,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -17,7 +18,10 @@ from trireme.components.kubernetes.streams import Stop
 from trireme.components.training.blame import KEPT, is_peer_loss, last_lines
 from trireme.components.training.cluster import identity
 from trireme.components.training.cluster.log_readers import LogReaders
+from trireme.components.training.cluster.usage import Found
+from trireme.components.training.cluster.usage_watch import UsageSum
 from trireme.components.training.incidents import FailedAttempt
+from trireme.components.training.preflight.report import Report
 from trireme.components.training.timeline import Attempt, Life, spans
 
 PEER_LOSS_WINDOW = timedelta(
@@ -49,6 +53,7 @@ class Replica:
         self.last_line = 0.0
         self._lost_peer: dict[str, list[bool]] = {}  # each start of a pod but the present one
         self._spans: dict[tuple[str, datetime], Span] = {}
+        self._used = UsageSum()
         self._placed: float | None = None  # when its first pod was made
         self._pod: dict[str, Any] = {}
         self._gone = False
@@ -142,8 +147,14 @@ class Replica:
             for span in self._spans.values()
         )
 
+    def has_used(self, found: Found) -> None:
+        """Takes in what its present pod uses, where that is among what containers use."""
+        used = found.get((self._pod["metadata"]["name"], self.container))
+        if used and self._spans:
+            self._used.add(used, max(span.started for span in self._spans.values()))
+
     def life(self, asked: datetime, *, goes_on: bool) -> Life:
-        """Returns what it has spent its time with, since its job was made."""
+        """Returns what it has spent its time with, since its job was made, and what it used."""
         attempts = [
             Attempt(
                 span.started.timestamp(),
@@ -153,7 +164,9 @@ class Replica:
             for (uid, _), span in sorted(self._spans.items(), key=lambda each: each[1].started)
         ]
         goes_on = goes_on and not self.is_over
-        return Life(spans(asked.timestamp(), attempts, placed=self._placed, goes_on=goes_on))
+        life = Life(spans(asked.timestamp(), attempts, placed=self._placed, goes_on=goes_on))
+        worked = self._used.cpu_seconds(life.ran)
+        return replace(life, cpu_seconds=worked, peak_memory=self._used.peak)
 
     def _failed(self, uid: str, span: Span) -> str:
         """Says how a start of it failed; empty where it did not, or was ended with its pod."""
@@ -249,12 +262,14 @@ class Replicas:
         count: int,
         follow: bool = True,
         only: str = "",
+        preflight: Report | None = None,
     ) -> None:
         """Starts with none; they come with their pods. With ``follow`` logs are waited for.
 
         Args:
             count: How many there will be, as far as that is known.
             only: The one whose log is read; empty for all.
+            preflight: What is told of the replicas' preflight, whose lines are for machines.
         """
         self._cluster = cluster
         self._container = container
@@ -262,6 +277,7 @@ class Replicas:
         self._stop = stop
         self._follow = follow
         self._only = only
+        self._preflight = preflight or Report()
         self._by_name: dict[str, Replica] = {}
         self._logs = LogReaders(stop, 1 if only else count, follow=follow)
 
@@ -352,7 +368,8 @@ class Replicas:
 
         def add_line(line: str) -> None:
             replica.add_line(uid, line)
-            self._pass_on(replica.name, line)
+            if (shown := self._preflight.shown(replica.name, line)) is not None:
+                self._pass_on(replica.name, shown)
 
         container = identity.main_container(pod, self._container)
         log = PodLog(

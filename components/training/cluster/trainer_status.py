@@ -7,9 +7,11 @@ https://github.com/kubeflow/trainer/blob/v2.3.0/pkg/apis/trainer/v1alpha1/trainj
 
 import time
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from trireme.components.errors import TriremeError
+from trireme.components.kubernetes.background import Background
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import Forbidden
 from trireme.components.progress import Progress
@@ -30,14 +32,19 @@ class TrainerStatus:
         self._is_taken = kind_of(manifest) == TRAINJOB
         self._told: Progress | None = None
         self._at = 0.0
+        self._telling: Background[None] | None = None
 
     def tell(self, progress: Progress | None) -> None:
-        """Tells how far the job is, if that is new, known and not too soon."""
+        """Tells how far the job is, if that is new, known and not too soon; waits for nothing."""
+        if self._telling and not self._telling.is_done:
+            return
         if progress and progress != self._told and time.monotonic() >= self._at + EVERY:
-            self._tell(progress)
+            self._telling = Background(partial(self._tell, progress))
 
     def succeed(self) -> None:
         """Tells that it has come to its end."""
+        if self._telling:
+            self._telling.wait()
         self._tell(Progress(1.0, "", 0.0))
 
     def _tell(self, progress: Progress) -> None:

@@ -1,6 +1,7 @@
 """What containers on a cluster use: from its metrics server, or else from the nodes' kubelets."""
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from trireme.components.kubernetes.access import check_rights
@@ -8,16 +9,24 @@ from trireme.components.kubernetes.amounts import quantities
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import Forbidden, KindMissing, Refused, Unavailable
 from trireme.components.kubernetes.nodes import NODES
+from trireme.components.kubernetes.pods import moment
 from trireme.components.kubernetes.resources import Resource
 
 POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods", provider="metrics-server")
 
 
 class Used(NamedTuple):
-    """What a container uses: CPUs, and bytes of memory; None for what is not measured yet."""
+    """What a container uses.
+
+    Attributes:
+        cpu: CPUs; None where that is not measured yet.
+        memory: Bytes of its working set, likewise.
+        at: When that was measured; None where it is not told.
+    """
 
     cpu: float | None
     memory: float | None
+    at: datetime | None = None
 
 
 Found = dict[tuple[str, str], Used]  # by the names of pod and container
@@ -31,7 +40,7 @@ def measured(cluster: Cluster, label: str, nodes: Iterable[str]) -> Found:
         nodes: The nodes that they are on.
     """
     try:
-        return _from_metrics_server(cluster, label)
+        return from_metrics_server(cluster, cluster.namespace, label)
     except (Forbidden, KindMissing, Unavailable) as error:
         lacking = error
     try:
@@ -43,20 +52,17 @@ def measured(cluster: Cluster, label: str, nodes: Iterable[str]) -> Found:
         raise Refused(f"{lacking}; without it this needs the right to get nodes/proxy") from None
 
 
-def _from_metrics_server(cluster: Cluster, label: str) -> Found:
+def from_metrics_server(cluster: Cluster, namespace: str, label: str) -> Found:
+    """Returns what the containers of pods use by a metrics server, which is asked once."""
     # A metrics server that is away does not come back while somebody waits.
-    answer = cluster.request(
-        "GET",
-        POD_METRICS,
-        POD_METRICS.path(cluster.namespace),
-        query=[("labelSelector", label)],
-        patience=0,
-    )
+    path, query = POD_METRICS.path(namespace), [("labelSelector", label)]
+    answer = cluster.request("GET", POD_METRICS, path, query=query, patience=0)
     found = {}
     for pod in answer.get("items") or []:
+        at = moment(pod["timestamp"]) if "timestamp" in pod else None
         for container in pod.get("containers") or []:
             usage = quantities(container["usage"])
-            used = Used(float(usage["cpu"]), float(usage["memory"]))
+            used = Used(float(usage["cpu"]), float(usage["memory"]), at)
             found[pod["metadata"]["name"], container["name"]] = used
     return found
 

@@ -38,6 +38,7 @@ class Role:
         is_idle: It does not compute: it gets no devices unless it asks for them itself.
         is_required: The operator takes no job without it.
         has_program: The job's program is what it runs.
+        saves: It may write checkpoints, rather than only read them.
         is_batch_job: The operator makes a batch/v1 Job of it, not a pod.
         waits_for: The role whose pods have to be there before.
         in_jobset: What a TrainJob's runtime calls it; by default its name.
@@ -52,6 +53,7 @@ class Role:
     is_idle: bool = False
     is_required: bool = False
     has_program: bool = True
+    saves: bool = True
     is_batch_job: bool = False
     waits_for: str = ""
     in_jobset: str = ""

@@ -22,9 +22,10 @@ class TensorFlow(base.Framework):
     image = TENSORFLOW
     roles = (
         base.Role("chief", is_leader=True, is_single=True),
+        # Saves the variables that it holds: tf.train.CheckpointOptions, experimental_io_device.
         base.Role("ps", "PS", is_optional=True, is_idle=True),
         base.Role("worker", default=1),
-        base.Role("evaluator", is_single=True, is_optional=True),
+        base.Role("evaluator", is_single=True, is_optional=True, saves=False),
     )
     workers_shown = 2
     port = ("tfjob-port", 2222)

@@ -24,7 +24,7 @@ class XgBoost(base.Framework):
     has_gpu_image = False
     roles = (
         base.Role("master", default=1, is_leader=True, is_single=True, is_required=True),
-        base.Role("worker"),
+        base.Role("worker", saves=False),  # as xgboost.callback.TrainingCheckPoint: rank 0 does
     )
     port = ("xgboostjob-port", 9999)
     injected = r"MASTER_(ADDR|PORT)|WORKER_(ADDRS|PORT)|WORLD_SIZE|RANK"

@@ -132,7 +132,9 @@ def run(
                 on_lines(replica, lines)
 
             logs = directory / "logs"
-            about = at_end.about(job, manifest, has_gpu=processes.has_gpu())
+            about = at_end.about(
+                job, manifest, has_gpu=processes.has_gpu(), cores=processes.cores()
+            )
             with closing(meter), at_end.advising(about, logs, on_advice, processes.idle):
                 runner.run(
                     manifest,

@@ -6,7 +6,6 @@ of their threads run. A look at a process takes about 15 ms of a processor, and 
 
 import json
 import random
-import subprocess
 import threading
 import time
 from collections import Counter, defaultdict
@@ -65,13 +64,14 @@ class Looking(threading.Thread):
         """
         super().__init__(daemon=True)
         self._pids, self._limit, self._peers = dict(pids), seconds, peers
+        self._spy = stacks.spy() or "py-spy"
         self.done, self.problem = threading.Event(), ""
         self.first_step: float | None = None
         self.seconds = 0.0
-        self.has_tf_data = False
+        self.has_tf_data, self.by_gradients = False, True
         self._seen: dict[str, dict[int, _Seen]] = defaultdict(lambda: defaultdict(_Seen))
         self._memory: dict[str, float] = {}
-        self._gpus: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        self._gpus: dict[str, list[usage.Gpu]] = defaultdict(list)
         self._gpu_processes: set[int] = set()
         self._cpu_before: dict[str, float] = {}
         self._cpu: dict[str, float] = {}
@@ -80,14 +80,9 @@ class Looking(threading.Thread):
 
     def run(self) -> None:
         """Looks until that is enough."""
-        command = stacks.spy()
-        if not command:
-            self.problem = "py-spy, which tells what a program does, is not installed"
-            self.done.set()
-            return
         while not self.done.is_set():
             self._take_resources()
-            self._look(command)
+            self._look()
             if self.first_step is not None:
                 self.seconds = time.monotonic() - self.first_step
                 looks = sum(sum(use.looks.values()) for use in self.uses().values())
@@ -126,8 +121,9 @@ class Looking(threading.Thread):
         return [
             Gpu(
                 name,
-                sum(busy for busy, _ in values) / len(values),
-                max(memory for _, memory in values),
+                sum(each.busy for each in values) / len(values),
+                max(each.memory for each in values),
+                values[0].capability,
             )
             for name, values in self._gpus.items()
         ]
@@ -146,12 +142,12 @@ class Looking(threading.Thread):
             return None
         return max(0.0, self._cpu[name] - self._cpu_before[name]) / self.seconds
 
-    def _look(self, command: str) -> None:
+    def _look(self) -> None:
         """Looks once at each process."""
         for name, supervisor in self._pids.items():
             pids = [pid for pid in usage.tree(supervisor) if stacks.is_python(pid)]
             for pid in pids[:MOST]:
-                kind = self._kind(command, pid)
+                kind = self._kind(pid)
                 if kind == frames.COMPUTE and self.first_step is None:
                     self._begin()
                 if kind and self.first_step is not None:
@@ -163,17 +159,19 @@ class Looking(threading.Thread):
         self._cpu_before = usage.cpu_seconds(self._pids)
         self._idle_before = usage.idle()
 
-    def _kind(self, command: str, pid: int) -> str:
+    def _kind(self, pid: int) -> str:
         """Returns what a process does; empty where that cannot be told."""
-        found = self._stacks(command, pid)
+        found = self._stacks(pid)
         main = next((each for each in found if each["os_thread_id"] == pid), None)
         if main is None:
             return ""
         threads = _threads(pid)
         others = [(each["os_thread_id"], _frames(each)) for each in found if each is not main]
-        self.has_tf_data |= frames.has_tf_data(_frames(main))
+        stack = _frames(main)
+        self.has_tf_data |= frames.has_tf_data(stack)
+        self.by_gradients &= not frames.exchanges_no_gradients(stack)
         return frames.kind(
-            _frames(main),
+            stack,
             main["active"],
             others,
             [thread for thread in threads if thread.number != pid],
@@ -181,17 +179,12 @@ class Looking(threading.Thread):
             has_gpu=pid in self._gpu_processes,
         )
 
-    def _stacks(self, command: str, pid: int) -> list[dict[str, Any]]:
-        words = [command, "dump", "--nonblocking", "--json", "--pid", str(pid)]
+    def _stacks(self, pid: int) -> list[dict[str, Any]]:
+        text, why = stacks.dump(self._spy, pid, ANSWER_LIMIT, "--json")
+        self.problem = why and (self.problem or why)
         try:
-            done = subprocess.run(words, capture_output=True, timeout=ANSWER_LIMIT)
-            if done.returncode:
-                said = done.stderr.decode(errors="replace")
-                self.problem = self.problem or stacks.reason(said)
-                return []
-            self.problem = ""
-            return list(json.loads(done.stdout))
-        except (OSError, ValueError, subprocess.TimeoutExpired):
+            return list(json.loads(text))
+        except ValueError:
             return []  # it is about to end
 
     def _take_resources(self) -> None:
@@ -203,10 +196,10 @@ class Looking(threading.Thread):
         for name, used in usage.memory(self._pids).items():
             self._memory[name] = max(used, self._memory.get(name, 0.0))
         trees = {pid for supervisor in self._pids.values() for pid in usage.tree(supervisor)}
-        for gpu, processes, busy, share in usage.gpus():
-            if processes & trees:
-                self._gpu_processes |= processes & trees
-                self._gpus[gpu].append((busy, share))
+        for gpu in usage.gpus():
+            if gpu.processes & trees:
+                self._gpu_processes |= gpu.processes & trees
+                self._gpus[gpu.name].append(gpu)
 
 
 def _frames(thread: Mapping[str, Any]) -> list[Frame]:

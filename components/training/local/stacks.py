@@ -1,5 +1,6 @@
 """Where the Python processes of a replica stand."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -34,6 +35,28 @@ def spy() -> str | None:
     return str(beside) if beside.exists() else shutil.which("py-spy")
 
 
+def why_not() -> str:
+    """Says why py-spy cannot tell where the processes of this user stand; empty where it can."""
+    command = spy()
+    if not command:
+        return "py-spy, which tells what a program does, is not installed: pip install py-spy"
+    return dump(command, os.getpid(), ANSWER_LIMIT)[1]
+
+
+def dump(command: str, pid: int, limit: float, *options: str) -> tuple[str, str]:
+    """Returns what py-spy tells of a process in so many seconds, or else why it does not."""
+    words = [command, "dump", "--nonblocking", *options, "--pid", str(pid)]
+    try:
+        done = subprocess.run(words, capture_output=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        return "", "py-spy does not answer"
+    except OSError as error:
+        return "", f"py-spy cannot be run: {error.strerror}"
+    if done.returncode:
+        return "", _reason(done.stderr.decode(errors="replace"))
+    return done.stdout.decode(errors="replace"), ""
+
+
 def is_python(pid: int) -> bool:
     """Tells whether a process runs Python."""
     try:
@@ -45,25 +68,13 @@ def is_python(pid: int) -> bool:
 def _stack(command: str, pid: int, limit: float) -> list[str]:
     if limit <= 0:
         return [f"(process {pid}: there is no time left to ask py-spy)"]
-    try:
-        done = subprocess.run(
-            [command, "dump", "--nonblocking", "--pid", str(pid)],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=limit,
-        )
-    except subprocess.TimeoutExpired:
-        return [f"(process {pid}: py-spy does not answer)"]
-    except OSError as error:
-        return [f"(process {pid}: py-spy cannot be run: {error.strerror})"]
-    if done.returncode:
-        return [f"(process {pid}: {reason(done.stderr)})"]
-    return [line for line in done.stdout.splitlines() if line.strip()]
+    text, why = dump(command, pid, limit)
+    if why:
+        return [f"(process {pid}: {why})"]
+    return [line for line in text.splitlines() if line.strip()]
 
 
-def reason(stderr: str) -> str:
-    """Says why py-spy has failed, by what it has printed."""
+def _reason(stderr: str) -> str:
     said = (stderr.strip().splitlines() or ["no reason given"])[0]
     # https://www.kernel.org/doc/html/latest/admin-guide/LSM/Yama.html
     hint = "; as another user than root it needs kernel.yama.ptrace_scope=0"

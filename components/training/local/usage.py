@@ -80,6 +80,11 @@ def idle() -> tuple[float, float]:
     return float(ticks[3] + ticks[4]), float(sum(ticks))
 
 
+def cores() -> int:
+    """Returns how many processors of this machine there are for this process."""
+    return len(os.sched_getaffinity(0))
+
+
 def _processes() -> dict[int, _Process]:
     """Returns all processes, with the processor time of them and of their children that ended."""
     # https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
@@ -143,8 +148,18 @@ def _gpus() -> dict[int, list[str]]:
     return found
 
 
-def gpus() -> list[tuple[str, set[int], float, float]]:
-    """Returns the name, the processes and the shares of time and of memory in use of each GPU."""
+class Gpu(NamedTuple):
+    """A GPU: who uses it, shares of time and of memory in use, and its compute capability."""
+
+    name: str
+    processes: set[int]
+    busy: float
+    memory: float
+    capability: float
+
+
+def gpus() -> list[Gpu]:
+    """Returns the GPUs of this machine."""
     if not has_gpu():
         return []
     found = []
@@ -152,11 +167,15 @@ def gpus() -> list[tuple[str, set[int], float, float]]:
     for pid, uuid in _asked("compute-apps", "pid,gpu_uuid"):
         if pid.isdigit():
             processes[uuid].add(int(pid))
+    # Asked for apart: asked for a field that its driver does not know it says nothing at all.
+    capability = dict(_asked("gpu", "uuid,compute_cap"))
     fields = "uuid,index,name,utilization.gpu,memory.used,memory.total"
     for uuid, index, name, *numbers in _asked("gpu", fields):
         if all(number.isdigit() for number in numbers) and int(numbers[2]):
             busy, used, total = map(int, numbers)
-            found.append((f"{index}: {name}", processes[uuid], busy / 100, used / total))
+            gpu = f"{index}: {name}", processes[uuid], busy / 100, used / total
+            version = capability.get(uuid, "")  # such as 9.0, or [N/A]
+            found.append(Gpu(*gpu, float(version) if version[:1].isdigit() else 0.0))
     return found
 
 

@@ -102,10 +102,12 @@ def wrap(
     }
     for role, container in _containers(manifest, job):
         asked = json.dumps((container.get("resources") or {}).get("limits") or {}, sort_keys=True)
-        own = json.dumps(config | {"role": role, "asked": asked}, separators=(",", ":"))
-        command = ["true"] if alone else container.get("command") or []
+        saves = bool(job.runtime) or job.plugin.role(role).saves
+        own = config | {"role": role, "asked": asked, "saves": saves}
         # Kubernetes replaces $(NAME) in it.
-        container["command"] = ["sh", "-c", _SCRIPT, code(), own.replace("$", "$$"), *command]
+        words = json.dumps(own, separators=(",", ":")).replace("$", "$$")
+        command = ["true"] if alone else container.get("command") or []
+        container["command"] = ["sh", "-c", _SCRIPT, code(), words, *command]
         if alone:
             container.pop("args", None)
 

@@ -7,6 +7,7 @@ import pytest
 from trireme.components.errors import JobFailed
 from trireme.components.training import blame
 from trireme.components.training.local import runner
+from trireme.components.training.preflight.replica.said import MARK
 
 LIMIT = 90  # seconds; far more than any of this takes
 
@@ -78,6 +79,18 @@ def test_if_all_were_dragged_down_the_first_is_named(manifest, logs, quiet, monk
     )
     with pytest.raises(JobFailed, match=r"^replica master-0 exited"):
         runner.run(manifest(program), logs, quiet)
+
+
+def test_what_the_preflight_said_is_none_of_a_replicas_words(manifest, logs, quiet, monkeypatch):
+    monkeypatch.setattr(runner, "SETTLE", 60.0)
+    program = WHO + (
+        f"if name == 'worker':\n    print('{MARK}' + '{{\"skipped\":\"Broken pipe\"}}')\n"
+        "time.sleep(0.5 if name == 'master' else 0)\n"
+        "sys.exit('the ' + name)\n"
+    )
+    with pytest.raises(JobFailed, match=r"^replica worker-0 exited") as caught:
+        runner.run(manifest(program), logs, quiet)
+    assert caught.value.detail == "[worker-0] the worker"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])

@@ -75,6 +75,19 @@ def test_gpus_are_those_of_its_processes(busy, tmp_path, monkeypatch):
     assert usage.measured([busy])[busy].gpu == "0: 87% 2.0Gi, 1: -"
 
 
+@pytest.mark.parametrize(("answer", "known"), [("GPU-aa, 7.5", 7.5), ("GPU-aa, [N/A]", 0.0)])
+def test_what_a_gpu_can_is_known_as_far_as_its_driver_tells(tmp_path, monkeypatch, answer, known):
+    text = f"""#!/bin/sh
+case "$1" in
+  *compute_cap*) echo "{answer}" ;;
+  --query-gpu=*) echo "GPU-aa, 0, Quadro RTX 6000, 87, 2048, 24576" ;;
+  *) echo "17, GPU-aa" ;;
+esac
+"""
+    nvidia_smi(tmp_path, monkeypatch, text)
+    assert usage.gpus() == [("0: Quadro RTX 6000", {17}, 0.87, 2048 / 24576, known)]
+
+
 def test_a_driver_that_is_gone_says_nothing(busy, tmp_path, monkeypatch):
     text = "#!/bin/sh\necho 'NVIDIA-SMI has failed because it couldn, t, communicate'\nexit 9\n"
     nvidia_smi(tmp_path, monkeypatch, text)

@@ -14,14 +14,14 @@ import threading
 import time
 from typing import Any, Mapping
 
-from trireme.components.training.preflight.replica.place import Place
+from trireme.components.training.preflight.replica.place import EACH, Place
 from trireme.components.training.preflight.replica.said import problem
 
 SMALL, MEDIUM, LARGE, LEAST = 4 << 10, 1 << 20, 64 << 20, 2 << 20  # bytes
 LARGE_TIME = 1.5  # seconds that the large one may take, as far as the links tell
 SMALL_TIME = 0.5  # seconds for all of the small ones
 LOADING = 120.0  # seconds to load a library
-STALLED = 120.0  # seconds without progress
+STALLED = 120.0  # seconds without progress, and EACH for each replica
 
 _IN_WORDS = {SMALL: "small (4 KiB)", MEDIUM: "medium (1 MiB)"}
 
@@ -83,7 +83,7 @@ class Collective:
         done = "a connection"
         wanted = ["a connection", *(self._words(size) for size, _ in plan)]
         for step in wanted:
-            told = self._next(STALLED)
+            told = self._next(STALLED + EACH * self._place.size)
             if told is None:
                 before = f", though {done} had" if step != wanted[0] else ""
                 self.problem = problem(

@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from trireme.components.training.preflight.replica.meeting import TRY, WORD, Meeting, listener
-from trireme.components.training.preflight.replica.place import Place
+from trireme.components.training.preflight.replica.place import STRIDES, Place
 from trireme.components.training.preflight.replica.said import Failed, problem
 
-STRIDES = (1, 2)
 PINGS = 8
 TIME = 0.7  # seconds in which each sends to another
 BLOCK = b"\0" * (1 << 20)

@@ -30,7 +30,7 @@ from trireme.components.training.preflight.replica.said import FAILED, Failed, S
 PASSED = ".trireme-preflight"
 """The file that says which job has passed: a replica that is started again goes on."""
 
-LONGEST = 300.0  # seconds that it may take when all are there
+LONGEST = 300.0  # seconds that it may take when all are there, and places.EACH for each
 MOST = 20  # problems that are told
 
 LEAST_PATIENCE = 60.0  # seconds that the first replica waits for the others
@@ -47,7 +47,7 @@ def main(config: Mapping[str, Any], code: str) -> int:
         return _test(config)
     except Failed as failure:
         said.say(verdict={"problems": [failure.problem]})
-        print(f"preflight: {failure}", flush=True)
+        print(f"{said.SENTENCE}{failure}", flush=True)
         return FAILED
     except Skipped as why:
         said.say(skipped=str(why))
@@ -68,7 +68,8 @@ def _test(config: Mapping[str, Any]) -> int:
     meeting.exchange(None)
     if place.rank == 0:
         said.say(all_here=True)
-    limit = threading.Timer(LONGEST, _give_up)
+    longest = LONGEST + places.EACH * place.size
+    limit = threading.Timer(longest, _give_up, [longest])
     limit.daemon = True
     limit.start()
     try:
@@ -77,9 +78,9 @@ def _test(config: Mapping[str, Any]) -> int:
         limit.cancel()
 
 
-def _give_up() -> None:
+def _give_up(after: float) -> None:
     """Lets the job train where a replica has stopped answering, such as for a disk that hangs."""
-    said.say(skipped=f"it took longer than {LONGEST:.0f} s")
+    said.say(skipped=f"it took longer than {after:.0f} s")
     sys.stdout.flush()
     os._exit(0)
 
@@ -104,7 +105,7 @@ def _test_together(
         told = sorted(problems, key=lambda each: not each["fatal"])[:MOST]
         said.say(verdict={"problems": told, "seconds": took, "waited": waited})
         for each in problems:
-            print(f"preflight: {each['sentence']}", flush=True)
+            print(f"{said.SENTENCE}{each['sentence']}", flush=True)
     if not (has_failed or config["alone"]):
         _pass(config["token"])
     meeting.close()
@@ -119,6 +120,7 @@ def _record(config: Mapping[str, Any], place: places.Place, meeting: Meeting) ->
     record: dict[str, Any] = {
         "replica": place.name,
         "asked": config["asked"],
+        "saves": config["saves"],
         "answer": answer,
         "clock": ahead,
     }

@@ -108,9 +108,9 @@ class Hub(threading.Thread):
             if len(said) < self._size:
                 return
             del self._said[number]
-            everything = {"all": [said[each] for each in range(self._size)]}
+            everything = _line({"all": [said[each] for each in range(self._size)]})
             for each in self._streams.values():
-                _send(each, everything)
+                _write(each, everything)
 
     def _leave(self, why: str) -> None:
         with self._lock:
@@ -236,6 +236,13 @@ def _why(place: Place, error: OSError) -> dict[str, Any]:
 
 
 def _send(stream: socket.SocketIO, message: Any) -> None:
-    data = json.dumps(message).encode() + b"\n"
+    _write(stream, _line(message))
+
+
+def _line(message: Any) -> bytes:
+    return json.dumps(message).encode() + b"\n"
+
+
+def _write(stream: socket.SocketIO, data: bytes) -> None:
     while data:
         data = data[stream.write(data) :]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -12,11 +13,11 @@ from pathlib import Path
 from typing import Any, Mapping
 
 from trireme.components.training.preflight.replica import said
-from trireme.components.training.preflight.replica.place import YOUNG, lookup_error
+from trireme.components.training.preflight.replica.place import EACH, YOUNG, lookup_error
 from trireme.components.training.preflight.replica.said import FAILED, Failed, Skipped, problem
 
 PORT = 23456
-LIMIT = 180.0  # seconds for all of it, once the hosts are there
+LIMIT = 360.0  # seconds for all of it, once the hosts are there, and EACH for each
 
 _LOCAL = "OMPI_MCA_oob_tcp_if_include"  # of a job whose hosts are all this machine
 HANDED_ON = ("PATH", "CHECKPOINT_DIR", "DATA_DIR", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
@@ -42,15 +43,29 @@ def conduct(config: Mapping[str, Any], code: str) -> int:
         if name in os.environ:
             mpirun += ["-x", name]
     command = [*mpirun, "python3", "-c", code, code, json.dumps(told)]
-    return _follow(command)
+    return _follow(command, LIMIT + EACH * len(hosts))
 
 
-def _follow(command: list[str]) -> int:
+def _follow(command: list[str], limit: float) -> int:
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
     )
-    limit = threading.Timer(LIMIT, process.kill)
-    limit.start()
+    timer = threading.Timer(limit, process.kill)
+    timer.start()
+    try:
+        return _read(process)
+    finally:  # the job's program is next
+        timer.cancel()
+        process.kill()
+        process.wait()
+
+
+def _read(process: subprocess.Popen[str]) -> int:
     complaints: list[str] = []
 
     def read_errors() -> None:
@@ -64,13 +79,11 @@ def _follow(command: list[str]) -> int:
     assert process.stdout
     for line in process.stdout:
         os.write(1, line.encode())
-        if said.MARK in line:
-            content = json.loads(line.partition(said.MARK)[2])
-            has_verdict |= "verdict" in content or "skipped" in content
-            problems = content.get("verdict", {}).get("problems", [])
-            has_failed |= any(each["fatal"] for each in problems)
+        content = _content(line)
+        has_verdict |= "verdict" in content or "skipped" in content
+        problems = content.get("verdict", {}).get("problems", [])
+        has_failed |= any(each["fatal"] for each in problems)
     status = process.wait()
-    limit.cancel()
     reading.join(1)
     if not has_verdict:
         told = [line for line in complaints if "ssh" in line.lower()]
@@ -86,6 +99,14 @@ def _follow(command: list[str]) -> int:
             )
         raise Skipped(next(iter(complaints), f"mpirun exited with status {status}")[:300])
     return FAILED if has_failed else 0
+
+
+def _content(line: str) -> dict[str, Any]:
+    """Returns what a rank has said in a line; nothing where lines of several ranks are in it."""
+    with contextlib.suppress(ValueError):
+        found = json.loads(line.partition(said.MARK)[2])
+        return found if isinstance(found, dict) else {}
+    return {}
 
 
 def _hosts(file: str) -> list[str]:

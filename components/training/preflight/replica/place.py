@@ -12,6 +12,11 @@ from trireme.components.training.preflight.replica.said import Skipped, problem
 
 YOUNG = 20.0  # seconds that a name may take to be known
 
+STRIDES = (1, 2)
+"""To which others a replica is connected, by how much further they are in rank."""
+
+EACH = 0.5  # seconds for each replica by which limits are longer: one connects to all others
+
 
 class Place(NamedTuple):
     """A replica among the others.
@@ -20,7 +25,7 @@ class Place(NamedTuple):
         role: As the others call it, such as ``worker``.
         rank: Its place among all ``size`` replicas; 0 is where they meet.
         address: The host where they meet, and the port of their rendezvous.
-        peers: Host names that its framework has it look up besides.
+        peers: Host names of all replicas by rank, if its framework has it look them up.
     """
 
     role: str
@@ -69,9 +74,11 @@ def lookup_error(name: str, until: float) -> socket.gaierror | None:
 
 
 def unknown(place: Place) -> list[dict[str, Any]]:
-    """Returns a problem where the name of a peer cannot be looked up."""
-    until = time.monotonic() + YOUNG
-    for peer in place.peers:
+    """Returns a problem where the name of one of the next peers cannot be looked up."""
+    # Each name is looked up by two replicas: by all, DNS would be asked the square of their number.
+    until, count = time.monotonic() + YOUNG, len(place.peers)
+    for stride in STRIDES if count else ():
+        peer = place.peers[(place.rank + stride) % count]
         if error := lookup_error(peer, until):
             sentence = (
                 f"replica {place.name} cannot look up the name {peer} of another replica "
@@ -87,7 +94,8 @@ def _of_tensorflow(found: Mapping[str, Any], counts: Mapping[str, int]) -> Place
     role, index = task["type"], int(task["index"])
     first = next(iter(counts))
     host, _, port = cluster[first][0].rpartition(":")
-    peers = [address.rpartition(":")[0] for addresses in cluster.values() for address in addresses]
+    addresses = [address for name in counts for address in cluster.get(name, [])]
+    peers = [address.rpartition(":")[0] for address in addresses]
     rank = _before(counts, role) + index
     return Place(role, index, rank, sum(counts.values()), host.strip("[]"), int(port), peers)
 

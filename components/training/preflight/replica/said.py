@@ -12,6 +12,9 @@ MARK = "trireme-preflight: "
 FAILED = 78
 """The exit status of a replica that must not train, EX_CONFIG: restarting it would not help."""
 
+SENTENCE = "preflight: "
+"""How the lines begin that are for people."""
+
 LADDER = ("name", "port", "interface", "library", "version", "disk", "size", "slow", "small")
 """What can be wrong, in the order in which to look: what comes first explains what comes later."""
 
@@ -31,6 +34,11 @@ class Skipped(Exception):
 def problem(step: str, replica: str, sentence: str, *, is_fatal: bool = False) -> dict[str, Any]:
     """Returns a problem: which step of the ladder, whose it is, and what to do about it."""
     return {"step": step, "replica": replica, "sentence": sentence, "fatal": is_fatal}
+
+
+def is_said(line: str) -> bool:
+    """Tells whether a line of a replica is the preflight's, and none of its program's."""
+    return MARK in line or line.startswith(SENTENCE)  # mpirun puts a rank before it
 
 
 def say(**content: Any) -> None:

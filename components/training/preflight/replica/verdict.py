@@ -27,9 +27,10 @@ def judge(records: list[Record], library: str) -> list[dict[str, Any]]:
 
 def _folded(problems: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Returns the problems, those that several replicas have alike as one."""
-    alike: dict[str, list[dict[str, Any]]] = {}
+    alike: dict[tuple[str, bool], list[dict[str, Any]]] = {}
     for each in problems:
-        alike.setdefault(each["sentence"].replace(each["replica"], ""), []).append(each)
+        sentence = each["sentence"].replace(each["replica"], "")
+        alike.setdefault((sentence, each["fatal"]), []).append(each)
     found = []
     for first, *others in alike.values():
         if others:
@@ -119,7 +120,7 @@ def _disks(records: list[Record]) -> list[dict[str, Any]]:
                     replica,
                     f"replica {replica} cannot write to CHECKPOINT_DIR {disk['folder']} "
                     f"({disk['error']}): {cause}",
-                    is_fatal=disk["there"] or disk["full"],
+                    is_fatal=record["saves"] and (disk["there"] or disk["full"]),
                 )
             )
         if "error" in data or (not data.get("files") and _any(records, "data", "files")):

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trireme.components.errors import TriremeError
+from trireme.components.errors import InputError, TriremeError
 from trireme.components.say import say
-from trireme.pipelines.cli import job as job_cli
+from trireme.pipelines.cli.job.description import described
+from trireme.pipelines.cli.job.look import amount
+from trireme.pipelines.cli.job.options import File
+from trireme.pipelines.cli.job.places import jobs_home
 from trireme.pipelines.cli.target import Env, SecretEnv, Workspace, variables
 from trireme.pipelines.tables import table
 
@@ -25,7 +28,7 @@ START_LIMIT = 900.0  # seconds until the first step
 
 
 def advise(
-    file: job_cli.File = None,
+    file: File = None,
     seconds: Annotated[
         float, typer.Option(min=5, max=3600, help="How long to measure after the first step.")
     ] = 60,
@@ -37,13 +40,15 @@ def advise(
     from trireme.components.cost import prices
     from trireme.components.training.advice import at_end, words
     from trireme.components.training.advice.suggestions import suggestions
-    from trireme.components.training.local import jobs, usage
+    from trireme.components.training.local import jobs, stacks, usage
 
-    described = job_cli.described(file, workspace, **variables(env, secret_env))
-    job = described.model_copy(update={"name": f"{described.name}-advise"})
-    manifest = jobs.check(job_cli.jobs_home(), job)
+    if why := stacks.why_not():
+        raise InputError(f"nothing can be measured: {why}")
+    given = described(file, workspace, **variables(env, secret_env))
+    job = given.model_copy(update={"name": f"{given.name}-advise"})
+    manifest = jobs.check(jobs_home(), job)
     known = prices.read()
-    directory = jobs.make_directory(job_cli.jobs_home(), job.name)
+    directory = jobs.make_directory(jobs_home(), job.name)
     look = _Look(seconds, job.world_size)
     try:
         jobs.run(_apart(job, directory), directory, look.line, on_tick=look.is_enough)
@@ -53,13 +58,14 @@ def advise(
     if looking is None or looking.first_step is None:
         why = looking.problem if looking and looking.problem else "no step of a training was seen"
         raise TriremeError(f"nothing could be measured before the job ended: {why}")
-    about = at_end.about(job, manifest, has_gpu=usage.has_gpu())
+    about = at_end.about(job, manifest, has_gpu=usage.has_gpu(), cores=usage.cores())
     measured = replace(
         about,
         replicas=looking.uses(),
         idle=looking.idle,
         gpus=looking.gpus(),
         has_tf_data=looking.has_tf_data,
+        by_gradients=looking.by_gradients,
         least=min(about.least, seconds / 2),
     )
     for line in words.about(measured):
@@ -116,7 +122,7 @@ def _show(measured: "Measured") -> None:
         shares = [f"{use.share(kind):.0%}" if use.looks else "-" for kind in KINDS]
         cpu = "-" if use.cpu is None else f"{use.cpu:.2f}"
         memory = "-" if use.memory is None else f"{use.memory / 2**30:.2f}Gi"
-        requests = [job_cli.amount(asked.requests, name) for name in ("cpu", "memory")]
+        requests = [amount(asked.requests, name) for name in ("cpu", "memory")]
         return [name, *shares, cpu, requests[0], memory, requests[1]]
 
     head = ["REPLICA", *(kind.upper() for kind in KINDS), "CPU", "REQUEST", "MEMORY", "REQUEST"]

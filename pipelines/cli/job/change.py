@@ -1,0 +1,77 @@
+"""Commands that change jobs: ``exec``, ``scale``, ``cancel``, ``delete``."""
+
+import os
+import shlex
+import sys
+from typing import Annotated
+
+import typer
+
+from trireme.components.errors import InputError
+from trireme.pipelines.cli.cluster import Context, Namespace, connect
+from trireme.pipelines.cli.job.options import JobName, Local
+from trireme.pipelines.cli.job.places import jobs_of
+from trireme.pipelines.cli.target import Workspace
+
+
+def exec_in_replica(
+    name: JobName,
+    replica: Annotated[str, typer.Argument(metavar="REPLICA", help="As in worker-0.")],
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- COMMAND", help="What runs in its container.")
+    ],
+    namespace: Namespace = "",
+    context: Context = "",
+    workspace: Workspace = "",
+) -> None:
+    """Run a command in a running replica on a cluster, by kubectl; 'bash' opens a shell."""
+    from trireme.components.kubernetes.kubectl import exec_in
+    from trireme.components.training.cluster import jobs
+
+    cluster = connect(namespace, context)
+    pod, container = jobs.running_replica(cluster, name, replica)
+    words = exec_in(cluster, pod, container, command, "-it" if sys.stdin.isatty() else "-i")
+    try:
+        os.execvp(words[0], words)
+    except FileNotFoundError:
+        raise InputError(f"kubectl is not installed, which does it: {shlex.join(words)}") from None
+
+
+def scale(
+    name: JobName,
+    workers: Annotated[int, typer.Argument(metavar="WORKERS", help="From elastic's min to max.")],
+    namespace: Namespace = "",
+    context: Context = "",
+    workspace: Workspace = "",
+) -> None:
+    """Change the number of workers of an elastic job that runs on a cluster."""
+    from trireme.components.training.cluster import jobs
+
+    jobs.scale(connect(namespace, context), name, workers)
+    typer.echo(f"{name} gets {workers} workers")
+
+
+def cancel(
+    name: JobName,
+    local: Local = False,
+    namespace: Namespace = "",
+    context: Context = "",
+    workspace: Workspace = "",
+) -> None:
+    """Stop a job and keep its record."""
+    jobs, place = jobs_of(local, namespace, context)
+    jobs.cancel(place, name)
+    typer.echo(f"{name} cancelled")
+
+
+def delete(
+    name: JobName,
+    local: Local = False,
+    namespace: Namespace = "",
+    context: Context = "",
+    workspace: Workspace = "",
+) -> None:
+    """Delete a job and its records; stop it first if it runs."""
+    jobs, place = jobs_of(local, namespace, context)
+    jobs.delete(place, name)
+    typer.echo(f"{name} deleted")

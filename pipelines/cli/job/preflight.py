@@ -1,0 +1,89 @@
+"""``trireme job preflight``."""
+
+import shutil
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trireme.components.errors import TriremeError
+from trireme.components.plain import plain
+from trireme.components.say import say
+from trireme.pipelines.cli.cluster import Context, Namespace, connect
+from trireme.pipelines.cli.job.description import at_one_commit, described
+from trireme.pipelines.cli.job.options import (
+    File,
+    Isolated,
+    Local,
+    Operator,
+    refuse,
+    refuse_a_place,
+)
+from trireme.pipelines.cli.job.places import jobs_home, printer
+from trireme.pipelines.cli.target import Workspace
+from trireme.pipelines.tables import table
+
+if TYPE_CHECKING:
+    from trireme.components.training.preflight.report import Report
+
+
+def preflight(
+    file: File = None,
+    name: Annotated[str, typer.Option(help="Name of the job.")] = "",
+    local: Local = False,
+    isolated: Isolated = False,
+    operator: Operator = "",
+    namespace: Namespace = "",
+    context: Context = "",
+    workspace: Workspace = "",
+) -> None:
+    """Test whether the replicas of a job reach each other, how fast, their disks and versions."""
+    from trireme.components.training.preflight import alone
+
+    if local:
+        refuse_a_place(namespace, context)
+        refuse({"--operator": operator}, "is for clusters, not for --local")
+    else:
+        refuse({"--isolated": isolated}, "goes with --local")
+    job = alone.described(described(file, workspace, name=name, operator=operator))
+    if local:
+        from trireme.components.training.local import jobs
+
+        jobs.check(jobs_home(), job)
+        directory = jobs.make_directory(jobs_home(), job.name)
+        try:
+            _show(alone.run_here(job, directory, printer(), isolated=isolated))
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+        return
+
+    from trireme.components.training import manifests
+    from trireme.components.training.cluster import checks
+    from trireme.components.training.cluster.operators import operator_of
+    from trireme.components.training.manifests.references import references
+
+    cluster = connect(namespace, context, stays=True)
+    manifest = manifests.render(at_one_commit(job), operator_of(cluster, job))
+    checks.require_references(cluster, *references(manifest))
+    _show(alone.run_there(job, manifest, cluster, printer(), say))
+
+
+def _show(report: "Report") -> None:
+    """Prints what a preflight has found.
+
+    Raises:
+        PreflightFailed: The job must not train.
+        TriremeError: There is no result.
+    """
+    from trireme.components.training.preflight.report import HEADINGS, figures
+    from trireme.components.training.preflight.report import table as rows_of
+
+    content = report.content
+    if not content:
+        raise TriremeError("the preflight has no result; what its replicas printed says why")
+    table(HEADINGS, rows_of(content))
+    for name, value in figures(content).items():
+        typer.echo(f"{name.partition('/')[2].replace('_', ' ')}: {value:.3g}")
+    if report.failure:
+        raise report.failure
+    for problem in report.problems:
+        typer.echo(f"warning: {plain(problem['sentence'])}")

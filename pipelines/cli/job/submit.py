@@ -1,0 +1,212 @@
+"""``trireme job submit``, and what only shows a job: ``render``, ``schema``."""
+
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trireme.components.errors import JobFailed
+from trireme.components.plain import plain
+from trireme.components.say import say
+from trireme.pipelines.cli.cluster import Context, Namespace, connect
+from trireme.pipelines.cli.job.description import at_one_commit, described, words_of
+from trireme.pipelines.cli.job.options import (
+    File,
+    Isolated,
+    Local,
+    Operator,
+    refuse,
+    refuse_a_place,
+)
+from trireme.pipelines.cli.job.places import jobs_home, printer
+from trireme.pipelines.cli.target import Env, SecretEnv, Workspace, variables
+
+if TYPE_CHECKING:
+    from trireme.components.kubernetes.connection import Cluster
+    from trireme.components.training.advice.suggestions import Suggestion
+    from trireme.components.training.description.job import TrainingJob
+
+
+def submit(
+    file: File = None,
+    name: Annotated[str, typer.Option(help="Name of the job.")] = "",
+    framework: Annotated[
+        str, typer.Option(help="pytorch, tensorflow, mpi, jax, xgboost or custom.")
+    ] = "",
+    image: Annotated[str, typer.Option(help="Container image.")] = "",
+    entrypoint: Annotated[str, typer.Option(help="Training program, a .py file.")] = "",
+    command: Annotated[str, typer.Option(help="Command, instead of an entrypoint.")] = "",
+    args: Annotated[
+        str, typer.Option(metavar="WORDS", help="Its arguments, such as --args '--epochs 3'.")
+    ] = "",
+    workers: Annotated[int | None, typer.Option(help="Replicas of the role worker.")] = None,
+    gpus: Annotated[int | None, typer.Option(help="GPUs of each replica.")] = None,
+    env: Env = None,
+    secret_env: SecretEnv = None,
+    local: Local = False,
+    isolated: Isolated = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check the job and show its manifest; create nothing.")
+    ] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Follow the job until it ends; Ctrl-C deletes it.")
+    ] = False,
+    queued_limit: Annotated[
+        int | None, typer.Option(help="With --wait: seconds that the job may be queued.")
+    ] = None,
+    starting_limit: Annotated[
+        int | None, typer.Option(help="With --wait: seconds that its pods may take to start.")
+    ] = None,
+    operator: Operator = "",
+    namespace: Namespace = "",
+    context: Context = "",
+    workspace: Workspace = "",
+) -> None:
+    """Run a training job on a cluster or, with --local, on this machine."""
+    limits_given = {
+        "--queued-limit": queued_limit is not None,
+        "--starting-limit": starting_limit is not None,
+    }
+    if local:
+        refuse(limits_given, "needs --wait on a cluster, not --local")
+        refuse_a_place(namespace, context)
+        refuse({"--operator": operator}, "is for clusters, not for --local")
+    else:
+        refuse({"--isolated": isolated}, "goes with --local")
+        if not wait:
+            refuse(limits_given, "goes with --wait")
+    job = described(
+        file,
+        workspace,
+        name=name,
+        framework=framework,
+        image=image,
+        entrypoint=entrypoint,
+        command=words_of("--command", command),
+        args=words_of("--args", args),
+        workers=workers,
+        gpu=gpus,
+        **variables(env, secret_env),
+        queued_limit=queued_limit,
+        starting_limit=starting_limit,
+        operator=operator,
+    )
+    if local:
+        _run_here(job, isolated, dry_run)
+    else:
+        _run_there(job, connect(namespace, context, stays=wait), dry_run, wait)
+
+
+def _run_here(job: "TrainingJob", isolated: bool, dry_run: bool) -> None:
+    from trireme.components.training.lines import LivePrinter
+    from trireme.components.training.local import jobs
+    from trireme.components.training.manifests import to_yaml
+
+    manifest = jobs.check(jobs_home(), job)
+    if dry_run:
+        typer.echo(to_yaml(manifest), nl=False)
+        return
+    directory = jobs.make_directory(jobs_home(), job.name)
+    typer.echo(f"job {job.name} starts; its files are in {directory}", err=True)
+    try:
+        with closing(LivePrinter(plain)) as printer:
+            jobs.run(job, directory, printer, isolated, on_advice=_advise)
+    except JobFailed:
+        typer.echo(f"logs: {directory / 'logs'}", err=True)
+        raise
+    typer.echo(f"{job.name} succeeded; its files are in {directory}")
+
+
+def _advise(found: "Sequence[Suggestion]") -> None:
+    for suggestion in found:
+        typer.echo(f"advice: {suggestion}", err=True)
+
+
+def _run_there(job: "TrainingJob", cluster: "Cluster", dry_run: bool, wait: bool) -> None:
+    from trireme.components.training.cluster import admission, checks, reasons, submission
+    from trireme.components.training.cluster.operators import operator_of
+    from trireme.components.training.cluster.status import State, status_of
+    from trireme.components.training.manifests import render, to_yaml
+    from trireme.components.training.manifests.notes import notes
+    from trireme.components.training.manifests.references import references
+    from trireme.components.training.preflight import wrapping
+
+    manifest = render(at_one_commit(job), operator_of(cluster, job))
+    if dry_run or submission.find(cluster, manifest) is None:  # what there is goes on as it is
+        checks.require_references(cluster, *references(manifest))
+    if dry_run:
+        admission.check(cluster, manifest, cluster.namespace)
+        typer.echo(to_yaml(manifest), nl=False)
+        return
+    gang = reasons.gang_unavailable(cluster, manifest)
+    for note in [*notes(job, manifest, followed=wait), *([gang] if gang else [])]:
+        typer.echo(f"note: {note}", err=True)
+    prepare = wrapping.wrapper(job)
+    if wait:
+        _follow(job, manifest, cluster, prepare)
+        return
+    state = status_of(submission.submit(cluster, manifest, prepare)).state
+    before = " and has succeeded already" if state is State.SUCCEEDED else ""
+    typer.echo(
+        f"{manifest['kind']} {job.name} is in namespace {cluster.namespace}{before}; "
+        f"follow it with: trireme job logs -f {job.name} --namespace {cluster.namespace}"
+    )
+
+
+def _follow(
+    job: "TrainingJob",
+    manifest: dict[str, Any],
+    cluster: "Cluster",
+    prepare: Callable[[dict[str, Any]], None] | None,
+) -> None:
+    from trireme.components.training.advice import at_end
+    from trireme.components.training.cluster import launcher
+    from trireme.components.training.cluster.follower import Limits
+    from trireme.components.training.cluster.trainer_status import TrainerStatus
+    from trireme.components.training.preflight.report import Report
+    from trireme.components.training.progress import Meter
+    from trireme.components.training.timeline import NAME, Timeline
+
+    show_line, meter = printer(), Meter(f"{job.deciding_role}-0")
+    status = TrainerStatus(cluster, manifest)
+
+    def show(replica: str, line: str) -> None:
+        show_line(replica, line)
+        meter(replica, line)
+
+    with tempfile.TemporaryDirectory() as directory:
+        logs = Path(directory)
+        with at_end.advising(at_end.about(job, manifest), logs, _advise):
+            launcher.launch(
+                manifest,
+                cluster,
+                limits=Limits(job.queued_limit, job.starting_limit),
+                on_line=show,
+                on_state=say,
+                on_tick=lambda: status.tell(meter.progress),
+                timeline=Timeline(logs / NAME),
+                prepare=prepare,
+                preflight=Report(),
+            )
+    status.succeed()
+    say(f"{manifest['kind']} {job.name} succeeded")
+
+
+def render(file: File = None, operator: Operator = "", workspace: Workspace = "") -> None:
+    """Show the manifest of a job, for kubectl or a repository; no cluster is asked."""
+    from trireme.components.training import manifests
+
+    job = described(file, workspace, operator=operator)
+    manifest = manifests.render(job, manifests.default_operator(job))
+    typer.echo(manifests.to_yaml(manifest), nl=False)
+
+
+def schema() -> None:
+    """Show the JSON schema of a job's YAML, with which editors complete it."""
+    from trireme.components.training.description.job import TrainingJob
+
+    typer.echo(json.dumps(TrainingJob.model_json_schema(), indent=2))
