@@ -50,6 +50,7 @@ _WITH_TORCH = (*_LOADED, "torch", "trireme.components.evaluation.evaluate")
 _USE_TORCH = ("evaluate", "export", "trial")
 """What is loaded once for all steps of ours, and for those that use the framework."""
 
+_PARAMETER = re.compile(r"inputs\.parameters\['([^']+)'\]")
 _ITERATION = re.compile(r"-iteration-(\d+)/[^/]+/executor_output\.json")
 
 
@@ -115,8 +116,7 @@ class Steps:
                 self._kept(name)
                 return status.Status.SUCCESS
             given = inputs.get("parameterValues", {})
-            has_torch = function in _USE_TORCH and PYTORCH.partition(":")[0] in image
-            modules = _WITH_TORCH if has_torch else _LOADED
+            modules = _modules(function, image, given)
             return self._run(name, command, variables, given, modules, succeeded)
         except OSError as error:
             where = self._result.directory
@@ -284,6 +284,14 @@ class Steps:
     def _show(self, name: str, lines: str) -> None:
         with self._shown:
             self._console.lines(name, lines)
+
+
+def _modules(function: str, image: str, given: dict[str, Any]) -> tuple[str, ...]:
+    """Returns what is loaded for a step, by its image, which may be an output of another step."""
+    if computed := _PARAMETER.search(image):
+        image = str(given.get(computed[1], ""))
+    has_torch = function in _USE_TORCH and image.startswith(PYTORCH.partition(":")[0])
+    return _WITH_TORCH if has_torch else _LOADED
 
 
 def _digest(text: str) -> str:

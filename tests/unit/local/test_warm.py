@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from trireme.components import images
+from trireme.pipelines.targets.local.steps import _modules
 from trireme.pipelines.targets.local.warm import EXECUTOR, Warm, is_for
 
 GRACE = 1.0
@@ -230,3 +232,23 @@ def test_torch_is_loaded_without_threads_and_computes_in_each_fork(warmed):
 
 def test_a_step_that_installs_packages_is_not_forked():
     assert not is_for(["sh", "-c", "pip install x", "sh", "-ec", f"python3 -m {EXECUTOR}"])
+
+
+@pytest.mark.parametrize(
+    ("function", "image", "given", "has_torch"),
+    [
+        ("evaluate", images.PYTORCH, {}, True),
+        ("evaluate", images.for_gpus(images.PYTORCH), {}, True),
+        ("trial", "{{$.inputs.parameters['plan-image']}}", {"plan-image": images.PYTORCH}, True),
+        (
+            "trial",
+            "{{$.inputs.parameters['plan-image']}}",
+            {"plan-image": images.TENSORFLOW},
+            False,
+        ),
+        ("evaluate", images.TENSORFLOW, {}, False),
+        ("checkout", images.BASE, {}, False),
+    ],
+)
+def test_torch_is_loaded_where_steps_need_it(function, image, given, has_torch):
+    assert ("torch" in _modules(function, image, given)) == has_torch
