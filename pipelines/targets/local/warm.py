@@ -6,6 +6,7 @@ environment and output of its own, and runs the step as ``supervised`` would run
 reports how the step has ended, so that nothing depends on the process that it was forked from.
 """
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -18,7 +19,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from trireme.components.processes import Used
@@ -26,6 +27,7 @@ from trireme.components.training.local.supervised import widen
 from trireme.components.training.local.supervisor import supervise
 
 EXECUTOR = "kfp.dsl.executor_main"
+_status = 1  # of the process of a step, until it has ended otherwise than by an exception
 SOURCE = 3  # where the step's function is in the command of kfp, a shell's that runs EXECUTOR
 
 
@@ -116,6 +118,7 @@ class Warm:
 
 def main(channel: socket.socket, modules: Sequence[str]) -> None:
     """Forks steps until the other end of the channel is closed."""
+    atexit.register(_leave)  # before others do, to be called after all of them
     for module in modules:
         with contextlib.suppress(Exception):  # of which the step that needs it tells
             importlib.import_module(module)
@@ -129,7 +132,8 @@ def main(channel: socket.socket, modules: Sequence[str]) -> None:
             os._exit(0)
         if os.fork() == 0:
             channel.close()
-            _run(_supervised(*given))
+            with _ending():
+                _run(_supervised(*given))
             return
         for each in given:
             os.close(each)
@@ -163,6 +167,30 @@ def _supervised(stdin: int, stdout: int, report: int, request: int) -> list[str]
         os._exit(status)
     os.close(report)
     return list(command)
+
+
+@contextlib.contextmanager
+def _ending() -> Iterator[None]:
+    """Takes note of the exit status that a step's process is about to have."""
+    global _status
+    try:
+        yield
+        _status = 0
+    except SystemExit as end:
+        _status = 0 if end.code is None else end.code if isinstance(end.code, int) else 1
+        raise
+    except KeyboardInterrupt:
+        _status = 128 + signal.SIGINT
+        raise
+
+
+def _leave() -> None:
+    """Ends a step's process, whose threads and exit handlers are done."""
+    # To take down all that is loaded would write to it, so that it had to be copied: 0.3 s.
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(_status & 0xFF)
 
 
 def _run(command: Sequence[str]) -> None:

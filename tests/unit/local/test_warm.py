@@ -124,6 +124,14 @@ def test_chance_is_another_each_time(steps):
     [
         ("raise ValueError('odd')", 1, "ValueError: odd"),
         ("raise SystemExit(7)", 7, ""),
+        ("raise SystemExit('a reason')", 1, "a reason"),
+        ("raise SystemExit", 0, ""),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGINT)", 128 + signal.SIGINT, ""),
+        (
+            "import sys; sys.stdout.reconfigure(write_through=False); print('kept', end='')",
+            0,
+            "kept",
+        ),
         ("import os; os.abort()", 128 + signal.SIGABRT, ""),
         ("import os; os.kill(os.getpid(), 9)", 128 + signal.SIGKILL, ""),
         ("import atexit; atexit.register(print, 'at the end')", 0, "at the end"),
