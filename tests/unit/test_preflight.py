@@ -23,6 +23,7 @@ from trireme.components.training.manifests import render
 from trireme.components.training.manifests.roles import roles
 from trireme.components.training.preflight import alone, replica, report, wrapping
 from trireme.components.training.preflight.replica import (
+    all_reduce,
     collective,
     meeting,
     mpi,
@@ -312,6 +313,21 @@ def test_many_replicas_have_longer_to_join(monkeypatch, size, is_patient):
     process.end()
     assert (process.problem is None) == is_patient
     assert is_patient or process.problem["sentence"].endswith("it has stalled")
+
+
+def test_who_has_reduced_stays_as_long_as_others_may_need_it():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    source = Path(all_reduce.__file__).read_text()
+    there = Place("worker", 0, 0, 1, "127.0.0.1", port, [])
+    process = collective.Collective(source, "torch", there)
+    try:
+        assert process.load() is not None
+        assert process.run([(4096, 1)]).keys() == {"4096"}
+        with pytest.raises(subprocess.TimeoutExpired):
+            process._process.wait(1)
+    finally:
+        process.end()
 
 
 MARK = said.MARK.encode()

@@ -9,6 +9,7 @@ from typing import Any
 
 from trireme.components.errors import InputError
 from trireme.components.training.frameworks import FRAMEWORKS
+from trireme.components.training.local import usage
 from trireme.components.training.local.manifest import Job, Pod
 from trireme.components.variables import expand
 
@@ -28,7 +29,7 @@ def image(job: Job) -> dict[str, str]:
     variables = {name: value for name, value in os.environ.items() if not _STALE.fullmatch(name)}
     variables["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{variables.get('PATH', '')}"
     variables.setdefault("PYTHONUNBUFFERED", "1")
-    threads = max(1, len(os.sched_getaffinity(0)) // job.framework.processes(job))
+    threads = max(1, usage.cores() // job.framework.processes(job))
     return job.framework.as_in_image(str(threads)) | variables
 
 

@@ -38,6 +38,17 @@ def refuse(options: Mapping[str, object], why: str) -> None:
             raise InputError(f"{option} {why}")
 
 
+def refuse_other_places(
+    local: bool, isolated: bool, operator: str, namespace: str, context: str
+) -> None:
+    """Refuses what is for the other place than that where a job is to run."""
+    if local:
+        refuse_a_place(namespace, context)
+        refuse({"--operator": operator}, "is for clusters, not for --local")
+    else:
+        refuse({"--isolated": isolated}, "goes with --local")
+
+
 def refuse_a_place(namespace: str, context: str) -> None:
     """Refuses what says where on a cluster a job is."""
     options = {"--namespace (or --workspace)": namespace, "--context (or --workspace)": context}

@@ -15,8 +15,7 @@ from trireme.pipelines.cli.job.options import (
     Isolated,
     Local,
     Operator,
-    refuse,
-    refuse_a_place,
+    refuse_other_places,
 )
 from trireme.pipelines.cli.job.places import jobs_home, printer
 from trireme.pipelines.cli.target import Workspace
@@ -39,11 +38,7 @@ def preflight(
     """Test whether the replicas of a job reach each other, how fast, their disks and versions."""
     from trireme.components.training.preflight import alone
 
-    if local:
-        refuse_a_place(namespace, context)
-        refuse({"--operator": operator}, "is for clusters, not for --local")
-    else:
-        refuse({"--isolated": isolated}, "goes with --local")
+    refuse_other_places(local, isolated, operator, namespace, context)
     job = alone.described(described(file, workspace, name=name, operator=operator))
     if local:
         from trireme.components.training.local import jobs

@@ -20,7 +20,7 @@ from trireme.pipelines.cli.job.options import (
     Local,
     Operator,
     refuse,
-    refuse_a_place,
+    refuse_other_places,
 )
 from trireme.pipelines.cli.job.places import jobs_home, printer
 from trireme.pipelines.cli.target import Env, SecretEnv, Workspace, variables
@@ -73,12 +73,9 @@ def submit(
     }
     if local:
         refuse(limits_given, "needs --wait on a cluster, not --local")
-        refuse_a_place(namespace, context)
-        refuse({"--operator": operator}, "is for clusters, not for --local")
-    else:
-        refuse({"--isolated": isolated}, "goes with --local")
-        if not wait:
-            refuse(limits_given, "goes with --wait")
+    refuse_other_places(local, isolated, operator, namespace, context)
+    if not local and not wait:
+        refuse(limits_given, "goes with --wait")
     job = described(
         file,
         workspace,

@@ -1,7 +1,8 @@
 """An all-reduce of several sizes by the job's own library, in a process of its own.
 
 It prints a line of JSON when it has loaded the library, waits for one on its standard input until
-all replicas have, and prints another when it has joined the others and after each size.
+all replicas have, and prints another when it has joined the others and after each size. Then it
+waits to be killed.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def main(job: Mapping[str, Any]) -> None:
         for _ in range(times):
             reduce()
         _tell({"size": size, "seconds": (time.perf_counter() - began) / times})
-    sys.stdout.flush()
+    sys.stdin.readline()  # ends with whoever started this: another may still be receiving
     os._exit(0)  # what libraries do at their end takes time, and may hang
 
 
