@@ -5,7 +5,6 @@ import hashlib
 import json
 import re
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -22,8 +21,7 @@ from trireme.components import progress
 from trireme.components.errors import StepFailed, TriremeError
 from trireme.components.finish.failing import failure
 from trireme.components.home import TRACKER
-from trireme.components.images import PYTORCH
-from trireme.components.processes import Used, lack_of_memory, oom_kills, reap
+from trireme.components.processes import lack_of_memory, oom_kills
 from trireme.components.retraining import history
 from trireme.components.signals import from_a_terminal, handled, interrupt
 from trireme.components.step_names import in_a_loop
@@ -32,25 +30,20 @@ from trireme.components.tracking.environment import announced
 from trireme.components.tracking.pipeline_run import PipelineRun
 from trireme.components.training.frameworks.base import WAITING
 from trireme.components.training.lines import blocks
-from trireme.components.training.local.supervised import supervised
 from trireme.pipelines.console import Console
 from trireme.pipelines.engine_lines import KfpLines
 from trireme.pipelines.targets.local.result import Result
-from trireme.pipelines.targets.local.warm import Forked, Warm, is_for
+from trireme.pipelines.targets.local.starting import (
+    Process,
+    Starter,
+    is_ours,
+    modules_of,
+    wait_for,
+)
 
-GRACE = 8.0  # seconds a step gets to end when the run is stopped, its replicas included
 LOOK = 0.5  # seconds between two looks how far a step is
 TAIL = 40  # lines of a step's log that are shown when it ends without saying why
 
-_OURS = "from trireme.components.step import step"
-"""What is in a step of ours, which loads MLflow only if it has to, and asks for its run itself."""
-
-_LOADED = ("kfp.dsl.executor", "trireme.components.step", "trireme.components.training.launch")
-_WITH_TORCH = (*_LOADED, "torch", "trireme.components.evaluation.evaluate")
-_USE_TORCH = ("evaluate", "export", "trial")
-"""What is loaded once for all steps of ours, and for those that use the framework."""
-
-_PARAMETER = re.compile(r"inputs\.parameters\['([^']+)'\]")
 _ITERATION = re.compile(r"-iteration-(\d+)/[^/]+/executor_output\.json")
 
 
@@ -69,8 +62,8 @@ class Steps:
     ) -> None:
         self._result, self._record, self._console = result, record, console
         self._repeated = repeated
-        self._running: dict[str, subprocess.Popen[bytes] | Forked] = {}
-        self._warm: dict[tuple[str, ...], Warm] = {}
+        self._running: dict[str, Process] = {}
+        self._starter = Starter(self._warn)
         self._stopped = False
         self._recorded, self._shown = threading.Lock(), threading.Lock()
 
@@ -86,12 +79,12 @@ class Steps:
         self._stopped = True
         for process in list(self._running.values()):
             process.terminate()
+        self._starter.stop()
         interrupt(number, frame)
 
     def close(self) -> None:
         """Ends what has been loaded for steps."""
-        for warm in self._warm.values():
-            warm.close()
+        self._starter.close()
 
     def run(self, command: list[str], variables: dict[str, str], image: str) -> status.Status:
         """Runs one step to its end, shows it and records it."""
@@ -116,7 +109,7 @@ class Steps:
                 self._kept(name)
                 return status.Status.SUCCESS
             given = inputs.get("parameterValues", {})
-            modules = _modules(function, image, given)
+            modules = modules_of(command, variables, image, given)
             return self._run(name, command, variables, given, modules, succeeded)
         except OSError as error:
             where = self._result.directory
@@ -150,18 +143,13 @@ class Steps:
         command = [*started_here[:data], command[data], *started_here[data + 1 :]]
         wanted = self._wanted(name, inputs)
         environment = self._record.step_started(name, Path(result.temporary), wanted)
-        is_ours = any(_OURS in part for part in command) and is_for(command)
-        if not is_ours:
+        if not is_ours(command):
             with contextlib.suppress(TriremeError):  # without, which the end of the run tells
                 environment |= announced(Path(environment[TRACKER]))
         environment |= variables
         environment = WAITING | environment | {"TMPDIR": result.temporary}
         environment["PYTHONUNBUFFERED"] = "1"  # what is printed comes before the failure after it
-        start: Callable[[], subprocess.Popen[bytes] | Forked]
-        if is_ours:
-            start = partial(self._warmed(modules, environment).start, command, GRACE, environment)
-        else:
-            start = partial(supervised, command, GRACE, environment)
+        start = partial(self._starter.start, command, environment, modules)
         log = result.workspace / "steps" / name / "output.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         started, state, kills = time.monotonic(), "KILLED", oom_kills()
@@ -208,28 +196,20 @@ class Steps:
             return partial(history.download, given["model_name"], place, given["warm_start"])
         return None
 
-    def _warmed(self, modules: tuple[str, ...], environment: dict[str, str]) -> Warm:
-        """Returns the process that has loaded some modules, or is about to."""
-        with self._recorded:
-            if modules not in self._warm or not self._warm[modules].is_there:
-                self._warm[modules] = Warm(modules, environment | {"_KFP_RUNTIME": "true"})
-            return self._warm[modules]
-
     def _followed(
-        self, name: str, start: Callable[[], subprocess.Popen[bytes] | Forked], log: IO[bytes]
+        self, name: str, start: Callable[[], Process], log: IO[bytes]
     ) -> tuple[int, dict[str, float], list[str]]:
         """Runs a process to its end; returns its status, what it used, and its last lines."""
         process = None
         try:
             process = self._running[name] = start()
-            pid = process.pid  # which takes a while where much is loaded before
             with self._recorded:
-                self._result.record.started(pid)
+                self._result.record.started(process.pid)
             if self._stopped:
                 process.terminate()
             with self._showing_progress(name):
-                tail = _follow(process.stdout, log, partial(self._show, name))
-            used = _reap(process)
+                tail = _follow(process, log, partial(self._show, name))
+            used = wait_for(process)
             resources = used._asdict()
             return int(resources.pop("status")), resources, tail
         except BaseException:
@@ -237,7 +217,7 @@ class Steps:
                 if process:
                     process.terminate()
                     with contextlib.suppress(ChildProcessError):  # it had ended just before
-                        _reap(process)
+                        wait_for(process)
             raise
         finally:
             self._running.pop(name, None)
@@ -281,17 +261,13 @@ class Steps:
         with self._shown:
             self._console.ended(name, state, result)
 
+    def _warn(self, text: str) -> None:
+        with self._shown:
+            self._console.print(text)
+
     def _show(self, name: str, lines: str) -> None:
         with self._shown:
             self._console.lines(name, lines)
-
-
-def _modules(function: str, image: str, given: dict[str, Any]) -> tuple[str, ...]:
-    """Returns what is loaded for a step, by its image, which may be an output of another step."""
-    if computed := _PARAMETER.search(image):
-        image = str(given.get(computed[1], ""))
-    has_torch = function in _USE_TORCH and image.startswith(PYTORCH.partition(":")[0])
-    return _WITH_TORCH if has_torch else _LOADED
 
 
 def _digest(text: str) -> str:
@@ -311,16 +287,11 @@ def _signals_ignored() -> contextlib.AbstractContextManager[None]:
     return handled(lambda number, frame: None, from_a_terminal())
 
 
-def _reap(process: subprocess.Popen[bytes] | Forked) -> Used:
-    """Waits for a step's process."""
-    return process.reap() if isinstance(process, Forked) else reap(process)
-
-
-def _follow(stdout: IO[bytes] | None, log: IO[bytes], show: Callable[[str], None]) -> list[str]:
+def _follow(process: Process, log: IO[bytes], show: Callable[[str], None]) -> list[str]:
     """Keeps and shows a process's lines until it ends; returns the last ones."""
-    assert stdout is not None
+    assert process.stdout is not None
     tail: deque[str] = deque(maxlen=TAIL)
-    for block in blocks(stdout):
+    for block in blocks(process.stdout):
         with contextlib.suppress(OSError):  # a full disk does not stop the work
             log.write(block)
         lines = block.decode(errors="replace").removesuffix("\n")

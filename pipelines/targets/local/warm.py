@@ -19,16 +19,26 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from trireme.components.processes import Used
+from trireme.components.errors import exit_in_words
+from trireme.components.processes import Used, lack_of_memory, oom_kills, reap
 from trireme.components.training.local.supervised import widen
 from trireme.components.training.local.supervisor import supervise
 
 EXECUTOR = "kfp.dsl.executor_main"
-_status = 1  # of the process of a step, until it has ended otherwise than by an exception
 SOURCE = 3  # where the step's function is in the command of kfp, a shell's that runs EXECUTOR
+RUNTIME = "_KFP_RUNTIME"
+"""The variable that kfp sets in the process of a step."""
+
+LAST_LINES = 5  # of what has ended
+READING = 5.0  # seconds for them to be read
+
+_status = 1  # of the process of a step, until it has ended otherwise than by an exception
 
 
 def is_for(command: Sequence[str]) -> bool:
@@ -40,20 +50,17 @@ class Forked:
     """A step that was asked for; it ends when this process does."""
 
     def __init__(self, stdin: int, stdout: int, report: int) -> None:
-        self._stdin, self.stdout = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb")
-        self._report = os.fdopen(report)
-        self._pid = 0
+        self._stdin = os.fdopen(stdin, "wb", buffering=0)  # which a signal's handler may close
+        self.stdout, self._report = os.fdopen(stdout, "rb"), os.fdopen(report)
+        self.pid = 0  # of its supervisor, once that has begun
         widen(self.stdout)
 
-    @property
-    def pid(self) -> int:
-        """The process of its supervisor, once that has begun."""
-        if not self._pid:
-            line = self._report.readline()
-            if not line:
-                raise ChildProcessError("the process that was to fork it has ended")
-            self._pid = int(line)
-        return self._pid
+    def begin(self) -> None:
+        """Waits until it has begun, or raises ChildProcessError."""
+        line = self._report.readline()
+        if not line:
+            raise ChildProcessError("the process that was to fork it has ended")
+        self.pid = int(line)
 
     def terminate(self) -> None:
         """Asks it to end, and has it killed if it does not."""
@@ -63,8 +70,7 @@ class Forked:
         """Waits for it."""
         if self._report.closed:
             raise ChildProcessError("it has been waited for")
-        with self._report:
-            _ = self.pid  # the line before
+        with self.stdout, self._report:
             words = self._report.readline().split()
         self._stdin.close()
         if not words:  # its supervisor was killed
@@ -76,44 +82,75 @@ class Warm:
     """The process that has loaded some modules."""
 
     def __init__(self, modules: Sequence[str], environment: dict[str, str]) -> None:
+        self._kills = oom_kills()
         self._channel, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", __name__, str(theirs.fileno()), *modules],
-                env=environment,
+                env=environment | {RUNTIME: "true"},
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,  # as steps have; nothing is printed
+                stdout=subprocess.PIPE,  # as steps have
                 stderr=subprocess.STDOUT,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
-
-    @property
-    def is_there(self) -> bool:
-        """Whether it can be asked."""
-        return self._process.poll() is None
+        self._last: deque[bytes] = deque(maxlen=LAST_LINES)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def start(self, command: Sequence[str], grace: float, environment: dict[str, str]) -> Forked:
-        """Has a step started, as ``supervised`` starts a command; returns at once."""
+        """Has a step started, as ``supervised`` starts a command, once all is loaded.
+
+        Raises:
+            ChildProcessError: This has ended; the step has not begun.
+        """
         (stdin, for_us), (out, stdout), (report, reported) = (os.pipe() for _ in range(3))
-        theirs = [stdin, stdout, reported]
         step = Forked(for_us, out, report)
-        with tempfile.TemporaryFile("w") as request:
-            json.dump([command, grace, environment], request)
-            request.flush()
-            try:
-                socket.send_fds(self._channel, [b"."], [*theirs, request.fileno()])
-            finally:
-                for each in theirs:
-                    os.close(each)
+        try:
+            self._ask([command, grace, environment], [stdin, stdout, reported])
+            step.begin()
+        except BaseException:
+            step.terminate()
+            step.reap()
+            raise
         return step
 
+    def _ask(self, request: Any, theirs: list[int]) -> None:
+        """Asks for a step, and closes the files that it is given."""
+        try:
+            with os.fdopen(os.memfd_create("request"), "w") as file:
+                json.dump(request, file)
+                file.flush()
+                with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has ended
+                    socket.send_fds(self._channel, [b"."], [*theirs, file.fileno()])
+        finally:
+            for each in theirs:
+                os.close(each)
+
+    def kill(self) -> None:
+        """Ends it at once, whatever it loads; steps go on."""
+        if self._process.returncode is None:
+            os.kill(self._process.pid, signal.SIGKILL)
+
+    def end(self) -> tuple[str, str]:
+        """Kills it, if it has not ended; returns its last lines, and how it has ended."""
+        self.kill()
+        used = reap(self._process)
+        self._channel.close()
+        self._reader.join(READING)
+        last = b"".join(self._last).decode(errors="replace")
+        memory = lack_of_memory(self._kills, used.peak_memory_bytes)
+        return last, f"{exit_in_words(used.status)}{memory}"
+
     def close(self) -> None:
-        """Ends it; steps go on."""
+        """Has it end when its steps have."""
+        self._channel.close()
+        self._process.wait()
+
+    def _read(self) -> None:
         assert self._process.stdout
-        with self._process.stdout:
-            self._channel.close()
-            self._process.wait()
+        with self._process.stdout as printed:
+            self._last.extend(printed)
 
 
 def main(channel: socket.socket, modules: Sequence[str]) -> None:
@@ -201,7 +238,7 @@ def _run(command: Sequence[str]) -> None:
         sys.modules["numpy"].random.seed()  # Python's own random numbers begin anew in a fork
     program = Path(tempfile.mkdtemp(), "ephemeral_component.py")
     program.write_text(command[SOURCE])
-    os.environ["_KFP_RUNTIME"] = "true"
+    os.environ[RUNTIME] = "true"
     sys.argv = ["", "--component_module_path", str(program), *command[SOURCE + 1 :]]
     runpy.run_module(EXECUTOR, run_name="__main__", alter_sys=True)
 
