@@ -83,7 +83,8 @@ class _Fork:
     """A fork of this process, once that has imported the module; its path is an isolated one."""
 
     def __init__(self, module: str, folder: str, errors: IO[bytes]) -> None:
-        importlib.import_module(module)
+        with suppress(Exception):  # the fork tries it again, and tells what is wrong
+            importlib.import_module(module)
         asked = subprocess.check_output(
             [sys.executable, "-I", "-c", "import json, sys; print(json.dumps(sys.path))"]
         )

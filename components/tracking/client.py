@@ -26,8 +26,9 @@ def hurry() -> None:
     _patience = HURRY
 
 
-def patiently(call: Callable[[], Any]) -> Any:
-    """Calls MLflow until it answers."""
+def patiently(call: Callable[[], Any], patience: float | None = None) -> Any:
+    """Calls MLflow until it answers, for some seconds."""
+    patience = _patience if patience is None else patience
     started, pause = time.monotonic(), 0.5
     while True:
         try:
@@ -40,7 +41,7 @@ def patiently(call: Callable[[], Any]) -> Any:
                 ) from None
             if not _is_away(error):
                 raise
-            if time.monotonic() + pause > started + _patience:
+            if time.monotonic() + pause > started + patience:
                 raise TrackingUnavailable(
                     f"the MLflow tracking server does not answer: {reason_of(error)}"
                 ) from None

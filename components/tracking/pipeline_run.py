@@ -77,7 +77,6 @@ class PipelineRun:
         self._work: list[Future[None]] = []
         self._problem: TriremeError | None = None
         self._brought: dict[str, float] = {}  # when the progress of a step was brought last
-        self._metrics: dict[str, int] = {}  # how much of a step's file of them has been brought
         self._then(self._open, name, experiment, pipeline, params, home)
 
     @property
@@ -112,7 +111,6 @@ class PipelineRun:
         """
         file = directory / f"mlflow-{step}.json"
         file.unlink(missing_ok=True)
-        self._metrics.pop(step, None)
         opened = self._then(self._open_step, step, file, before, time.time())
         # The step that waits for the file is told if there will be none.
         opened.add_done_callback(lambda _: self._tell(file, needs_mlflow=before is not None))
@@ -239,8 +237,7 @@ class PipelineRun:
 
     def _bring_progress(self, step: str) -> None:
         if step in self._steps:
-            before = self._metrics.get(step, 0)
-            self._metrics[step] = bring_progress(self._workspace, step, self._steps[step], before)
+            bring_progress(self._workspace, step, self._steps[step])
         self._brought[step] = time.monotonic()
 
     def _end_step(

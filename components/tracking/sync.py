@@ -15,10 +15,11 @@ from trireme.components.say import say
 from trireme.components.tracking import environment, journal, unsent_metrics
 from trireme.components.tracking.client import client, patiently
 from trireme.components.tracking.store import reason_of
-from trireme.components.whole_file import write_whole
+from trireme.components.whole_file import no_room, write_whole
 
 if TYPE_CHECKING:
     import numpy as np
+    from mlflow.entities import Metric
 
 PARAMETER_LIMIT = 6000  # characters of a parameter's value that MLflow keeps
 TAG_LIMIT = 4000  # characters of a failure's last lines; MLflow takes 8,000
@@ -77,34 +78,20 @@ def sync(workspace: Path, step: str, run: Run) -> None:
         if number > done:
             _apply(record, run, workspace)
             write_whole(mark, str(number))
+    _bring_metrics(workspace, step, run.step_id, is_ended=True)
     if now := progress.read(journal.progress_path(workspace, step)):
         log(run.step_id, tags={PROGRESS: now.words})
 
 
-def bring_progress(workspace: Path, step: str, run_id: str, brought: int = 0) -> int:
-    """Brings how far a step's training is into its MLflow run, if that can be done at once.
-
-    Also the metrics that it has left so far, which ``sync`` brings once more: MLflow keeps one of
-    those that are the same.
-
-    Args:
-        brought: How much of their file has been brought, in bytes.
-
-    Returns:
-        How much it is now.
-    """
+def bring_progress(workspace: Path, step: str, run_id: str) -> None:
+    """Brings how far a step's training is, and its metrics, if that can be done at once."""
     from mlflow import MlflowClient
 
     now = progress.read(journal.progress_path(workspace, step))
     with suppress(Exception):  # another time
         if now:
             MlflowClient().set_tag(run_id, PROGRESS, now.words)
-        for file in [one["unsent"] for one in journal.read(workspace, step) if "unsent" in one]:
-            metrics, end = unsent_metrics.newest(Path(file), _name, brought)
-            if metrics:
-                MlflowClient().log_batch(run_id, metrics=metrics)
-            return end
-    return brought
+        _bring_metrics(workspace, step, run_id, is_ended=False)
 
 
 def is_whole(workspace: Path, step: str) -> bool:
@@ -139,7 +126,9 @@ def _apply(record: dict[str, Any], run: Run, workspace: Path) -> None:
         if record["folder"] == journal.MODEL:
             log(run.pipeline_id, tags={journal.TRAINING: run.step_id})
     elif "unsent" in record:
-        _log_unsent(Path(record["unsent"]), run)
+        file = Path(record["unsent"])
+        for metrics, _ in unsent_metrics.batches(file, _name):
+            _log_metrics(file, run.step_id, metrics)
     elif "dataset" in record:
         for run_id in both:
             _log_dataset(run_id, **record["dataset"])
@@ -172,13 +161,28 @@ def log(
             client.log_batch(run_id, **{kind: values[start : start + BATCH]})
 
 
-def _log_unsent(file: Path, run: Run) -> None:
+def _bring_metrics(workspace: Path, step: str, run_id: str, *, is_ended: bool) -> None:
+    """Sends what a step's program leaves for that, from where it was done last."""
+    mark = journal.brought_path(workspace, step)
+    start = int(mark.read_text()) if mark.exists() else 0
+    file = journal.metrics_path(workspace, step)
+    for metrics, end in unsent_metrics.batches(file, _name, start, is_ended=is_ended):
+        _log_metrics(file, run_id, metrics, patience=None if is_ended else 0)
+        write_whole(mark, str(end))
+
+
+def _log_metrics(
+    file: Path, run_id: str, metrics: list["Metric"], patience: float | None = None
+) -> None:
     """Sends what a program has left; of what it has written nothing stops the step's record."""
-    for metrics in unsent_metrics.batches(file, _name):
-        try:
-            client.log_batch(run.step_id, metrics=metrics)
-        except client.refusal as error:
-            say(f"warning: MLflow refuses metrics in {file}: {reason_of(error)}")
+    from mlflow import MlflowClient
+
+    try:
+        patiently(lambda: MlflowClient().log_batch(run_id, metrics=metrics), patience)
+    except client.refusal as error:
+        if no_room(error):
+            raise
+        say(f"warning: MLflow refuses metrics in {file}: {reason_of(error)}")
 
 
 def _name(text: str) -> str:

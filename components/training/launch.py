@@ -17,7 +17,7 @@ from trireme.components.errors import InputError, JobFailed
 from trireme.components.home import TRACKER, in_a_pod
 from trireme.components.json_values import whole, words
 from trireme.components.say import say
-from trireme.components.tracking import journal, unsent_metrics
+from trireme.components.tracking import environment, journal, unsent_metrics
 from trireme.components.training import events, timeline
 from trireme.components.training.advice import TAG as TAG_OF_ADVICE
 from trireme.components.training.advice import at_end
@@ -340,14 +340,22 @@ def _metrics_in_file(job: TrainingJob, lines: "_Lines") -> Iterator[None]:
     """Has our trainers leave metrics in a file where ``trireme run`` brings them to MLflow."""
     # It has MLflow loaded already; loading it takes a trainer longer than it trains, perhaps. What
     # may stop the training early asks MLflow for them at once.
-    is_brought = TRACKER in os.environ and not lines.is_watched
-    if is_brought:
-        os.environ["METRICS_FILE"] = str(Path(job.checkpoint_dir, unsent_metrics.NAME))
+    file = journal.metrics_file()
+    if not file or TRACKER not in os.environ or lines.is_watched or not _tells_own_run(job):
+        yield
+        return
+    os.environ["METRICS_FILE"] = str(file)
     try:
         yield
     finally:
-        if is_brought:
-            del os.environ["METRICS_FILE"]
+        del os.environ["METRICS_FILE"]
+
+
+def _tells_own_run(job: TrainingJob) -> bool:
+    """Whether its program is led to the step's run in MLflow, and not to another by the user."""
+    given = {name: job.env[name] for name in environment.VARIABLES if name in job.env}
+    ours = {name: literal(value) for name, value in environment.variables().items()}
+    return given == ours and job.secret_env.keys().isdisjoint(environment.VARIABLES)
 
 
 def _train_on_cluster(

@@ -130,7 +130,12 @@ class Metrics:
         self._keep()  # before whoever ends this program loses patience, should MLflow hang
         self.thread.join(self.patience)
         self._keep()
-        if self.run and self.waiting:
+        if lost := len(self.waiting) - self.in_file:
+            print(
+                f"metrics for MLflow are lost: {lost}, as {self.unsent} cannot be written",
+                flush=True,
+            )
+        elif self.waiting:
             print(f"metrics that MLflow has not taken are in {self.unsent}", flush=True)
 
     def _work(self) -> None:
