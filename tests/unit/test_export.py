@@ -415,18 +415,39 @@ print("left:", own.read_text())
 """What an export does in the process of its step."""
 
 
+MISSING = """
+from pathlib import Path
+import numpy as np
+from trireme.components.export.isolated import isolated
+
+with isolated("no_such_framework", is_shared=True) as reloaded:
+    try:
+        reloaded(Path("odd"), [np.zeros(1)])
+    except Exception as error:
+        print(error, error.detail)
+"""
+
+
+def in_a_step(program, *arguments, **options):
+    """Returns what a program prints whose process is a step's."""
+    command = [sys.executable, "-c", program, *arguments]
+    environment = os.environ | {STEP: "true"} | options.pop("env", {})
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=True, **options
+    ).stdout
+
+
+def test_a_fork_tells_what_it_cannot_load():
+    said = in_a_step(MISSING)
+    assert "the process that loads odd back exited with status 1" in said
+    assert "No module named 'no_such_framework'" in said
+
+
 def test_a_step_loads_files_back_in_a_fork_of_it(tmp_path, code):
     (code / "onnxruntime.py").write_text("raise RuntimeError('the one of the training code')")
     file = tmp_path / "model.onnx"
     file.write_bytes(b"no model")
-    said = subprocess.run(
-        [sys.executable, "-c", FORK, str(file)],
-        env=os.environ | {STEP: "true", "PYTHONPATH": str(code)},
-        cwd=code,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.splitlines()
+    said = in_a_step(FORK, str(file), env={"PYTHONPATH": str(code)}, cwd=code).splitlines()
     assert said[0] == "True"
     assert "ONNXRuntimeError" in said[1]
     assert said[2] == "the process that loads model.onnx back was ended by SIGKILL"

@@ -167,6 +167,20 @@ def test_on_a_disk_that_is_full_none_is_written_twice(tmp_path, count):
     assert kept(tmp_path) == [("loss", 1.0, 0), *(("loss", 2.0, step) for step in range(count))]
 
 
+@pytest.mark.parametrize("variable", ["METRICS_FILE", "MLFLOW_RUN_ID"])
+def test_metrics_that_no_disk_takes_are_told(tmp_path, variable):
+    (tmp_path / "file").touch()
+    program = FULL.partition("signal.signal")[0] + (
+        'told = Metrics(Path(sys.argv[2]), "checkpoint", patience=0)\n'
+        "told.log(1, loss=0.5, accuracy=0.25); told.close()\n"
+    )
+    nowhere = tmp_path / "file" / "metrics"
+    given = {"MLFLOW_RUN_ID": "", variable: str(nowhere), "MLFLOW_TRACKING_URI": "http://[::1]:9"}
+    words = [sys.executable, "-c", program, str(Path(metrics.__file__).parent), str(nowhere)]
+    done = subprocess.run(words, env=os.environ | given, capture_output=True, text=True, check=True)
+    assert "metrics for MLflow are lost: 2, as " in done.stdout
+
+
 def test_what_an_earlier_start_has_left_damaged_is_left_out(no_server, tmp_path):
     good = {"key": "loss", "value": 1.0, "timestamp": 1, "step": 1}
     damaged = ['{"key": "lo', "[]", 100000 * "[", json.dumps(good | {"step": 9**99})]
