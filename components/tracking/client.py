@@ -27,8 +27,7 @@ def hurry() -> None:
 
 
 def patiently(call: Callable[[], Any], patience: float | None = None) -> Any:
-    """Calls MLflow until it answers, for some seconds."""
-    patience = _patience if patience is None else patience
+    """Calls MLflow until it answers, or for some seconds."""
     started, pause = time.monotonic(), 0.5
     while True:
         try:
@@ -41,7 +40,8 @@ def patiently(call: Callable[[], Any], patience: float | None = None) -> Any:
                 ) from None
             if not _is_away(error):
                 raise
-            if time.monotonic() + pause > started + patience:
+            limit = _patience if patience is None else patience  # somebody may hurry meanwhile
+            if time.monotonic() + pause > started + limit:
                 raise TrackingUnavailable(
                     f"the MLflow tracking server does not answer: {reason_of(error)}"
                 ) from None
