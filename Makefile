@@ -9,7 +9,7 @@ APT := for try in 1 2 3 4 5 6 7 8 9 10; do apt-get update -qq && break; sleep 15
 
 PIPELINE := pytorch-training
 
-.PHONY: run test test-cluster faults fuzz lint golden bench component lock images images-test clean cluster-up system test-system
+.PHONY: run test test-cluster faults fuzz lint golden bench profile component lock images images-test clean cluster-up system test-system
 
 run: .venv/$(PIPELINE:-training=).stamp  ## a whole pipeline on real data; PIPELINE=tensorflow-training
 	$(BIN)/trireme run $(PIPELINE)
@@ -45,6 +45,7 @@ golden: .venv/dev.stamp  ## write the golden files again, to review with git dif
 
 bench: .venv/dev.stamp  ## against the same work done by hand, by a grid, or by git, cp, rclone, aws, onnxruntime, torch.save and torchrun
 	$(BIN)/python tests/benchmarks/pipeline.py
+	$(BIN)/python tests/benchmarks/trials.py
 	$(BIN)/python tests/benchmarks/checkout.py
 	$(BIN)/python tests/benchmarks/staging.py
 	$(BIN)/python tests/benchmarks/evaluation.py
@@ -58,6 +59,9 @@ bench: .venv/dev.stamp  ## against the same work done by hand, by a grid, or by 
 	$(BIN)/python tests/benchmarks/language_model.py
 	$(BIN)/python tests/benchmarks/strategy.py
 	$(BIN)/python tests/benchmarks/sweep.py
+
+profile: .venv/dev.stamp  ## where the seconds of the default run go, process by process
+	$(BIN)/python tests/benchmarks/profile_run.py
 
 component:  ## the files of a new step, with its test: make component NAME=label
 	@case "$(NAME)" in ""|[!a-z]*|*[!a-z_]*) echo "error: NAME=$(NAME): give a name of small letters and _" >&2; exit 2;; esac

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from trireme.components.training.result.load import load_model
+from trireme.components.training.result.load import framework_of, load_model
 from trireme.components.training.result.trained import NotLoadable, TrainedModel
 
 
@@ -27,6 +27,11 @@ class Source(NamedTuple):
                 "the training program left nothing in MODEL_DIR; have it save there, or copy what "
                 "it has saved elsewhere"
             )
+
+    @property
+    def framework(self) -> str:
+        """What the model is of, by its files; raises ``NotLoadable`` like ``load``."""
+        return framework_of(self.model)
 
     def load(self) -> TrainedModel:
         """Returns the model, or raises ``NotLoadable``."""

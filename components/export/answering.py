@@ -1,10 +1,10 @@
 """Answers from exported files, in a process without the training code: ``python -I answering.py``.
 
-A program, started by ``isolated.py`` as a file of its own: nothing of Trireme is
-imported, let alone of a user. It is told a module to load in advance, a ``.npz`` of inputs, and the
-folder of the run's packages; then each line of standard input is a JSON list of an exported file
-and the ``.npz`` to write its answers to, and each line of standard output a JSON string that says
-what went wrong, or nothing.
+A program, started by ``isolated.py`` as a file of its own, so that nothing of Trireme is imported,
+or as a fork of a process that has loaded nothing of a user. It is told a module to load in advance
+and the folder of the run's packages; then each line of standard input is a JSON list of an exported
+file, a ``.npz`` of inputs, and the ``.npz`` to write its answers to, and each line of standard
+output a JSON string that says what went wrong, or nothing.
 """
 
 import importlib
@@ -22,21 +22,20 @@ import numpy as np
 Predict = Callable[[np.ndarray], np.ndarray]
 
 
-def main(module: str, inputs: str, *packages: str) -> None:
+def main(module: str, *packages: str) -> None:
     """Answers until standard input ends."""
     for folder in packages:
         site.addsitedir(folder)
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print must not get between the replies
     importlib.import_module(module)
+    for line in sys.stdin:
+        print(json.dumps(_answered(*json.loads(line))), file=replies, flush=True)
+
+
+def _answered(file: str, inputs: str, answers: str) -> str:
     with np.load(inputs) as arrays:
         batches = [arrays[name] for name in arrays.files]
-    for line in sys.stdin:
-        file, answers = json.loads(line)
-        print(json.dumps(_answered(file, answers, batches)), file=replies, flush=True)
-
-
-def _answered(file: str, answers: str, batches: list[np.ndarray]) -> str:
     try:
         is_mlflow = Path(file).name == "MLmodel"
         predict = _mlflow(file) if is_mlflow else _LOADERS[Path(file).suffix](file)

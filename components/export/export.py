@@ -13,7 +13,7 @@ from trireme.components.evaluation.held_out import TEST, held_out, predict_in_ba
 from trireme.components.evaluation.source import Source
 from trireme.components.export import packaging, pytorch, tensorflow
 from trireme.components.export.agreement import TOLERANCES, largest_difference
-from trireme.components.export.isolated import isolated
+from trireme.components.export.isolated import Reloaded, isolated
 from trireme.components.packages import use
 from trireme.components.tracking import journal
 from trireme.components.tracking.registry import CHALLENGER, CHAMPION
@@ -28,6 +28,10 @@ SHORTEST = 2  # tokens; torch.export takes a length of one for a constant
 _WRITERS = {"pytorch": pytorch.write, "tensorflow": tensorflow.write}
 _MODULES = {"pytorch": "torch.export.pt2_archive", "tensorflow": "tensorflow"}
 """What loads the framework's own form; torch alone is not half of what it needs."""
+
+_FORKED = ("pytorch",)
+"""Frameworks whose process that loads files back can be a fork: torch has no threads until it
+computes, TensorFlow has."""
 
 
 class Exported(NamedTuple):
@@ -63,19 +67,21 @@ def export(
         champion: The champion that it was better than; empty if there was none.
         inputs: Real inputs, where the dataset has none in a form that is known.
     """
-    trained = source.load()
-    inputs = _samples(trained, held_out(data).inputs if inputs is None else inputs)
-    sequences = inputs.ndim == 2 and inputs.dtype.kind in "iu"
-    any_length = sequences and _takes_shorter(trained, inputs)
-    with written_whole(destination) as partial:
-        try:
-            differences, outputs = _write(trained, inputs, any_length, partial)
-        except StepFailed:
-            if not any_length:
-                raise
-            any_length = False
-            differences, outputs = _write(trained, inputs, any_length, partial)
-        np.savez(partial / "sample.npz", inputs=inputs[:2], outputs=outputs[:2])
+    is_shared = source.framework in _FORKED
+    with isolated(_MODULES[source.framework], is_shared=is_shared) as reloaded:
+        trained = source.load()
+        inputs = _samples(trained, held_out(data).inputs if inputs is None else inputs)
+        sequences = inputs.ndim == 2 and inputs.dtype.kind in "iu"
+        any_length = sequences and _takes_shorter(trained, inputs)
+        with written_whole(destination) as partial:
+            try:
+                differences, outputs = _write(trained, inputs, any_length, partial, reloaded)
+            except StepFailed:
+                if not any_length:
+                    raise
+                any_length = False
+                differences, outputs = _write(trained, inputs, any_length, partial, reloaded)
+            np.savez(partial / "sample.npz", inputs=inputs[:2], outputs=outputs[:2])
     journal.log_params(
         {f"tolerance_{_form(file)}": _tolerance(file, trained) for file in differences}
         | {"samples_compared": len(inputs)}
@@ -117,19 +123,22 @@ def _shortened(sequences: np.ndarray) -> np.ndarray:
 
 
 def _write(
-    trained: TrainedModel, inputs: np.ndarray, any_length: bool, directory: Path
+    trained: TrainedModel,
+    inputs: np.ndarray,
+    any_length: bool,
+    directory: Path,
+    reloaded: Reloaded,
 ) -> tuple[dict[str, float], np.ndarray]:
     """Writes every form; returns each one's difference, and the trained model's answers."""
     batches = [inputs, inputs[:1]] + ([_shortened(inputs)] if any_length else [])
     expected = [predict_in_batches(trained.predict, batch) for batch in batches]
     differences = {}
-    with isolated(_MODULES[trained.framework], batches) as reloaded:
-        for file in _WRITERS[trained.framework](trained, inputs, any_length, directory):
-            tolerance = _tolerance(file.name, trained)
-            differences[file.name] = max(
-                largest_difference(file.name, outputs, right, tolerance)
-                for outputs, right in zip(reloaded(file), expected, strict=True)
-            )
+    for file in _WRITERS[trained.framework](trained, inputs, any_length, directory):
+        tolerance = _tolerance(file.name, trained)
+        differences[file.name] = max(
+            largest_difference(file.name, outputs, right, tolerance)
+            for outputs, right in zip(reloaded(file, batches), expected, strict=True)
+        )
     return differences, expected[0]
 
 
@@ -170,7 +179,19 @@ def export_and_report(
     inputs, has_program = inputs_of(place / FOUND), (place / FOUND).is_dir()
     has_samples = inputs is not None or splits.has_split(Path(data), TEST)
     largest = 0.0
-    if has_program and not (has_samples and _is_loadable(source)):
+    try:
+        if has_program and not has_samples:
+            raise NotLoadable("it answers inputs that only its program knows")
+        result = export(source, Path(data), model_name, destination, promote, champion, inputs)
+        largest = max(result.differences.values())
+        files = [
+            page.ExportedFile(name, _size_of(destination / name), difference)
+            for name, difference in result.differences.items()
+        ]
+        page.add_exported(kept, files, result.samples, registered)
+    except NotLoadable:
+        if not has_program:
+            raise
         package = packaging.package(source.model, source.code, model_factory, inputs, destination)
         if packages := use.folder(place):
             shutil.copy(Path(packages, journal.PACKAGES), destination)  # which its server installs
@@ -179,28 +200,11 @@ def export_and_report(
         journal.log_package(destination, model_name, tags=tags, promote=promote, champion=champion)
         journal.summarize(package.words)
         page.add_package(kept, package.words, _size_of(destination), registered)
-    else:
-        result = export(source, Path(data), model_name, destination, promote, champion, inputs)
-        largest = max(result.differences.values())
-        files = [
-            page.ExportedFile(name, _size_of(destination / name), difference)
-            for name, difference in result.differences.items()
-        ]
-        page.add_exported(kept, files, result.samples, registered)
     shutil.rmtree(exported.path, ignore_errors=True)  # of an attempt for which there was no room
     shutil.copytree(destination, exported.path)
     exported.metadata.update(registered_model=model_name, largest_difference=largest)
     page.hand_over(kept, Path(report.path))
     return Outputs(str(destination), largest)
-
-
-def _is_loadable(source: Source) -> bool:
-    """Tells whether a model is in a form that can be converted."""
-    try:
-        source.load()
-    except NotLoadable:
-        return False
-    return True
 
 
 def _size_of(path: Path) -> int:

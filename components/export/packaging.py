@@ -183,8 +183,8 @@ def _try(directory: Path, inputs: np.ndarray) -> None:
     """Has the package answer in a process of its own, and keeps what it answered."""
     from mlflow.models import Model, infer_signature
 
-    with isolated("mlflow.pyfunc", [inputs]) as reloaded:
-        (outputs,) = reloaded(directory / DESCRIPTION)
+    with isolated("mlflow.pyfunc") as reloaded:
+        (outputs,) = reloaded(directory / DESCRIPTION, [inputs])
     np.savez(directory / SAMPLE, inputs=inputs, outputs=outputs)
     description = Model.load(str(directory))
     description.signature = description.signature or infer_signature(inputs, outputs)

@@ -27,8 +27,8 @@ def hurry() -> None:
     _patience = HURRY
 
 
-def patiently(call: Callable[[], Any]) -> Any:
-    """Calls MLflow until it answers."""
+def patiently(call: Callable[[], Any], patience: float | None = None) -> Any:
+    """Calls MLflow until it answers, or for some seconds."""
     started, pause = time.monotonic(), 0.5
     while True:
         try:
@@ -43,7 +43,8 @@ def patiently(call: Callable[[], Any]) -> Any:
                 raise TrackingRefused(str(refused)) from None
             if not _is_away(error):
                 raise
-            if time.monotonic() + pause > started + _patience:
+            limit = _patience if patience is None else patience  # somebody may hurry meanwhile
+            if time.monotonic() + pause > started + limit:
                 raise TrackingUnavailable(
                     f"the MLflow tracking server does not answer: {reason_of(error)}"
                 ) from None

@@ -13,10 +13,11 @@ from trireme.components.tracking import environment, journal, unsent_metrics
 from trireme.components.tracking.batch import NAME_LIMIT, Batch, accepted, log
 from trireme.components.tracking.client import client, patiently
 from trireme.components.tracking.store import reason_of
-from trireme.components.whole_file import write_whole
+from trireme.components.whole_file import no_room, write_whole
 
 if TYPE_CHECKING:
     import numpy as np
+    from mlflow.entities import Metric
 
 TAG_LIMIT = 4000  # characters of a failure's last lines; MLflow takes 8,000
 
@@ -86,6 +87,7 @@ def sync(workspace: Path, step: str, run: Run, resources: dict[str, float] | Non
         if batch.is_full:
             batch.send()
             write_whole(mark, str(number))
+    _bring_metrics(workspace, step, run.step_id, is_ended=True)
     if now := progress.read(journal.progress_path(workspace, step)):
         batch.add(run.step_id, tags={PROGRESS: now.words})
     batch.add(run.step_id, metrics=resources)
@@ -95,13 +97,14 @@ def sync(workspace: Path, step: str, run: Run, resources: dict[str, float] | Non
 
 
 def bring_progress(workspace: Path, step: str, run_id: str) -> None:
-    """Brings how far a step's training is into its MLflow run, if that can be done at once."""
+    """Brings how far a step's training is, and its metrics, if that can be done at once."""
     from mlflow import MlflowClient
 
     now = progress.read(journal.progress_path(workspace, step))
     with suppress(Exception):  # another time
         if now:
             MlflowClient().set_tag(run_id, PROGRESS, now.words)
+        _bring_metrics(workspace, step, run_id, is_ended=False)
 
 
 def is_whole(workspace: Path, step: str) -> bool:
@@ -141,7 +144,9 @@ def _send_files(record: dict[str, Any], run: Run, workspace: Path) -> None:
         if record["folder"] == journal.MODEL:
             log(run.pipeline_id, tags={journal.TRAINING: run.step_id})
     elif "unsent" in record:
-        _log_unsent(Path(record["unsent"]), run)
+        file = Path(record["unsent"])
+        for metrics, _ in unsent_metrics.batches(file, accepted):
+            _log_metrics(file, run.step_id, metrics)
     elif "dataset" in record:
         for run_id in {run.step_id, run.pipeline_id}:
             _log_dataset(run_id, **record["dataset"])
@@ -150,13 +155,28 @@ def _send_files(record: dict[str, Any], run: Run, workspace: Path) -> None:
         journal.registered_path(workspace).write_text(json.dumps(registered))
 
 
-def _log_unsent(file: Path, run: Run) -> None:
+def _bring_metrics(workspace: Path, step: str, run_id: str, *, is_ended: bool) -> None:
+    """Sends what a step's program leaves for that, from where it was done last."""
+    mark = journal.brought_path(workspace, step)
+    start = int(mark.read_text()) if mark.exists() else 0
+    file = journal.metrics_path(workspace, step)
+    for metrics, end in unsent_metrics.batches(file, accepted, start, is_ended=is_ended):
+        _log_metrics(file, run_id, metrics, patience=None if is_ended else 0)
+        write_whole(mark, str(end))
+
+
+def _log_metrics(
+    file: Path, run_id: str, metrics: list["Metric"], patience: float | None = None
+) -> None:
     """Sends what a program has left; of what it has written nothing stops the step's record."""
-    for metrics in unsent_metrics.batches(file, accepted):
-        try:
-            client.log_batch(run.step_id, metrics=metrics)
-        except client.refusal as error:
-            say(f"warning: MLflow refuses metrics in {file}: {reason_of(error)}")
+    from mlflow import MlflowClient
+
+    try:
+        patiently(lambda: MlflowClient().log_batch(run_id, metrics=metrics), patience)
+    except client.refusal as error:
+        if no_room(error):
+            raise
+        say(f"warning: MLflow refuses metrics in {file}: {reason_of(error)}")
 
 
 def _log_artifact(path: Path, folder: str, run: Run) -> None:

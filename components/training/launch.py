@@ -6,7 +6,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, Protocol, TextIO
 
@@ -14,10 +14,10 @@ from trireme.components import left_files
 from trireme.components.checkout import builtin
 from trireme.components.cost import prices
 from trireme.components.errors import InputError, JobFailed
-from trireme.components.home import in_a_pod
+from trireme.components.home import TRACKER, in_a_pod
 from trireme.components.json_values import whole, words
 from trireme.components.say import say
-from trireme.components.tracking import journal, unsent_metrics
+from trireme.components.tracking import environment, journal, unsent_metrics
 from trireme.components.training import events, timeline
 from trireme.components.training.advice import TAG as TAG_OF_ADVICE
 from trireme.components.training.advice import at_end
@@ -278,6 +278,11 @@ class _Lines(LivePrinter):
             with contextlib.suppress(OSError):
                 self._file(self.logs, replica).write(lines + "\n")
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether a watch may end the training early."""
+        return self._watch is not None
+
     def look(self) -> None:
         """Has the watch look."""
         if self._watch:
@@ -319,7 +324,7 @@ def _train_locally(job: TrainingJob, logs: Path, lines: _Lines, bill: Bill) -> d
     bill.open(manifest)
     (logs / "job.yaml").write_text(to_yaml(manifest))
     about = at_end.about(job, manifest, place="job.", has_gpu=usage.has_gpu(), cores=usage.cores())
-    with at_end.advising(about, logs, _record_advice, usage.idle):
+    with _metrics_in_file(job, lines), at_end.advising(about, logs, _record_advice, usage.idle):
         return runner.run(
             manifest,
             logs,
@@ -328,6 +333,29 @@ def _train_locally(job: TrainingJob, logs: Path, lines: _Lines, bill: Bill) -> d
             on_hang=_record_hang,
             on_tick=lambda replicas: lines.look(),
         )
+
+
+@contextlib.contextmanager
+def _metrics_in_file(job: TrainingJob, lines: "_Lines") -> Iterator[None]:
+    """Has our trainers leave metrics in a file where ``trireme run`` brings them to MLflow."""
+    # It has MLflow loaded already; loading it takes a trainer longer than it trains, perhaps. What
+    # may stop the training early asks MLflow for them at once.
+    file = journal.metrics_file()
+    if not file or TRACKER not in os.environ or lines.is_watched or not _tells_own_run(job):
+        yield
+        return
+    os.environ["METRICS_FILE"] = str(file)
+    try:
+        yield
+    finally:
+        del os.environ["METRICS_FILE"]
+
+
+def _tells_own_run(job: TrainingJob) -> bool:
+    """Whether its program is led to the step's run in MLflow, and not to another by the user."""
+    given = {name: job.env[name] for name in environment.VARIABLES if name in job.env}
+    ours = {name: literal(value) for name, value in environment.variables().items()}
+    return given == ours and job.secret_env.keys().isdisjoint(environment.VARIABLES)
 
 
 def _train_on_cluster(

@@ -6,6 +6,7 @@ the peak of their memory taken together, and the time of each step.
     python tests/benchmarks/pipeline.py [PAIRS]
 """
 
+import contextlib
 import json
 import os
 import re
@@ -73,11 +74,9 @@ def tree(root: int) -> list[int]:
     """Returns the ids of a process and all below it."""
     found = [root]
     for pid in found:
-        for children in Path(f"/proc/{pid}/task").glob("*/children"):
-            try:
+        with contextlib.suppress(OSError):  # it has ended
+            for children in Path(f"/proc/{pid}/task").glob("*/children"):
                 found += map(int, children.read_text().split())
-            except OSError:
-                continue
     return found
 
 

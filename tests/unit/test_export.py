@@ -1,5 +1,7 @@
 """components/export/export.py: what it writes answers as the model does, or is not written."""
 
+import os
+import subprocess
 import sys
 
 import numpy as np
@@ -12,7 +14,7 @@ from trireme.components.evaluation.source import Source
 from trireme.components.export import agreement
 from trireme.components.export import export as exporting
 from trireme.components.export.export import export
-from trireme.components.export.isolated import isolated
+from trireme.components.export.isolated import STEP, isolated
 from trireme.components.tracking import journal
 from trireme.components.tracking.registry import check_name
 from trireme.components.trainers.pytorch import classifier
@@ -233,17 +235,17 @@ def test_nothing_of_the_surroundings_is_importable(tmp_path, code, monkeypatch):
     monkeypatch.chdir(code)
     file = tmp_path / "model.onnx"
     file.write_bytes(b"no model")
-    with isolated("numpy", [np.zeros(1)]) as reloaded, pytest.raises(StepFailed) as caught:
-        reloaded(file)
+    with isolated("numpy") as reloaded, pytest.raises(StepFailed) as caught:
+        reloaded(file, [np.zeros(1)])
     assert "ONNXRuntimeError" in str(caught.value)
 
 
 def test_a_process_that_dies_is_reported(tmp_path):
     with (
-        isolated("no_such_framework", [np.zeros(1)]) as reloaded,
+        isolated("no_such_framework") as reloaded,
         pytest.raises(StepFailed, match="that loads odd back exited with status 1") as caught,
     ):
-        reloaded(tmp_path / "odd")
+        reloaded(tmp_path / "odd", [np.zeros(1)])
     assert "No module named 'no_such_framework'" in caught.value.detail
 
 
@@ -357,9 +359,9 @@ def test_shapes_are_compared_too():
 def test_a_process_that_dies_is_told_with_its_last_lines(tmp_path):
     with (
         pytest.raises(StepFailed, match=r"process that loads x.onnx back exited") as caught,
-        isolated("no_such_module", [np.zeros(1)]) as reloaded,
+        isolated("no_such_module") as reloaded,
     ):
-        reloaded(tmp_path / "x.onnx")
+        reloaded(tmp_path / "x.onnx", [np.zeros(1)])
     assert "No module named 'no_such_module'" in caught.value.detail
 
 
@@ -387,3 +389,66 @@ def test_names_that_the_registry_takes_are_accepted(name):
 def test_names_that_the_registry_does_not_take_are_refused(name):
     with pytest.raises(InputError, match="model_name"):
         check_name(name)
+
+
+FORK = """
+import os, sys
+from pathlib import Path
+import numpy as np
+from trireme.components.errors import StepFailed
+from trireme.components.export.isolated import STEP, isolated
+
+file = Path(sys.argv[1])
+own = Path(f"/proc/self/task/{os.getpid()}/children")
+with isolated("torch.export.pt2_archive", is_shared=True) as reloaded:
+    (pid,) = own.read_text().split()
+    print(Path(f"/proc/{pid}/cmdline").read_text() == Path("/proc/self/cmdline").read_text())
+    for is_killed in False, True:
+        if is_killed:
+            os.kill(int(pid), 9)
+        try:
+            reloaded(file, [np.zeros(1)])
+        except StepFailed as error:
+            print(error)
+print("left:", own.read_text())
+"""
+"""What an export does in the process of its step."""
+
+
+MISSING = """
+from pathlib import Path
+import numpy as np
+from trireme.components.export.isolated import isolated
+
+with isolated("no_such_framework", is_shared=True) as reloaded:
+    try:
+        reloaded(Path("odd"), [np.zeros(1)])
+    except Exception as error:
+        print(error, error.detail)
+"""
+
+
+def in_a_step(program, *arguments, **options):
+    """Returns what a program prints whose process is a step's."""
+    command = [sys.executable, "-c", program, *arguments]
+    environment = os.environ | {STEP: "true"} | options.pop("env", {})
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=True, **options
+    ).stdout
+
+
+def test_a_fork_tells_what_it_cannot_load():
+    said = in_a_step(MISSING)
+    assert "the process that loads odd back exited with status 1" in said
+    assert "No module named 'no_such_framework'" in said
+
+
+def test_a_step_loads_files_back_in_a_fork_of_it(tmp_path, code):
+    (code / "onnxruntime.py").write_text("raise RuntimeError('the one of the training code')")
+    file = tmp_path / "model.onnx"
+    file.write_bytes(b"no model")
+    said = in_a_step(FORK, str(file), env={"PYTHONPATH": str(code)}, cwd=code).splitlines()
+    assert said[0] == "True"
+    assert "ONNXRuntimeError" in said[1]
+    assert said[2] == "the process that loads model.onnx back was ended by SIGKILL"
+    assert said[3] == "left: "

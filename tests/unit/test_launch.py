@@ -277,6 +277,38 @@ def test_the_model_appears_when_the_program_has_succeeded(train, workspace):
     assert not (workspace / "model.partial").exists()
 
 
+@pytest.mark.parametrize(
+    ("tracker", "more", "is_file"),
+    [
+        (True, {}, True),
+        (False, {}, False),
+        (True, {"env": {"MLFLOW_RUN_ID": "abc"}}, True),  # the very same
+        (True, {"env": {"MLFLOW_RUN_ID": "own"}}, False),
+        (True, {"env": {"MLFLOW_TRACKING_URI": "https://example.org"}}, False),
+        (True, {"secret_env": {"MLFLOW_TRACKING_URI": "mine/uri"}}, False),
+    ],
+)
+def test_metrics_are_left_in_a_file_unless_a_user_sends_them_elsewhere(
+    workspace, monkeypatch, tracker, more, is_file
+):
+    monkeypatch.delenv("METRICS_FILE", raising=False)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://example.com")
+    if tracker:
+        monkeypatch.setenv(TRACKER, str(workspace / "mlflow.json"))
+        environment.announce(workspace / "mlflow.json", {"MLFLOW_RUN_ID": "abc"})
+    program = "import os; open('told', 'w').write(os.environ.get('METRICS_FILE', ''))"
+    (workspace / "code" / "train.py").write_text(program)
+    here = {"code": str(workspace / "code"), "data": str(workspace / "data"), "workers": 0}
+    with journal.opened(workspace, "train"):
+        tracking = environment.variables()
+        launch.train(
+            launch.prepare(workspace, **RUN | here | {"more": more, "tracking": tracking}),
+            workspace,
+        )
+    told = (workspace / "code" / "told").read_text()
+    assert told == (str(journal.metrics_path(workspace, "train")) if is_file else "")
+
+
 def test_a_failed_program_leaves_no_model_and_keeps_that_of_before(train, workspace):
     train("import os; open(os.environ['MODEL_DIR'] + '/good', 'w').close()")
     with pytest.raises(JobFailed):

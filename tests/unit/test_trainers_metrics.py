@@ -115,6 +115,20 @@ def test_what_waits_is_in_the_file_soon_should_training_be_killed(no_server, tmp
     unsent.close()
 
 
+def test_metrics_that_another_brings_go_to_its_file_alone(tmp_path):
+    file = tmp_path / "other" / NAME
+    program = (
+        f"import sys; sys.path.insert(0, {str(Path(metrics.__file__).parent)!r})\n"
+        "from pathlib import Path; from metrics import Metrics\n"
+        "told = Metrics(Path('checkpoints'), 'checkpoint'); told.log(1, loss=0.5); told.close()\n"
+        "assert 'mlflow' not in sys.modules and not Path('checkpoints').exists()\n"
+    )
+    names = {"MLFLOW_RUN_ID": "0" * 32, "METRICS_FILE": str(file)}
+    command = [sys.executable, "-c", program]
+    subprocess.run(command, env=os.environ | names, cwd=tmp_path, check=True)
+    assert kept(file.parent) == [("loss", 0.5, 1)]
+
+
 FULL = """
 import resource, signal, sys
 sys.path.insert(0, sys.argv[1])
@@ -151,6 +165,20 @@ def test_on_a_disk_that_is_full_none_is_written_twice(tmp_path, count):
     )
     assert done.returncode == 0, done.stderr
     assert kept(tmp_path) == [("loss", 1.0, 0), *(("loss", 2.0, step) for step in range(count))]
+
+
+@pytest.mark.parametrize("variable", ["METRICS_FILE", "MLFLOW_RUN_ID"])
+def test_metrics_that_no_disk_takes_are_told(tmp_path, variable):
+    (tmp_path / "file").touch()
+    program = FULL.partition("signal.signal")[0] + (
+        'told = Metrics(Path(sys.argv[2]), "checkpoint", patience=0)\n'
+        "told.log(1, loss=0.5, accuracy=0.25); told.close()\n"
+    )
+    nowhere = tmp_path / "file" / "metrics"
+    given = {"MLFLOW_RUN_ID": "", variable: str(nowhere), "MLFLOW_TRACKING_URI": "http://[::1]:9"}
+    words = [sys.executable, "-c", program, str(Path(metrics.__file__).parent), str(nowhere)]
+    done = subprocess.run(words, env=os.environ | given, capture_output=True, text=True, check=True)
+    assert "metrics for MLflow are lost: 2, as " in done.stdout
 
 
 def test_what_an_earlier_start_has_left_damaged_is_left_out(no_server, tmp_path):

@@ -96,6 +96,8 @@ class Metrics:
     next second on, from where it is sent again, also when training has been started anew. What is
     there at the end is for who started the training: Trireme brings it to MLflow. Where no
     MLFLOW_RUN_ID is known, or the server refuses, all metrics are there.
+    Where METRICS_FILE is set, they go to that file alone: who set it brings them to MLflow, which
+    this process then need not load.
     Where METRICS_PORT is set, Prometheus can fetch them, too.
 
     Args:
@@ -105,8 +107,9 @@ class Metrics:
     """
 
     def __init__(self, checkpoints: Path, pattern: str, patience: float = 10.0) -> None:
-        self.unsent, self.patience = checkpoints / UNSENT, patience
-        self.run = os.environ.get("MLFLOW_RUN_ID", "")
+        file = os.environ.get("METRICS_FILE", "")
+        self.unsent, self.patience = Path(file or checkpoints / UNSENT), patience
+        self.run = "" if file else os.environ.get("MLFLOW_RUN_ID", "")
         self.waiting: list[dict[str, Any]] = self._left() if self.run else []
         self.in_file = len(self.waiting)  # of those that wait, the first so many
         self.is_away, self.lock, self.closed = False, threading.Lock(), threading.Event()
@@ -127,7 +130,12 @@ class Metrics:
         self._keep()  # before whoever ends this program loses patience, should MLflow hang
         self.thread.join(self.patience)
         self._keep()
-        if self.run and self.waiting:
+        if lost := len(self.waiting) - self.in_file:
+            print(
+                f"metrics for MLflow are lost: {lost}, as {self.unsent} cannot be written",
+                flush=True,
+            )
+        elif self.waiting:
             print(f"metrics that MLflow has not taken are in {self.unsent}", flush=True)
 
     def _work(self) -> None:

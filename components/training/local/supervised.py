@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import IO
 
 from trireme.components.training.local import supervisor
 
@@ -29,9 +30,14 @@ def supervised(
         start_new_session=True,
     )
     assert process.stdout
-    with contextlib.suppress(OSError):  # this user's pipes have as much as they may
-        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, PIPE)
+    widen(process.stdout)
     return process
+
+
+def widen(stream: IO[bytes]) -> None:
+    """Lets a program be further ahead of who reads its pipe."""
+    with contextlib.suppress(OSError):  # this user's pipes have as much as they may
+        fcntl.fcntl(stream, fcntl.F_SETPIPE_SZ, PIPE)
 
 
 def kill_leftovers(supervisor_pid: int) -> None:

@@ -27,17 +27,45 @@ POLL = 0.05  # seconds between looks while the command is being stopped
 def main() -> int:
     """Runs the command line's command; returns the exit status."""
     grace, command = float(sys.argv[1]), sys.argv[2:]
+    status = supervise(grace)
+    if status is not None:
+        return status
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python itself ignores these
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execvp(command[0], command)
+    except OSError as error:
+        sys.stderr.write(f"{command[0]}: {error.strerror}\n")
+        os._exit(127)
+
+
+def supervise(grace: float) -> int | None:
+    """Forks, and supervises the child to its end; returns its exit status, and None in the child.
+
+    The child has no signal handlers of its own.
+    """
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(waker)
-    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    caught_here = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    for number in caught_here:
         signal.signal(number, lambda *_: None)
     started, starting = os.pipe2(os.O_CLOEXEC)
     child = os.fork()
     if child == 0:
-        _become(command)
+        os.setpgrp()
+        os.environ["TRIREME_SUPERVISOR"] = str(os.getppid())
+        _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # if the supervisor itself is killed
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        signal.set_wakeup_fd(-1)
+        for number in caught_here:
+            signal.signal(number, signal.SIG_DFL)
+        for file in (nothing, wake, waker, started, starting):
+            os.close(file)
+        return None
     os.close(starting)
-    os.read(started, 1)  # ends when the command runs, in a process group that can be signalled
+    os.read(started, 1)  # ends when the child is in a process group that can be signalled
 
     status: int | None = None
     while status is None:
@@ -48,23 +76,6 @@ def main() -> int:
         status = _reap().get(child)
     _kill_descendants()
     return _exit_status(status)
-
-
-def _become(command: list[str]) -> None:
-    """Turns the forked child into the command, leading a process group of its own."""
-    os.setpgrp()
-    os.environ["TRIREME_SUPERVISOR"] = str(os.getppid())
-    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # if the supervisor itself is killed
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    signal.set_wakeup_fd(-1)
-    caught = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    for number in (*caught, signal.SIGPIPE, signal.SIGXFSZ):  # Python itself ignores the last two
-        signal.signal(number, signal.SIG_DFL)
-    try:
-        os.execvp(command[0], command)
-    except OSError as error:
-        sys.stderr.write(f"{command[0]}: {error.strerror}\n")
-        os._exit(127)
 
 
 def _stop(child: int, grace: float) -> int:

@@ -44,6 +44,13 @@ def load_model(directory: Path, code: Path, entrypoint: str, factory: str = "") 
     return pytorch.load_weights(path, code, entrypoint, factory)
 
 
+def framework_of(directory: Path) -> str:
+    """Returns what loads the model that a training program left; nothing of it is loaded yet."""
+    path = _find(directory)
+    is_tensorflow = (path / SAVED_MODEL).exists() or path.suffix == ".keras"
+    return "tensorflow" if is_tensorflow else "pytorch"
+
+
 def _find(directory: Path) -> Path:
     files = sorted(path for path in directory.rglob("*") if path.is_file())
     forms = [

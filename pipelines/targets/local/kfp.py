@@ -42,7 +42,7 @@ def tamed(steps: Steps) -> Iterator[None]:
         """Runs one step in place of kfp's own class."""
 
         def run(self) -> status.Status:
-            return steps.run(self.full_command, self.env_vars)
+            return steps.run(self.full_command, self.env_vars, self.image)
 
     keep = SimpleNamespace(rmtree=lambda path: None)
     ids = SimpleNamespace(make_random_id=lambda: steps.run_id)

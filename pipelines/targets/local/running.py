@@ -103,6 +103,7 @@ def go(
             raise
         finally:
             with handled(lambda number, frame: client.hurry(), from_a_terminal()):
+                steps.close()
                 is_whole = _close(record, result, time.monotonic() - started)
                 if result.status == "KILLED":
                     _tell(pipeline, arguments, result, record.page, console)

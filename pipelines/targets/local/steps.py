@@ -5,7 +5,6 @@ import hashlib
 import json
 import re
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -22,7 +21,7 @@ from trireme.components import progress
 from trireme.components.errors import StepFailed, TriremeError
 from trireme.components.finish.failing import failure
 from trireme.components.home import TRACKER
-from trireme.components.processes import lack_of_memory, oom_kills, reap
+from trireme.components.processes import lack_of_memory, oom_kills
 from trireme.components.retraining import history
 from trireme.components.signals import from_a_terminal, handled, interrupt
 from trireme.components.step_names import in_a_loop
@@ -31,17 +30,19 @@ from trireme.components.tracking.environment import announced
 from trireme.components.tracking.pipeline_run import PipelineRun
 from trireme.components.training.frameworks.base import WAITING
 from trireme.components.training.lines import blocks
-from trireme.components.training.local.supervised import supervised
 from trireme.pipelines.console import Console
 from trireme.pipelines.engine_lines import KfpLines
 from trireme.pipelines.targets.local.result import Result
+from trireme.pipelines.targets.local.starting import (
+    Process,
+    Starter,
+    is_ours,
+    modules_of,
+    wait_for,
+)
 
-GRACE = 8.0  # seconds a step gets to end when the run is stopped, its replicas included
 LOOK = 0.5  # seconds between two looks how far a step is
 TAIL = 40  # lines of a step's log that are shown when it ends without saying why
-
-_OURS = "from trireme.components.step import step"
-"""What is in a step of ours, which loads MLflow only if it has to, and asks for its run itself."""
 
 _ITERATION = re.compile(r"-iteration-(\d+)/[^/]+/executor_output\.json")
 
@@ -61,7 +62,8 @@ class Steps:
     ) -> None:
         self._result, self._record, self._console = result, record, console
         self._repeated = repeated
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._running: dict[str, Process] = {}
+        self._starter = Starter(self._warn)
         self._stopped = False
         self._recorded, self._shown = threading.Lock(), threading.Lock()
 
@@ -77,9 +79,14 @@ class Steps:
         self._stopped = True
         for process in list(self._running.values()):
             process.terminate()
+        self._starter.stop()
         interrupt(number, frame)
 
-    def run(self, command: list[str], variables: dict[str, str]) -> status.Status:
+    def close(self) -> None:
+        """Ends what has been loaded for steps."""
+        self._starter.close()
+
+    def run(self, command: list[str], variables: dict[str, str], image: str) -> status.Status:
         """Runs one step to its end, shows it and records it."""
         if self._stopped:
             return status.Status.FAILURE
@@ -101,7 +108,9 @@ class Steps:
             if mark.exists() and mark.read_text() == _seal(inputs, output):
                 self._kept(name)
                 return status.Status.SUCCESS
-            return self._run(name, command, variables, inputs.get("parameterValues", {}), succeeded)
+            given = inputs.get("parameterValues", {})
+            modules = modules_of(command, variables, image, given)
+            return self._run(name, command, variables, given, modules, succeeded)
         except OSError as error:
             where = self._result.directory
             self._result.fail(TriremeError(f"the run {where} cannot go on: {error}"))
@@ -123,6 +132,7 @@ class Steps:
         command: list[str],
         variables: dict[str, str],
         inputs: dict[str, Any],
+        modules: tuple[str, ...],
         on_success: Callable[[], None],
     ) -> status.Status:
         result = self._result
@@ -132,12 +142,13 @@ class Steps:
         command = [*started_here[:data], command[data], *started_here[data + 1 :]]
         wanted = self._wanted(name, inputs)
         environment = self._record.step_started(name, Path(result.temporary), wanted)
-        if not any(_OURS in part for part in command):
+        if not is_ours(command):
             with contextlib.suppress(TriremeError):  # without, which the end of the run tells
                 environment |= announced(Path(environment[TRACKER]))
         environment |= variables
         environment = WAITING | environment | {"TMPDIR": result.temporary}
         environment["PYTHONUNBUFFERED"] = "1"  # what is printed comes before the failure after it
+        start = partial(self._starter.start, command, environment, modules)
         log = result.workspace / "steps" / name / "output.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         started, state, kills = time.monotonic(), "KILLED", oom_kills()
@@ -147,7 +158,7 @@ class Steps:
         records: list[dict[str, Any]] = []
         try:
             with log.open("wb", buffering=0) as file:  # what a full disk does not take is lost
-                exit_status, resources, tail = self._followed(name, command, environment, file)
+                exit_status, resources, tail = self._followed(name, start, file)
             records = journal.read(result.workspace, name)
             if not self._stopped:
                 state = "FAILED" if exit_status or _last_record(records, "error") else "FINISHED"
@@ -185,19 +196,19 @@ class Steps:
         return None
 
     def _followed(
-        self, name: str, command: list[str], environment: dict[str, str], log: IO[bytes]
+        self, name: str, start: Callable[[], Process], log: IO[bytes]
     ) -> tuple[int, dict[str, float], list[str]]:
         """Runs a process to its end; returns its status, what it used, and its last lines."""
         process = None
         try:
-            process = self._running[name] = supervised(command, GRACE, environment)
+            process = self._running[name] = start()
             with self._recorded:
                 self._result.record.started(process.pid)
             if self._stopped:
                 process.terminate()
             with self._showing_progress(name):
                 tail = _follow(process, log, partial(self._show, name))
-            used = reap(process)
+            used = wait_for(process)
             resources = used._asdict()
             return int(resources.pop("status")), resources, tail
         except BaseException:
@@ -205,7 +216,7 @@ class Steps:
                 if process:
                     process.terminate()
                     with contextlib.suppress(ChildProcessError):  # it had ended just before
-                        reap(process)
+                        wait_for(process)
             raise
         finally:
             self._running.pop(name, None)
@@ -222,8 +233,8 @@ class Steps:
                 if now and now != shown:
                     with self._shown:
                         self._console.progress(name, now)
-                    self._record.step_goes_on(name)
                     shown = now
+                self._record.step_goes_on(name)
 
         watch = threading.Thread(target=show, daemon=True)
         watch.start()
@@ -248,6 +259,10 @@ class Steps:
         with self._shown:
             self._console.ended(name, state, result)
 
+    def _warn(self, text: str) -> None:
+        with self._shown:
+            self._console.print(text)
+
     def _show(self, name: str, lines: str) -> None:
         with self._shown:
             self._console.lines(name, lines)
@@ -270,9 +285,7 @@ def _signals_ignored() -> contextlib.AbstractContextManager[None]:
     return handled(lambda number, frame: None, from_a_terminal())
 
 
-def _follow(
-    process: subprocess.Popen[bytes], log: IO[bytes], show: Callable[[str], None]
-) -> list[str]:
+def _follow(process: Process, log: IO[bytes], show: Callable[[str], None]) -> list[str]:
     """Keeps and shows a process's lines until it ends; returns the last ones."""
     assert process.stdout is not None
     tail: deque[str] = deque(maxlen=TAIL)

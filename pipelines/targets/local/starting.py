@@ -1,0 +1,115 @@
+"""Start the processes of steps: forked from one that has loaded what they load, or on their own."""
+
+import re
+import subprocess
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from trireme.components.home import TRACKER
+from trireme.components.images import PYTORCH
+from trireme.components.processes import Used, reap
+from trireme.components.training.local.supervised import supervised
+from trireme.pipelines.targets.local.warm import Forked, Warm, is_for
+
+GRACE = 8.0  # seconds a step gets to end when the run is stopped, its replicas included
+
+Process = subprocess.Popen[bytes] | Forked
+
+_OURS = "from trireme.components.step import step"
+"""What is in a step of ours, which loads MLflow only if it has to, and asks for its run itself."""
+
+_LOADED = ("kfp.dsl.executor", "trireme.components.step", "trireme.components.training.launch")
+_WITH_TORCH = (*_LOADED, "torch", "trireme.components.evaluation.evaluate")
+_USE_TORCH = ("evaluate", "export", "trial")
+"""What is loaded once for all steps of ours, and for those that use the framework."""
+
+_PARAMETER = re.compile(r"inputs\.parameters\['([^']+)'\]")
+
+
+def is_ours(command: Sequence[str]) -> bool:
+    """Tells whether a step is Trireme's."""
+    return any(_OURS in part for part in command)
+
+
+def modules_of(
+    command: list[str], variables: dict[str, str], image: str, given: dict[str, Any]
+) -> tuple[str, ...]:
+    """Returns what is loaded in advance for a step; nothing for one that has to start on its own.
+
+    Args:
+        variables: Those of the step alone, which what it loads may read.
+        image: Its image, which may be an output of another step.
+        given: Its inputs.
+    """
+    if variables or not (is_ours(command) and is_for(command)):
+        return ()
+    if computed := _PARAMETER.search(image):
+        image = str(given.get(computed[1], ""))
+    function = command[command.index("--function_to_execute") + 1]
+    has_torch = function in _USE_TORCH and image.startswith(PYTORCH.partition(":")[0])
+    return _WITH_TORCH if has_torch else _LOADED
+
+
+def wait_for(process: Process) -> Used:
+    """Waits for a step's process."""
+    return process.reap() if isinstance(process, Forked) else reap(process)
+
+
+class Starter:
+    """Starts steps, and keeps what has loaded what they load.
+
+    That only saves time: where it ends before it should, steps load for themselves.
+
+    Args:
+        warn: Tells a person what has ended.
+    """
+
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self._warn = warn
+        self._warm: dict[tuple[str, ...], Warm | None] = {}
+        self._one_at_a_time = threading.Lock()
+        self._is_stopped = False
+
+    def start(
+        self, command: list[str], environment: dict[str, str], modules: tuple[str, ...] = ()
+    ) -> Process:
+        """Starts a step, forked from what has loaded some modules if there are any."""
+        if modules and (warm := self._warmed(modules, environment)):
+            try:
+                return warm.start(command, GRACE, environment)
+            except ChildProcessError:
+                self._give_up(modules)
+        return supervised(command, GRACE, environment)
+
+    def stop(self) -> None:
+        """Ends what still loads; may be called by who handles a signal."""
+        self._is_stopped = True
+        for warm in list(self._warm.values()):
+            if warm:
+                warm.kill()
+
+    def close(self) -> None:
+        """Ends what has been loaded; steps go on."""
+        for warm in self._warm.values():
+            if warm:
+                warm.close()
+
+    def _warmed(self, modules: tuple[str, ...], environment: dict[str, str]) -> Warm | None:
+        """Returns what has loaded some modules, or is about to."""
+        with self._one_at_a_time:
+            if modules not in self._warm:
+                common = {name: value for name, value in environment.items() if name != TRACKER}
+                self._warm[modules] = Warm(modules, common)
+            if self._is_stopped:
+                self.stop()
+            return self._warm[modules]
+
+    def _give_up(self, modules: tuple[str, ...]) -> None:
+        """Has steps start on their own from now on."""
+        with self._one_at_a_time:
+            warm, self._warm[modules] = self._warm[modules], None
+            last, how = warm.end() if warm else ("", "")
+        if warm and not self._is_stopped:
+            lost = f"the process that loads once for all steps {how}"
+            self._warn(f"{last}warning: {lost}; steps load what they need themselves")

@@ -1,0 +1,247 @@
+"""A process that has loaded what steps of ours load, and forks each of them: loaded once, not anew.
+
+``Warm`` starts it and asks it for steps. The program, ``python -m ... FD MODULE ...``, has one
+thread, imports the modules, and then forks a supervisor for each request. That has a session,
+environment and output of its own, and runs the step as ``supervised`` would run a command; it alone
+reports how the step has ended, so that nothing depends on the process that it was forked from.
+"""
+
+import atexit
+import contextlib
+import gc
+import importlib
+import json
+import os
+import resource
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from trireme.components.errors import exit_in_words
+from trireme.components.processes import Used, lack_of_memory, oom_kills, reap
+from trireme.components.training.local.supervised import widen
+from trireme.components.training.local.supervisor import supervise
+
+EXECUTOR = "kfp.dsl.executor_main"
+SOURCE = 3  # where the step's function is in the command of kfp, a shell's that runs EXECUTOR
+RUNTIME = "_KFP_RUNTIME"
+"""The variable that kfp sets in the process of a step."""
+
+LAST_LINES = 5  # of what has ended
+READING = 5.0  # seconds for them to be read
+
+_status = 1  # of the process of a step, until it has ended otherwise than by an exception
+
+
+def is_for(command: Sequence[str]) -> bool:
+    """Tells whether a command is kfp's for a step that needs no packages of its own."""
+    return list(command[:2]) == ["sh", "-ec"] and EXECUTOR in command[2]
+
+
+class Forked:
+    """A step that was asked for; it ends when this process does."""
+
+    def __init__(self, stdin: int, stdout: int, report: int) -> None:
+        self._stdin = os.fdopen(stdin, "wb", buffering=0)  # which a signal's handler may close
+        self.stdout, self._report = os.fdopen(stdout, "rb"), os.fdopen(report)
+        self.pid = 0  # of its supervisor, once that has begun
+        widen(self.stdout)
+
+    def begin(self) -> None:
+        """Waits until it has begun, or raises ChildProcessError."""
+        line = self._report.readline()
+        if not line:
+            raise ChildProcessError("the process that was to fork it has ended")
+        self.pid = int(line)
+
+    def terminate(self) -> None:
+        """Asks it to end, and has it killed if it does not."""
+        self._stdin.close()
+
+    def reap(self) -> Used:
+        """Waits for it."""
+        if self._report.closed:
+            raise ChildProcessError("it has been waited for")
+        with self.stdout, self._report:
+            words = self._report.readline().split()
+        self._stdin.close()
+        if not words:  # its supervisor was killed
+            return Used(128 + signal.SIGKILL, 0.0, 0)
+        return Used(int(words[0]), float(words[1]), int(words[2]))
+
+
+class Warm:
+    """The process that has loaded some modules."""
+
+    def __init__(self, modules: Sequence[str], environment: dict[str, str]) -> None:
+        self._kills = oom_kills()
+        self._channel, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", __name__, str(theirs.fileno()), *modules],
+                env=environment | {RUNTIME: "true"},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,  # as steps have
+                stderr=subprocess.STDOUT,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self._last: deque[bytes] = deque(maxlen=LAST_LINES)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def start(self, command: Sequence[str], grace: float, environment: dict[str, str]) -> Forked:
+        """Has a step started, as ``supervised`` starts a command, once all is loaded.
+
+        Raises:
+            ChildProcessError: This has ended; the step has not begun.
+        """
+        (stdin, for_us), (out, stdout), (report, reported) = (os.pipe() for _ in range(3))
+        step = Forked(for_us, out, report)
+        try:
+            self._ask([command, grace, environment], [stdin, stdout, reported])
+            step.begin()
+        except BaseException:
+            step.terminate()
+            step.reap()
+            raise
+        return step
+
+    def _ask(self, request: Any, theirs: list[int]) -> None:
+        """Asks for a step, and closes the files that it is given."""
+        try:
+            with os.fdopen(os.memfd_create("request"), "w") as file:
+                json.dump(request, file)
+                file.flush()
+                with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has ended
+                    socket.send_fds(self._channel, [b"."], [*theirs, file.fileno()])
+        finally:
+            for each in theirs:
+                os.close(each)
+
+    def kill(self) -> None:
+        """Ends it at once, whatever it loads; steps go on."""
+        if self._process.returncode is None:
+            os.kill(self._process.pid, signal.SIGKILL)
+
+    def end(self) -> tuple[str, str]:
+        """Kills it, if it has not ended; returns its last lines, and how it has ended."""
+        self.kill()
+        used = reap(self._process)
+        self._channel.close()
+        self._reader.join(READING)
+        last = b"".join(self._last).decode(errors="replace")
+        memory = lack_of_memory(self._kills, used.peak_memory_bytes)
+        return last, f"{exit_in_words(used.status)}{memory}"
+
+    def close(self) -> None:
+        """Has it end when its steps have."""
+        self._channel.close()
+        self._process.wait()
+
+    def _read(self) -> None:
+        assert self._process.stdout
+        with self._process.stdout as printed:
+            self._last.extend(printed)
+
+
+def main(channel: socket.socket, modules: Sequence[str]) -> None:
+    """Forks steps until the other end of the channel is closed."""
+    atexit.register(_leave)  # before others do, to be called after all of them
+    for module in modules:
+        with contextlib.suppress(Exception):  # of which the step that needs it tells
+            importlib.import_module(module)
+    gc.collect()
+    gc.freeze()  # what is there is shared as long as nobody writes to it
+    signal.signal(signal.SIGCHLD, lambda *_: _reap(os.WNOHANG))
+    while True:
+        asked, given, _, _ = socket.recv_fds(channel, 1, 4, socket.MSG_CMSG_CLOEXEC)
+        if not asked:
+            _reap(0)  # so that who asks how much time all has taken gets that of steps, too
+            os._exit(0)
+        if os.fork() == 0:
+            channel.close()
+            with _ending():
+                _run(_supervised(*given))
+            return
+        for each in given:
+            os.close(each)
+
+
+def _reap(options: int) -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, options)[0]:
+            pass
+
+
+def _supervised(stdin: int, stdout: int, report: int, request: int) -> list[str]:
+    """Becomes a step's supervisor; returns in the process of the step, with its command."""
+    os.setsid()
+    for number, place in enumerate((stdin, stdout, stdout)):
+        os.dup2(place, number)
+    with os.fdopen(request) as file:
+        file.seek(0)
+        command, grace, environment = json.load(file)
+    os.close(stdin)
+    os.close(stdout)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.write(report, f"{os.getpid()}\n".encode())
+    status = supervise(grace)
+    if status is not None:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        said = f"{status} {used.ru_utime + used.ru_stime} {used.ru_maxrss * 1024}\n"
+        with contextlib.suppress(BrokenPipeError):  # nobody is left to read it
+            os.write(report, said.encode())
+        os._exit(status)
+    os.close(report)
+    return list(command)
+
+
+@contextlib.contextmanager
+def _ending() -> Iterator[None]:
+    """Takes note of the exit status that a step's process is about to have."""
+    global _status
+    try:
+        yield
+        _status = 0
+    except SystemExit as end:
+        _status = 0 if end.code is None else end.code if isinstance(end.code, int) else 1
+        raise
+    except KeyboardInterrupt:
+        _status = 128 + signal.SIGINT
+        raise
+
+
+def _leave() -> None:
+    """Ends a step's process, whose threads and exit handlers are done."""
+    # To take down all that is loaded would write to it, so that it had to be copied: 0.3 s.
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(_status & 0xFF)
+
+
+def _run(command: Sequence[str]) -> None:
+    """Does what the command does, in this process."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # as a new interpreter has it
+    tempfile.tempdir = None  # which may be that of another environment
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()  # Python's own random numbers begin anew in a fork
+    program = Path(tempfile.mkdtemp(), "ephemeral_component.py")
+    program.write_text(command[SOURCE])
+    os.environ[RUNTIME] = "true"
+    sys.argv = ["", "--component_module_path", str(program), *command[SOURCE + 1 :]]
+    runpy.run_module(EXECUTOR, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:])
