@@ -162,7 +162,8 @@ def _check_file(
 ) -> None:
     """Refuses a file that the code does not have, where that is on this machine."""
     # A file:// URL is a volume's on a cluster, and a directory travels there.
-    if claims is None or urls.is_directory(parameters["code_url"]):
+    url = parameters["code_url"]
+    if claims is None or not url or urls.is_directory(url):
         at = (parameters[f"code_{each}"] for each in ("url", "revision", "directory"))
         git.check_file(name, file, *at)
 

@@ -101,8 +101,8 @@ def test_a_file_has_to_be_there_readable_and_for_this_python(tmp_path):
         ),
         (
             "error: No solution found when resolving dependencies\n  cause: Because "
-            "nothing-at-all was not found in the package registry\n         and you require nothing-at-all, we can "
-            "conclude that your\n         requirements are unsatisfiable.",
+            "nothing-at-all was not found in the package registry\n         and you require "
+            "nothing-at-all, we can conclude that your\n         requirements are unsatisfiable.",
             "requirements: there is no package nothing-at-all in the index",
         ),
         (
