@@ -4,16 +4,38 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from trireme.components.checkout import bundle
 from trireme.components.checkout import url as urls
-from trireme.pipelines import catalog
+from trireme.pipelines import catalog, packages
 from trireme.pipelines.compiling import images as pins
 from trireme.pipelines.compiling import ir
 from trireme.pipelines.compiling import shape as shapes
 from trireme.pipelines.compiling.loops import limited
+from trireme.pipelines.compiling.steps import variables
 from trireme.pipelines.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from trireme.components.kubernetes.connection import Cluster
+
+
+PACKAGES = {
+    *("requirements", "requirements_secret"),
+    *("code_url", "code_revision", "code_directory"),
+}
+"""Parameters that say which packages a run installs."""
+
+
+class Place(Protocol):
+    """A target, as far as is known of it here."""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether runs end with this machine's processes."""
+
+    def cluster(self) -> "Cluster":
+        """Returns the cluster, with the namespace where runs are."""
 
 
 def loaded(
@@ -36,15 +58,18 @@ def loaded(
 
 
 def ready(
-    pipeline: Pipeline, given: dict[str, Any], *, is_here: bool
+    pipeline: Pipeline, given: dict[str, Any], place: "Place"
 ) -> tuple[Pipeline, dict[str, Any]]:
     """Returns a pipeline with a value for every parameter, checked; nothing has been made then.
 
     A directory with code, which a cluster does not have, becomes a bundle that a run takes along.
     """
-    if is_here:
+    if place.is_here:
         return pipeline, pipeline.complete(given)
     values = pipeline.complete(given, set(pipeline.claims))  # of a directory also what is in it
+    if pipeline.trainings and values.keys() >= PACKAGES:  # else they may mean something else
+        framework = pipeline.trainings(values).job.framework
+        packages.check_there(framework, values, variables(pipeline.spec), place.cluster)
     url = given.get("code_url", "")
     if url and urls.is_directory(url):
         urls.check(url)

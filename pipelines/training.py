@@ -8,7 +8,7 @@ from typing import Any
 from kfp import dsl
 
 from trireme.components import secrets
-from trireme.components.checkout import builtin, credentials, git, snapshot
+from trireme.components.checkout import builtin, git
 from trireme.components.checkout import url as urls
 from trireme.components.dataset import base_model, description, mounted
 from trireme.components.dataset.sources import source_of
@@ -22,7 +22,7 @@ from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.local import installed
 from trireme.components.training.manifests import render
 from trireme.components.training.result import naming
-from trireme.pipelines import steps
+from trireme.pipelines import packages, steps
 from trireme.pipelines.steps import Task
 
 NOT_EVERYWHERE = {
@@ -149,7 +149,7 @@ def check_training(
     _check_program("entrypoint", job.entrypoint or "", parameters, claims)
     if claims is None:
         installed.check(job)
-        _check_packages(framework, parameters)
+        packages.check_here(framework, parameters)
     # What a cluster's prices are is known there.
     bill.check(given["budget"], render(job) if claims is None else None)
     if claims is not None and job.operator == "trainer":
@@ -162,7 +162,8 @@ def _check_file(
 ) -> None:
     """Refuses a file that the code does not have, where that is on this machine."""
     # A file:// URL is a volume's on a cluster, and a directory travels there.
-    if claims is None or urls.is_directory(parameters["code_url"]):
+    url = parameters["code_url"]
+    if claims is None or not url or urls.is_directory(url):
         at = (parameters[f"code_{each}"] for each in ("url", "revision", "directory"))
         git.check_file(name, file, *at)
 
@@ -174,21 +175,6 @@ def _check_program(
         builtin.check_program(name, program)
     elif program:
         _check_file(name, program, parameters, claims)
-
-
-def _check_packages(framework: str, parameters: dict[str, Any]) -> None:
-    """Refuses packages that do not go together, where all that says so is on this machine."""
-    wanted, url = parameters["requirements"], parameters["code_url"]
-    is_here = snapshot.is_meant(url, parameters["code_revision"])
-    if not wanted or (requirements.files(wanted) and not is_here):
-        return
-    from trireme.components.packages import install
-
-    code = Path(url, parameters["code_directory"]).expanduser() if is_here else Path()
-    secret = secrets.given(parameters["requirements_secret"], "requirements")
-    opened_by = secrets.given(parameters["code_secret"], "code")
-    with credentials.for_others(url, opened_by) as variables:
-        install.check(wanted, code.resolve(), framework, secret, variables)
 
 
 def check(

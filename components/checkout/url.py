@@ -144,7 +144,7 @@ def _joined(parent: str, relative: str) -> str:
 
 def is_directory(url: str) -> bool:
     """Whether this is a directory of this machine, and no URL."""
-    return not server(url) and "://" not in url and _is_directory(url)
+    return bool(url) and not server(url) and "://" not in url and _is_directory(url)
 
 
 def _is_directory(text: str) -> bool:

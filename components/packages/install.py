@@ -84,22 +84,12 @@ def install(
     there = present.packages(framework)
     uv = Uv(code, secret, there, git)
     given = os.environ.get(AGAIN)
-    lock, options = _read(given) if given else _resolved(list(wanted), framework, there, uv)
+    lock, options = _read(given) if given else resolved(list(wanted), framework, there, uv)
     if any(map(_is_of_the_code, _entries(lock))) and not given:
         lock = lock.replace("\n", f", with commit {commit}\n", 1)
     folder = _built(lock, options, workspace / "packages.built" if in_a_pod() else _cache(), uv)
     link.symlink_to(folder)
     _record(lock, folder.name, there, workspace)
-
-
-def check(
-    wanted: list[str], code: Path, framework: str, secret: str, git: Mapping[str, str]
-) -> None:
-    """Refuses what cannot be installed, before there is a run; see ``install``."""
-    for file in requirements.files(wanted):
-        requirements.check_file(file, code)
-    there = present.packages(framework)
-    _resolved(wanted, framework, there, Uv(code, secret, there, git))
 
 
 def of_model(files: Path) -> str:
@@ -136,7 +126,7 @@ def _built(lock: str, options: list[str], cache: Path, uv: Uv) -> Path:
     return folder
 
 
-def _resolved(wanted: list[str], framework: str, there: Present, uv: Uv) -> tuple[str, list[str]]:
+def resolved(wanted: list[str], framework: str, there: Present, uv: Uv) -> tuple[str, list[str]]:
     """Returns the lock of what is to be installed, and the options that say from where."""
     with tempfile.TemporaryDirectory(prefix="trireme-") as temporary:
         folder = Path(temporary)
@@ -159,7 +149,7 @@ def _resolved(wanted: list[str], framework: str, there: Present, uv: Uv) -> tupl
             uv(
                 *("pip", "compile", *sources, "--constraint", str(held), *kept, *own),
                 *("--find-links", str(wheels), "--output-file", str(found)),
-                *("--generate-hashes", "--no-annotate", "--no-header"),
+                *("--generate-hashes", "--no-annotate", "--no-header", *with_wheels.options),
             )
 
         try:

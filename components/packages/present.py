@@ -6,6 +6,7 @@ import sysconfig
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from packaging import tags
 from packaging.utils import canonicalize_name
@@ -15,6 +16,11 @@ from trireme.components.home import in_a_pod
 
 LOCKS = Path("/usr/share/trireme/locks")
 """Where Trireme's images list the packages of each of them."""
+
+IMAGES_PYTHON = "3.11.2"  # Debian 12's
+
+_SOURCES = Path(__file__).resolve().parents[2] / "images/locks"
+"""Where a checkout of Trireme, from which the images are built, has them."""
 
 _FRAMEWORKS = {
     "tensorflow": ("tensorflow", "tensorflow-cpu"),
@@ -33,7 +39,15 @@ _PIN = re.compile(r"^([\w.-]+)==(\S+)", re.MULTILINE)
 
 
 class Present(dict[str, str]):
-    """What METADATA says of each package that is there, by ``name==version``."""
+    """What METADATA says of each package that is there, by ``name==version``.
+
+    Attributes:
+        tag: The platform of their wheels.
+        options: Those of uv that make it resolve for it, where it is not this machine's.
+    """
+
+    tag = str(next(tags.sys_tags()))
+    options: tuple[str, ...] = ()
 
     @property
     def held(self) -> list[str]:
@@ -47,7 +61,7 @@ class Present(dict[str, str]):
     def without_index(self) -> "Present":
         """Returns those that no index has: in a version of this machine's, or never replaced."""
         pins = [pin for pin in self if pin in self.held or "+" in pin]
-        return Present({pin: self[pin] for pin in pins})
+        return type(self)({pin: self[pin] for pin in pins})
 
     def write_wheels(self, directory: Path) -> None:
         """Writes a wheel for each, for a resolver to choose, which leads to what is there."""
@@ -57,20 +71,40 @@ class Present(dict[str, str]):
             name, _, version = pin.partition("==")
             stem = f"{name.replace('-', '_')}-{version}"
             # Of this very platform: one of an index for more than that is not preferred to it.
-            with zipfile.ZipFile(directory / f"{stem}-{_TAG}.whl", "w") as wheel:
+            with zipfile.ZipFile(directory / f"{stem}-{self.tag}.whl", "w") as wheel:
                 wheel.writestr(f"{stem}.pth", here)
                 wheel.writestr(f"{stem}.dist-info/METADATA", metadata)
-                wheel.writestr(f"{stem}.dist-info/WHEEL", _WHEEL)
+                wheel.writestr(f"{stem}.dist-info/WHEEL", f"{_WHEEL}{self.tag}\n")
                 wheel.writestr(f"{stem}.dist-info/RECORD", "")
 
 
-_TAG = str(next(tags.sys_tags()))
-_WHEEL = f"Wheel-Version: 1.0\nGenerator: trireme\nRoot-Is-Purelib: false\nTag: {_TAG}\n"
+class OfImages(Present):
+    """What images hold, for who is not in them; Debian 12 has this Python and this glibc."""
+
+    tag = "cp311-cp311-manylinux_2_36_x86_64"
+    options = ("--python-version", "3.11", "--python-platform", "x86_64-manylinux_2_36")
+
+
+_WHEEL = "Wheel-Version: 1.0\nGenerator: trireme\nRoot-Is-Purelib: false\nTag: "
+
+
+P = TypeVar("P", bound=Present)
 
 
 def packages(framework: str) -> Present:
     """Returns what a run of a framework has: here what is installed, there what its image holds."""
-    found = Present(_of_image(framework) if in_a_pod() else _of_this_environment())
+    return _with_names(Present(_listed(LOCKS, framework) if in_a_pod() else _of_this_environment()))
+
+
+def of_image(framework: str) -> OfImages:
+    """Returns what the image of a framework holds; nothing where its list is not here."""
+    if not (_SOURCES / _list_of(framework)).is_file():
+        return OfImages()
+    return _with_names(OfImages(_listed(_SOURCES, framework)))
+
+
+def _with_names(found: P) -> P:
+    """Adds the names that programs have for what is there."""
     for build, name in _SAME.items():
         if version := found.version(build):
             found[f"{name}=={version}"] = _metadata(name, version)
@@ -89,8 +123,12 @@ def _of_this_environment() -> Iterator[tuple[str, str]]:
             yield f"{name}=={distribution.version}", metadata
 
 
-def _of_image(framework: str) -> Iterator[tuple[str, str]]:
-    file = LOCKS / f"{_FRAMEWORKS.get(framework, ('', 'pytorch-cpu'))[1]}.txt"
+def _list_of(framework: str) -> str:
+    return f"{_FRAMEWORKS.get(framework, ('', 'pytorch-cpu'))[1]}.txt"
+
+
+def _listed(locks: Path, framework: str) -> Iterator[tuple[str, str]]:
+    file = locks / _list_of(framework)
     if not file.is_file():
         raise TriremeError(f"this image has no {file}, which requirements are chosen by")
     for name, version in _PIN.findall(file.read_text()):

@@ -18,7 +18,7 @@ LONGEST = 2_000  # characters of a requirement
 
 PYTHON = ".".join(map(str, sys.version_info[:2]))
 
-_VERSION = ".".join(map(str, sys.version_info[:3]))
+VERSION = ".".join(map(str, sys.version_info[:3]))
 
 _CREDENTIALS = re.compile(r"https?://[^/@\s]+@|://[^/@\s:]*:[^/@\s]+@")
 _NAMED = {".toml": "pyproject.toml", ".lock": "uv.lock"}
@@ -60,7 +60,7 @@ def files(requirements: list[str]) -> list[str]:
     return [one for one in requirements if is_file(one)]
 
 
-def check_file(file: str, code: Path) -> None:
+def check_file(file: str, code: Path, python: str = VERSION) -> None:
     """Refuses a file that is not there or cannot be read, or is for another Python."""
     path = code / file
     if not path.is_file():
@@ -78,9 +78,9 @@ def check_file(file: str, code: Path) -> None:
             f"requirements {file!r}: its requires-python has more than {LONGEST:,} characters"
         )
     try:
-        if _VERSION not in SpecifierSet(wanted):
+        if python not in SpecifierSet(wanted):
             raise InputError(
-                f"requirements {file!r} is for Python {wanted}, and the run has {_VERSION}"
+                f"requirements {file!r} is for Python {wanted}, and the run has {python}"
             )
     except InvalidSpecifier as error:
         raise InputError(f"requirements {file!r}: {error}") from None

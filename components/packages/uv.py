@@ -28,7 +28,7 @@ _FAULTS = re.compile(
     "|HTTP status server error",
     re.IGNORECASE,
 )
-_NEEDS = re.compile(r"(?:(?P<who>\S+) depends on|you require) (?P<what>\S+)")
+_NEEDS = re.compile(r"(?:(?P<who>\S+) depends? on|you require) (?P<what>\S+)")
 _NOT_BUILT = re.compile(r"Failed to build|build backend")
 _UNKNOWN = re.compile(
     r"Because (?:there is no version of )?(?P<name>\S+?)"
@@ -40,6 +40,10 @@ _NO_SOLUTION = re.compile(
     r", we can conclude that your requirements are unsatisfiable\.?"
 )
 LIMIT = 600  # characters of what uv says
+
+
+class Unsatisfiable(InputError):
+    """There are no packages that meet what is required."""
 
 
 class NotBuilt(InputError):
@@ -96,7 +100,9 @@ class Uv:
 
 def explained(said: str, present: Present) -> TriremeError:
     """Returns the error that uv's words mean: whoever is at fault."""
-    lines = [" ".join(_SIGNS.sub("", line.strip()).split()) for line in said.splitlines()]
+    # It breaks long lines; of the first of each it says what it is.
+    unbroken = re.sub(r"\n[ │]+(?!(?:cause|hint|error):)(?=\w)", " ", said)
+    lines = [" ".join(_SIGNS.sub("", line.strip()).split()) for line in unbroken.splitlines()]
     words = ": ".join(filter(None, lines))[:LIMIT]
     if refused := certificates.refused(said, "requirements: the package index", "SSL_CERT_FILE"):
         return refused
@@ -106,12 +112,13 @@ def explained(said: str, present: Present) -> TriremeError:
         wanted = needs["what"].rstrip(",.")
         if there := _conflicting(wanted, present):
             who = f"{needs['who']} needs " if needs["who"] else ""
-            return InputError(
+            return Unsatisfiable(
                 f"requirements: {who}{wanted}, but {there} is there already and stays"
             )
     if unknown := _UNKNOWN.search(words):
-        return InputError(f"requirements: there is no package {unknown['name']} in the index")
-    kind = NotBuilt if _NOT_BUILT.search(said) else InputError
+        return Unsatisfiable(f"requirements: there is no package {unknown['name']} in the index")
+    kind = Unsatisfiable if _NO_SOLUTION.search(words) else InputError
+    kind = NotBuilt if _NOT_BUILT.search(said) else kind
     return kind(f"requirements: {_NO_SOLUTION.sub('', words)}")
 
 

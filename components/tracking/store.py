@@ -139,8 +139,10 @@ def _trusted() -> ssl.SSLContext | None:
     places = [Path(os.environ[name]) for name in CA_VARIABLES if os.environ.get(name)]
     if not places:
         return None
-    kind = "capath" if places[0].is_dir() else "cafile"
-    return ssl.create_default_context(**{kind: str(places[0])})
+    place = str(places[0])
+    if places[0].is_dir():
+        return ssl.create_default_context(capath=place)
+    return ssl.create_default_context(cafile=place)
 
 
 def _check_kind(uri: str) -> None:

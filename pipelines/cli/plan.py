@@ -63,7 +63,7 @@ def plan(
         [pipeline], dataset_claim, cache_claim, storage_class=storage_class, shape_file=shape
     )
     given = chosen.given(param or [], params, variables(env, secret_env))
-    chosen, arguments = ready(chosen, given, is_here=target.is_here)
+    chosen, arguments = ready(chosen, given, target)
     has_cluster = not (target.is_here or no_check) and credentials.are_there()
     cluster = target.cluster() if has_cluster else None
     known, is_known = _prices(cluster)

@@ -71,7 +71,7 @@ def run(
             [pipeline], dataset_claim, cache_claim, images, parallelism, storage_class, shape
         )
     given = chosen.given(param or [], params, variables(env, secret_env))
-    chosen, arguments = ready(chosen, given, is_here=target.is_here)
+    chosen, arguments = ready(chosen, given, target)
     raise typer.Exit(target.run(chosen, arguments, console, wait=not no_wait))
 
 

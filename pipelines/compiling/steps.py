@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from google.protobuf import json_format
 from kfp.local import graph_utils
 from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineTaskSpec
 
@@ -74,6 +75,12 @@ def containers(spec: Any) -> Iterator[tuple[list[PathTask], Any]]:
         executor = executors[component.executor_label]
         if "container" in executor:
             yield path, executor["container"]
+
+
+def variables(spec: Any) -> set[str]:
+    """Returns the names of the variables that any of a pipeline's steps has."""
+    given = (json_format.MessageToDict(one).get("env", []) for _, one in containers(spec))
+    return {each["name"] for env in given for each in env}
 
 
 def executors(spec: Any) -> dict[str, str]:

@@ -85,7 +85,7 @@ def run(
     given = {name: _plain(value) for name, value in {**more, **(parameters or {})}.items()}
     job = {"env": dict(env or {}), "secret_env": dict(secret_env or {})}
     values = chosen.with_job(chosen.accept(given), {name: job[name] for name in job if job[name]})
-    chosen, arguments = ready(chosen, values, is_here=place.is_here)
+    chosen, arguments = ready(chosen, values, place)
     place.stays = True
     started, note = place.start(chosen, arguments, chosen.name_of_a_run(), Console(io.StringIO()))
     if note:

@@ -1,17 +1,24 @@
 """The packages of a run: what may be required, what is there, and what is said of failures."""
 
+import re
 import subprocess
 import zipfile
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import pytest
 
 from trireme.components.errors import InputError, TriremeError
+from trireme.components.kubernetes.errors import NotFound, Unavailable
 from trireme.components.packages import install, present, requirements, use
+from trireme.components.packages.check import check_for_pods
 from trireme.components.packages.present import Present
 from trireme.components.packages.uv import Uv, explained
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.inputs import inputs_of
 from trireme.components.training.manifests import render
+from trireme.pipelines import catalog, loading
 
 THERE = Present({"torch==2.13.0+cpu": "", "tqdm==4.66.0": "", "tensorflow-cpu==2.21.0": ""})
 
@@ -91,6 +98,12 @@ def test_a_file_has_to_be_there_readable_and_for_this_python(tmp_path):
             "not found in the package registry and you require nothing, we can conclude that your "
             "requirements are unsatisfiable.",
             "requirements: there is no package nothing in the index",
+        ),
+        (
+            "error: No solution found when resolving dependencies\n  cause: Because "
+            "nothing-at-all was not found in the package registry\n         and you require "
+            "nothing-at-all, we can conclude that your\n         requirements are unsatisfiable.",
+            "requirements: there is no package nothing-at-all in the index",
         ),
         (
             "cause: Because there is no version of tiny==9 and you require tiny==9, we can "
@@ -248,3 +261,84 @@ def test_other_packages_are_a_change_and_another_place_is_none():
     )
     assert before == moved != changed
     assert "packages" not in inputs_of(TrainingJob(entrypoint="train.py"))
+
+
+class Place:
+    """A cluster whose namespace has these Secrets; None for one that does not answer."""
+
+    is_here = False
+
+    def __init__(self, secrets):
+        self.secrets, self.namespace = secrets, "team"
+
+    def cluster(self):
+        if self.secrets is None:
+            raise Unavailable("it is away")
+        return self
+
+    def get(self, resource, name, namespace):
+        if name not in self.secrets:
+            raise NotFound(name)
+
+
+@pytest.fixture
+def index(tmp_path, untracked, monkeypatch):
+    """An index, which uv asks, with a package that needs a torch of long ago, and another."""
+    for name, needs in (("tiny", "tqdm"), ("old", "torch<2")):
+        (tmp_path / "index" / name).mkdir(parents=True)
+        about = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\nRequires-Dist: {needs}\n"
+        file = tmp_path / "index" / name / f"{name}-1.0-py3-none-any.whl"
+        with zipfile.ZipFile(file, "w") as wheel:
+            wheel.writestr(f"{name}-1.0.dist-info/METADATA", about)
+            wheel.writestr(f"{name}-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+            wheel.writestr(f"{name}-1.0.dist-info/RECORD", "")
+
+    class Handler(SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            return
+
+    folder = partial(Handler, directory=tmp_path / "index")
+    with ThreadingHTTPServer(("127.0.0.1", 0), folder) as server:
+        Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        monkeypatch.setenv("UV_DEFAULT_INDEX", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("UV_NO_CACHE", "1")
+        yield
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        (["old"], "requirements: old needs torch<2, but torch=="),
+        (["torch==1.0"], "requirements: torch==1.0, but torch=="),
+        (["tiny", "nothing-of-that-name"], "there is no package nothing-of-that-name in the index"),
+    ],
+)
+def test_what_pods_cannot_install_is_refused_unless_they_may_ask_another_index(
+    index, capsys, wanted, said
+):
+    pipeline = catalog.load("pytorch-training")
+    with pytest.raises(InputError, match=re.escape(said)):
+        loading.ready(pipeline, {"requirements": wanted}, Place([]))
+    for place in (Place(None), Place(["trireme-requirements"])):
+        loading.ready(pipeline, {"requirements": wanted}, place)
+        assert (
+            f"warning: requirements: {said.removeprefix('requirements: ')}"
+            in capsys.readouterr().err
+        )
+
+
+def test_what_pods_can_install_and_what_nobody_here_knows_is_not_refused(
+    index, tmp_path, monkeypatch, capsys
+):
+    pipeline = catalog.load("pytorch-training")
+    loading.ready(pipeline, {"requirements": ["tiny"]}, Place([]))
+    monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:1")
+    loading.ready(pipeline, {"requirements": ["nothing-of-that-name"]}, Place([]))
+    assert capsys.readouterr().err == ""
+
+
+def test_files_for_another_python_than_the_images_are_refused(tmp_path):
+    (tmp_path / "pyproject.toml").write_text('[project]\nrequires-python = ">=3.12"\n')
+    with pytest.raises(InputError, match=r"is for Python >=3\.12, and the run has 3\.11\.2"):
+        check_for_pods(["pyproject.toml"], tmp_path, "pytorch")

@@ -11,6 +11,8 @@ from trireme.components.checkout.git import check_file, check_here, checkout
 from trireme.components.errors import InputError
 from trireme.components.tracking import journal
 from trireme.pipelines import catalog, loading
+from trireme.pipelines.targets.argo.target import Argo
+from trireme.pipelines.targets.local.target import Local
 
 pytestmark = pytest.mark.usefixtures("unaided_git")
 
@@ -260,11 +262,11 @@ def test_a_run_on_a_cluster_takes_the_folder_along(dirty, monkeypatch):
     (dirty.directory / "train.py").touch()
     pipeline = catalog.load("pytorch-training")
     given = {"code_url": ".", "entrypoint": "train.py"}
-    ready, arguments = loading.ready(pipeline, given, is_here=False)
+    ready, arguments = loading.ready(pipeline, given, Argo())
     assert arguments["code_url"] == ready.bundle.url
     assert arguments["code_revision"] == ready.bundle.commit
     assert "in the ConfigMap trireme-code-" in str(ready.bundle)
-    same, arguments = loading.ready(pipeline, given, is_here=True)
+    same, arguments = loading.ready(pipeline, given, Local())
     assert same.bundle is None
     assert arguments["code_url"] == "."
 
@@ -284,9 +286,9 @@ def test_what_the_folder_lacks_is_refused_for_a_cluster_too(dirty, given, told):
         (dirty.directory / place / "train.py").touch()
     given = {"code_url": str(dirty.directory), "entrypoint": "train.py"} | given
     pipeline = catalog.load("pytorch-training")
-    for is_here in (True, False):
+    for place in (Local(), Argo()):
         with pytest.raises(InputError, match=told):
-            loading.ready(pipeline, given, is_here=is_here)
+            loading.ready(pipeline, given, place)
 
 
 def test_mlflow_keeps_a_bundle_once(dirty, destination, untracked, mlflow_store, monkeypatch):

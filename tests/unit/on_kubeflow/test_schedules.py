@@ -329,6 +329,7 @@ def test_images_are_for_the_version_that_is_compiled_now(trireme, kubeflow, tmp_
         (["--starts", "soon"], "schedule.starts 'soon': it must be a time such as"),
         (["--starts", "2100-01-02", "--ends", "2100-01-01"], "it must be later than starts"),
         (["--ends", "2020-01-01"], "it ends before its first run"),
+        (["-p", "code_url=/tmp"], "directories travel to a cluster with 'trireme run' only"),
         (["-p", "workers=two"], "parameter workers: 'two' is not a whole number"),
         (["-p", "seed=-1"], "seed -1: must be between"),
         (["-p", "experiment=[[ScheduledTime]]"], "would be replaced by Kubeflow Pipelines"),

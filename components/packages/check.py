@@ -1,0 +1,43 @@
+"""Resolve what a run requires before there is one: what cannot be installed is refused then."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from trireme.components.errors import TriremeError
+from trireme.components.packages import present, requirements
+from trireme.components.packages.install import resolved
+from trireme.components.packages.uv import Unsatisfiable, Uv
+
+SOON = {"UV_HTTP_RETRIES": "0", "UV_HTTP_TIMEOUT": "10"}
+"""For an index that a cluster may reach and this machine does not."""
+
+
+def check(
+    wanted: list[str], code: Path, framework: str, secret: str, git: Mapping[str, str]
+) -> None:
+    """Refuses what cannot be installed here; see ``install.install``."""
+    for file in requirements.files(wanted):
+        requirements.check_file(file, code)
+    there = present.packages(framework)
+    resolved(wanted, framework, there, Uv(code, secret, there, git))
+
+
+def check_for_pods(wanted: list[str], code: Path, framework: str) -> None:
+    """Refuses what pods cannot install, for the Python and beside the packages of their images.
+
+    Nothing is said where this machine cannot tell: without uv, the images' lists, the index, or
+    what builds a package.
+
+    Raises:
+        Unsatisfiable: So says the index that this machine asks; pods may have another one.
+    """
+    for file in requirements.files(wanted):
+        requirements.check_file(file, code, present.IMAGES_PYTHON)
+    there = present.of_image(framework)
+    try:
+        if there:
+            resolved(wanted, framework, there, Uv(code, "", there, SOON))
+    except Unsatisfiable:
+        raise
+    except TriremeError:
+        return

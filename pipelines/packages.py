@@ -1,0 +1,87 @@
+"""Packages of a run, looked at before it: what cannot be installed is refused then."""
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trireme.components import secrets
+from trireme.components.checkout import credentials, snapshot
+from trireme.components.errors import TriremeError
+from trireme.components.packages import requirements
+from trireme.components.say import say
+
+if TYPE_CHECKING:
+    from trireme.components.kubernetes.connection import Cluster
+
+PURPOSE = "requirements"
+INDEX = ("UV_", "PIP_INDEX_URL")
+"""How variables begin that lead a step to another package index."""
+
+
+def check_here(framework: str, parameters: dict[str, Any]) -> None:
+    """Refuses packages that do not go together, where all that says so is on this machine."""
+    wanted, url = parameters["requirements"], parameters["code_url"]
+    code = _code(parameters)
+    if code is None:
+        return
+    from trireme.components.packages.check import check
+
+    secret = secrets.given(parameters["requirements_secret"], PURPOSE)
+    opened_by = secrets.given(parameters["code_secret"], "code")
+    with credentials.for_others(url, opened_by) as variables:
+        check(wanted, code, framework, secret, variables)
+
+
+def check_there(
+    framework: str,
+    parameters: dict[str, Any],
+    variables: Collection[str],
+    connect: "Callable[[], Cluster]",
+) -> None:
+    """Refuses likewise what the pods of a cluster could not install.
+
+    What the package index of this machine lacks is refused only where the pods ask the same one.
+
+    Args:
+        variables: The names of those that steps have.
+        connect: Returns the cluster, with the namespace of runs.
+    """
+    code = _code(parameters)
+    if code is None:
+        return
+    from trireme.components.packages.check import check_for_pods
+    from trireme.components.packages.uv import Unsatisfiable
+
+    try:
+        check_for_pods(parameters["requirements"], code, framework)
+    except Unsatisfiable as error:
+        has_own = any(name.startswith(INDEX) for name in variables)
+        if has_own or not _lacks(parameters["requirements_secret"], connect):
+            say(f"warning: {error}; unless the index says otherwise that the run's pods ask")
+            return
+        raise
+
+
+def _code(parameters: dict[str, Any]) -> Path | None:
+    """Returns the folder that files are in, any where there are none; None for nothing to check."""
+    wanted, url = parameters["requirements"], parameters["code_url"]
+    is_here = snapshot.is_meant(url, parameters["code_revision"])
+    if not wanted or (requirements.files(wanted) and not is_here):
+        return None
+    code = Path(url, parameters["code_directory"]).expanduser() if is_here else Path()
+    return code.resolve()
+
+
+def _lacks(secret: str, connect: "Callable[[], Cluster]") -> bool:
+    """Whether the namespace of runs has no Secret with another index, as far as it says."""
+    from trireme.components.kubernetes.errors import NotFound
+    from trireme.components.kubernetes.resources import SECRETS
+
+    try:
+        cluster = connect()
+        cluster.get(SECRETS, secret, cluster.namespace)
+    except NotFound:
+        return True
+    except TriremeError:
+        return False
+    return False
