@@ -1,10 +1,14 @@
-"""What Kueue and gang schedulers say of the jobs that wait for them, as the stand-in has it."""
+"""What Kueue and gang schedulers say of the jobs that wait for them, as the stand-in has it.
+
+What Kueue does and says is that of Kueue 0.19.2, as it was seen on a cluster.
+"""
 
 import pytest
 
 from trireme.components.kubernetes.resources import Resource
 from trireme.components.training.cluster import jobs, submission
-from trireme.components.training.frameworks import kind_of
+from trireme.components.training.frameworks import KINDS
+from trireme.components.training.incidents import RETRIES
 
 WORKLOADS = Resource("kueue.x-k8s.io", "v1beta1", "workloads")
 POD_GROUPS = Resource("scheduling.volcano.sh", "v1beta1", "podgroups")
@@ -16,15 +20,30 @@ def cluster(standing_in):
     return standing_in
 
 
+NO_ROOM = (
+    "couldn't assign flavors to pod set master: insufficient unused quota for cpu in flavor all"
+)
+
+
 def workload(job, message):
-    reserved = {"type": "QuotaReserved", "status": "False", "message": message}
+    reserved = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": message}
     owner = {"kind": job["kind"], "name": "digits", "uid": job["metadata"]["uid"]}
     return {
         "kind": "Workload",
-        "metadata": {"name": "pytorchjob-digits", "ownerReferences": [owner]},
+        "metadata": {
+            "name": "pytorchjob-digits-8f0fd",
+            "labels": {"kueue.x-k8s.io/job-uid": job["metadata"]["uid"]},
+            "ownerReferences": [owner],
+        },
         "spec": {"active": True},
         "status": {"conditions": [reserved]},
     }
+
+
+def suspend(cluster, is_so):
+    """Has Kueue take a job's place from it, or give it one."""
+    body = {"spec": {"runPolicy": {"suspend": is_so}}}
+    cluster.patch(KINDS["PyTorchJob"], "digits", "team", body)
 
 
 def test_what_kueue_says_is_said(cluster, server, launched, player, queued):
@@ -32,20 +51,59 @@ def test_what_kueue_says_is_said(cluster, server, launched, player, queued):
     run = launched(queued)
     job = player.wait_for(queued)
     run.says("queued: it asks for queue gpus, but Kueue has not created a Workload for it")
-    cluster.create(WORKLOADS, workload(job, "insufficient quota for gpu"), "team")
-    run.says("queued: waiting in queue gpus: insufficient quota for gpu")
-    cluster.patch(kind_of(job), "digits", "team", {"spec": {"runPolicy": {"suspend": False}}})
+    player.condition(job, "Suspended", message="PyTorchJob digits is suspended.")
+    cluster.create(WORKLOADS, workload(job, NO_ROOM), "team")
+    run.says(f"queued: waiting in queue gpus: {NO_ROOM}")
+    assert jobs.list_jobs(cluster)[0].reason == f"waiting in queue gpus: {NO_ROOM}"
+    assert jobs.status(cluster, "digits").row.reason == f"waiting in queue gpus: {NO_ROOM}"
+    suspend(cluster, False)
+    player.condition(job, "Suspended", status="False")
     run.says("starting: 0 of 2 replicas run")
     player.condition(job, "Succeeded")
     assert run.end().error is None
 
 
-def test_a_cancelled_job_leaves_its_queue(cluster, server, player, queued):
+def test_a_job_that_another_one_takes_the_place_of_goes_on_later(
+    cluster, server, launched, player, queued
+):
+    server.plurals["workloads"] = "Workload"
+    queued["spec"]["runPolicy"]["suspend"] = False
+    queued["metadata"]["annotations"] = {RETRIES: "0"}
+    run = launched(queued, starting=60)
+    job = player.wait_for(queued)
+    before = [player.pod(job, "master"), player.pod(job, "worker")]
+    for pod in before:
+        player.run(pod)
+    run.says("running: 2 of 2 replicas run")
+    cluster.create(WORKLOADS, workload(job, f"Preempted; {NO_ROOM}"), "team")
+    suspend(cluster, True)
+    player.condition(job, "Running", status="False")
+    player.condition(job, "Suspended")
+    for pod in before:
+        player.end(pod)
+        player.exit(pod, 143)
+        player.remove(pod)
+    run.says(f"queued: waiting in queue gpus: Preempted; {NO_ROOM}")
+    run.states.clear()
+    suspend(cluster, False)
+    player.condition(job, "Suspended", status="False")
+    for role in ("master", "worker"):
+        player.run(player.pod(job, role))
+    run.says("running: 2 of 2 replicas run")
+    player.condition(job, "Succeeded")
+    assert run.end().error is None
+
+
+def test_a_cancelled_job_leaves_its_queue_before_it_is_suspended(cluster, server, player, queued):
+    """Kueue lets a job run again that is suspended while it has its place, so this is first."""
     server.plurals["workloads"] = "Workload"
     job = submission.submit(cluster, queued)
     cluster.create(WORKLOADS, workload(job, ""), "team")
+    before = len(server.requests)
     jobs.cancel(cluster, "digits")
-    now = cluster.get(WORKLOADS, "pytorchjob-digits", "team")
+    changed = [path.partition("?")[0] for verb, path in server.requests[before:] if verb == "PATCH"]
+    assert [path.rpartition("/")[2] for path in changed] == ["pytorchjob-digits-8f0fd", "digits"]
+    now = cluster.get(WORKLOADS, "pytorchjob-digits-8f0fd", "team")
     assert now["spec"]["active"] is False
 
 

@@ -20,7 +20,13 @@ from trireme.components.training.blame import TimeLimitReached
 from trireme.components.training.cluster import identity, reasons
 from trireme.components.training.cluster.hang_watch import HangWatch, Hung
 from trireme.components.training.cluster.replicas import Replica, Replicas
-from trireme.components.training.cluster.status import State, Status, expected_replicas, status_of
+from trireme.components.training.cluster.status import (
+    State,
+    Status,
+    expected_replicas,
+    is_suspended,
+    status_of,
+)
 from trireme.components.training.cluster.usage_watch import UsageWatch
 from trireme.components.training.frameworks import kind_of, least_replicas, pods_of
 from trireme.components.training.preflight.report import Report
@@ -237,11 +243,12 @@ class Follower:
             if not replica.is_running and not replica.is_over
         }
         self._queued_for = ""
-        if not replicas:
+        suspended = is_suspended(self.job)  # also one that ran until Kueue gave its place away
+        if suspended or not replicas:
             self._queued_for = reasons.why_queued(self._cluster, self.job)
         self._reason, self._waiting = self._queued_for, set()
         lacking = len(replicas) < (expected_replicas(self.job) or 1)
-        if idle or (lacking and not (self._queued_for or self._all_started)):
+        if not suspended and (idle or (lacking and not (self._queued_for or self._all_started))):
             found = reasons.why_not_running(self._cluster, self.job, idle, lacking=lacking)
             self._reason, self._waiting = found.words, found.replicas
         if replicas and not self._all_started:

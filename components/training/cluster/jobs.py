@@ -91,7 +91,7 @@ def list_jobs(cluster: Cluster) -> list[Row]:
     rows = []
     for job in _each_job(cluster, {}, labelSelector=MANAGED):
         named = pods_by_job(kind_of(job).job_label).get(job["metadata"]["name"], [])
-        rows.append(_row(job, [pod for pod in named if identity.is_of(pod, job)]))
+        rows.append(_row(cluster, job, [pod for pod in named if identity.is_of(pod, job)]))
     return sorted(rows, key=lambda row: row.age)
 
 
@@ -120,7 +120,7 @@ def status(cluster: Cluster, name: str) -> Details:
     job = find(cluster, name)
     own_pods = _pods(cluster, job)
     return Details(
-        _row(job, own_pods),
+        _row(cluster, job, own_pods),
         _progress(cluster, job, own_pods),
         job.get("status", {}).get("conditions") or [],
         sorted((_replica_row(job, pod) for pod in own_pods), key=lambda row: row.name),
@@ -205,7 +205,7 @@ def usage(cluster: Cluster, name: str) -> list[Usage]:
     rows = [(pod, _replica_row(job, pod)) for pod in own_pods]
     nodes = [row.node for _, row in rows if row.state == "running"]
     if not nodes:
-        now = _row(job, own_pods)
+        now = _row(cluster, job, own_pods)
         why = f"; {now.reason}" if now.reason else ""
         raise InputError(f"job {name!r} does not run: {now.state}{why}")
     used = containers.measured(cluster, pods_of(job), nodes)
@@ -282,6 +282,8 @@ def cancel(cluster: Cluster, name: str) -> None:
         raise InputError(f"job {name!r} has {state} already")
     suspend = {"suspend": True}
     metadata = job["metadata"]
+    if reasons.QUEUE in metadata.get("labels", {}):
+        _deactivate(cluster, job)
     cluster.patch(
         kind_of(job),
         metadata["name"],
@@ -291,8 +293,6 @@ def cancel(cluster: Cluster, name: str) -> None:
             "spec": suspend if is_train_job(job) else {"runPolicy": suspend},
         },
     )
-    if reasons.QUEUE in metadata.get("labels", {}):
-        _deactivate(cluster, job)
 
 
 def delete(cluster: Cluster, name: str) -> None:
@@ -336,7 +336,7 @@ def _pods(cluster: Cluster, job: dict[str, Any]) -> list[dict[str, Any]]:
     return [pod for pod in found if identity.is_of(pod, job)]
 
 
-def _row(job: dict[str, Any], own_pods: list[dict[str, Any]]) -> Row:
+def _row(cluster: Cluster, job: dict[str, Any], own_pods: list[dict[str, Any]]) -> Row:
     metadata, now = job["metadata"], status_of(job)
     rows = [_replica_row(job, pod) for pod in own_pods]
     running, state = sum(row.state == "running" for row in rows), now.state
@@ -344,6 +344,9 @@ def _row(job: dict[str, Any], own_pods: list[dict[str, Any]]) -> Row:
         state = State.RUNNING  # which a TrainJob does not say of itself before all its nodes run
     waiting = [f"{row.name}: {row.reason}" for row in rows if row.state == "pending" and row.reason]
     age = datetime.now(UTC) - pods.moment(metadata["creationTimestamp"])
+    reason = now.message if now.state.ended or not waiting else waiting[0]
+    if state is State.SUSPENDED:
+        reason = reasons.why_queued(cluster, job)  # its operator says only that it is suspended
     return Row(
         name=metadata["name"],
         kind=job["kind"],
@@ -351,7 +354,7 @@ def _row(job: dict[str, Any], own_pods: list[dict[str, Any]]) -> Row:
         running=running,
         replicas=expected_replicas(job) or len(rows),
         age=age.total_seconds(),
-        reason=now.message if now.state.ended or not waiting else waiting[0],
+        reason=reason,
     )
 
 
@@ -374,6 +377,7 @@ def _replica_row(job: dict[str, Any], pod: dict[str, Any]) -> ReplicaRow:
 
 def _deactivate(cluster: Cluster, job: dict[str, Any]) -> None:
     """Takes a job out of its queue: Kueue would let it run again otherwise."""
+    # Before the job is suspended: one that is while it has its place Kueue 0.19 lets run at once.
     # https://kueue.sigs.k8s.io/docs/concepts/workload/#active
     try:
         found = reasons.workload_of(cluster, job)

@@ -22,6 +22,8 @@ ASKED = 8  # pods of a job whose Events are asked for
 QUEUE = "kueue.x-k8s.io/queue-name"
 """The label that asks Kueue for a place in a queue."""
 
+_JOB_UID = "kueue.x-k8s.io/job-uid"  # the label of a Workload that tells whose it is
+
 NO_GANG = (
     "it asks for gang scheduling, but no PodGroup has been created for it: is the operator set "
     "up with --gang-scheduler-name, and the scheduler installed?"
@@ -142,14 +144,11 @@ def _about(thing: dict[str, Any], job_events: list[Event]) -> list[Event]:
 
 def workload_of(cluster: Cluster, job: dict[str, Any]) -> tuple[Resource, dict[str, Any]] | None:
     """Returns the Workload that Kueue has made for a job, after what resource it is."""
-    metadata = job["metadata"]
+    namespace, selector = job["metadata"]["namespace"], f"{_JOB_UID}={job['metadata']['uid']}"
 
     def find(resource: Resource) -> tuple[Resource, dict[str, Any]] | None:
-        for workload in cluster.items(resource, metadata["namespace"]):
-            owners = workload["metadata"].get("ownerReferences", [])
-            if any(owner["uid"] == metadata["uid"] for owner in owners):
-                return resource, workload
-        return None
+        found = next(iter(cluster.items(resource, namespace, labelSelector=selector)), None)
+        return found and (resource, found)
 
     return cluster.first(_WORKLOADS, find)
 
