@@ -148,7 +148,7 @@ def workload_of(cluster: Cluster, job: dict[str, Any]) -> tuple[Resource, dict[s
 
     def find(resource: Resource) -> tuple[Resource, dict[str, Any]] | None:
         found = next(iter(cluster.items(resource, namespace, labelSelector=selector)), None)
-        return found and (resource, found)
+        return (resource, found) if found else None
 
     return cluster.first(_WORKLOADS, find)
 
