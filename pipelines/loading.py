@@ -69,7 +69,7 @@ def ready(
     values = pipeline.complete(given, set(pipeline.claims))  # of a directory also what is in it
     if pipeline.trainings and values.keys() >= PACKAGES:  # else they may mean something else
         framework = pipeline.trainings(values).job.framework
-        packages.check_there(framework, values, variables(pipeline.spec), place.cluster)
+        packages.check_there(framework, values, variables(pipeline.graph), place.cluster)
     url = given.get("code_url", "")
     if url and urls.is_directory(url):
         urls.check(url)

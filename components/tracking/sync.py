@@ -75,6 +75,7 @@ def sync(workspace: Path, step: str, run: Run, resources: dict[str, float] | Non
     mark = journal.synced_path(workspace, step)
     done = int(mark.read_text()) if mark.exists() else 0
     new = journal.read(workspace, step)[done:]
+    _bring_metrics(workspace, step, run.step_id, is_ended=True)
     batch = Batch()
     for number, record in enumerate(new, start=done + 1):
         if record.keys() & _ALONE:
@@ -87,7 +88,6 @@ def sync(workspace: Path, step: str, run: Run, resources: dict[str, float] | Non
         if batch.is_full:
             batch.send()
             write_whole(mark, str(number))
-    _bring_metrics(workspace, step, run.step_id, is_ended=True)
     if now := progress.read(journal.progress_path(workspace, step)):
         batch.add(run.step_id, tags={PROGRESS: now.words})
     batch.add(run.step_id, metrics=resources)

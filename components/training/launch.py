@@ -344,11 +344,11 @@ def _metrics_in_file(job: TrainingJob, lines: "_Lines") -> Iterator[None]:
     if not file or TRACKER not in os.environ or lines.is_watched or not _tells_own_run(job):
         yield
         return
-    os.environ["METRICS_FILE"] = str(file)
+    os.environ["TRIREME_METRICS_FILE"] = str(file)
     try:
         yield
     finally:
-        del os.environ["METRICS_FILE"]
+        del os.environ["TRIREME_METRICS_FILE"]
 
 
 def _tells_own_run(job: TrainingJob) -> bool:

@@ -3,6 +3,7 @@
 Training jobs have their own, in the parameter ``job``. What a pipeline says itself is replaced.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,6 +32,7 @@ from trireme.pipelines.compiling.steps import executors
 from trireme.pipelines.pipeline import Pipeline
 
 ALL = "*"
+LONGEST_LABEL = 63  # letters of the name of a pod's volume
 
 
 class Files(StrictModel):
@@ -46,7 +48,17 @@ class Files(StrictModel):
     def _check_source(self) -> Self:
         if (self.config_map is None) == (self.secret is None):
             raise ValueError("it needs one of config_map and secret")
+        if "." in self.source or len(self.source) > LONGEST_LABEL:
+            raise ValueError(
+                f"{self.source} has dots or more than {LONGEST_LABEL} letters, which the name of a "
+                "pod's volume may not have"
+            )
         return self
+
+    @property
+    def source(self) -> str:
+        """The name of the ConfigMap or Secret, which the volume of the pod gets."""
+        return self.config_map or self.secret or ""
 
 
 class StepShape(StrictModel):
@@ -104,6 +116,11 @@ def check_steps(shape: Shape, pipelines: list[Pipeline]) -> None:
         raise InputError(
             f"shape.steps.{unknown[0]}: there is no such step; there are {', '.join(known)}"
         )
+    for step in known:
+        volumes = [files for each in _of(step, shape) for files in each.volumes]
+        for what in ([one.mount for one in volumes], [one.source for one in volumes]):
+            if twice := [name for name, times in Counter(what).items() if times > 1]:
+                raise InputError(f"shape.steps.{step}.volumes: {twice[0]} is there twice")
 
 
 def shaped(pipeline: Pipeline, shape: Shape) -> Pipeline:

@@ -77,10 +77,20 @@ def containers(spec: Any) -> Iterator[tuple[list[PathTask], Any]]:
             yield path, executor["container"]
 
 
-def variables(spec: Any) -> set[str]:
+def variables(graph: Any) -> set[str]:
     """Returns the names of the variables that any of a pipeline's steps has."""
-    given = (json_format.MessageToDict(one).get("env", []) for _, one in containers(spec))
-    return {each["name"] for env in given for each in env}
+    steps = (json_format.MessageToDict(one) for _, one in containers(graph.pipeline_spec))
+    platform = json_format.MessageToDict(graph.platform_spec.platforms["kubernetes"])
+    pods = platform.get("deploymentSpec", {}).get("executors", {}).values()
+    sources = (
+        source
+        for pod in pods
+        for kind in ("secretAsEnv", "configMapAsEnv")
+        for source in pod.get(kind, [])
+    )
+    return {each["name"] for step in steps for each in step.get("env", [])} | {
+        pair["envVar"] for source in sources for pair in source.get("keyToEnv", [])
+    }
 
 
 def executors(spec: Any) -> dict[str, str]:

@@ -4,10 +4,11 @@ What Kueue does and says is that of Kueue 0.19.2, as it was seen on a cluster.
 """
 
 import pytest
+from api_server import Fault
 
 from trireme.components.kubernetes.resources import Resource
 from trireme.components.training.cluster import jobs, submission
-from trireme.components.training.frameworks import KINDS
+from trireme.components.training.frameworks import KINDS, kind_of
 from trireme.components.training.incidents import RETRIES
 
 WORKLOADS = Resource("kueue.x-k8s.io", "v1beta1", "workloads")
@@ -105,6 +106,16 @@ def test_a_cancelled_job_leaves_its_queue_before_it_is_suspended(cluster, server
     assert [path.rpartition("/")[2] for path in changed] == ["pytorchjob-digits-8f0fd", "digits"]
     now = cluster.get(WORKLOADS, "pytorchjob-digits-8f0fd", "team")
     assert now["spec"]["active"] is False
+
+
+def test_who_may_not_change_a_queue_still_cancels_a_job(cluster, server, queued, capsys):
+    server.plurals["workloads"] = "Workload"
+    job = submission.submit(cluster, queued)
+    cluster.create(WORKLOADS, workload(job, ""), "team")
+    server.faults.append(Fault("PATCH", "/workloads/", 1, 403, message="cannot patch workloads"))
+    jobs.cancel(cluster, "digits")
+    assert "may not take job digits out of its queue" in capsys.readouterr().err
+    assert cluster.get(kind_of(job), "digits", "team")["spec"]["runPolicy"]["suspend"] is True
 
 
 def test_what_a_gang_scheduler_says_is_said(cluster, server, launched, player, gang):

@@ -291,12 +291,12 @@ def test_the_model_appears_when_the_program_has_succeeded(train, workspace):
 def test_metrics_are_left_in_a_file_unless_a_user_sends_them_elsewhere(
     workspace, monkeypatch, tracker, more, is_file
 ):
-    monkeypatch.delenv("METRICS_FILE", raising=False)
+    monkeypatch.delenv("TRIREME_METRICS_FILE", raising=False)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://example.com")
     if tracker:
         monkeypatch.setenv(TRACKER, str(workspace / "mlflow.json"))
         environment.announce(workspace / "mlflow.json", {"MLFLOW_RUN_ID": "abc"})
-    program = "import os; open('told', 'w').write(os.environ.get('METRICS_FILE', ''))"
+    program = "import os; open('told', 'w').write(os.environ.get('TRIREME_METRICS_FILE', ''))"
     (workspace / "code" / "train.py").write_text(program)
     here = {"code": str(workspace / "code"), "data": str(workspace / "data"), "workers": 0}
     with journal.opened(workspace, "train"):

@@ -126,6 +126,15 @@ def test_a_pipeline_is_as_it_is_without_one():
             "steps: {train: {volumes: [{mount: /ca}]}}",
             "volumes.0 {'mount': '/ca'}: it needs one of",
         ),
+        (
+            "steps: {train: {volumes: [{mount: /ca, config_map: kube-root-ca.crt}]}}",
+            "kube-root-ca.crt has dots or more than 63 letters",
+        ),
+        (
+            "steps: {'*': {volumes: [{mount: /ca, config_map: a}]}, "
+            "train: {volumes: [{mount: /ca, secret: b}]}}",
+            "shape.steps.train.volumes: /ca is there twice",
+        ),
         ("step: {}", "shape.step is not a field; shape has workspace, steps"),
         ("steps: {train: {cpu: lots}}", "shape.steps.train.cpu 'lots': must be a Kubernetes"),
         ("steps: {train: {secret_env: {A: b}}}", "shape.steps.train.secret_env.A 'b': must be"),

@@ -123,7 +123,7 @@ def test_metrics_that_another_brings_go_to_its_file_alone(tmp_path):
         "told = Metrics(Path('checkpoints'), 'checkpoint'); told.log(1, loss=0.5); told.close()\n"
         "assert 'mlflow' not in sys.modules and not Path('checkpoints').exists()\n"
     )
-    names = {"MLFLOW_RUN_ID": "0" * 32, "METRICS_FILE": str(file)}
+    names = {"MLFLOW_RUN_ID": "0" * 32, "TRIREME_METRICS_FILE": str(file)}
     command = [sys.executable, "-c", program]
     subprocess.run(command, env=os.environ | names, cwd=tmp_path, check=True)
     assert kept(file.parent) == [("loss", 0.5, 1)]
@@ -167,7 +167,7 @@ def test_on_a_disk_that_is_full_none_is_written_twice(tmp_path, count):
     assert kept(tmp_path) == [("loss", 1.0, 0), *(("loss", 2.0, step) for step in range(count))]
 
 
-@pytest.mark.parametrize("variable", ["METRICS_FILE", "MLFLOW_RUN_ID"])
+@pytest.mark.parametrize("variable", ["TRIREME_METRICS_FILE", "MLFLOW_RUN_ID"])
 def test_metrics_that_no_disk_takes_are_told(tmp_path, variable):
     (tmp_path / "file").touch()
     program = FULL.partition("signal.signal")[0] + (

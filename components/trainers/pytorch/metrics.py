@@ -96,8 +96,8 @@ class Metrics:
     next second on, from where it is sent again, also when training has been started anew. What is
     there at the end is for who started the training: Trireme brings it to MLflow. Where no
     MLFLOW_RUN_ID is known, or the server refuses, all metrics are there.
-    Where METRICS_FILE is set, they go to that file alone: who set it brings them to MLflow, which
-    this process then need not load.
+    Where TRIREME_METRICS_FILE is set, they go to that file alone: who set it brings them to
+    MLflow, which this process then need not load.
     Where METRICS_PORT is set, Prometheus can fetch them, too.
 
     Args:
@@ -107,7 +107,7 @@ class Metrics:
     """
 
     def __init__(self, checkpoints: Path, pattern: str, patience: float = 10.0) -> None:
-        file = os.environ.get("METRICS_FILE", "")
+        file = os.environ.get("TRIREME_METRICS_FILE", "")
         self.unsent, self.patience = Path(file or checkpoints / UNSENT), patience
         self.run = "" if file else os.environ.get("MLFLOW_RUN_ID", "")
         self.waiting: list[dict[str, Any]] = self._left() if self.run else []

@@ -17,6 +17,7 @@ from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import Forbidden, KindMissing, Refused
 from trireme.components.kubernetes.resources import PODS
 from trireme.components.kubernetes.streams import Stop
+from trireme.components.say import say
 from trireme.components.training.cluster import identity, progress, reasons, submission
 from trireme.components.training.cluster import usage as containers
 from trireme.components.training.cluster.event_files import pull
@@ -386,6 +387,12 @@ def _deactivate(cluster: Cluster, job: dict[str, Any]) -> None:
     if found:
         resource, workload = found
         metadata = workload["metadata"]
-        cluster.patch(
-            resource, metadata["name"], metadata["namespace"], {"spec": {"active": False}}
-        )
+        try:
+            cluster.patch(
+                resource, metadata["name"], metadata["namespace"], {"spec": {"active": False}}
+            )
+        except Forbidden:
+            say(
+                f"warning: this user may not take job {job['metadata']['name']} out of its queue, "
+                "so Kueue may let it run again; deleting it ends it"
+            )

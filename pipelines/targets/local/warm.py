@@ -71,9 +71,11 @@ class Forked:
         if self._report.closed:
             raise ChildProcessError("it has been waited for")
         with self.stdout, self._report:
-            words = self._report.readline().split()
+            lines = self._report.read().splitlines()
         self._stdin.close()
-        if not words:  # its supervisor was killed
+        # The first is its supervisor's id, where nobody has waited for it to begin.
+        words = lines[-1].split() if lines else []
+        if len(words) < 3:  # its supervisor was killed
             return Used(128 + signal.SIGKILL, 0.0, 0)
         return Used(int(words[0]), float(words[1]), int(words[2]))
 
@@ -121,7 +123,7 @@ class Warm:
             with os.fdopen(os.memfd_create("request"), "w") as file:
                 json.dump(request, file)
                 file.flush()
-                with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has ended
+                with contextlib.suppress(OSError):  # it has ended, and is perhaps closed
                     socket.send_fds(self._channel, [b"."], [*theirs, file.fileno()])
         finally:
             for each in theirs:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from trireme.pipelines.targets.local import warm
 from trireme.pipelines.targets.local.warm import EXECUTOR, Warm, is_for
 
 GRACE = 1.0
@@ -45,8 +46,8 @@ def warmed(tmp_path):
         return Steps(tmp_path, started[-1])
 
     yield start
-    for warm in started:
-        warm.close()
+    for each in started:
+        each.close()
 
 
 @pytest.fixture
@@ -218,6 +219,17 @@ def test_steps_do_not_notice_that_what_they_were_forked_from_is_killed(steps):
         with pytest.raises(ChildProcessError):
             steps.start("pass")
     assert open_files() == before
+
+
+def test_an_interrupt_while_it_begins_stays_one(steps, monkeypatch):
+    def interrupted(step):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(warm.Forked, "begin", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            steps.start("import time; time.sleep(60)")
+    assert steps.run("print('another')")[1].status == 0
 
 
 def test_a_module_that_is_not_there_is_for_the_step_to_tell(warmed):
