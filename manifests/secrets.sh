@@ -8,7 +8,7 @@ set -eu
 runs=${1:-trireme}
 tracking=trireme-tracking
 
-if [ -z "$(kubectl get namespace $tracking --ignore-not-found --output name)" ]; then
+if ! kubectl get namespace $tracking >/dev/null; then
     echo "there is no namespace $tracking: apply an overlay that brings MLflow first, or name an MLflow" \
         "of your own in a Secret trireme-mlflow, as docs/cluster.md says" >&2
     exit 2

@@ -1,6 +1,5 @@
 """Packages of a run, looked at before it: what cannot be installed is refused then."""
 
-import os
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,7 +55,7 @@ def check_there(
     try:
         check_for_pods(parameters["requirements"], code, framework)
     except Unsatisfiable as error:
-        has_own = any(name.startswith(INDEX) for name in (*variables, *os.environ))
+        has_own = any(name.startswith(INDEX) for name in variables)
         if has_own or not _lacks(parameters["requirements_secret"], connect):
             say(f"warning: {error}; unless the index says otherwise that the run's pods ask")
             return
@@ -75,12 +74,16 @@ def _code(parameters: dict[str, Any]) -> Path | None:
 
 def _lacks(secret: str, connect: "Callable[[], Cluster]") -> bool:
     """Whether the namespace of runs has no Secret with another index, as far as it says."""
+    from trireme.components.kubernetes.errors import NotFound
     from trireme.components.kubernetes.resources import SECRETS
 
     if not secret:
         return True
     try:
         cluster = connect()
-        return cluster.find(SECRETS, secret, cluster.namespace) is None
+        cluster.get(SECRETS, secret, cluster.namespace)
+    except NotFound:
+        return True
     except TriremeError:
         return False
+    return False

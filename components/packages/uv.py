@@ -29,6 +29,7 @@ _FAULTS = re.compile(
     re.IGNORECASE,
 )
 _NEEDS = re.compile(r"(?:(?P<who>\S+) depends? on|you require) (?P<what>\S+)")
+_DENIED = re.compile("lack of valid authentication credentials")
 _NOT_BUILT = re.compile(r"Failed to build|build backend")
 _UNKNOWN = re.compile(
     r"Because (?:there is no version of )?(?P<name>\S+?)"
@@ -115,7 +116,7 @@ def explained(said: str, present: Present) -> TriremeError:
             return Unsatisfiable(
                 f"requirements: {who}{wanted}, but {there} is there already and stays"
             )
-    if unknown := _UNKNOWN.search(words):
+    if (unknown := _UNKNOWN.search(words)) and not _DENIED.search(said):
         return Unsatisfiable(f"requirements: there is no package {unknown['name']} in the index")
     kind = Unsatisfiable if _NO_SOLUTION.search(words) else InputError
     kind = NotBuilt if _NOT_BUILT.search(said) else kind

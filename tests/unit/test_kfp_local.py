@@ -38,7 +38,7 @@ class Reading:
 
     run_id = "1"
 
-    def run(self, command, variables):
+    def run(self, command, variables, image):
         (given,) = (json.loads(word) for word in command if word.startswith('{"inputs"'))
         self.given = given["inputs"]["parameterValues"]
         return status.Status.SUCCESS
@@ -52,7 +52,7 @@ class Overlapping:
     def __init__(self, eventually):
         self._both, self._print, self._eventually = threading.Barrier(2), print, eventually
 
-    def run(self, command, variables):
+    def run(self, command, variables, image):
         if self._both.wait(timeout=60) == 0:
             return status.Status.SUCCESS
         # Where the other has put print back, this one would put back the other's.

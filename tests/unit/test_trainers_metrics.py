@@ -192,6 +192,7 @@ def test_what_an_earlier_start_has_left_damaged_is_left_out(no_server, tmp_path)
     unsent = metrics.Metrics(tmp_path, "checkpoint", patience=0)
     assert unsent.waiting == [good]
     unsent.close()
+    unsent.thread.join()  # else it would say that it waits while the next test reads what is said
 
 
 def test_where_no_run_is_known_all_are_in_the_file(no_server, tmp_path, monkeypatch, capsys):
