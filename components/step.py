@@ -13,6 +13,7 @@ from trireme.components.errors import Cancelled, PodLost, TrackingUnavailable, T
 from trireme.components.home import TRACKER
 from trireme.components.last_words import written
 from trireme.components.say import say
+from trireme.components.step_names import own_name
 from trireme.components.tracking import journal, runs
 from trireme.components.workspace import check
 
@@ -22,14 +23,16 @@ TERMINATION_LOG = Path("/dev/termination-log")
 
 @contextmanager
 def step(name: str, workspace: str, *, is_charged: bool = True) -> Iterator[None]:
-    """Runs the body of a component as the named step of a run.
+    """Runs the body of a component as a step of a run, which is called as its task.
 
     Errors end the process as ``last_words`` says.
 
     Args:
+        name: The component's name.
         is_charged: Whether it records what it costs, where there is a price table; it does not
             begin if that is broken.
     """
+    name = own_name(name)
     with last_words():
         check(Path(workspace))
     with journal.opened(Path(workspace), name), _recorded(name, Path(workspace)), last_words():

@@ -1,4 +1,14 @@
-"""What a step of a loop is called, which runs once for each of the loop's items."""
+"""What a step is called: as its task in the pipeline, in a loop with its turn."""
+
+import os
+
+STEP = "TRIREME_STEP"
+"""The variable with a step's name where that is not its component's, as of the second of two."""
+
+
+def own_name(component: str) -> str:
+    """Returns the name of the step that runs in this process, of a component."""
+    return os.environ.get(STEP) or component.replace("_", "-")
 
 
 def in_a_loop(name: str, *turns: int) -> str:

@@ -147,14 +147,17 @@ def _pipeline(graph: Any, module: ModuleType, source: Path | None = None) -> Pip
 
 
 def _refuse_repeated(pipeline: Pipeline) -> None:
-    """Refuses two of a step that has one place in the run workspace, if both of them would run."""
+    """Refuses a step twice that has one place in the run workspace, if both would run."""
     from trireme.pipelines.compiling.steps import steps_of
 
     for name in ("checkout", "dataset", "train", "evaluate", "export"):
-        groups = [path[:-1] for path in steps_of(pipeline.spec, name)]
-        if any(groups.count(group) > 1 for group in groups):
+        paths = steps_of(pipeline.spec, name)
+        groups = [path[:-1] for path in paths]
+        is_looped = any(task.is_loop for path in paths for task in path)
+        if is_looped or any(groups.count(group) > 1 for group in groups):
+            how = "in a loop" if is_looped else "twice"
             raise InputError(
-                f"{pipeline.name} has the step {name} twice, and the second would replace what the "
+                f"{pipeline.name} has the step {name} {how}, and the second would replace what the "
                 "first leaves in the run's workspace; make them two pipelines, or a sweep of trials"
             )
 
@@ -216,8 +219,10 @@ def _explained(what: str, file: Path | None) -> Iterator[None]:
     except TriremeError:
         raise
     except SyntaxError as error:
-        place = f"{error.filename}, line {error.lineno}" if error.filename else what
-        raise InputError(f"{what}: {place}: {error.msg}") from None
+        own = file and error.filename == str(file.resolve())
+        place = what if own or not error.filename else f"{what}: {error.filename}"
+        line = f", line {error.lineno}" if error.filename else ""
+        raise InputError(f"{place}{line}: {error.msg}") from None
     except (Exception, SystemExit) as error:
         frames = traceback.extract_tb(error.__traceback__)
         theirs = [each for each in frames if file and each.filename == str(file.resolve())]

@@ -23,6 +23,7 @@ from trireme.components.finish import component as finishes
 from trireme.components.images import OF_REPLICAS, PYTORCH, TENSORFLOW
 from trireme.components.retraining import component as retrainings
 from trireme.components.secrets import DEFAULTS
+from trireme.components.step_names import STEP
 from trireme.components.sweep import component as sweeps
 from trireme.components.tracking import on_kubeflow
 from trireme.components.tracking.environment import SECRET
@@ -364,6 +365,8 @@ def tracked(step: Task) -> Task:
     Args:
         step: A step of Trireme's or of one's own.
     """
+    if step.name != step.component_spec.name:  # which it shares with another step
+        step.set_env_variable(STEP, step.name)
     # What it leaves is in the workspace of its run, where no other run would find it.
     step.set_caching_options(enable_caching=False)
     kubernetes.use_config_map_as_volume(

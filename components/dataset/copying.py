@@ -158,7 +158,7 @@ class Copy:
         raise AssertionError
 
     def _try(self, entry: Entry, start: int, length: int) -> bytes:
-        path = self._path(entry)
+        path, end = self._path(entry), start + length
         digest = hashlib.sha256()
         descriptor = os.open(path, os.O_WRONLY) if entry.size > BLOCK else _made_anew(path)
         try:
@@ -168,6 +168,8 @@ class Copy:
                 start += len(piece)
         finally:
             os.close(descriptor)
+        if start != end:
+            raise Fault("what came is not as long as the file")
         return digest.digest()
 
     def _holds(self, entry: Entry, start: int, length: int, digest: bytes) -> bool:

@@ -14,7 +14,8 @@ class Entry(NamedTuple):
 
     Attributes:
         name: Its path in the dataset, with ``/`` between folders.
-        version: What changes when its content does: an ETag, a time.
+        version: What changes when its content does: an ETag, a time. A copy that is here already
+            is taken for the file as long as name, size and version are the same.
     """
 
     name: str

@@ -146,8 +146,7 @@ def _pods_of(cluster: Cluster, deployment: Manifest) -> list[Pod]:
     """Returns the pods of a Deployment's present revision."""
     metadata = deployment["metadata"]
     selector = deployment["spec"]["selector"]["matchLabels"]
-    sets = cluster.list(REPLICA_SETS, cluster.namespace, labelSelector=_selector(selector))
-    for one in sets.get("items") or []:
+    for one in cluster.each(REPLICA_SETS, cluster.namespace, labelSelector=_selector(selector)):
         revisions = {
             each["metadata"].get("annotations", {}).get(REVISION) for each in (one, deployment)
         }
@@ -158,8 +157,7 @@ def _pods_of(cluster: Cluster, deployment: Manifest) -> list[Pod]:
 
 
 def _living(cluster: Cluster, labels: dict[str, str]) -> list[Pod]:
-    listing = cluster.list(PODS, cluster.namespace, labelSelector=_selector(labels))
-    pods = listing.get("items") or []
+    pods = cluster.each(PODS, cluster.namespace, labelSelector=_selector(labels))
     return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
 
 

@@ -1,9 +1,15 @@
 """How a step has failed that says nothing of it to Trireme: somebody's own."""
 
+import re
+
 from trireme.components.errors import TriremeError, exit_in_words
 
 TRACEBACK = "Traceback (most recent call last):"
 SHOWN = 40  # lines at most
+
+_FRAME, _INDENTED = '  File "', "    "
+_OF_AN_ENGINE = re.compile(r'  File "(<frozen runpy>|.*/kfp/|.*/trireme/pipelines/targets/)')
+"""Frames of what runs a step's function, which nobody looks for a mistake in."""
 
 
 def failure(step: str, exit_status: int, lines: list[str]) -> TriremeError:
@@ -19,4 +25,17 @@ def failure(step: str, exit_status: int, lines: list[str]) -> TriremeError:
         began = len(lines) - lines[::-1].index(TRACEBACK)
         said = (line for line in lines[began:] if line.strip() and not line.startswith(" "))
         how = f"failed: {next(said, how)}"
-    return TriremeError(f"step {step} {how}", "\n".join(lines[-SHOWN:]))
+    return TriremeError(f"step {step} {how}", "\n".join(_without_engine(lines)[-SHOWN:]))
+
+
+def _without_engine(lines: list[str]) -> list[str]:
+    """Returns the lines without the frames of engines, in tracebacks."""
+    kept, is_of_an_engine = [], False
+    for line in lines:
+        if line.startswith(_FRAME):
+            is_of_an_engine = bool(_OF_AN_ENGINE.match(line))
+        elif not line.startswith(_INDENTED):
+            is_of_an_engine = False
+        if not is_of_an_engine:
+            kept.append(line)
+    return kept

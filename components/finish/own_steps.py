@@ -29,8 +29,8 @@ def keep(workspace: Path) -> None:
     labels = owner.this_pod(cluster)["metadata"].get("labels") or {}
     if not (workflow := labels.get(WORKFLOW)):
         return
-    listing = cluster.list(PODS, cluster.namespace, labelSelector=f"{WORKFLOW}={workflow}")
-    found = sorted(listing["items"], key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
+    listing = cluster.items(PODS, cluster.namespace, labelSelector=f"{WORKFLOW}={workflow}")
+    found = sorted(listing, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
     for step, pod in {step_of(pod): pod for pod in found}.items():  # of several tries the last
         if step and pods.is_over(pod) and not journal.journal_path(workspace, step).exists():
             _write(cluster, step, pod, workspace)

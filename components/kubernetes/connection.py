@@ -14,6 +14,7 @@ from urllib3.exceptions import HTTPError, LocationValueError
 from trireme.components.errors import InputError
 from trireme.components.kubernetes import credentials
 from trireme.components.kubernetes.errors import (
+    Expired,
     KindMissing,
     NotFound,
     Refused,
@@ -120,10 +121,20 @@ class Cluster:
         """Yields a namespace's objects, of which a page at a time is in memory."""
         # https://kubernetes.io/docs/reference/using-api/api-concepts/#retrieving-large-results-sets-in-chunks
         path, after = resource.path(namespace), ""
+        seen: set[str] = set()
         while True:
             asked = [*query.items(), ("limit", PAGE), *([("continue", after)] if after else [])]
-            page = self.request("GET", resource, path, query=asked)
-            yield from page.get("items") or []
+            try:
+                page = self.request("GET", resource, path, query=asked)
+            except Expired:  # its server keeps the rest of a list for some minutes only
+                if not after:
+                    raise
+                after = ""
+                continue
+            for each in page.get("items") or []:
+                if (name := each["metadata"]["name"]) not in seen:
+                    seen.add(name)
+                    yield each
             after = page.get("metadata", {}).get("continue")
             if not after:
                 return

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from trireme.components.errors import InputError, StepFailed, TriremeError
+from trireme.pipelines.targets import registry
 
 if TYPE_CHECKING:
     from trireme.components.kubernetes.connection import Cluster
@@ -154,14 +155,17 @@ class Target(Generic[R]):
     Attributes:
         name: What ``--target`` takes.
         title: What a person calls it.
-        is_here: Whether runs end with this machine's processes; they have no pods then.
         stays: Whether somebody stays with a run; servers may be away for longer then.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
-    is_here: ClassVar[bool] = True
     stays = False
+
+    @property
+    def is_here(self) -> bool:
+        """Whether runs end with this machine's processes; they have no pods then."""
+        return not registry.entry(self.name).is_cluster
 
     def run(
         self, pipeline: "Pipeline", arguments: dict[str, Any], console: "Console", *, wait: bool
@@ -179,7 +183,10 @@ class Target(Generic[R]):
     def start(
         self, pipeline: "Pipeline", arguments: dict[str, Any], name: str, console: "Console"
     ) -> tuple[R, str]:
-        """Starts a run of a name; returns it at once, and what a person should know of it."""
+        """Starts a run of a name; returns it at once, and what a person should know of it.
+
+        A cluster is given the pipeline's ``bundle``, if it has one, by ``bundle.keep``.
+        """
         raise self._cannot("run pipelines")
 
     def reproduce(self, run: str, pipeline: "Pipeline | None", console: "Console") -> int:

@@ -25,8 +25,8 @@ R = TypeVar("R", bound=Run)
 
 def pods(cluster: Cluster, selector: str) -> list[Pod]:
     """Returns the pods of a run, the oldest first."""
-    listing = cluster.list(PODS, cluster.namespace, labelSelector=selector)
-    return sorted(listing["items"], key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
+    listing = cluster.items(PODS, cluster.namespace, labelSelector=selector)
+    return sorted(listing, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
 
 
 def logs(

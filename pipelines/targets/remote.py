@@ -13,6 +13,7 @@ import typer
 
 from trireme.components.errors import TriremeError
 from trireme.components.last_words import LAST_STEP, LastWords
+from trireme.components.progress import Progress
 from trireme.components.say import say
 from trireme.components.signals import Interrupted, from_a_terminal, handled, interrupt
 from trireme.components.tracking import store
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from trireme.pipelines.console import Console
 
 PAUSE = 2.0  # seconds between two looks at a run
+PROGRESS_PAUSE = 10.0  # seconds between two looks at how far its training is
+
+TRAIN = "train"  # the step that trains
 
 SAYING = ("FINISHED", "FAILED")
 """The states of a step that says what has come of it."""
@@ -32,8 +36,6 @@ SAYING = ("FINISHED", "FAILED")
 
 class Remote(Target[R]):
     """A place that runs pipelines by itself; servers may be away for longer if a command stays."""
-
-    is_here = False
 
     def reached_by(self) -> str:
         """Returns the words that lead a further command there."""
@@ -98,16 +100,20 @@ class Remote(Target[R]):
         """Returns the cluster of a run's training jobs, and the id that they are named after."""
         raise NotImplementedError
 
-    def progress(self, run: R, steps: Sequence[Step]) -> dict[str, str]:
-        """Returns how far training is, by the name of the step that trains, while it does."""
+    def progress(self, run: R, steps: Sequence[Step]) -> Progress | None:
+        """Returns how far the step train is, while it runs and as far as that is known."""
         from trireme.components.training.cluster import jobs
 
-        if not any(step.name == "train" and step.state == "running" for step in steps):
-            return {}
+        if not any(step.name == TRAIN and step.state == "running" for step in steps):
+            return None
         with suppress(TriremeError):  # there is no job yet, or this user may not see it
-            words = jobs.progress_of_run(*self.training_jobs(run))
-            return {"train": words} if words else {}
-        return {}
+            return jobs.progress_of_run(*self.training_jobs(run))
+        return None
+
+    def progress_in_words(self, run: R, steps: Sequence[Step]) -> dict[str, str]:
+        """Returns the same as the result of that step, to be among those of the others."""
+        now = self.progress(run, steps)
+        return {TRAIN: now.words} if now else {}
 
     def event_files(self, name: str, folder: Path) -> bool:
         """Reads them from the replicas that run, else from MLflow; see ``Target``."""
@@ -182,6 +188,7 @@ def _follow(
     """Shows a run's steps as they start and end; returns it and them as they have ended."""
     shown: dict[str, str] = {}
     results: dict[str, str] = {}
+    looked = 0.0
     with console.showing(names):
         while True:
             run = target.find(run.key)
@@ -193,6 +200,10 @@ def _follow(
                 shown[step.name] = _show(step, before, has_ended, words, console)
             if has_ended:
                 return run, steps
+            if time.monotonic() >= looked + PROGRESS_PAUSE:
+                if now := target.progress(run, steps):
+                    console.progress(TRAIN, now)
+                looked = time.monotonic()
             time.sleep(PAUSE)
 
 

@@ -227,10 +227,13 @@ class ApiServer:
             ]
             version = {"resourceVersion": str(self._version)}
             # In pages where they are asked for, as Kubernetes 1.36.2 does.
-            began = int(query.get("continue", "0"))
-            end = began + int(query.get("limit", len(items)))
-            more = {"continue": str(end)} if end < len(items) else {}
-            return {"kind": "List", "metadata": version | more, "items": items[began:end]}
+            of_version, _, began = query.get("continue", f"{self._version}:0").partition(":")
+            if int(of_version) < self._oldest:
+                message = "The provided continue parameter is too old to display a consistent list"
+                raise Answer(410, message, "Expired")
+            end = int(began) + int(query.get("limit", len(items)))
+            more = {"continue": f"{of_version}:{end}"} if end < len(items) else {}
+            return {"kind": "List", "metadata": version | more, "items": items[int(began) : end]}
 
     def pod_metrics(self, place, query):
         """Returns what containers use, as metrics-server 0.9.0 does (pkg/api/pod.go).

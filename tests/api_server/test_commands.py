@@ -186,18 +186,18 @@ def test_logs_can_be_followed_to_the_end(cluster, talkative, pytorch):
 def test_status_tells_how_far_the_leading_replica_is(cluster, talkative, pytorch):
     job = submission.submit(cluster, pytorch)
     master, worker = (talkative.pod(job, role) for role in ("master", "worker"))
-    assert jobs.status(cluster, "digits").progress == ""
+    assert jobs.status(cluster, "digits").progress is None
     for pod in (master, worker):
         talkative.run(pod)
-    assert jobs.status(cluster, "digits").progress == ""
+    assert jobs.status(cluster, "digits").progress is None
     talkative.logs.write(worker, "step 9/10")
     talkative.logs.write(master, "step 1/10")
     talkative.logs.write(
         master, " 20%|##| 2/10 [00:01<00:09, 1.0it/s]\r 30%|###| 3/10 [00:01<00:09"
     )
-    assert jobs.status(cluster, "digits").progress.partition(",")[0] == "30%"
+    assert jobs.status(cluster, "digits").progress.share == pytest.approx(0.3)
     talkative.exit(master, 0)
-    assert jobs.status(cluster, "digits").progress == ""
+    assert jobs.status(cluster, "digits").progress is None
 
 
 @pytest.mark.parametrize(
@@ -252,6 +252,19 @@ def test_many_jobs_come_in_pages(server, monkeypatch):
         submission.submit(cluster, manifest)
     assert sorted(row.name for row in jobs.list_jobs(cluster)) == [f"job-{n}" for n in range(5)]
     assert len([path for _, path in server.requests if "/pytorchjobs?label" in path]) == 3
+
+
+def test_a_list_goes_on_where_the_server_has_forgotten_its_rest(server, monkeypatch, pytorch):
+    monkeypatch.setattr(connection, "PAGE", "2")
+    cluster = Cluster()
+    for number in range(5):
+        pytorch["metadata"]["name"] = f"job-{number}"
+        submission.submit(cluster, pytorch)
+    found = cluster.each(kind_of(pytorch), cluster.namespace)
+    names = [next(found)["metadata"]["name"]]
+    server.compact()
+    names += [job["metadata"]["name"] for job in found]
+    assert names == [f"job-{number}" for number in range(5)]
 
 
 def test_only_events_of_the_job_and_its_first_pods_are_asked_for(server, container_logs, pytorch):

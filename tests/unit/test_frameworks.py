@@ -49,6 +49,15 @@ def test_a_framework_comes_with_what_contributing_says(name):
     assert f"| `{name}` | {kind.name}" in page, f"docs/jobs.md: a row for {name}"
 
 
+LISTS = ("components/training/component.py", "pipelines/steps.py", "pipelines/cli/job/submit.py")
+
+
+@pytest.mark.parametrize("file", LISTS)
+def test_a_text_that_lists_frameworks_lists_all(file):
+    (listed,) = re.findall(r"pytorch, tensorflow, [\w, ]+ or custom", (ROOT / file).read_text())
+    assert {*re.split(", | or ", listed)} == {*FRAMEWORKS}, file
+
+
 def test_a_kind_is_read_by_the_first_framework_that_makes_it():
     assert of_kind("PyTorchJob") is FRAMEWORKS["pytorch"]
     assert of_kind("TrainJob") is None

@@ -1,6 +1,7 @@
 """Pipelines that are not Trireme's own: in files, of installed packages, compiled by kfp."""
 
 import json
+import re
 import sys
 from importlib.metadata import EntryPoint
 
@@ -102,7 +103,7 @@ def test_a_pipeline_that_a_file_imports_is_not_its_own(folder):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("x = 1 +\n", r"broken\.py: .*broken\.py, line 1: invalid syntax$"),
+        ("x = 1 +\n", r"^broken\.py, line 1: invalid syntax$"),
         ("import sys\n\nnothing\n", r"broken\.py, line 3: NameError: name 'nothing' is not"),
         ("import nowhere\n", r"broken\.py, line 1: ModuleNotFoundError: No module named 'nowhere'"),
         ("raise SystemExit(3)\n", r"broken\.py, line 1: SystemExit: 3$"),
@@ -259,6 +260,69 @@ def test_a_step_that_would_replace_what_another_leaves_is_refused(folder, trirem
     assert "trained has the step dataset twice" in errors
 
 
+def test_a_loop_of_what_would_replace_itself_is_refused(folder, trireme):
+    text = TRAINED.format(rest="").replace(
+        "        train(", "        with dsl.ParallelFor([1, 2]):\n            train("
+    )
+    (folder / "trained.py").write_text(text)
+    status, _, errors = trireme("compile", "trained.py")
+    assert (status, errors.count("\n")) == (2, 1)
+    assert "trained has the step train in a loop" in errors
+
+
+TWICE = """
+from kfp import dsl
+from trireme import WORKSPACE, finishing, tracked
+
+
+@dsl.component(base_image="example.org/own:1", install_kfp_package=False)
+def say_it(word: str):
+    print(word)
+
+
+@dsl.component(base_image="example.org/own:1", install_kfp_package=False)
+def note_it(word: str, workspace: str):
+    from trireme.components.step import step
+    from trireme.components.tracking import journal
+
+    with step("note_it", workspace):
+        journal.summarize(word)
+
+
+@dsl.pipeline(name="twice", pipeline_config=WORKSPACE)
+def twice():
+    with finishing("twice"):
+        for word in ("one", "two"):
+            say_it(word=word)
+            tracked(note_it(word=word, workspace=dsl.WORKSPACE_PATH_PLACEHOLDER))
+"""
+
+
+@pytest.mark.slow
+def test_a_step_of_ones_own_may_come_twice(folder, trireme, untracked):
+    (folder / "twice.py").write_text(TWICE)
+    status, _, errors = trireme("run", "twice.py")
+    assert (status, errors) == (0, "")
+    (run,) = (untracked / "runs").iterdir()
+    places = {step.name for step in (run / "workspace" / "steps").iterdir() if step.is_dir()}
+    assert places == {"say-it", "say-it-2", "note-it", "note-it-2", "finish"}
+    for name, word in (("say-it", "one"), ("say-it-2", "two")):
+        assert f"[{name}] {word}\n" in trireme("logs", run.name, "--step", name)[1]
+    shown = trireme("status", run.name)[1]
+    assert re.search(r"note-it +FINISHED .*one", shown)
+    assert re.search(r"note-it-2 +FINISHED .*two", shown)
+    assert {each.info.run_name for each in recorded(untracked)} == {run.name, *places}
+
+
+@pytest.mark.parametrize("target", ["kfp", "argo"])
+def test_the_second_is_told_its_name_on_a_cluster(folder, trireme, target):
+    (folder / "twice.py").write_text(TWICE)
+    assert trireme("compile", "twice.py", "--target", target, "-o", "made")[0] == 0
+    compiled = (folder / "made/twice.yaml").read_text()
+    assert re.search(r"name: TRIREME_STEP\s+value: note-it-2\n", compiled)
+    assert compiled.count("TRIREME_STEP") == 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("reference", ["churn.py", "churn.yaml"])
 def test_it_runs_here_and_is_recorded(folder, trireme, untracked, reference):
@@ -287,6 +351,8 @@ def test_a_failure_of_its_own_step_is_named(folder, trireme, untracked):
     assert (status, last) == (1, "error: step count failed: ValueError: too many rows")
     assert detail[-1] == "ValueError: too many rows"
     assert not any("KFP Executor" in line for line in detail)
+    assert [line for line in detail if line.startswith("  File ")] != []
+    assert not any("runpy" in line or "/kfp/" in line for line in detail)
     (run,) = (untracked / "runs").iterdir()
     assert "step count failed: ValueError: too many rows" in trireme("status", run.name)[1]
     steps = {each.info.run_name: each for each in recorded(untracked)}

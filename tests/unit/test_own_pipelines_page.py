@@ -48,7 +48,10 @@ def literal(default) -> str:
 
 
 def described(component, name: str) -> str:
-    """What an artifact is, which kfp does not keep of its docstring."""
+    """What an artifact is, or a single output, which kfp does not keep of its docstring."""
+    if name == "Output":
+        text = inspect.cleandoc(component.python_func.__doc__).partition("\nReturns:\n")[2]
+        return text.partition("\n\n")[0]
     return arguments(component.python_func).get(name, "")
 
 

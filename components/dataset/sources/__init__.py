@@ -5,6 +5,7 @@ from typing import Protocol
 
 from trireme.components.dataset.description import Dataset, refuse_mounted
 from trireme.components.dataset.listing import Entry
+from trireme.components.dataset.uri import STORES
 from trireme.components.errors import InputError, TriremeError
 
 
@@ -26,6 +27,8 @@ class Source(Protocol):
 
     def read(self, entry: Entry, start: int, length: int) -> Iterator[bytes | memoryview]:
         """Reads a part of a file, piece by piece; what came is right once the last has come.
+
+        Fewer or more bytes than were asked for are a fault, which whoever reads notices.
 
         Args:
             entry: A file, as listed.
@@ -120,6 +123,8 @@ def source_of(dataset: Dataset) -> Source:
         from trireme.components.dataset.sources.hub import HubSource
 
         return HubSource(dataset)
-    from trireme.components.dataset.sources.objects import ObjectSource
+    if kind in STORES:
+        from trireme.components.dataset.sources.objects import ObjectSource
 
-    return ObjectSource(dataset)
+        return ObjectSource(dataset)
+    raise NotImplementedError(f"there is no source of {kind}://")

@@ -17,6 +17,7 @@ from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import Forbidden, KindMissing, Refused
 from trireme.components.kubernetes.resources import PODS
 from trireme.components.kubernetes.streams import Stop
+from trireme.components.progress import Progress
 from trireme.components.say import say
 from trireme.components.training.cluster import identity, progress, reasons, submission
 from trireme.components.training.cluster import usage as containers
@@ -68,10 +69,10 @@ class ReplicaRow:
 
 @dataclass(frozen=True)
 class Details:
-    """All there is to see of a job; ``progress`` is empty where it does not run or tell."""
+    """All there is to see of a job; ``progress`` is None where it does not run or tell."""
 
     row: Row
-    progress: str
+    progress: Progress | None
     conditions: list[dict[str, str]]
     replicas: list[ReplicaRow]
     events: list[dict[str, str]]
@@ -243,19 +244,21 @@ def _pull(cluster: Cluster, job: dict[str, Any], folder: Path) -> bool:
     return not status_of(job).state.ended
 
 
-def progress_of_run(cluster: Cluster, run: str) -> str:
-    """Says how far the training of a pipeline's run is, by the run's id; empty for nothing."""
+def progress_of_run(cluster: Cluster, run: str) -> Progress | None:
+    """Returns how far the training of a pipeline's run is, by the run's id, if that is known."""
     job = find(cluster, names.of_run(run))
     return _progress(cluster, job, _pods(cluster, job))
 
 
-def _progress(cluster: Cluster, job: dict[str, Any], own_pods: list[dict[str, Any]]) -> str:
+def _progress(
+    cluster: Cluster, job: dict[str, Any], own_pods: list[dict[str, Any]]
+) -> Progress | None:
     pod_of = {identity.replica_name(pod): pod for pod in own_pods}
     pod = pod_of.get(progress.leader(pod_of))
     if not pod:
-        return ""
+        return None
     container = identity.main_container(pod, kind_of(job).container)
-    return progress.progress(cluster, pod, container) if pods.is_running(pod, container) else ""
+    return progress.progress(cluster, pod, container) if pods.is_running(pod, container) else None
 
 
 def scale(cluster: Cluster, name: str, count: int) -> None:

@@ -11,6 +11,7 @@ from trireme.components.kubernetes.connection import Cluster, Query
 from trireme.components.kubernetes.log_position import Stamp, split
 from trireme.components.kubernetes.resources import PODS
 from trireme.components.kubernetes.streams import Stop, lines
+from trireme.components.progress import Progress
 from trireme.components.training.frameworks import FRAMEWORKS
 from trireme.components.training.progress import Reader
 
@@ -30,8 +31,8 @@ def leader(names: Collection[str]) -> str:
     return next(iter(leading + [name for role, name in first.items() if role not in _OTHERS]), "")
 
 
-def progress(cluster: Cluster, pod: dict[str, Any], container: str) -> str:
-    """Says how far a replica is, by its pod; empty where that cannot be told."""
+def progress(cluster: Cluster, pod: dict[str, Any], container: str) -> Progress | None:
+    """Returns how far a replica is, by its pod; None where that cannot be told."""
     reader, stamp, stop = Reader(), None, Stop()  # type: Reader, Stamp | None, Stop
     query: Query = [("container", container), ("timestamps", "true"), ("tailLines", str(LINES))]
     metadata = pod["metadata"]
@@ -42,8 +43,7 @@ def progress(cluster: Cluster, pod: dict[str, Any], container: str) -> str:
             for raw in lines(response, LINE_LIMIT):
                 stamp, line = split(raw, stamp)
                 reader.read(line.decode(errors="replace"), _seconds(stamp))
-    now = reader.progress()
-    return now.words if now else ""
+    return reader.progress()
 
 
 def _seconds(stamp: Stamp | None) -> float:

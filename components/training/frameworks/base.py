@@ -152,7 +152,7 @@ class Framework:
     """Whether all replicas do the same: when one has succeeded the others are about to."""
 
     module: str = ""
-    """What has to be installed on this machine for a job without a command of its own."""
+    """What a job without a command of its own imports, which this machine has to have."""
 
     trainer: str = ""
     """The reference program that learns to classify, among those that Trireme carries."""

@@ -75,7 +75,7 @@ def status(
     if row.reason:
         typer.echo(plain(row.reason))
     if details.progress:
-        typer.echo(f"progress: {details.progress}")
+        typer.echo(f"progress: {details.progress.words}")
     table(
         ["REPLICA", "STATE", "RESTARTS", "NODE", "POD", "REASON"],
         [

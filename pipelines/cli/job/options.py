@@ -24,9 +24,9 @@ Operator = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help="training-operator: PyTorchJob, TFJob, MPIJob. trainer: TrainJob (Kubeflow "
-        "Trainer). auto: the first that the cluster has. Default: the job's field operator, "
-        "or auto.",
+        help="training-operator: a kind for each framework, such as PyTorchJob. trainer: "
+        "TrainJob (Kubeflow Trainer). auto: the first that the cluster has. Default: the job's "
+        "field operator, or auto.",
     ),
 ]
 

@@ -74,7 +74,7 @@ class ArgoSchedules(plans.Schedules[Plan, CronWorkflow]):
     def everything(self) -> list[CronWorkflow]:
         """Returns all schedules that Trireme has made, and warns of any unreadable."""
         ours = []
-        for manifest in self._cluster.list(CRON_WORKFLOWS, self._namespace)["items"]:
+        for manifest in self._cluster.each(CRON_WORKFLOWS, self._namespace):
             try:
                 ours.append(cron_workflows.read(manifest))
             except InputError as error:

@@ -107,7 +107,7 @@ class Argo(Remote[Workflow]):
 
     def results(self, run: Workflow, steps: Sequence[Step]) -> dict[str, str]:
         """Returns what steps have come to; who may not list pods sees what the workflow tells."""
-        results = super().results(run, steps) | self.progress(run, steps)
+        results = super().results(run, steps) | self.progress_in_words(run, steps)
         return results | {name: left.result for name, left in self.last_words(run).items()}
 
     def last_words(self, run: Workflow) -> dict[str, LastWords]:

@@ -28,7 +28,7 @@ def retry(connection: Connection, context: str, run: Run) -> str:
     try:
         namespace = connection.namespace_of_runs
         cluster = Cluster(namespace, context=context or None, patience=PATIENCE_OF_A_PERSON)
-        found = cluster.list(WORKFLOWS, namespace, labelSelector=f"{RUN}={run.id}")["items"]
+        found = cluster.items(WORKFLOWS, namespace, labelSelector=f"{RUN}={run.id}")
     except TriremeError as error:
         runs.retry(connection, run)
         return f"its last step, which calls the webhook, does not run again: {first_line(error)}"
@@ -55,7 +55,7 @@ def _forget_hooks(cluster: Cluster, workflow: str) -> None:
     # As the retry has left it: a node that it took out must not come back by a part of it.
     nodes = cluster.get(WORKFLOWS, workflow, cluster.namespace)["status"]["nodes"]
     selector = f"workflows.argoproj.io/workflow={workflow}"
-    for pod in cluster.list(PODS, cluster.namespace, labelSelector=selector)["items"]:
+    for pod in cluster.items(PODS, cluster.namespace, labelSelector=selector):
         metadata = pod["metadata"]
         if HOOK in (metadata.get("annotations") or {}).get(NODE, ""):
             cluster.delete(PODS, metadata["name"], cluster.namespace, metadata["uid"])

@@ -144,7 +144,8 @@ class Kubeflow(Remote[Run]):
             words = self._last_words(run)
         except TriremeError:
             return {}
-        return self.progress(run, steps) | {name: left.result for name, left in words.items()}
+        results = {name: left.result for name, left in words.items()}
+        return self.progress_in_words(run, steps) | results
 
     def last_words(self, run: Run) -> dict[str, LastWords]:
         """Returns what the steps' pods have left; see ``Remote``."""

@@ -24,7 +24,7 @@ from trireme.components.home import TRACKER
 from trireme.components.processes import lack_of_memory, oom_kills
 from trireme.components.retraining import history
 from trireme.components.signals import from_a_terminal, handled, interrupt
-from trireme.components.step_names import in_a_loop
+from trireme.components.step_names import STEP, in_a_loop
 from trireme.components.tracking import journal, registry
 from trireme.components.tracking.environment import announced
 from trireme.components.tracking.pipeline_run import PipelineRun
@@ -90,17 +90,16 @@ class Steps:
         """Runs one step to its end, shows it and records it."""
         if self._stopped:
             return status.Status.FAILURE
-        function = command[command.index("--function_to_execute") + 1]
-        iteration = _ITERATION.search(command[command.index("--executor_input") + 1])
-        name = in_a_loop(function, int(iteration[1])) if iteration else function
-        with self._shown:
-            self._console.started(name, function if iteration else "")
         given = json.loads(command[command.index("--executor_input") + 1])
         inputs, output = given["inputs"], Path(given["outputs"]["outputFile"])
+        task, iteration = output.parent.name, _ITERATION.search(str(output))
+        name = in_a_loop(task, int(iteration[1])) if iteration else task
+        with self._shown:
+            self._console.started(name, task if iteration else "")
         mark = output.with_name("done")
 
         def succeeded() -> None:
-            if output.parent.name not in self._repeated:
+            if task not in self._repeated:
                 output.parent.mkdir(parents=True, exist_ok=True)
                 mark.write_text(_seal(inputs, output))
 
@@ -146,7 +145,7 @@ class Steps:
             with contextlib.suppress(TriremeError):  # without, which the end of the run tells
                 environment |= announced(Path(environment[TRACKER]))
         environment |= variables
-        environment = WAITING | environment | {"TMPDIR": result.temporary}
+        environment = WAITING | environment | {STEP: name, "TMPDIR": result.temporary}
         environment["PYTHONUNBUFFERED"] = "1"  # what is printed comes before the failure after it
         start = partial(self._starter.start, command, environment, modules)
         log = result.workspace / "steps" / name / "output.log"
