@@ -165,7 +165,7 @@ def _stay(target: Remote[Any], run: Run, names: list[str], console: "Console") -
     console.print()
     console.print(f"{run.name} {run.state}", "bold")
     left = target.left(run)
-    console.facts(left.facts | run.facts | _logs(target, run, steps))
+    console.facts(left.facts | run.facts | _what_helps(target, run, steps))
     if stopped_by and run.state == "KILLED":
         return stopped_by
     if error := target.error(run):
@@ -175,11 +175,12 @@ def _stay(target: Remote[Any], run: Run, names: list[str], console: "Console") -
     return 0
 
 
-def _logs(target: Remote[Any], run: Run, steps: Sequence[Step]) -> dict[str, str]:
-    """Returns what shows all that the first step has printed that has failed, if one has."""
+def _what_helps(target: Remote[Any], run: Run, steps: Sequence[Step]) -> dict[str, str]:
+    """Returns the commands for a run that has failed: its first failed step's log, and resume."""
+    which = f"{run.key} {target.reached_by()}"
     failed = [step.name for step in steps if step.state == "FAILED"]
-    command = f"trireme logs {run.key} {target.reached_by()} --step"
-    return {"Logs": f"{command} {failed[0]}"} if failed else {}
+    found = {"Logs": f"trireme logs {which} --step {failed[0]}"} if failed else {}
+    return found if run.state == "FINISHED" else found | {"Resume": f"trireme resume {which}"}
 
 
 def _follow(

@@ -346,7 +346,7 @@ def test_it_runs_here_and_is_recorded(folder, trireme, untracked, reference):
 @pytest.mark.slow
 def test_a_failure_of_its_own_step_is_named(folder, trireme, untracked):
     words = ("run", "churn.py", "-p", "customers=all", "-p", "rows=200")
-    status, _, errors = trireme(*words)
+    status, output, errors = trireme(*words)
     *detail, last = errors.splitlines()
     assert (status, last) == (1, "error: step count failed: ValueError: too many rows")
     assert detail[-1] == "ValueError: too many rows"
@@ -354,6 +354,7 @@ def test_a_failure_of_its_own_step_is_named(folder, trireme, untracked):
     assert [line for line in detail if line.startswith("  File ")] != []
     assert not any("runpy" in line or "/kfp/" in line for line in detail)
     (run,) = (untracked / "runs").iterdir()
+    assert f"  Resume  trireme resume {run.name}\n" in output
     assert "step count failed: ValueError: too many rows" in trireme("status", run.name)[1]
     steps = {each.info.run_name: each for each in recorded(untracked)}
     assert steps["count"].info.status == steps[run.name].info.status == "FAILED"

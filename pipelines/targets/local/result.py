@@ -40,6 +40,8 @@ class Result:
         """What has come of it, in a person's words."""
         facts = outcome.facts(self.workspace)
         facts["Run"] = str(self.directory)
+        if self.status != "FINISHED":
+            facts["Resume"] = f"{_this_command()} resume {self.name}"
         if self.mlflow_page:
             start_it = f" (start it with: {_this_command()} ui)" if self.needs_ui else ""
             facts["MLflow"] = self.mlflow_page + start_it

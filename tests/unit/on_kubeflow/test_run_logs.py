@@ -316,6 +316,7 @@ def test_run_says_why_a_step_has_failed_and_what_the_last_step_has_left(
     run_id = list(kubeflow.runs)[-1]
     assert "  Verdict  no model\n" in output
     assert f"  Logs     trireme logs {run_id} --target kfp --step train\n" in output
+    assert f"  Resume   trireme resume {run_id} --target kfp\n" in output
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://me:secret@mlflow.example.org")
     status, output, _ = trireme("status", run_id, *THERE)
     assert "  MLflow   https://mlflow.example.org/#/experiments/1/runs/a\n" in output

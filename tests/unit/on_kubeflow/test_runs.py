@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from trireme.components.checkout import bundle
 from trireme.components.errors import InputError
+from trireme.components.progress import Progress
+from trireme.components.training.cluster import jobs
 from trireme.pipelines import catalog
 from trireme.pipelines.targets import remote
 from trireme.pipelines.targets.kubeflow import parameters, runs, uploading
@@ -50,6 +52,18 @@ def test_a_run_is_followed_to_its_end_in_the_words_of_a_run_here(trireme, kubefl
     run_id = kubeflow.only_run()["run_id"]
     assert f"  Page  {kubeflow.url}/#/runs/details/{run_id}" in output.splitlines()
     assert not untracked.exists()
+
+
+def test_how_far_its_training_is_is_shown_meanwhile(trireme, kubeflow, monkeypatch):
+    told = iter([None, Progress(0.3, "30%, 0:07 left"), Progress(0.31, "31%, 0:07 left")])
+    monkeypatch.setattr(remote, "PROGRESS_PAUSE", 0.0)
+    monkeypatch.setattr(Kubeflow, "training_jobs", lambda self, run: (None, run.id))
+    monkeypatch.setattr(jobs, "progress_of_run", lambda cluster, run: next(told, None))
+    training = ("RUNNING", {"train": "RUNNING"})
+    kubeflow.states = [training] * 3 + [("SUCCEEDED", {"train": "SUCCEEDED"})]
+    status, output, errors = trireme(*RUN)
+    assert (status, errors) == (0, "")
+    assert "train     started\ntrain     30%, 0:07 left\ntrain     finished" in output
 
 
 def test_a_run_takes_the_folder_along(trireme, kubeflow, make_repository, monkeypatch):
