@@ -325,11 +325,13 @@ def _send(
     silence: float | None,
 ) -> Any:
     patching = {"Content-Type": patch} if method == "PATCH" else {}
+    # As kubectl does; the server packs what is large. A log would come late.
+    packing = {"Accept-Encoding": "gzip"} if silence is None else {}
     return api.call_api(
         path,
         method,
         query_params=list(query or []),
-        header_params={"Accept": "application/json, */*"} | patching,
+        header_params={"Accept": "application/json, */*"} | patching | packing,
         body=body,
         response_type="object",
         auth_settings=["BearerToken"],

@@ -202,15 +202,33 @@ def is_ready(pod):
     }.items()
 
 
-def test_a_pipeline_of_ones_own(engine):
+@pytest.fixture
+def shape(engine, tmp_path):
+    """The file of a shape that gives the step count a ConfigMap's files and a variable."""
+    name = f"own-rows-{secrets.token_hex(3)}"
+    given = {"metadata": {"name": name}, "data": {"greeting": "hello"}}
+    places.create(engine.namespace, {"apiVersion": "v1", "kind": "ConfigMap"} | given)
+    files = [{"mount": "/of/a/shape", "config_map": name}]
+    steps = {"count": {"volumes": files, "env": {"GIVEN": "/of/a/shape"}}}
+    (tmp_path / "shape.yaml").write_text(json.dumps({"steps": steps}))
+    yield str(tmp_path / "shape.yaml")
+    places.kubectl("delete", "configmap", name, namespace=engine.namespace)
+
+
+def test_a_pipeline_of_ones_own(engine, shape):
     # Kubeflow runs no step again that it has had with the same inputs.
-    run, output = engine.run(OWN, items=[secrets.token_hex(4) for _ in range(2)])
+    items = [secrets.token_hex(4) for _ in range(2)]
+    run, output = engine.run(OWN, "--shape", shape, items=items)
     assert f"{run} FINISHED" in output
     assert {"checkout", "dataset", "count", "say-000", "say-001"} <= set(engine.steps(run))
-    assert "counting 3 among 3 files" in engine.command("logs", run, "--step", "count")
+    counted = engine.command("logs", run, "--step", "count")
+    assert "counting 3 among 3 files" in counted and "given is hello" in counted
     whole, steps = engine.recorded(run)
     assert (whole.info.status, steps["count"].info.status) == ("FINISHED", "FINISHED")
     assert steps["say-001"].info.start_time >= steps["count"].info.start_time
+    # A step that comes twice has a record for each.
+    assert [steps[name].data.tags["words"] for name in ("note", "note-2")] == ["once", "twice"]
+    assert re.search(r"note-2 +FINISHED +\d+ +twice", engine.command("status", run))
 
 
 def test_a_failure_of_a_step_of_ones_own_is_named(engine):

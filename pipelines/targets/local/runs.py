@@ -181,7 +181,7 @@ def set_logs_aside(run: LocalRun, repeated: set[str]) -> None:
     """Renames the logs of the steps that a run comes to once more when it is resumed."""
     for name, log in run.logs.items():
         is_done = run.ended.get(name, {}).get("state") == "FINISHED"
-        if not is_done or name.replace("_", "-") in repeated:
+        if not is_done or name in repeated:
             log.rename(log.with_name("output.before.log"))
 
 
