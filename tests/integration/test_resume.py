@@ -117,7 +117,7 @@ def test_steps_that_are_done_are_not_run_again(trireme, tmp_path):
     lines = tmp_path / "lines"
     failed = trireme.run("run", str(tmp_path / "notes.py"), "-p", f"file={lines}")
     assert failed.returncode == 1
-    assert "step at_last failed: ValueError: not yet" in failed.stderr
+    assert "step at-last failed: ValueError: not yet" in failed.stderr
     assert sorted(lines.read_text().split()[:2]) == ["same", "same"]
     (parent,) = trireme.parents()
     (tmp_path / "notes.py").unlink()  # what is resumed is what was started
@@ -133,5 +133,5 @@ def test_steps_that_are_done_are_not_run_again(trireme, tmp_path):
     assert (again.info.status, again.data.tags.get("error")) == ("FINISHED", None)
     nested = trireme.nested(again)
     assert {run.info.status for run in nested.values()} == {"FINISHED"}
-    assert "error" not in nested["at_last"].data.tags
+    assert "error" not in nested["at-last"].data.tags
     assert trireme.call("resume", name).returncode == 2
