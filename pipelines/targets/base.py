@@ -164,13 +164,20 @@ class Target(Generic[R]):
     stays = False
 
     def run(
-        self, pipeline: "Pipeline", arguments: dict[str, Any], console: "Console", *, wait: bool
+        self,
+        pipeline: "Pipeline",
+        arguments: dict[str, Any],
+        name: str,
+        console: "Console",
+        *,
+        wait: bool,
     ) -> int:
         """Runs a pipeline and shows it; returns the command's exit status.
 
         Args:
             pipeline: The pipeline.
             arguments: A value for every parameter.
+            name: What the run is called.
             console: Where it is shown.
             wait: Stay until it ends; otherwise return when it has started.
         """
@@ -181,17 +188,6 @@ class Target(Generic[R]):
     ) -> tuple[R, str]:
         """Starts a run of a name; returns it at once, and what a person should know of it."""
         raise self._cannot("run pipelines")
-
-    def reproduce(self, run: str, pipeline: "Pipeline | None", console: "Console") -> int:
-        """Trains again as a run in MLflow did; returns the command's exit status.
-
-        Args:
-            pipeline: What it was a run of; None for one of Trireme's own pipelines.
-        """
-        raise self._cannot(
-            "reproduce runs, but this machine does, also those of a cluster: leave --target out, "
-            "and let MLFLOW_TRACKING_URI name the server that has the run's record"
-        )
 
     def compile(self, pipeline: "Pipeline", directory: Path) -> Path:
         """Writes what the place takes of a pipeline; returns the file."""
