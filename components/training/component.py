@@ -61,8 +61,7 @@ def train(
         run: Id of the run, which the job's name is made from.
         workspace: The run workspace.
         task_config: Settings of this task that the job's pods get.
-        start: Folder that the program finds as WARM_START_DIR, or runs:/ID for what a pipeline run
-            in MLflow left in MODEL_DIR; empty if there is none.
+        start: The program's WARM_START_DIR: a folder, or runs:/ID of a pipeline run; empty for none.
 
     Returns:
         model: Path of its MODEL_DIR.

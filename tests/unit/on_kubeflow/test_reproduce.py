@@ -140,7 +140,7 @@ def test_a_mistake_is_told_before_anything_is_made(trireme, kubeflow, original, 
 
 
 def test_what_a_run_started_from_has_to_be_there(trireme, kubeflow, original):
-    original(warm_start_run="none")
+    original()
     mlflow.MlflowClient().set_tag(in_mlflow("original").info.run_id, "warm_start.run", "0" * 32)
     status, _, errors = trireme(*REPRODUCE)
     assert (status, kubeflow.seen) == (2, [])
