@@ -61,7 +61,7 @@ def train(
         run: Id of the run, which the job's name is made from.
         workspace: The run workspace.
         task_config: Settings of this task that the job's pods get.
-        start: The program's WARM_START_DIR: a folder, or runs:/ID of a pipeline run; empty for none.
+        start: The WARM_START_DIR: a folder, or runs:/ID of a pipeline run; empty if there is none.
 
     Returns:
         model: Path of its MODEL_DIR.
