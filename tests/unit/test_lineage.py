@@ -11,6 +11,7 @@ from recorded import COMMIT, record
 
 from trireme.components.checkout import builtin
 from trireme.components.errors import InputError
+from trireme.components.packages import install, use
 from trireme.components.tracking import journal, lineage, machine, registry, store
 from trireme.components.tracking.batch import PARAMETER_LIMIT
 from trireme.components.training.frameworks import FRAMEWORKS
@@ -259,3 +260,11 @@ def test_the_command_refuses_in_one_sentence(trireme, untracked):
 def test_the_cpu_is_named_with_its_cores_and_threads(monkeypatch, set_to, told):
     monkeypatch.setenv("OMP_NUM_THREADS", set_to)
     assert re.fullmatch(rf".+, \d+ cores?{told}", machine.cpu())
+
+
+def test_a_step_that_is_told_a_training_installs_its_packages(whole, tmp_path, monkeypatch):
+    lock = f"--no-index\n# {install._PLATFORM}\n"  # of no package beside those that are there
+    mlflow.MlflowClient().log_text(whole.training_id, lock, journal.PACKAGES)
+    monkeypatch.setenv(use.AGAIN, whole.training_id)
+    install.install(["tiny==1.0"], tmp_path, tmp_path)
+    assert Path(use.folder(tmp_path), journal.PACKAGES).read_text() == lock
