@@ -47,8 +47,12 @@ def loaded(
     storage_class: str = "",
     shape_file: Path | None = None,
 ) -> list[Pipeline]:
-    """Returns pipelines as they are for a cluster, with what options say; see ``catalog.load``."""
-    found = [catalog.load(reference) for reference in references]
+    """Returns pipelines as they are for a cluster, with what options say.
+
+    Args:
+        references: As ``catalog.load`` takes them, or pipelines.
+    """
+    found = [each if isinstance(each, Pipeline) else catalog.load(each) for each in references]
     shape = shapes.read(shape_file)
     shapes.check_steps(shape, found)
     claims, wanted = ir.mounts(dataset_claims or (), cache_claim), pins.read(images, found)

@@ -2,6 +2,7 @@
 
 import ast
 import tempfile
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,13 @@ from trireme.components.dataset.uri import at_commit
 from trireme.components.errors import InputError, StepFailed
 from trireme.components.secrets import DEFAULTS
 from trireme.components.tracking.batch import PARAMETER_LIMIT
-from trireme.components.tracking.lineage import Lineage
+from trireme.components.tracking.lineage import OF_A_RUN, Lineage
 from trireme.pipelines import catalog, steps, training
-from trireme.pipelines.compiling.cutting import up_to_training
+from trireme.pipelines.compiling.cutting import SUFFIX, up_to_training, with_packages_of
+from trireme.pipelines.loading import loaded
 from trireme.pipelines.pipeline import Parameter, Pipeline
+
+Load = Callable[[Sequence[Any]], list[Pipeline]]
 
 
 @dsl.pipeline(name="reproduction", pipeline_config=steps.WORKSPACE)
@@ -52,23 +56,37 @@ def reproduction(
 ) -> None:
     """Trains as another run did, and neither evaluates nor exports nor registers."""
     given = locals()
-    code, data = training.prepare(given, framework)
-    steps.train(code, data, framework=framework, start=start, **training.job_inputs(given))
+    with steps.finishing("reproduction", webhook_secret=""):
+        code, data = training.prepare(given, framework)
+        steps.train(code, data, framework=framework, start=start, **training.job_inputs(given))
 
 
-def pipeline(lineage: Lineage, given: Pipeline | None) -> Pipeline:
-    """Returns the pipeline that trains as a run did: the given one, or Trireme's."""
-    if given is not None:
-        if lineage.start:
-            raise InputError(
-                f"{lineage.name} started from the model of another run, which only Trireme's own "
-                "pipelines can be reproduced with"
-            )
-        if given.name != lineage.pipeline:
-            raise InputError(
-                f"{lineage.name} is a run of the pipeline {lineage.pipeline}, not of {given.name}"
-            )
-        return up_to_training(given, _code(lineage)["code_revision"])
+def pipeline(lineage: Lineage, reference: str, load: Load = loaded) -> Pipeline:
+    """Returns the pipeline that trains as a run did: the given one, or Trireme's.
+
+    Args:
+        reference: The run's pipeline, as ``catalog.load`` takes it; empty for one of Trireme's.
+        load: Loads pipelines as they are for the place.
+    """
+    found = _given(lineage, reference, load) if reference else _ours(lineage, load)
+    return with_packages_of(found, lineage.training_id) if lineage.packages else found
+
+
+def _given(lineage: Lineage, reference: str, load: Load) -> Pipeline:
+    if lineage.start:
+        raise InputError(
+            f"{lineage.name} started from the model of another run, which only Trireme's own "
+            "pipelines can be reproduced with"
+        )
+    (given,) = load([reference])
+    if lineage.pipeline not in (given.name, f"{given.name}{SUFFIX}"):
+        raise InputError(
+            f"{lineage.name} is a run of the pipeline {lineage.pipeline}, not of {given.name}"
+        )
+    return up_to_training(given, _code(lineage)["code_revision"])
+
+
+def _ours(lineage: Lineage, load: Load) -> Pipeline:
     if lineage.pipeline not in (*catalog.PIPELINES, "reproduction"):
         raise InputError(
             f"{lineage.name} is a run of {lineage.pipeline}, which is not one of Trireme's own "
@@ -76,16 +94,21 @@ def pipeline(lineage: Lineage, given: Pipeline | None) -> Pipeline:
         )
     check = partial(training.check_training, lineage.framework)
     trainings = partial(training.trainings, lineage.framework)
-    return Pipeline("reproduction", reproduction, check, trainings)
+    ours = Pipeline("reproduction", reproduction, check, trainings)
+    # Whose steps the options may be about, too.
+    originals = [lineage.pipeline] if lineage.pipeline in catalog.PIPELINES else []
+    *_, found = load([*originals, ours])
+    return found
 
 
 def arguments(pipeline: Pipeline, lineage: Lineage) -> dict[str, Any]:
-    """Returns a value for every parameter of the pipeline that trains as a run did."""
+    """Returns the values of the parameters of the pipeline that trains as a run did."""
     params = lineage.params
-    if pipeline.graph is reproduction:
+    if pipeline.name == "reproduction":
         params = params | {
             "framework": lineage.framework,
             "experiment": lineage.experiment,
+            "start": f"{OF_A_RUN}{lineage.start}" if lineage.start else "",
             **_code(lineage),
         }
     elif lineage.has_bundle and "code_url" in params:
@@ -101,7 +124,7 @@ def arguments(pipeline: Pipeline, lineage: Lineage) -> dict[str, Any]:
         name: _value(parameter, params.get(name), lineage.name)
         for name, parameter in pipeline.parameters.items()
     }
-    return pipeline.complete({name: value for name, value in values.items() if value is not None})
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _code(lineage: Lineage) -> dict[str, str]:

@@ -55,12 +55,13 @@ def finishing(pipeline: str, webhook_secret: Any = DEFAULTS["webhook"]) -> dsl.E
     Args:
         pipeline: The pipeline's name.
         webhook_secret: The Secret with the url that gets the result of the run, if there is one of
-            that name.
+            that name. Empty: none.
     """
     last = finishes.finish(
         pipeline=pipeline, run=RUN, webhook_secret=webhook_secret, workspace=WORKSPACE_PATH
     )
-    _use_secret(last, "webhook", webhook_secret)
+    if webhook_secret:
+        _use_secret(last, "webhook", webhook_secret)
     return dsl.ExitHandler(tracked(last), name="steps")
 
 

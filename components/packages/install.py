@@ -84,7 +84,7 @@ def install(
     there = present.packages(framework)
     uv = Uv(code, secret, there, git)
     given = os.environ.get(AGAIN)
-    lock, options = _read(given) if given else resolved(list(wanted), framework, there, uv)
+    lock, options = _lock_of(given) if given else resolved(list(wanted), framework, there, uv)
     if any(map(_is_of_the_code, _entries(lock))) and not given:
         lock = lock.replace("\n", f", with commit {commit}\n", 1)
     folder = _built(lock, options, workspace / "packages.built" if in_a_pod() else _cache(), uv)
@@ -254,6 +254,15 @@ def _make_movable(script: Path) -> None:
 def _shown(option: str) -> str:
     """Returns an option without the credentials in its URL, which are never recorded."""
     return re.sub(r"://[^/\s]*@", "://", option)
+
+
+def _lock_of(run_id: str) -> tuple[str, list[str]]:
+    """Returns the lock and the options that the run of a training in MLflow has."""
+    from trireme.components.tracking import lineage, store
+
+    store.use()
+    with tempfile.TemporaryDirectory(prefix="trireme-") as folder:
+        return _read(str(lineage.download_packages(run_id, Path(folder))))
 
 
 def _read(file: str) -> tuple[str, list[str]]:

@@ -4,8 +4,8 @@ import os
 import site
 from pathlib import Path
 
-AGAIN = "TRIREME_PACKAGES"
-"""The variable that names the lock to install, where a run is made again."""
+AGAIN = "TRIREME_PACKAGES_OF"
+"""The variable of a step that names the MLflow run whose packages it installs again."""
 
 _used: list[str] = []
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trireme.components.errors import InputError, TriremeError
-from trireme.components.tracking import machine
+from trireme.components.tracking import journal, machine, store
 from trireme.components.tracking.client import client
 from trireme.components.tracking.journal import MODEL, PACKAGES, TRAINING
 from trireme.components.tracking.store import public, reason_of
+from trireme.components.workspace import written_whole
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -23,6 +24,9 @@ VARIED = ("entrypoint", "args", "workers", "processes_per_worker", "seed")
 
 START, NOTHING = "warm_start.run", "none"
 """The tag with the run whose MODEL_DIR a warm start began with, and its value for no run."""
+
+OF_A_RUN = "runs:/"
+"""How a start begins that names the pipeline run whose MODEL_DIR it is, in place of a folder."""
 
 PAGE = 200  # runs that MLflow is asked for at once
 
@@ -117,9 +121,13 @@ def read(wanted: str) -> Lineage:
     )
 
 
-def changes(lineage: Lineage) -> list[str]:
-    """Says what a run here would compute with, where that is not what the run computed with."""
-    now = _versions(sys.version.split()[0], machine.cpu(), machine.packages())
+def this_machine() -> dict[str, str]:
+    """Returns what a run here would compute with."""
+    return _versions(sys.version.split()[0], machine.cpu(), machine.packages())
+
+
+def changes(lineage: Lineage, now: dict[str, str]) -> list[str]:
+    """Says what another run computes with, where that is not what the run computed with."""
     return [
         f"{name} was {then} and is {now.get(name, 'not installed')}"
         for name, then in lineage.machine.items()
@@ -135,9 +143,34 @@ def download_model(lineage: Lineage, directory: Path) -> Path:
 
 
 @_refusals_explained()
-def download_packages(lineage: Lineage, directory: Path) -> Path:
-    """Brings the lock of the run's packages; returns where it is."""
-    return Path(client.download_artifacts(lineage.training_id, PACKAGES, str(directory)))
+def download_packages(training_id: str, directory: Path) -> Path:
+    """Brings the lock of the packages that a training had; returns where it is."""
+    return Path(client.download_artifacts(training_id, PACKAGES, str(directory)))
+
+
+def start_folder(start: str, workspace: Path) -> str:
+    """Returns the folder that a step's training starts from, brought first if it is of a run."""
+    if not start.startswith(OF_A_RUN):
+        return start
+    run_id = start.removeprefix(OF_A_RUN)
+    store.use()
+    with written_whole(workspace / "start") as partial:
+        download_trained(run_id, partial / "trained")
+    found = next((workspace / "start" / "trained").glob("*/"), None)
+    if found is None:
+        raise InputError(f"start {start}: the model of that run is no longer in MLflow")
+    journal.log_tags({START: run_id})
+    return str(found)
+
+
+@_refusals_explained()
+def has_trained(run_id: str) -> bool:
+    """Tells whether MLflow has what the training of a pipeline run left in MODEL_DIR."""
+    try:
+        training = _training(client.get_run(run_id))
+    except client.refusal:
+        return False
+    return training is not None and bool(client.list_artifacts(training.info.run_id, MODEL))
 
 
 @_refusals_explained()

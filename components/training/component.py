@@ -61,7 +61,7 @@ def train(
         run: Id of the run, which the job's name is made from.
         workspace: The run workspace.
         task_config: Settings of this task that the job's pods get.
-        start: Folder that the program finds as WARM_START_DIR; empty if there is none.
+        start: The WARM_START_DIR: a folder, or runs:/ID of a pipeline run; empty if there is none.
 
     Returns:
         model: Path of its MODEL_DIR.
@@ -73,7 +73,7 @@ def train(
     from trireme.components.dataset import base_model
     from trireme.components.packages import use
     from trireme.components.step import step
-    from trireme.components.tracking import environment
+    from trireme.components.tracking import environment, lineage
     from trireme.components.training import launch
 
     with step("train", workspace):
@@ -95,7 +95,7 @@ def train(
             more=job,
             tracking=environment.variables(),
             credentials=environment.credentials(),
-            start=start,
+            start=lineage.start_folder(start, Path(workspace)),
             base_model=base_model.folder(Path(workspace)),
             packages=use.folder(Path(workspace)),
         )

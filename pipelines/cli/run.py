@@ -72,7 +72,8 @@ def run(
         )
     given = chosen.given(param or [], params, variables(env, secret_env))
     chosen, arguments = ready(chosen, given, target)
-    raise typer.Exit(target.run(chosen, arguments, console, wait=not no_wait))
+    name = chosen.name_of_a_run()
+    raise typer.Exit(target.run(chosen, arguments, name, console, wait=not no_wait))
 
 
 def _parameters_help(reference: str) -> str:

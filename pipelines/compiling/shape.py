@@ -28,7 +28,7 @@ from trireme.components.training.description.values import (
     SecretKey,
     VariableName,
 )
-from trireme.pipelines.compiling.steps import executors
+from trireme.pipelines.compiling.steps import executors, set_variables
 from trireme.pipelines.pipeline import Pipeline
 
 ALL = "*"
@@ -156,10 +156,7 @@ def _set_container(container: Any, shape: StepShape) -> None:
     if shape.image:
         container["image"] = shape.image
     if shape.env:
-        before = json_format.MessageToDict(container).get("env", [])
-        kept = [each for each in before if each["name"] not in shape.env]
-        own = [{"name": name, "value": value} for name, value in shape.env.items()]
-        container["env"] = [*kept, *own]
+        set_variables(container, shape.env)
 
 
 def _set_pod(known: Any, executor: str, shape: StepShape) -> None:

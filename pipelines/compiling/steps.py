@@ -1,6 +1,6 @@
 """The steps that a compiled pipeline has."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from google.protobuf import json_format
@@ -60,7 +60,7 @@ def images(spec: Any) -> list[tuple[str, str]]:
 
 def steps_of(spec: Any, component: str) -> list[list[PathTask]]:
     """Returns the paths to the steps that one of Trireme's components has become."""
-    line = f'with step("{component}", workspace)'
+    line = f'with step("{component}", workspace'
     return [
         path
         for path, container in containers(spec)
@@ -75,6 +75,14 @@ def containers(spec: Any) -> Iterator[tuple[list[PathTask], Any]]:
         executor = executors[component.executor_label]
         if "container" in executor:
             yield path, executor["container"]
+
+
+def set_variables(container: Any, variables: Mapping[str, str]) -> None:
+    """Gives the container of a step variables, in place of those of the same names."""
+    before = json_format.MessageToDict(container).get("env", [])
+    kept = [each for each in before if each["name"] not in variables]
+    own = [{"name": name, "value": value} for name, value in variables.items()]
+    container["env"] = [*kept, *own]
 
 
 def variables(graph: Any) -> set[str]:

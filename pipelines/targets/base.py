@@ -168,13 +168,20 @@ class Target(Generic[R]):
         return not registry.entry(self.name).is_cluster
 
     def run(
-        self, pipeline: "Pipeline", arguments: dict[str, Any], console: "Console", *, wait: bool
+        self,
+        pipeline: "Pipeline",
+        arguments: dict[str, Any],
+        name: str,
+        console: "Console",
+        *,
+        wait: bool,
     ) -> int:
         """Runs a pipeline and shows it; returns the command's exit status.
 
         Args:
             pipeline: The pipeline.
             arguments: A value for every parameter.
+            name: What the run is called.
             console: Where it is shown.
             wait: Stay until it ends; otherwise return when it has started.
         """
@@ -188,17 +195,6 @@ class Target(Generic[R]):
         A cluster is given the pipeline's ``bundle``, if it has one, by ``bundle.keep``.
         """
         raise self._cannot("run pipelines")
-
-    def reproduce(self, run: str, pipeline: "Pipeline | None", console: "Console") -> int:
-        """Trains again as a run in MLflow did; returns the command's exit status.
-
-        Args:
-            pipeline: What it was a run of; None for one of Trireme's own pipelines.
-        """
-        raise self._cannot(
-            "reproduce runs, but this machine does, also those of a cluster: leave --target out, "
-            "and let MLFLOW_TRACKING_URI name the server that has the run's record"
-        )
 
     def compile(self, pipeline: "Pipeline", directory: Path) -> Path:
         """Writes what the place takes of a pipeline; returns the file."""

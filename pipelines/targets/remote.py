@@ -42,11 +42,17 @@ class Remote(Target[R]):
         return f"--target {self.name}"
 
     def run(
-        self, pipeline: Pipeline, arguments: dict[str, Any], console: "Console", *, wait: bool
+        self,
+        pipeline: Pipeline,
+        arguments: dict[str, Any],
+        name: str,
+        console: "Console",
+        *,
+        wait: bool,
     ) -> int:
         """Starts a run, and stays with it if that is wanted; returns the exit status."""
         self.stays = wait
-        run, note = self.start(pipeline, arguments, pipeline.name_of_a_run(), console)
+        run, note = self.start(pipeline, arguments, name, console)
         console.print(f"{run.name} started", "bold")
         console.facts(run.facts | {"Status": f"trireme status {run.key} {self.reached_by()}"})
         if note:

@@ -59,6 +59,16 @@ def test_a_repository_of_ones_own(engine, quick, place):
     assert place.password not in logs
 
 
+def test_a_run_is_reproduced_with_the_identical_model(engine, quick):
+    run, _ = engine.run(**quick, seed=11, min_accuracy=0.9999)  # it is enough that it trains
+    output = engine.command("reproduce", run, *engine.images)
+    assert f"the model is bit-identical, 2 tensors with 650 parameters, as that of {run}" in output
+    whole, steps = engine.recorded(engine.named(output))
+    assert whole.info.status == "FINISHED"
+    assert whole.data.tags["reproduces"] == engine.recorded(run)[0].info.run_id
+    assert set(steps) == {"checkout", "dataset", "train", "finish"}
+
+
 def test_a_gate_that_refuses_is_told(engine, quick):
     run, output = engine.run(**quick, model_name="never", min_accuracy=0.9999)
     refusal = r"not exported: held-out accuracy 0\.9\d+ is below"

@@ -101,7 +101,7 @@ def test_the_same_commit_data_and_seed_give_the_same_bits(original):
     assert again.data.params["seed"] == "11"
     assert again.info.experiment_id == original.run.info.experiment_id
     steps = original.trireme.nested(again)
-    assert set(steps) == {"checkout", "dataset", "train"}
+    assert set(steps) == {"checkout", "dataset", "train", "finish"}
     assert {run.info.status for run in [again, *steps.values()]} == {"FINISHED"}
     assert original.trireme.client.search_registered_models() == []
 

@@ -3,19 +3,20 @@
 import dataclasses
 import re
 import shutil
+from pathlib import Path
 
 import mlflow
 import pytest
+from recorded import COMMIT, record
 
 from trireme.components.checkout import builtin
 from trireme.components.errors import InputError
+from trireme.components.packages import install, use
 from trireme.components.tracking import journal, lineage, machine, registry, store
 from trireme.components.tracking.batch import PARAMETER_LIMIT
-from trireme.components.tracking.pipeline_run import PipelineRun
 from trireme.components.training.frameworks import FRAMEWORKS
 from trireme.pipelines import reproduction
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 PARAMS = {
     "code_url": "../models",
     "code_revision": "main",
@@ -35,36 +36,14 @@ def home(tmp_path_factory, mlflow_store):
         for name in ("MLFLOW_TRACKING_URI", "MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID"):
             environment.delenv(name, raising=False)
         environment.setenv("TRIREME_HOME", str(home))
-        record = PipelineRun(
-            "whole-run", "digits", "pytorch-training", PARAMS, home, home / "workspace"
-        )
-        _steps(record, home / "workspace")
-        record.close("FINISHED", {})
+        record(home, "whole-run", PARAMS, git_dirty="true")
         store.use()
         yield home
     mlflow.set_tracking_uri(before)
 
 
-def _steps(record, workspace):
-    model = workspace / "model"
-    model.mkdir(parents=True)
-    (model / "model.pt").write_text("weights")
-    for step in ("checkout", "dataset", "train"):
-        record.step_started(step, workspace)
-        with journal.opened(workspace, step):
-            if step == "checkout":
-                tags = {"git.commit": COMMIT, "git.url": "file:///models", "git.dirty": "true"}
-                journal.log_tags(tags)
-            elif step == "dataset":
-                journal.log_tags({"dataset.fingerprint": "sha256:abc", "dataset.uri": "/data"})
-            else:
-                journal.log_params({"framework": "pytorch"})
-                journal.log_artifact(model, "model")
-        record.step_ended(step, "FINISHED", workspace, {})
-
-
 def arguments(of):
-    return reproduction.arguments(reproduction.pipeline(of, None), of)
+    return reproduction.arguments(reproduction.pipeline(of, ""), of)
 
 
 @pytest.fixture(scope="module")
@@ -106,12 +85,12 @@ def test_its_model_is_brought(whole, tmp_path):
 
 
 def test_nothing_has_changed_on_the_machine_that_it_ran_on(whole):
-    assert lineage.changes(whole) == []
+    assert lineage.changes(whole, lineage.this_machine()) == []
 
 
 def test_what_has_changed_is_named(whole):
     then = whole.machine | {"numpy": "1.0", "gone": "2.0", "CPU": "i486, 1 core"}
-    told = lineage.changes(dataclasses.replace(whole, machine=then))
+    told = lineage.changes(dataclasses.replace(whole, machine=then), lineage.this_machine())
     now = whole.machine
     assert f"CPU was i486, 1 core and is {now['CPU']}" in told
     assert f"numpy was 1.0 and is {now['numpy']}" in told
@@ -119,16 +98,35 @@ def test_what_has_changed_is_named(whole):
     assert len(told) == 3
 
 
-def test_its_parameters_have_their_types_again_and_its_commit(whole, make_repository):
-    repository = make_repository("code")
-    repository.commit("The program")
-    code = repository.directory.as_uri()
-    values = arguments(dataclasses.replace(whole, params=_given(whole), code=code))
+def test_what_a_run_left_is_a_start(whole, tmp_path):
+    start = f"{lineage.OF_A_RUN}{whole.run_id}"
+    with journal.opened(tmp_path, "train"):
+        folder = lineage.start_folder(start, tmp_path)
+        assert Path(folder, "model.pt").read_text() == "weights"
+        assert lineage.start_folder(start, tmp_path) == folder  # a step that is tried again
+    assert {"tags": {lineage.START: whole.run_id}}.items() <= journal.read(tmp_path, "train")[
+        -1
+    ].items()
+    assert lineage.start_folder("/workspace/before", tmp_path) == "/workspace/before"
+    assert lineage.has_trained(whole.run_id)
+
+
+@pytest.mark.parametrize("gone", ["0" * 32, "x"])
+def test_a_start_that_is_gone_is_refused(home, tmp_path, gone):
+    assert not lineage.has_trained(gone)
+    with pytest.raises(InputError, match="the model of that run is no longer in MLflow"):
+        lineage.start_folder(f"{lineage.OF_A_RUN}{gone}", tmp_path)
+
+
+def test_its_parameters_have_their_types_again_and_its_commit(whole):
+    given = _given(whole) | {"start": "/tmp/gone"}
+    of = dataclasses.replace(whole, params=given, code="/models", start="abc")
+    values = arguments(of)
     assert values["args"] == PARAMS["args"]
     assert values["job"] == PARAMS["job"]
     assert values["seed"] == 7
     assert values["code_revision"] == COMMIT
-    assert values["code_url"] == code
+    assert (values["code_url"], values["start"]) == ("/models", "runs:/abc")
     assert values["experiment"] == "digits"
     assert values["processes_per_worker"] == 1
 
@@ -262,3 +260,11 @@ def test_the_command_refuses_in_one_sentence(trireme, untracked):
 def test_the_cpu_is_named_with_its_cores_and_threads(monkeypatch, set_to, told):
     monkeypatch.setenv("OMP_NUM_THREADS", set_to)
     assert re.fullmatch(rf".+, \d+ cores?{told}", machine.cpu())
+
+
+def test_a_step_that_is_told_a_training_installs_its_packages(whole, tmp_path, monkeypatch):
+    lock = f"--no-index\n# {install._PLATFORM}\n"  # of no package beside those that are there
+    mlflow.MlflowClient().log_text(whole.training_id, lock, journal.PACKAGES)
+    monkeypatch.setenv(use.AGAIN, whole.training_id)
+    install.install(["tiny==1.0"], tmp_path, tmp_path)
+    assert Path(use.folder(tmp_path), journal.PACKAGES).read_text() == lock

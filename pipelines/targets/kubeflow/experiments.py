@@ -11,7 +11,7 @@ NAME_LIMIT = 128  # letters of a name that Kubeflow Pipelines keeps
 
 def experiment_name(pipeline: str, arguments: dict[str, Any]) -> str:
     """Returns the name of the experiment that runs belong to."""
-    name = str(arguments["experiment"] or pipeline)
+    name = str(arguments.get("experiment") or pipeline)
     if len(name) > NAME_LIMIT:
         raise InputError(
             f"experiment {name!r}: Kubeflow Pipelines takes at most {NAME_LIMIT} letters"

@@ -35,9 +35,9 @@ PIPELINE = "pipeline.yaml"
 """The pipeline of a run in its directory, as kfp compiled it."""
 
 
-def run(pipeline: Pipeline, arguments: dict[str, Any], console: Console) -> Result:
+def run(pipeline: Pipeline, arguments: dict[str, Any], name: str, console: Console) -> Result:
     """Runs a pipeline to its end; afterwards no process of it is left."""
-    directory = prepare(pipeline, arguments, pipeline.name_of_a_run())
+    directory = prepare(pipeline, arguments, name)
     return go(pipeline, arguments, local_runs.Record(directory), console)
 
 

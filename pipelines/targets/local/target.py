@@ -28,13 +28,19 @@ class Local(Target[LocalRun]):
     title = "this machine"
 
     def run(
-        self, pipeline: "Pipeline", arguments: dict[str, Any], console: "Console", *, wait: bool
+        self,
+        pipeline: "Pipeline",
+        arguments: dict[str, Any],
+        name: str,
+        console: "Console",
+        *,
+        wait: bool,
     ) -> int:
         """Runs a pipeline to its end; see ``Target``."""
         from trireme.pipelines.targets.local import running
 
         _check_steps(pipeline)
-        return _ended(running.run(pipeline, arguments, console), console)
+        return _ended(running.run(pipeline, arguments, name, console), console)
 
     def start(
         self, pipeline: "Pipeline", arguments: dict[str, Any], name: str, console: "Console"
@@ -45,12 +51,6 @@ class Local(Target[LocalRun]):
         _check_steps(pipeline)
         runs.start(running.prepare(pipeline, arguments, name))
         return runs.find(name), ""
-
-    def reproduce(self, run: str, pipeline: "Pipeline | None", console: "Console") -> int:
-        """Trains again as a run in MLflow did; see ``Target``."""
-        from trireme.pipelines.targets.local import reproducing
-
-        return reproducing.reproduce(run, pipeline, console)
 
     def latest(self) -> list[LocalRun]:
         """Returns the runs of this machine, the newest first."""

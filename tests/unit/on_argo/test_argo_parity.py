@@ -147,7 +147,8 @@ def test_mlflow_has_the_same_record(
     graph = argo_pipelines.recorded
     pipeline = Pipeline("recorded", graph, lambda *_: None, lambda _: None)  # type: ignore
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uris[0])
-    here.run(pipeline, pipeline.complete({}), Console(io.StringIO()))
+    name = pipeline.name_of_a_run()
+    here.run(pipeline, pipeline.complete({}), name, Console(io.StringIO()))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uris[1])
     template = argo_compiling.compiled(pipeline, "trireme")
     walker = Walker(yaml.safe_load(template.to_yaml()), tmp_path / "walked")
