@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from trireme.components.checkout import bundle
 from trireme.components.checkout import url as urls
+from trireme.components.packages.use import AGAIN
 from trireme.pipelines import catalog, packages
 from trireme.pipelines.compiling import images as pins
 from trireme.pipelines.compiling import ir
@@ -71,9 +72,11 @@ def ready(
     if place.is_here:
         return pipeline, pipeline.complete(given)
     values = pipeline.complete(given, set(pipeline.claims))  # of a directory also what is in it
-    if pipeline.trainings and values.keys() >= PACKAGES:  # else they may mean something else
+    has = variables(pipeline.graph)
+    # Else they may mean something else, or what is installed is known.
+    if pipeline.trainings and values.keys() >= PACKAGES and AGAIN not in has:
         framework = pipeline.trainings(values).job.framework
-        packages.check_there(framework, values, variables(pipeline.graph), place.cluster)
+        packages.check_there(framework, values, has, place.cluster)
     url = given.get("code_url", "")
     if url and urls.is_directory(url):
         urls.check(url)
