@@ -1,4 +1,4 @@
-"""What a step is called: as its task in the pipeline, in a loop with its turn."""
+"""What a step is called: as its task in the pipeline, and here in a loop with its turn."""
 
 import os
 
@@ -6,8 +6,17 @@ STEP = "TRIREME_STEP"
 """The variable with a step's name where that is not its component's, as of the second of two."""
 
 
+ONCE = ("checkout", "dataset", "train", "evaluate", "export", "compare", "plan", "choose")
+"""Components of Trireme's that a run has once, because others look for what they leave by name.
+
+A pipeline may have one in each of two branches, of which one runs.
+"""
+
+
 def own_name(component: str) -> str:
     """Returns the name of the step that runs in this process, of a component."""
+    if without_index(component) in (*ONCE, "trial"):
+        return component
     return os.environ.get(STEP) or component.replace("_", "-")
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from trireme.components import yaml_text
 from trireme.components.errors import InputError, TriremeError, first_line
+from trireme.components.step_names import ONCE
 from trireme.pipelines.pipeline import Pipeline
 
 PIPELINES = {
@@ -150,7 +151,7 @@ def _refuse_repeated(pipeline: Pipeline) -> None:
     """Refuses a step twice that has one place in the run workspace, if both would run."""
     from trireme.pipelines.compiling.steps import steps_of
 
-    for name in ("checkout", "dataset", "train", "evaluate", "export"):
+    for name in ONCE:
         paths = steps_of(pipeline.spec, name)
         groups = [path[:-1] for path in paths]
         is_looped = any(task.is_loop for path in paths for task in path)

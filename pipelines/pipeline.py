@@ -135,8 +135,8 @@ class Pipeline:
         return {parameter.name: parameter for parameter in self._parameters()}
 
     def name_of_a_run(self) -> str:
-        """Returns a name for a run of it, which no other run has."""
-        return f"{self.name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+        """Returns a name for a run of it, which no other run has, of at most 63 letters."""
+        return f"{self.name[:42]}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
 
     def changed(self, change: Callable[[Any], None]) -> "Pipeline":
         """Returns the same pipeline with another graph: what a function makes of a copy of it."""

@@ -111,7 +111,7 @@ def arguments(pipeline: Pipeline, lineage: Lineage) -> dict[str, Any]:
             "start": f"{OF_A_RUN}{lineage.start}" if lineage.start else "",
             **_code(lineage),
         }
-    elif lineage.has_bundle and "code_url" in params:
+    elif "code_url" in params and (lineage.has_bundle or urls.is_local(lineage.code)):
         params = params | _code(lineage)
     # A branch of the Hub may have moved on since.
     at_commits = {
@@ -133,7 +133,10 @@ def _code(lineage: Lineage) -> dict[str, str]:
         place = urls.Bundle(bundle.MLFLOW, lineage.commit)
         return {"code_url": str(place), "code_revision": lineage.commit}
     if lineage.code != builtin.URL:
-        return {"code_url": lineage.code, "code_revision": lineage.commit}
+        # A folder of this machine travels to a cluster, which a file:// URL does not.
+        folder = urls.path(lineage.code) if urls.is_local(lineage.code) else None
+        url = str(folder) if folder and folder.is_dir() else lineage.code
+        return {"code_url": url, "code_revision": lineage.commit}
     if lineage.commit != builtin.commit():
         raise InputError(
             f"{lineage.name} was trained with the trainers of Trireme {lineage.trainers}, "

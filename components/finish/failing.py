@@ -8,7 +8,9 @@ TRACEBACK = "Traceback (most recent call last):"
 SHOWN = 40  # lines at most
 
 _FRAME, _INDENTED = '  File "', "    "
-_OF_AN_ENGINE = re.compile(r'  File "(<frozen runpy>|.*/kfp/|.*/trireme/pipelines/targets/)')
+_OF_AN_ENGINE = re.compile(
+    r'  File "(<frozen runpy>|.*/(site|dist)-packages/kfp/|.*/trireme/pipelines/targets/local/)'
+)
 """Frames of what runs a step's function, which nobody looks for a mistake in."""
 
 

@@ -121,7 +121,7 @@ class Cluster:
         """Yields a namespace's objects, of which a page at a time is in memory."""
         # https://kubernetes.io/docs/reference/using-api/api-concepts/#retrieving-large-results-sets-in-chunks
         path, after = resource.path(namespace), ""
-        seen: set[str] = set()
+        seen: set[tuple[str, str]] = set()
         while True:
             asked = [*query.items(), ("limit", PAGE), *([("continue", after)] if after else [])]
             try:
@@ -132,8 +132,9 @@ class Cluster:
                 after = ""
                 continue
             for each in page.get("items") or []:
-                if (name := each["metadata"]["name"]) not in seen:
-                    seen.add(name)
+                key = each["metadata"].get("namespace", ""), each["metadata"]["name"]
+                if key not in seen:
+                    seen.add(key)
                     yield each
             after = page.get("metadata", {}).get("continue")
             if not after:

@@ -112,12 +112,12 @@ def executors(spec: Any) -> dict[str, str]:
 
 
 def after_failures(spec: Any) -> set[str]:
-    """Returns the names of components that run even after a failure, such as exit handlers."""
+    """Returns the names of tasks that run even after a failure, such as exit handlers."""
     always = PipelineTaskSpec.TriggerPolicy.ALL_UPSTREAM_TASKS_COMPLETED
     return {
-        task.component_ref.name.removeprefix("comp-")
+        name
         for component in (spec.root, *spec.components.values())
-        for task in component.dag.tasks.values()
+        for name, task in component.dag.tasks.items()
         if task.trigger_policy.strategy == always
     }
 

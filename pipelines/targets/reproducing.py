@@ -51,7 +51,14 @@ def reproduce(target: Target[Any], run: str, reference: str, console: Console, l
         )
     pipeline = reproduction.pipeline(lineage, reference, load)
     pipeline, arguments = ready(pipeline, reproduction.arguments(pipeline, lineage), target)
+    if pipeline.bundle and pipeline.bundle.commit != lineage.commit:
+        raise InputError(
+            f"{lineage.name} was trained with the commit {lineage.commit} of {lineage.code}, and "
+            f"{pipeline.name} has no parameter code_revision that would say so; check it out there"
+        )
     if target.is_here:  # what a cluster has is known when it has run
+        if "webhook_secret" in arguments:
+            arguments["webhook_secret"] = ""  # which is told of a run that is cancelled here
         if not reference:
             reproduction.check_data(arguments, lineage)
         _warn(lineage, lineages.this_machine())

@@ -267,6 +267,14 @@ def test_a_list_goes_on_where_the_server_has_forgotten_its_rest(server, monkeypa
     assert names == [f"job-{number}" for number in range(5)]
 
 
+def test_a_list_of_all_namespaces_has_those_of_one_name(server, pytorch):
+    cluster = Cluster()
+    for namespace in ("team", "others"):
+        pytorch["metadata"]["namespace"] = namespace
+        cluster.create(kind_of(pytorch), pytorch, namespace)
+    assert len(cluster.items(kind_of(pytorch), "")) == 2
+
+
 def test_only_events_of_the_job_and_its_first_pods_are_asked_for(server, container_logs, pytorch):
     cluster = Cluster()
     player = Player(cluster, container_logs)

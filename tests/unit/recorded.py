@@ -13,6 +13,7 @@ def record(
     pipeline="pytorch-training",
     weights="weights",
     code="file:///models",
+    commit=COMMIT,
     **tags,
 ):
     """Records a run that has succeeded; tags of its checkout have _ for the dot."""
@@ -21,7 +22,7 @@ def record(
     model = workspace / "model"
     model.mkdir(parents=True)
     (model / "model.pt").write_text(weights)
-    checkout = {"git.commit": COMMIT, "git.url": code}
+    checkout = {"git.commit": commit, "git.url": code}
     checkout |= {tag.replace("_", "."): value for tag, value in tags.items()}
     for step in ("checkout", "dataset", "train"):
         recorded.step_started(step, workspace)

@@ -270,6 +270,39 @@ def test_a_loop_of_what_would_replace_itself_is_refused(folder, trireme):
     assert "trained has the step train in a loop" in errors
 
 
+BRANCHES = """
+from kfp import dsl
+from trireme import WORKSPACE, checkout, dataset, finishing, train
+
+
+@dsl.pipeline(name="branches", pipeline_config=WORKSPACE)
+def branches(large: bool = False):
+    with finishing("branches"):
+        code, data = checkout(), dataset()
+        with dsl.If(large == True):
+            train(code, data, workers=8)
+        with dsl.Else():
+            train(code, data, workers=0)
+"""
+
+
+def test_a_step_in_two_branches_keeps_the_name_that_others_look_for(folder, trireme):
+    (folder / "branches.py").write_text(BRANCHES)
+    assert trireme("compile", "branches.py", "-o", "made")[0] == 0
+    compiled = (folder / "made/branches.yaml").read_text()
+    assert "exec-train-2" in compiled and "TRIREME_STEP" not in compiled
+
+
+@pytest.mark.slow
+def test_either_branch_leaves_what_others_look_for(folder, trireme, untracked):
+    (folder / "branches.py").write_text(BRANCHES)
+    status, _, errors = trireme("run", "branches.py")
+    assert (status, errors) == (0, "")
+    (run,) = (untracked / "runs").iterdir()
+    assert (run / "workspace/steps/train/journal.jsonl").exists()
+    assert "train" in {each.info.run_name for each in recorded(untracked)}
+
+
 TWICE = """
 from kfp import dsl
 from trireme import WORKSPACE, finishing, tracked

@@ -183,7 +183,7 @@ class Kubeflow(Remote[Run]):
 
     def training_jobs(self, run: Run) -> tuple[Cluster, str]:
         """Returns the cluster of runs, and the run's id."""
-        return self._cluster_of_runs(PATIENCE_OF_A_PERSON), run.id
+        return self._cluster_of_runs(PATIENCE_FOR_RESULTS), run.id
 
     def retry(self, name: str) -> tuple[str, str]:
         """Has a run tried again from the steps on that failed; see ``Remote``."""

@@ -70,9 +70,9 @@ def resume(run: local_runs.LocalRun, console: Console) -> Result:
                 f"run {run.name}: cannot be resumed: there is no {place}; start a new run"
             )
     store.check_reachable(store.uri())
+    pipeline, arguments = prepared(run.directory)
     kept = local_runs.Record(run.directory)  # from now on nobody else can resume it
     local_runs.wait_for_processes(run)
-    pipeline, arguments = prepared(run.directory)
     local_runs.set_logs_aside(run, after_failures(pipeline.spec))
     with contextlib.chdir(run.started_in if run.started_in.is_dir() else "."):
         return go(pipeline, arguments, kept, console)

@@ -24,7 +24,7 @@ from trireme.components.home import TRACKER
 from trireme.components.processes import lack_of_memory, oom_kills
 from trireme.components.retraining import history
 from trireme.components.signals import from_a_terminal, handled, interrupt
-from trireme.components.step_names import STEP, in_a_loop
+from trireme.components.step_names import ONCE, STEP, in_a_loop
 from trireme.components.tracking import journal, registry
 from trireme.components.tracking.environment import announced
 from trireme.components.tracking.pipeline_run import PipelineRun
@@ -54,7 +54,7 @@ class Steps:
     comes to the same step with the same inputs, and gets those outputs.
 
     Args:
-        repeated: Components that run again even so, see ``compiling.steps.after_failures``.
+        repeated: Tasks that run again even so, see ``compiling.steps.after_failures``.
     """
 
     def __init__(
@@ -93,9 +93,11 @@ class Steps:
         given = json.loads(command[command.index("--executor_input") + 1])
         inputs, output = given["inputs"], Path(given["outputs"]["outputFile"])
         task, iteration = output.parent.name, _ITERATION.search(str(output))
-        name = in_a_loop(task, int(iteration[1])) if iteration else task
+        function = command[command.index("--function_to_execute") + 1]
+        step = function if is_ours(command) and function in (*ONCE, "trial") else task
+        name = in_a_loop(step, int(iteration[1])) if iteration else step
         with self._shown:
-            self._console.started(name, task if iteration else "")
+            self._console.started(name, step if iteration else "")
         mark = output.with_name("done")
 
         def succeeded() -> None:

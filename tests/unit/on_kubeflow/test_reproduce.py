@@ -4,6 +4,7 @@ import mlflow
 import pytest
 from recorded import COMMIT, record
 
+from trireme.components.checkout import bundle
 from trireme.components.packages.use import AGAIN
 from trireme.components.tracking.journal import TRAINING
 from trireme.pipelines import catalog
@@ -41,15 +42,15 @@ def original(kubeflow, untracked, mlflow_store, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{untracked}/mlflow.db")
 
     def make(again="weights", state="SUCCEEDED", pipeline="pytorch-training", **tags):
-        code = PARAMS["code_url"]
+        tags = {"code": PARAMS["code_url"]} | tags
         params = catalog.load("pytorch-training").complete(PARAMS, {"flowers"})
-        record(untracked, "original", params, pipeline, code=code, **tags)
+        record(untracked, "original", params, pipeline, **tags)
 
         def run_there():
             run = kubeflow.only_run()
             given = run["runtime_config"]["parameters"]
             name = run["display_name"]
-            record(untracked, name, given, f"{pipeline}-again", again, code=code, **tags)
+            record(untracked, name, given, f"{pipeline}-again", again, **tags)
 
         kubeflow.states, kubeflow.on_look = [(state, DONE)], run_there
 
@@ -96,6 +97,36 @@ def test_a_model_that_differs_is_told_with_what_differs_of_the_pods(trireme, ori
     assert warning.startswith("warning: CPU was i486, 1 core and is ")
     assert "error: the model differs in 1 of 1 files, most in model.pt" in error
     assert error.count("runs:/") == 2
+
+
+@pytest.fixture
+def folder(make_repository, monkeypatch):
+    """A folder with a commit that a run was trained with, and one that came later."""
+    made = make_repository("code")
+    (made.directory / "train.py").write_text("print('trains')")
+    trained = made.commit("one")
+    made.commit("two")
+    monkeypatch.setattr(bundle, "keep", lambda bundle, connect: None)
+    return {"code": f"file://{made.directory}", "commit": trained}
+
+
+def test_a_folder_travels_as_it_was_when_it_was_trained_with(trireme, kubeflow, original, folder):
+    original(**folder)
+    status, _, errors = trireme(*REPRODUCE)
+    assert (status, errors) == (0, "")
+    given = kubeflow.only_run()["runtime_config"]["parameters"]
+    assert given["code_url"].endswith(folder["commit"])
+    assert given["code_revision"] == folder["commit"]
+
+
+def test_a_pipeline_that_cannot_be_told_the_commit_is_refused(
+    trireme, kubeflow, original, folder, tmp_path
+):
+    original(pipeline="flowers", **folder)
+    (tmp_path / "flowers.py").write_text(OWN)
+    status, _, errors = trireme(*REPRODUCE, f"{tmp_path}/flowers.py")
+    assert (status, kubeflow.seen) == (2, [])
+    assert f"error: original was trained with the commit {folder['commit']}" in errors
 
 
 def test_a_run_that_fails_there_is_not_compared(trireme, kubeflow, original):
