@@ -42,8 +42,8 @@ def finish(
 
     Args:
         state: How the other steps have ended, as kfp has it, such as COMPLETE. Kubeflow says
-            RUNNING where the last of them was skipped, and where one was killed; then what the
-            steps have recorded decides.
+            RUNNING where the last of them was skipped, and where one or a driver was killed; then
+            what the steps have recorded decides, unless somebody has stopped the run.
         report: Where its picture goes.
     """
     if in_a_pod():
@@ -51,8 +51,8 @@ def finish(
     else:
         run = workspace.parent.name  # as "trireme list" has it
     status = STATES.get(state) or _as_steps_tell(workspace)
-    if status == "FAILED" and in_a_pod() and runs.RUN in os.environ:
-        status = _as_argo_tells(os.environ[runs.RUN])
+    if in_a_pod() and (status == "FAILED" or state not in STATES) and _is_stopped():
+        status = "KILLED"
     _attempt(lambda: _draw(workspace, pipeline, run, status, report))
     if TRACKER not in os.environ and "MLFLOW_RUN_ID" in os.environ:
         _attempt(lambda: _close_record(workspace, status))
@@ -69,21 +69,25 @@ def _as_steps_tell(workspace: Path) -> str:
     return next((status for status in ("FAILED", "KILLED") if status in ends), "FINISHED")
 
 
-def _as_argo_tells(workflow: str) -> str:
-    """Tells a run that somebody has stopped, which to Argo's exit handler is a failure, from one.
+def _is_stopped() -> bool:
+    """Tells whether somebody has stopped the run, which is a failure to Argo's exit handler.
 
-    Where it may not be asked for, it was not stopped.
+    Where its Workflow may not be asked for, it was not stopped.
     """
-    from trireme.components.kubernetes import connection
+    from trireme.components.kubernetes import connection, owner
     from trireme.components.kubernetes.resources import WORKFLOWS
 
     try:
         cluster = connection.Cluster(patience=PATIENCE)
-        found = cluster.get(WORKFLOWS, workflow, cluster.namespace)
+        name = os.environ.get(runs.RUN) or owner.workflow_of_this_pod(cluster)
+        if not name:
+            return False
+        spec = cluster.get(WORKFLOWS, name, cluster.namespace)["spec"]
     except TriremeError as error:
         print(f"warning: {first_line(error)}", flush=True)
-        return "FAILED"
-    return "KILLED" if found["spec"].get("shutdown") else "FAILED"
+        return False
+    # Kubeflow Pipelines 2.17 stops a run by a deadline of 0 seconds.
+    return bool(spec.get("shutdown")) or spec.get("activeDeadlineSeconds") == 0
 
 
 def _attempt(work: Callable[[], None]) -> None:

@@ -41,6 +41,15 @@ def this_pod(cluster: Cluster, patience: float | None = None) -> dict[str, Any]:
     return cluster.get(PODS, name, cluster.namespace, patience)
 
 
+def workflow_of_this_pod(cluster: Cluster) -> str:
+    """Returns the name of the Workflow that the pod is of; empty for none."""
+    try:
+        found = owners(cluster)
+    except NotFound:  # deleted by force
+        return ""
+    return next((owner["name"] for owner in found if owner["kind"] == "Workflow"), "")
+
+
 def starts_again(cluster: Cluster, job: dict[str, Any]) -> bool:
     """Tells whether the step of this pod will, as far as is known, be started in another one."""
     # So it is where the node is drained or the pod deleted, and neither the run was stopped, nor it

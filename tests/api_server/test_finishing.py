@@ -10,6 +10,7 @@ from trireme.components.finish.finish import finish
 from trireme.components.kubernetes import connection, owner
 from trireme.components.kubernetes.errors import Forbidden
 from trireme.components.kubernetes.resources import PODS
+from trireme.components.tracking import journal
 from trireme.components.training.cluster import jobs, submission
 from trireme.pipelines.targets.argo import workflows
 
@@ -81,6 +82,22 @@ def test_a_run_that_is_stopped_on_argo_leaves_no_job_and_is_killed(
     finish("FAILED", "", "pytorch-training", "7", "", tmp_path, tmp_path / "run.html")
     assert told == [status]
     assert eventually(lambda: not jobs.list_jobs(argo))
+
+
+@pytest.mark.parametrize(("deadline", "status"), [(0, "KILLED"), (3600, "FINISHED")])
+def test_a_run_that_kubeflow_stops_in_a_driver_is_killed(
+    argo, on_argo, monkeypatch, tmp_path, deadline, status
+):
+    told = []
+    monkeypatch.delenv("TRIREME_RUN")
+    monkeypatch.setenv("MLFLOW_RUN_ID", "run")
+    monkeypatch.setattr(finishing, "_close_record", lambda _, status: told.append(status))
+    stop = {"spec": {"activeDeadlineSeconds": deadline}}
+    argo.patch(workflows.WORKFLOWS, on_argo.name, argo.namespace, stop)
+    with journal.opened(tmp_path, "dataset"):  # the last step that began
+        journal.log_end("FINISHED")
+    finish("RUNNING", "", "pytorch-training", "7", "", tmp_path, tmp_path / "run.html")
+    assert told == [status]
 
 
 def test_a_job_that_is_left_when_argo_terminates_goes_with_its_workflow(argo, on_argo, eventually):
