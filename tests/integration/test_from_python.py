@@ -89,14 +89,17 @@ def test_a_run_leaves_results_and_this_process_as_it_was(here):
     assert run.status in ("running", "FINISHED")
     assert run.wait() is run
     assert run.status == "FINISHED"
-    assert [step.state for step in run.steps] == ["FINISHED"]
-    assert run.logs() == run.logs("add")
-    assert "[add] 42 and 1\n" in run.logs()
+    assert {step.name: step.state for step in run.steps} == dict.fromkeys(
+        ("add", "add-2"), "FINISHED"
+    )
+    assert run.logs("add") == "[add] 40 and 2\n"
+    assert run.logs("add-2") == "[add-2] 42 and 1\n"
+    assert sorted(run.logs().splitlines()) == ["[add-2] 42 and 1", "[add] 40 and 2"]
     assert run.metrics["duration_seconds"] > 0
     assert run.model == ""
     with pytest.raises(InputError, match=f"run {run.name} has no report"):
         _ = run.report
-    assert "<td>add</td><td>FINISHED</td>" in run._repr_html_()
+    assert "<td>add-2</td><td>FINISHED</td>" in run._repr_html_()
     assert state_of_this_process() == before
     (parent,) = here.parents()
     assert (parent.info.run_name, parent.info.status) == (run.name, "FINISHED")
