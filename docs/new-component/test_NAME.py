@@ -19,4 +19,4 @@ def test_a_mistake_is_one_sentence():
 
 def test_as_a_step_it_is_recorded(tmp_path, untracked):
     assert NAME.python_func(text="data", workspace=str(tmp_path)) == "DATA"
-    assert journal.summary_of(tmp_path, "NAME") == "4 letters"
+    assert journal.summary_of(tmp_path, "NAME".replace("_", "-")) == "4 letters"

@@ -170,7 +170,7 @@ import os, signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if os.fork() == 0:
     os.setsid()
-print("pid", os.getpid(), flush=True)
+os.write(1, f"pid {os.getpid()}\\n".encode())  # at once, or the two mix their words
 time.sleep(600)
 """
 
