@@ -227,8 +227,10 @@ def argo(cluster, request):
 
 
 @pytest.fixture
-def command(argo):
+def command(argo, monkeypatch):
     """Runs a command in the cluster's namespace, and returns its output."""
+    # MLflow leaves it of other tests in this process, as a file of the folder that they run in.
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
 
     def run(*words):
         result = CliRunner().invoke(app, [*words, "--target", "argo", "-n", argo.namespace])
