@@ -5,17 +5,19 @@ import os
 STEP = "TRIREME_STEP"
 """The variable with a step's name where that is not its component's, as of the second of two."""
 
-
 ONCE = ("checkout", "dataset", "train", "evaluate", "export", "compare", "plan", "choose")
 """Components of Trireme's that a run has once, because others look for what they leave by name.
 
 A pipeline may have one in each of two branches, of which one runs.
 """
 
+NAMED = (*ONCE, "trial")
+"""Components whose steps are called as they are, whatever their task is called."""
+
 
 def own_name(component: str) -> str:
     """Returns the name of the step that runs in this process, of a component."""
-    if without_index(component) in (*ONCE, "trial"):
+    if without_index(component) in NAMED:
         return component
     return os.environ.get(STEP) or component.replace("_", "-")
 

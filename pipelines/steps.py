@@ -23,7 +23,7 @@ from trireme.components.finish import component as finishes
 from trireme.components.images import OF_REPLICAS, PYTORCH, TENSORFLOW
 from trireme.components.retraining import component as retrainings
 from trireme.components.secrets import DEFAULTS
-from trireme.components.step_names import ONCE, STEP
+from trireme.components.step_names import NAMED, STEP
 from trireme.components.sweep import component as sweeps
 from trireme.components.tracking import on_kubeflow
 from trireme.components.tracking.environment import SECRET
@@ -367,7 +367,7 @@ def tracked(step: Task) -> Task:
         step: A step of Trireme's or of one's own.
     """
     component = step.component_spec.name
-    if step.name != component and component not in (*ONCE, "trial"):  # it shares that with another
+    if step.name != component and component not in NAMED:  # it shares that with another
         step.set_env_variable(STEP, step.name)
     # What it leaves is in the workspace of its run, where no other run would find it.
     step.set_caching_options(enable_caching=False)

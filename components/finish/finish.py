@@ -82,12 +82,10 @@ def _is_stopped() -> bool:
         name = os.environ.get(runs.RUN) or owner.workflow_of_this_pod(cluster)
         if not name:
             return False
-        spec = cluster.get(WORKFLOWS, name, cluster.namespace)["spec"]
+        return owner.is_stopped(cluster.get(WORKFLOWS, name, cluster.namespace)["spec"])
     except TriremeError as error:
         print(f"warning: {first_line(error)}", flush=True)
         return False
-    # Kubeflow Pipelines 2.17 stops a run by a deadline of 0 seconds.
-    return bool(spec.get("shutdown")) or spec.get("activeDeadlineSeconds") == 0
 
 
 def _attempt(work: Callable[[], None]) -> None:

@@ -47,20 +47,24 @@ def workflow_of_this_pod(cluster: Cluster) -> str:
         found = owners(cluster)
     except NotFound:  # deleted by force
         return ""
-    return next((owner["name"] for owner in found if owner["kind"] == "Workflow"), "")
+    return _workflow_of(found)
+
+
+def is_stopped(spec: dict[str, Any]) -> bool:
+    """Tells whether somebody has stopped the run, by its Workflow's spec."""
+    # Argo sets ``shutdown``; Kubeflow Pipelines 2.17 gives the run a deadline of 0 seconds.
+    return bool(spec.get("shutdown")) or spec.get("activeDeadlineSeconds") == 0
 
 
 def starts_again(cluster: Cluster, job: dict[str, Any]) -> bool:
     """Tells whether the step of this pod will, as far as is known, be started in another one."""
     # So it is where the node is drained or the pod deleted, and neither the run was stopped, nor it
-    # or the step have run out of time, and Argo tries the step again. Stopping sets ``shutdown``;
-    # Kubeflow Pipelines 2.17 gives the run a deadline of 0 seconds.
-    references = job["metadata"].get("ownerReferences") or []
-    names = [owner["name"] for owner in references if owner["kind"] == "Workflow"]
-    if not names:
+    # or the step have run out of time, and Argo tries the step again.
+    name = _workflow_of(job["metadata"].get("ownerReferences") or [])
+    if not name:
         return False
     try:
-        workflow = cluster.get(WORKFLOWS, names[0], cluster.namespace, patience=PATIENCE)
+        workflow = cluster.get(WORKFLOWS, name, cluster.namespace, patience=PATIENCE)
         if _is_ending(workflow):
             return False
         try:
@@ -88,10 +92,15 @@ def _attempts(pod: dict[str, Any]) -> float:
     return math.inf
 
 
+def _workflow_of(references: list[dict[str, Any]]) -> str:
+    """Returns the name of the Workflow among owner references; empty for none."""
+    return next((owner["name"] for owner in references if owner["kind"] == "Workflow"), "")
+
+
 def _is_ending(workflow: dict[str, Any]) -> bool:
     status = workflow.get("status") or {}
     spec = (status.get("storedWorkflowTemplateSpec") or {}) | workflow["spec"]
-    if spec.get("shutdown") or status.get("finishedAt"):
+    if is_stopped(spec) or status.get("finishedAt"):
         return True
     return _is_over(spec.get("activeDeadlineSeconds"), status.get("startedAt"))
 

@@ -24,7 +24,7 @@ from trireme.components.home import TRACKER
 from trireme.components.processes import lack_of_memory, oom_kills
 from trireme.components.retraining import history
 from trireme.components.signals import from_a_terminal, handled, interrupt
-from trireme.components.step_names import ONCE, STEP, in_a_loop
+from trireme.components.step_names import NAMED, STEP, in_a_loop
 from trireme.components.tracking import journal, registry
 from trireme.components.tracking.environment import announced
 from trireme.components.tracking.pipeline_run import PipelineRun
@@ -94,7 +94,7 @@ class Steps:
         inputs, output = given["inputs"], Path(given["outputs"]["outputFile"])
         task, iteration = output.parent.name, _ITERATION.search(str(output))
         function = command[command.index("--function_to_execute") + 1]
-        step = function if is_ours(command) and function in (*ONCE, "trial") else task
+        step = function if is_ours(command) and function in NAMED else task
         name = in_a_loop(step, int(iteration[1])) if iteration else step
         with self._shown:
             self._console.started(name, step if iteration else "")
