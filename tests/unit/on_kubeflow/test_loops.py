@@ -84,7 +84,7 @@ def place(kubeflow, untracked, request):
 def run(place, stream, *, wait):
     pipeline = Pipeline("loops", loops)
     arguments = pipeline.arguments([], None, set())
-    return place.run(pipeline, arguments, Console(stream), wait=wait)
+    return place.run(pipeline, arguments, pipeline.name, Console(stream), wait=wait)
 
 
 def test_the_way_to_each_step_is_known():
