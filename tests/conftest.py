@@ -7,11 +7,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tracking_uri
 from hypothesis import settings
 
 from trireme.components.training.frameworks import KINDS
@@ -154,14 +155,22 @@ def unaided_git(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def untracked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Takes the variables of a surrounding run away; returns a TRIREME_HOME not yet there."""
+def untracked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """Takes the variables of a surrounding run away; gives a TRIREME_HOME not yet there.
+
+    What a command of the test tells MLflow is not told to the next test.
+    """
     for name in list(os.environ):
         if re.match(r"(_?MLFLOW|TRIREME|MASTER|PET|LOCAL|GROUP)_|(RANK|WORLD_SIZE)$", name):
             monkeypatch.delenv(name)
     home = tmp_path / "trireme-home"
     monkeypatch.setenv("TRIREME_HOME", str(home))
-    return home
+    before = tracking_uri.told()
+    yield home
+    if tracking_uri.told() != before:
+        import mlflow
+
+        mlflow.set_tracking_uri(before)
 
 
 @pytest.fixture(scope="session")

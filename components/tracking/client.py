@@ -1,10 +1,10 @@
 """MLflow's client, which waits while the tracking server is away."""
 
+import os
 import re
 import sys
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from trireme.components import certificates
@@ -25,6 +25,9 @@ def hurry() -> None:
     """From now on gives up on a tracking server soon."""
     global _patience
     _patience = HURRY
+    # MLflow itself tries a call eight times, which takes four minutes where nothing answers.
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", f"{HURRY:.0f}")
 
 
 def patiently(call: Callable[[], Any], patience: float | None = None) -> Any:
@@ -92,10 +95,16 @@ class _Client:
         return MlflowException
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        from mlflow import MlflowClient
+        if name.startswith("_"):  # asked for by whoever looks what an object is
+            raise AttributeError(name)
 
-        call = getattr(MlflowClient(), name)
-        return lambda *arguments, **options: patiently(partial(call, *arguments, **options))
+        def call(*arguments: Any, **options: Any) -> Any:
+            from mlflow import MlflowClient
+
+            # Of a database, MLflow opens it and brings its tables up to date here.
+            return patiently(lambda: getattr(MlflowClient(), name)(*arguments, **options))
+
+        return call
 
 
 client = _Client()

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import tracking_uri
 import yaml
 from player import REAL, make_namespace, remove_namespace
 
@@ -78,7 +79,7 @@ def registry(mlflow_server, tmp_path_factory):
     """The model relu: two good versions, one whose server lies, one whose server does not start."""
     import mlflow.onnx
 
-    before = mlflow.get_tracking_uri()
+    before = tracking_uri.told()
     mlflow.set_tracking_uri(mlflow_server)
     client = mlflow.MlflowClient()
     client.create_registered_model("relu")

@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 import mlflow
 import pytest
+import tracking_uri
 
 from trireme.pipelines.cli import app as cli
 
@@ -60,7 +61,7 @@ class Trireme:
         The steps of a pipeline are processes of their own as ever. For tests of what a command
         does; those of the command as a process, of its signals and its output's end, ``run`` it.
         """
-        output, errors, before = io.StringIO(), io.StringIO(), mlflow.get_tracking_uri()
+        output, errors, before = io.StringIO(), io.StringIO(), tracking_uri.told()
         try:
             with (
                 patch.dict(os.environ, self.environment | environment, clear=True),

@@ -6,6 +6,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 import forking
 import mlflow
 import pytest
+import tracking_uri
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INTERNAL_ERROR
 
@@ -23,7 +24,7 @@ def store(tmp_path, mlflow_store, monkeypatch):
     """A store of its own; returns its URI."""
     (tmp_path / "mlflow.db").write_bytes(mlflow_store.read_bytes())
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
-    before = mlflow.get_tracking_uri()
+    before = tracking_uri.told()
     mlflow.set_tracking_uri(uri)
     yield uri
     mlflow.set_tracking_uri(before)

@@ -7,6 +7,7 @@ from pathlib import Path
 import mlflow
 import numpy as np
 import pytest
+import tracking_uri
 import yaml
 
 from trireme.components.checkout import builtin
@@ -160,8 +161,10 @@ def test_the_registered_model_answers_with_its_signature(trireme, parent, steps,
     assert version.tags["dataset.fingerprint"] == parent.data.tags["dataset.fingerprint"]
     accuracy = parent.data.metrics["held_out_accuracy"]
     assert float(version.tags["held_out_accuracy"]) == pytest.approx(accuracy, rel=1e-5)
+    before = tracking_uri.told()
     mlflow.set_tracking_uri(f"sqlite:///{trireme.home / 'mlflow.db'}")
     model = mlflow.pyfunc.load_model(f"models:/classifier/{version.version}")
+    mlflow.set_tracking_uri(before)
     assert model.metadata.signature.inputs.inputs[0].shape == (-1, 1, 8, 8)
     with np.load(workspace / "data" / "test.npz") as held_out:
         answers = model.predict(held_out["x"])["output"].argmax(1)

@@ -12,6 +12,7 @@ from pathlib import Path
 import mlflow.onnx
 import numpy as np
 import pytest
+import tracking_uri
 import yaml
 
 from trireme.components.deployment import manifests, serving, smoke_test
@@ -53,7 +54,7 @@ def registered(trireme, tmp_path):
         sync(tmp_path / "workspace", "export", Run(run_id, run_id))
         return Path(mlflow.artifacts.download_artifacts("models:/relu/1"))
 
-    before = mlflow.get_tracking_uri()
+    before = tracking_uri.told()
     mlflow.set_tracking_uri(f"sqlite:///{trireme.home / 'mlflow.db'}")
     yield register()
     mlflow.set_tracking_uri(before)

@@ -7,6 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import mlflow
 import pytest
+import tracking_uri
 
 from trireme.components.checkout import git
 from trireme.components.errors import InputError, TrackingRefused
@@ -81,7 +82,7 @@ def test_of_a_git_server_it_is_said_and_mended(server, ca, monkeypatch):
 def test_of_mlflow_it_is_said_at_once_and_mended(server, ca, monkeypatch, request):
     with pytest.raises(InputError, match=r"MLFLOW_TRACKING_URI https://localhost.*not accepted: "):
         store.check_reachable(server)
-    before = mlflow.get_tracking_uri()
+    before = tracking_uri.told()
     request.addfinalizer(lambda: mlflow.set_tracking_uri(before))
     mlflow.set_tracking_uri(server)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import mlflow
 import pytest
+import tracking_uri
 
 from trireme.components.errors import TriremeError
 from trireme.components.kubernetes.connection import Cluster
@@ -151,7 +152,7 @@ def test_those_in_mlflow_are_brought_by_the_name_of_the_run(
             of_step = client.create_run(experiment, run_name=step, tags=tags)
             if step == "train":
                 client.log_artifact(of_step.info.run_id, tmp_path / NAME, f"tensorboard/{run}")
-    before = mlflow.get_tracking_uri()
+    before = tracking_uri.told()
     (tmp_path / "folder").mkdir()
     try:
         artifacts.download("mine", tmp_path / "folder")

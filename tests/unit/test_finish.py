@@ -7,6 +7,7 @@ from threading import Thread
 
 import mlflow
 import pytest
+import tracking_uri
 
 from trireme.components import last_words
 from trireme.components.errors import InputError, StepFailed, TriremeError
@@ -103,7 +104,7 @@ def tracked(tmp_path, untracked, mlflow_store, monkeypatch):
     steps = [client.create_run("0", tags=tags).info.run_id for _ in range(2)]
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     monkeypatch.setenv("MLFLOW_RUN_ID", steps[1])
-    before = mlflow.get_tracking_uri()
+    before = tracking_uri.told()
     mlflow.set_tracking_uri(uri)
     yield client, whole, steps
     mlflow.set_tracking_uri(before)
@@ -172,7 +173,7 @@ def test_where_mlflow_refuses_the_webhook_is_told_all_the_same(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     monkeypatch.setenv("MLFLOW_RUN_ID", 32 * "0")
     monkeypatch.setattr("trireme.components.tracking.client._patience", 0.1)
-    before = mlflow.get_tracking_uri()
+    before = tracking_uri.told()
     mlflow.set_tracking_uri(uri)
     try:
         server.answers = [200]

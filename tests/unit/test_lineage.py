@@ -7,6 +7,7 @@ from pathlib import Path
 
 import mlflow
 import pytest
+import tracking_uri
 from recorded import COMMIT, record
 
 from trireme.components.checkout import builtin
@@ -31,7 +32,7 @@ def home(tmp_path_factory, mlflow_store):
     """A store with a run as a pipeline leaves it; what this process knows of MLflow is put back."""
     home = tmp_path_factory.mktemp("home")
     shutil.copy(mlflow_store, home)
-    before = mlflow.get_tracking_uri()
+    before = tracking_uri.told()
     with pytest.MonkeyPatch.context() as environment:
         for name in ("MLFLOW_TRACKING_URI", "MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID"):
             environment.delenv(name, raising=False)

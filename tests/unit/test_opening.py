@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import mlflow
 import pytest
+import tracking_uri
 from mlflow import MlflowClient
 
 from trireme.components import workspace
@@ -37,7 +38,7 @@ def argo(tmp_path, untracked, mlflow_store, monkeypatch):
     monkeypatch.setenv("TRIREME_RUN", "pytorch-training-x7k2p")
     monkeypatch.setenv("TRIREME_PARAMETERS", json.dumps(PARAMETERS))
     monkeypatch.setenv("TRIREME_TEXTS", "experiment code_url")
-    before = mlflow.get_tracking_uri()
+    before = tracking_uri.told()
     mlflow.set_tracking_uri(uri)
     yield mlflow.MlflowClient(uri)
     mlflow.set_tracking_uri(before)
@@ -148,7 +149,7 @@ def test_what_mlflow_was_away_for_is_recorded_in_the_end(argo, tmp_path, monkeyp
         away = f"http://127.0.0.1:{closed.getsockname()[1]}"
     monkeypatch.setattr("trireme.components.tracking.client._patience", 0.1)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    uri = mlflow.get_tracking_uri()
+    uri = tracking_uri.told()
     mlflow.set_tracking_uri(away)
     run_step("checkout", tmp_path, lambda: journal.log_tags({"git.commit": "abc"}))
     over = 1000 * time.time()

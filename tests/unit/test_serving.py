@@ -7,6 +7,7 @@ import socket
 
 import numpy as np
 import pytest
+import tracking_uri
 from typed import through
 
 from trireme.components.deployment import manifests, model_version, serving, smoke_test
@@ -36,7 +37,7 @@ def store(tmp_path_factory, mlflow_store):
     directory = tmp_path_factory.mktemp("store")
     shutil.copy(mlflow_store, directory / "mlflow.db")
     uri = f"sqlite:///{directory / 'mlflow.db'}"
-    before = mlflow.get_tracking_uri()
+    before = tracking_uri.told()
     with pytest.MonkeyPatch.context() as patch:
         for name in ("MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID", "MLFLOW_TRACKING_URI"):
             patch.delenv(name, raising=False)
@@ -65,7 +66,7 @@ def client(store, untracked, monkeypatch):
     """The registry, as MLFLOW_TRACKING_URI names it."""
     import mlflow
 
-    before = mlflow.get_tracking_uri()
+    before = tracking_uri.told()
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{store / 'mlflow.db'}")
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     monkeypatch.setenv("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
@@ -269,7 +270,7 @@ def test_a_name_that_no_object_can_have_is_refused(model):
 def test_a_reason_of_mlflows_is_one_line_without_the_password(said):
     import mlflow
 
-    before = mlflow.get_tracking_uri()
+    before = tracking_uri.told()
     mlflow.set_tracking_uri("postgresql://me:hunter2@db.example.org/mlflow")
     try:
         error = OSError(said.format(mlflow.get_tracking_uri()))

@@ -11,6 +11,7 @@ from pathlib import Path
 import mlflow
 import numpy as np
 import pytest
+import tracking_uri
 from mlflow import MlflowClient
 
 pytestmark = pytest.mark.slow
@@ -167,7 +168,7 @@ def test_training_stops_in_an_epoch_and_goes_on_with_the_samples_that_are_left(
     client = MlflowClient(store)
     run = client.create_run(client.create_experiment("training")).info.run_id
     monkeypatch.chdir(tmp_path)  # MLflow makes its default store where it is
-    before = mlflow.get_tracking_uri()
+    before = tracking_uri.told()
     mlflow.set_tracking_uri(store)  # a program of its own would take it from the environment
     with monkeypatch.context() as tracked:
         tracked.setenv("MLFLOW_RUN_ID", run)

@@ -13,6 +13,7 @@ from subprocess import PIPE
 
 import numpy as np
 import pytest
+import tracking_uri
 
 from trireme.components.errors import InputError, StepFailed, TrackingUnavailable, TriremeError
 from trireme.components.home import TRACKER
@@ -205,7 +206,7 @@ def store(tmp_path_factory, mlflow_store):
         # Where MLflow would put what nobody gave a place.
         (directory / "here").mkdir()
         patch.chdir(directory / "here")
-        before = mlflow.get_tracking_uri()
+        before = tracking_uri.told()
         mlflow.set_tracking_uri(f"sqlite:///{directory / 'mlflow.db'}")
         client = mlflow.MlflowClient()
         experiment = client.create_experiment("tests", (directory / "artifacts").as_uri())
@@ -371,7 +372,7 @@ def file_store(tmp_path, monkeypatch):
     import mlflow
 
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    before = mlflow.get_tracking_uri()
+    before = tracking_uri.told()
     mlflow.set_tracking_uri((tmp_path / "mlruns").as_uri())
     client = mlflow.MlflowClient()
     yield client, client.create_run(client.create_experiment("files")).info.run_id
@@ -601,7 +602,7 @@ def home(untracked):
     """A TRIREME_HOME, and MLflow's settings as they were, afterwards."""
     import mlflow
 
-    before = mlflow.get_tracking_uri()
+    before = tracking_uri.told()
     untracked.mkdir()
     with pytest.MonkeyPatch.context() as patch:
         # Named here so that what the record sets for itself is taken back.

@@ -2,6 +2,7 @@
 
 import mlflow
 import pytest
+import tracking_uri
 from recorded import COMMIT, record
 
 from trireme.components.checkout import bundle
@@ -36,7 +37,7 @@ def flowers(code_url: str):
 @pytest.fixture
 def original(kubeflow, untracked, mlflow_store, monkeypatch):
     """Makes the record of a run, which the next run on Kubeflow makes again."""
-    before = mlflow.get_tracking_uri()
+    before = tracking_uri.told()
     untracked.mkdir()
     (untracked / "mlflow.db").write_bytes(mlflow_store.read_bytes())
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{untracked}/mlflow.db")
