@@ -64,6 +64,22 @@ def test_what_kueue_says_is_said(cluster, server, launched, player, queued):
     assert run.end().error is None
 
 
+def test_a_list_of_many_that_wait_asks_for_their_workloads_once(cluster, server, queued):
+    server.plurals["workloads"] = "Workload"
+    for name in ("a", "b", "c"):
+        queued["metadata"]["name"] = name
+        job = submission.submit(cluster, queued)
+        waits = workload(job, f"{name} waits")
+        waits["metadata"]["name"] = f"pytorchjob-{name}"
+        cluster.create(WORKLOADS, waits, "team")
+        body = {"status": {"conditions": [{"type": "Suspended", "status": "True"}]}}
+        cluster.patch(KINDS["PyTorchJob"], name, "team", body)
+    before = len(server.requests)
+    found = {row.name: row.reason for row in jobs.list_jobs(cluster)}
+    assert found == {name: f"waiting in queue gpus: {name} waits" for name in ("a", "b", "c")}
+    assert sum("/workloads" in path for _, path in server.requests[before:]) == 1
+
+
 def test_a_job_that_another_one_takes_the_place_of_goes_on_later(
     cluster, server, launched, player, queued
 ):

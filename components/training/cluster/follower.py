@@ -245,7 +245,7 @@ class Follower:
         self._queued_for = ""
         suspended = is_suspended(self.job)  # also one that ran until Kueue gave its place away
         if suspended or not replicas:
-            self._queued_for = reasons.why_queued(self._cluster, self.job)
+            self._queued_for = reasons.why_queued(self._cluster, self.job, reasons.workload_of)
         self._reason, self._waiting = self._queued_for, set()
         lacking = len(replicas) < (expected_replicas(self.job) or 1)
         if not suspended and (idle or (lacking and not (self._queued_for or self._all_started))):

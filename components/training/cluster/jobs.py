@@ -90,10 +90,10 @@ def list_jobs(cluster: Cluster) -> list[Row]:
             found[pod["metadata"]["labels"][label]].append(pod)
         return found
 
-    rows = []
+    rows, find = [], reasons.workloads_of_many(cluster)
     for job in _each_job(cluster, {}, labelSelector=MANAGED):
         named = pods_by_job(kind_of(job).job_label).get(job["metadata"]["name"], [])
-        rows.append(_row(cluster, job, [pod for pod in named if identity.is_of(pod, job)]))
+        rows.append(_row(cluster, job, [pod for pod in named if identity.is_of(pod, job)], find))
     return sorted(rows, key=lambda row: row.age)
 
 
@@ -340,7 +340,12 @@ def _pods(cluster: Cluster, job: dict[str, Any]) -> list[dict[str, Any]]:
     return [pod for pod in found if identity.is_of(pod, job)]
 
 
-def _row(cluster: Cluster, job: dict[str, Any], own_pods: list[dict[str, Any]]) -> Row:
+def _row(
+    cluster: Cluster,
+    job: dict[str, Any],
+    own_pods: list[dict[str, Any]],
+    find: reasons.Finder = reasons.workload_of,
+) -> Row:
     metadata, now = job["metadata"], status_of(job)
     rows = [_replica_row(job, pod) for pod in own_pods]
     running, state = sum(row.state == "running" for row in rows), now.state
@@ -350,7 +355,9 @@ def _row(cluster: Cluster, job: dict[str, Any], own_pods: list[dict[str, Any]]) 
     age = datetime.now(UTC) - pods.moment(metadata["creationTimestamp"])
     reason = now.message if now.state.ended or not waiting else waiting[0]
     if state is State.SUSPENDED:
-        reason = reasons.why_queued(cluster, job)  # its operator says only that it is suspended
+        reason = reasons.why_queued(
+            cluster, job, find
+        )  # its operator says only that it is suspended
     return Row(
         name=metadata["name"],
         kind=job["kind"],

@@ -1,6 +1,7 @@
 """Why nothing of a job runs: what its pods, its queue and the Events say."""
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from trireme.components.kubernetes import pods
@@ -16,6 +17,9 @@ from trireme.components.training.cluster.status import (
 )
 
 Event = dict[str, str]
+
+Finder = Callable[[Cluster, dict[str, Any]], tuple[Resource, dict[str, Any]] | None]
+"""Finds the Workload that Kueue has made for a job, after what resource it is."""
 
 ASKED = 8  # pods of a job whose Events are asked for
 
@@ -43,10 +47,10 @@ _POD_GROUPS = (
 )
 
 
-def why_queued(cluster: Cluster, job: dict[str, Any]) -> str:
+def why_queued(cluster: Cluster, job: dict[str, Any], find: Finder) -> str:
     """Says what a queued job waits for, as its Workload or PodGroup does; else empty."""
     if is_suspended(job):
-        return _kueue(cluster, job)
+        return _kueue(cluster, job, find)
     if _wants_gang(job):
         return _pod_group(cluster, job)
     return ""
@@ -153,12 +157,26 @@ def workload_of(cluster: Cluster, job: dict[str, Any]) -> tuple[Resource, dict[s
     return cluster.first(_WORKLOADS, find)
 
 
-def _kueue(cluster: Cluster, job: dict[str, Any]) -> str:
+def workloads_of_many(cluster: Cluster) -> Finder:
+    """Returns what ``workload_of`` does, for many jobs: they are asked for at once."""
+
+    @functools.cache
+    def by_job() -> dict[str, tuple[Resource, dict[str, Any]]]:
+        def find(resource: Resource) -> dict[str, tuple[Resource, dict[str, Any]]]:
+            found = cluster.each(resource, cluster.namespace, labelSelector=_JOB_UID)
+            return {each["metadata"]["labels"][_JOB_UID]: (resource, each) for each in found}
+
+        return cluster.first(_WORKLOADS, find)
+
+    return lambda cluster, job: by_job().get(job["metadata"]["uid"])
+
+
+def _kueue(cluster: Cluster, job: dict[str, Any], find: Finder) -> str:
     queue = job["metadata"].get("labels", {}).get(QUEUE)
     if not queue:
         return "it is suspended, and no queue will admit it: set suspend to false to start it"
     try:
-        found = workload_of(cluster, job)
+        found = find(cluster, job)
     except Forbidden:
         return f"waiting in queue {queue}"
     except KindMissing:
