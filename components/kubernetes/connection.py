@@ -190,7 +190,6 @@ class Cluster:
         uid: str,
         patience: float | None = None,
         dependents: str = "Foreground",
-        grace: int | None = None,
     ) -> None:
         """Asks for an object to be deleted with all that belongs to it.
 

@@ -56,8 +56,8 @@ def is_stopped(spec: dict[str, Any]) -> bool:
     return bool(spec.get("shutdown")) or spec.get("activeDeadlineSeconds") == 0
 
 
-def leaves_to_next_pod(cluster: Cluster, job: dict[str, Any]) -> bool:
-    """Leaves a job to the step's next pod; tells whether there will, as far as is known, be one."""
+def starts_again(cluster: Cluster, job: dict[str, Any]) -> bool:
+    """Tells whether the step of this pod will, as far as is known, be started in another one."""
     # So it is where the node is drained or the pod deleted, and neither the run was stopped, nor it
     # or the step have run out of time, and Argo tries the step again.
     name = _workflow_of(job["metadata"].get("ownerReferences") or [])
@@ -74,41 +74,22 @@ def leaves_to_next_pod(cluster: Cluster, job: dict[str, Any]) -> bool:
     except TriremeError:
         return False
     attempt = re.search(r"\((\d+)\)$", (pod["metadata"].get("annotations") or {}).get(NODE, ""))
-    retries = _retry_strategy(pod)
-    most = str(retries.get("limit"))
-    if not attempt or int(attempt[1]) >= (float(most) if most.isdecimal() else math.inf):
+    if not attempt or int(attempt[1]) >= _attempts(pod):
         return False
     limit, started = pod["spec"].get("activeDeadlineSeconds"), pod["status"].get("startTime")
-    if _is_over(limit, started):
-        return False
-    return retries.get("retryPolicy") != "OnError" or _vanishes(cluster, pod)
+    return not _is_over(limit, started)
 
 
-def _retry_strategy(pod: dict[str, Any]) -> dict[str, Any]:
-    """Returns how Argo tries a step again, as its pod's containers are told."""
+def _attempts(pod: dict[str, Any]) -> float:
+    """Returns how many further attempts Argo makes of a step, as its pod's containers are told."""
     # Of a large template it does not tell them.
     spec = pod["spec"]
     for container in [*(spec.get("initContainers") or []), *spec["containers"]]:
         for variable in container.get("env") or []:
             if variable["name"] == TEMPLATE and variable.get("value"):
-                return json.loads(variable["value"]).get("retryStrategy") or {}
-    return {}
-
-
-def _vanishes(cluster: Cluster, pod: dict[str, Any]) -> bool:
-    """Has this pod, which is being removed, gone at once; tells whether it is."""
-    # Argo 4.1.2 takes a pod that is gone for an error. The exit status of one that ends in time is
-    # a failure to it, which the policy OnError, Kubeflow's own, does not try again.
-    metadata = pod["metadata"]
-    try:
-        cluster.delete(
-            PODS, metadata["name"], metadata["namespace"], metadata["uid"], PATIENCE, grace=0
-        )
-    except NotFound:
-        return True
-    except TriremeError:
-        return False
-    return True
+                limit = (json.loads(variable["value"]).get("retryStrategy") or {}).get("limit")
+                return float(str(limit)) if str(limit).isdecimal() else math.inf
+    return math.inf
 
 
 def _workflow_of(references: list[dict[str, Any]]) -> str:

@@ -122,7 +122,7 @@ LONG_AGO = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
 def step(argo, pytorch, monkeypatch):
     """Makes a run, and the pod of its training step; returns the run's name."""
 
-    def make(node="run.train(0)", limit=None, policy="Always"):
+    def make(node="run.train(0)", limit=None):
         run = begun(argo)
         workflow = argo.get(workflows.WORKFLOWS, run, argo.namespace)
         reference = {key: workflow[key] for key in ("apiVersion", "kind")} | {
@@ -131,8 +131,7 @@ def step(argo, pytorch, monkeypatch):
             "controller": True,
         }
         metadata = {"name": "step", "ownerReferences": [reference], "annotations": {NODE: node}}
-        template = {"retryStrategy": {"limit": "2", "retryPolicy": policy}}
-        told = {"name": "ARGO_TEMPLATE", "value": json.dumps(template)}
+        told = {"name": "ARGO_TEMPLATE", "value": json.dumps({"retryStrategy": {"limit": "2"}})}
         init = {"name": "init", "image": "example.org/argoexec", "env": [told]}
         main = {"name": "main", "image": "example.org/trireme"}
         spec = {"containers": [main], "initContainers": [init]}
@@ -171,25 +170,6 @@ def test_a_pod_that_is_taken_away_leaves_the_job_to_the_step_s_next_one(
     while not again.stdout.readline().startswith("starting: 0 of 2"):
         pass
     assert submission.find(argo, pytorch)["metadata"]["uid"] == there["metadata"]["uid"]
-
-
-@pytest.mark.parametrize(("policy", "stays"), [("Always", True), ("OnError", False)])
-def test_where_only_errors_are_tried_again_the_pod_is_gone_before_it_can_fail(
-    argo, step, alone, player, pytorch, policy, stays
-):
-    step(policy=policy)
-    assert told_to_end(alone, player, pytorch).endswith("the step's next pod finds it")
-    assert submission.find(argo, pytorch)
-    assert bool(argo.items(PODS, argo.namespace, fieldSelector="metadata.name=step")) == stays
-
-
-def test_where_it_may_not_be_gone_it_takes_the_job_with_it(
-    argo_standing_in, server, step, alone, player, pytorch, eventually
-):
-    server.fail("DELETE", "/pods/step", times=-1, code=403, message="cannot delete pods")
-    step(policy="OnError")
-    assert told_to_end(alone, player, pytorch) == "Cancelled: the job was cancelled"
-    assert eventually(lambda: submission.find(argo_standing_in, pytorch) is None)
 
 
 @pytest.mark.parametrize(

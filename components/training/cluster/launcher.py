@@ -107,7 +107,7 @@ def launch(
                 submission.delete(cluster, job)
         except BaseException as error:
             _ignore_signals()
-            if signals and owner.leaves_to_next_pod(cluster, manifest):
+            if signals and owner.starts_again(cluster, manifest):
                 on_state(
                     "this pod is being removed; the job goes on, and the step's next pod finds it"
                 )
