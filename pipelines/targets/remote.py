@@ -199,13 +199,13 @@ def _follow(
     with console.showing(names):
         while True:
             run = target.find(run.key)
-            steps, has_ended = target.steps(run), run.state in ENDED
+            steps = target.steps(run)
             if any(step.state in SAYING and shown.get(step.name) != step.state for step in steps):
                 results = target.results(run, steps)
             for step in steps:
                 before, words = shown.get(step.name, ""), results.get(step.name, "")
-                shown[step.name] = _show(step, before, has_ended, words, console)
-            if has_ended:
+                shown[step.name] = _show(step, before, run.state, words, console)
+            if run.state in ENDED:
                 return run, steps
             if time.monotonic() >= looked + PROGRESS_PAUSE:
                 if now := target.progress(run, steps):
@@ -214,11 +214,12 @@ def _follow(
             time.sleep(PAUSE)
 
 
-def _show(step: Step, before: str, run_has_ended: bool, result: str, console: "Console") -> str:
+def _show(step: Step, before: str, state_of_run: str, result: str, console: "Console") -> str:
     """Shows what is new about a step; returns what is known of it now."""
     state = step.state
-    if run_has_ended and state and state not in ENDED:
-        state = "KILLED"  # with the run, before it could say so
+    if state_of_run in ENDED and state and state not in ENDED:
+        # It ended with the run, before that was known of it; in a run that has failed, unasked.
+        state = state_of_run if state_of_run == "FINISHED" else "KILLED"
     if state in ("", "pending", "skipped") or state == before:
         return before
     if not before:

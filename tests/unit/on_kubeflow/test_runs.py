@@ -66,6 +66,16 @@ def test_how_far_its_training_is_is_shown_meanwhile(trireme, kubeflow, monkeypat
     assert "train     started\ntrain     30%, 0:07 left\ntrain     finished" in output
 
 
+@pytest.mark.parametrize(("state", "shown"), [("SUCCEEDED", "finished"), ("FAILED", "killed")])
+def test_a_step_that_is_told_to_run_when_its_run_has_ended_ended_with_it(
+    trireme, kubeflow, state, shown
+):
+    """As Kubeflow 2.17's answer has the last step of a run at times."""
+    kubeflow.states = [("RUNNING", {"train": "SUCCEEDED"}), (state, {"finish": "RUNNING"})]
+    _, output, _ = trireme(*RUN)
+    assert f"\nfinish    started\nfinish    {shown}" in output
+
+
 def test_a_run_takes_the_folder_along(trireme, kubeflow, make_repository, monkeypatch):
     repository = make_repository("code")
     repository.commit("one")
