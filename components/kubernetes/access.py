@@ -5,11 +5,12 @@ from contextlib import suppress
 from typing import Any
 
 from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import Forbidden
+from trireme.components.kubernetes.errors import Forbidden, KindMissing
 from trireme.components.kubernetes.resources import (
     ACCESS_REVIEWS,
     ACCOUNT_REVIEWS,
     NAMESPACES,
+    SELF_REVIEWS,
     Resource,
 )
 
@@ -50,14 +51,31 @@ def may(cluster: Cluster, namespace: str, resource: Resource, part: str, verb: s
 
 
 def lacking_to(cluster: Cluster, account: str, needed: Iterable[Right]) -> list[Right]:
-    """Returns what a service account may not do; Forbidden if this user may not ask."""
+    """Returns what a service account may not do; Forbidden if this user may not ask.
+
+    Who is that account itself may always ask, as in a notebook of Kubeflow's.
+    """
     namespace = cluster.namespace
     groups = ["serviceaccounts", f"serviceaccounts:{namespace}", "authenticated"]
     who = {
         "user": f"system:serviceaccount:{namespace}:{account}",
         "groups": [f"system:{group}" for group in groups],
     }
+    if _username(cluster) == who["user"]:
+        return [right for right in needed if not _is_allowed(cluster, namespace, right)]
     return [right for right in needed if not _is_allowed(cluster, namespace, right, who)]
+
+
+def _username(cluster: Cluster) -> str:
+    """Returns whom the cluster takes this user for; empty where it does not tell."""
+    review = {
+        "apiVersion": f"{SELF_REVIEWS.group}/{SELF_REVIEWS.version}",
+        "kind": "SelfSubjectReview",
+        "metadata": {},
+    }
+    with suppress(Forbidden, KindMissing):  # before Kubernetes 1.28 there is none
+        return str(cluster.create(SELF_REVIEWS, review, "")["status"]["userInfo"]["username"])
+    return ""
 
 
 def _is_allowed(

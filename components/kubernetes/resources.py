@@ -39,6 +39,7 @@ JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets")
 WORKFLOWS = Resource("argoproj.io", "v1alpha1", "workflows")
 ACCOUNT_REVIEWS = Resource("authorization.k8s.io", "v1", "localsubjectaccessreviews")
 ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews")
+SELF_REVIEWS = Resource("authentication.k8s.io", "v1", "selfsubjectreviews")
 
 NODE = "workflows.argoproj.io/node-name"
 """The annotation of a pod that says which of a Workflow's nodes it is; a try's ends in ``(0)``."""

@@ -93,6 +93,7 @@ class ApiServer:
         self.plurals = dict(PLURALS)
         self.token = "first"
         self.faults = []
+        self.username = "kubernetes-admin"
         self.denied = set()
         self.limited = {}  # the rules of a Role, by the token of who has that and nothing more
         self.used = set()  # what those have done, as (API group, resource, verb)
@@ -162,6 +163,8 @@ class ApiServer:
                 right = (asked["group"], f"{asked['resource']}{part}", asked["verb"])
                 allowed = right in granted(rules)
             return body | {"status": {"allowed": allowed}}
+        if place["plural"] == "selfsubjectreviews":
+            return body | {"status": {"userInfo": {"username": self.username}}}
         if place["plural"] == "localsubjectaccessreviews":
             asked = body["spec"]["resourceAttributes"]
             part = f"/{asked['subresource']}" if asked["subresource"] else ""
@@ -431,7 +434,8 @@ class _Handler(BaseHTTPRequestHandler):
             ]
             if served:
                 return {"kind": "APIResourceList", "resources": served}
-        known = {*api.plurals, "selfsubjectaccessreviews", "localsubjectaccessreviews"}
+        reviews = ("selfsubjectreviews", "selfsubjectaccessreviews", "localsubjectaccessreviews")
+        known = {*api.plurals, *reviews}
         measures = place and place["group"] == "metrics.k8s.io"
         if measures and api.metrics:
             return api.pod_metrics(place, query)

@@ -546,3 +546,8 @@ def test_deploying_is_for_the_steps_account_to_do(standing_in, server, trireme):
     unknown = [sentence for verdict, sentence in done.found if verdict == "unknown"]
     said = "ServiceAccount default-editor: you may not see what it may do; "
     assert any(sentence.startswith(said) for sentence in unknown)
+    server.username = "system:serviceaccount:team:default-editor"  # as in a notebook of Kubeflow's
+    done = trireme(*planned)
+    assert any(
+        sentence.startswith("ServiceAccount default-editor may ") for _, sentence in done.found
+    )
