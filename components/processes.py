@@ -52,8 +52,10 @@ def born(pid: int) -> str:
     """Returns when a process started, empty when there is none: a pid may have a new user.
 
     It is field 22 of /proc/PID/stat (https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html).
+    A zombie has ended: in a container process 1 may never wait for it.
     """
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[19]
+        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
     except OSError:
         return ""
+    return "" if state == "Z" else fields[18]

@@ -5,9 +5,11 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from trireme.components.errors import TriremeError
 from trireme.components.processes import born
 from trireme.pipelines.targets.local import runs as local_runs
 
@@ -123,6 +125,20 @@ def test_a_pid_that_has_a_new_user_is_not_ended(trireme, kept, untracked):
     change(untracked, "one", pid=os.getpid(), born=born(1))
     status, _, errors = trireme("cancel", "one")
     assert (status, errors) == (2, "error: run one has ended already: lost\n")
+
+
+def test_what_has_ended_is_not_waited_for(kept, untracked, monkeypatch):
+    """One that ended before its start was read, and one that process 1 never waits for."""
+    monkeypatch.setattr(local_runs, "ENDING", 0.0)
+    kept("one")
+    with subprocess.Popen(["true"]) as zombie:
+        os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
+        fields = Path(f"/proc/{zombie.pid}/stat").read_text().rpartition(") ")[2].split()
+        change(untracked, "one", processes={zombie.pid: fields[19], 2**22 + 1: ""})
+        local_runs.wait_for_processes(local_runs.find("one"))
+    change(untracked, "one", processes={os.getpid(): born(os.getpid())})
+    with pytest.raises(TriremeError, match="processes of it still run after 0 s"):
+        local_runs.wait_for_processes(local_runs.find("one"))
 
 
 @pytest.mark.parametrize("command", ["status", "logs", "cancel"])

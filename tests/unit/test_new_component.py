@@ -18,7 +18,8 @@ def tree(tmp_path):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, tmp_path / name, symlinks=True, ignore=ignored)
     (tmp_path / "tests" / "unit").mkdir(parents=True)
-    for file in ("Makefile", "pyproject.toml", "tests/conftest.py", "tests/unit/conftest.py"):
+    tests = [f"tests/{name}.py" for name in ("conftest", "tracking_uri", "unit/conftest")]
+    for file in ("Makefile", "pyproject.toml", *tests):
         shutil.copy(ROOT / file, tmp_path / file)
     return tmp_path
 

@@ -171,7 +171,8 @@ def start(directory: Path) -> None:
 def wait_for_processes(run: LocalRun) -> None:
     """Waits until nothing runs any more of a run that was killed."""
     limit = time.monotonic() + ENDING
-    while any(born(int(pid)) == moment for pid, moment in run.processes.items()):
+    # One that had ended before its start could be read has none.
+    while any(moment and born(int(pid)) == moment for pid, moment in run.processes.items()):
         if time.monotonic() > limit:
             raise TriremeError(f"run {run.name}: processes of it still run after {ENDING:.0f} s")
         time.sleep(POLL)
