@@ -10,7 +10,6 @@ import forking
 import mlflow
 import numpy as np
 import pytest
-import tracking_uri
 import yaml
 from onnx import TensorProto, helper, save
 from tracking_server import TrackingServer
@@ -99,7 +98,6 @@ def deployed(database, tmp_path):
 @pytest.fixture
 def tracking(server, untracked, tmp_path, monkeypatch):
     """Makes MLflow use a URI, by default the server's, and takes all back that it set."""
-    before = tracking_uri.told()
     for name in ("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "MLFLOW_HTTP_REQUEST_TIMEOUT"):
         monkeypatch.setenv(name, "1" if "RETRIES" in name else "30")
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
@@ -111,8 +109,7 @@ def tracking(server, untracked, tmp_path, monkeypatch):
         return mlflow.MlflowClient()
 
     use(server.uri)
-    yield use
-    mlflow.set_tracking_uri(before)
+    return use
 
 
 @pytest.fixture

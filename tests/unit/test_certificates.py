@@ -7,7 +7,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import mlflow
 import pytest
-import tracking_uri
 
 from trireme.components.checkout import git
 from trireme.components.errors import InputError, TrackingRefused
@@ -79,11 +78,9 @@ def test_of_a_git_server_it_is_said_and_mended(server, ca, monkeypatch):
         git.resolve(f"{server}/code.git", "main")
 
 
-def test_of_mlflow_it_is_said_at_once_and_mended(server, ca, monkeypatch, request):
+def test_of_mlflow_it_is_said_at_once_and_mended(server, ca, monkeypatch):
     with pytest.raises(InputError, match=r"MLFLOW_TRACKING_URI https://localhost.*not accepted: "):
         store.check_reachable(server)
-    before = tracking_uri.told()
-    request.addfinalizer(lambda: mlflow.set_tracking_uri(before))
     mlflow.set_tracking_uri(server)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(TrackingRefused, match="in REQUESTS_CA_BUNDLE, see docs/"):

@@ -7,7 +7,6 @@ from threading import Thread
 
 import mlflow
 import pytest
-import tracking_uri
 
 from trireme.components import last_words
 from trireme.components.errors import InputError, StepFailed, TriremeError
@@ -104,10 +103,8 @@ def tracked(tmp_path, untracked, mlflow_store, monkeypatch):
     steps = [client.create_run("0", tags=tags).info.run_id for _ in range(2)]
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     monkeypatch.setenv("MLFLOW_RUN_ID", steps[1])
-    before = tracking_uri.told()
     mlflow.set_tracking_uri(uri)
-    yield client, whole, steps
-    mlflow.set_tracking_uri(before)
+    return client, whole, steps
 
 
 def test_a_model_that_cannot_be_registered_late_is_told(tmp_path, tracked, monkeypatch, capsys):
@@ -173,13 +170,9 @@ def test_where_mlflow_refuses_the_webhook_is_told_all_the_same(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     monkeypatch.setenv("MLFLOW_RUN_ID", 32 * "0")
     monkeypatch.setattr("trireme.components.tracking.client._patience", 0.1)
-    before = tracking_uri.told()
     mlflow.set_tracking_uri(uri)
-    try:
-        server.answers = [200]
-        finish("COMPLETE", "", "sweep", "run-1", "hook", tmp_path, tmp_path / "run.html")
-    finally:
-        mlflow.set_tracking_uri(before)
+    server.answers = [200]
+    finish("COMPLETE", "", "sweep", "run-1", "hook", tmp_path, tmp_path / "run.html")
     assert "warning: " in capsys.readouterr().out
     assert [body["status"] for body, _ in server.told] == ["FINISHED"]
 

@@ -4,7 +4,6 @@ import json
 
 import mlflow
 import pytest
-import tracking_uri
 
 from trireme.components.finish.finish import finish
 from trireme.components.step import step
@@ -66,10 +65,8 @@ def kubeflow(tmp_path, untracked, mlflow_store, monkeypatch):
     monkeypatch.setattr(
         on_kubeflow, "describe_run", lambda pipeline: on_kubeflow.parse_workflow(WORKFLOW)
     )
-    before = tracking_uri.told()
     mlflow.set_tracking_uri(uri)
-    yield mlflow.MlflowClient(uri)
-    mlflow.set_tracking_uri(before)
+    return mlflow.MlflowClient(uri)
 
 
 def run_step(name, workspace, work=lambda: None, **variables):

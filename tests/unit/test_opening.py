@@ -38,10 +38,8 @@ def argo(tmp_path, untracked, mlflow_store, monkeypatch):
     monkeypatch.setenv("TRIREME_RUN", "pytorch-training-x7k2p")
     monkeypatch.setenv("TRIREME_PARAMETERS", json.dumps(PARAMETERS))
     monkeypatch.setenv("TRIREME_TEXTS", "experiment code_url")
-    before = tracking_uri.told()
     mlflow.set_tracking_uri(uri)
-    yield mlflow.MlflowClient(uri)
-    mlflow.set_tracking_uri(before)
+    return mlflow.MlflowClient(uri)
 
 
 def run_step(name, workspace, work=lambda: None):

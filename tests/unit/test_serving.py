@@ -66,14 +66,12 @@ def client(store, untracked, monkeypatch):
     """The registry, as MLFLOW_TRACKING_URI names it."""
     import mlflow
 
-    before = tracking_uri.told()
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{store / 'mlflow.db'}")
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     monkeypatch.setenv("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     client = mlflow.MlflowClient(f"sqlite:///{store / 'mlflow.db'}")
     yield client
     client.delete_registered_model_alias("my relu", "champion")
-    mlflow.set_tracking_uri(before)
 
 
 @pytest.mark.slow

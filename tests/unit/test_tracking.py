@@ -600,9 +600,6 @@ def test_a_model_is_kept_with_its_run_and_not_where_the_command_was_started(
 @pytest.fixture
 def home(untracked):
     """A TRIREME_HOME, and MLflow's settings as they were, afterwards."""
-    import mlflow
-
-    before = tracking_uri.told()
     untracked.mkdir()
     with pytest.MonkeyPatch.context() as patch:
         # Named here so that what the record sets for itself is taken back.
@@ -611,7 +608,6 @@ def home(untracked):
         patch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
         patch.setenv("_MLFLOW_SERVER_ARTIFACT_ROOT", str(untracked / "mlartifacts"))
         yield untracked
-    mlflow.set_tracking_uri(before)
 
 
 @pytest.mark.slow

@@ -355,9 +355,8 @@ def _row(
     age = datetime.now(UTC) - pods.moment(metadata["creationTimestamp"])
     reason = now.message if now.state.ended or not waiting else waiting[0]
     if state is State.SUSPENDED:
-        reason = reasons.why_queued(
-            cluster, job, find
-        )  # its operator says only that it is suspended
+        # Its operator says only that it is suspended.
+        reason = reasons.why_queued(cluster, job, find)
     return Row(
         name=metadata["name"],
         kind=job["kind"],

@@ -168,7 +168,7 @@ def workloads_of_many(cluster: Cluster) -> Finder:
 
         return cluster.first(_WORKLOADS, find)
 
-    return lambda cluster, job: by_job().get(job["metadata"]["uid"])
+    return lambda _, job: by_job().get(job["metadata"]["uid"])
 
 
 def _kueue(cluster: Cluster, job: dict[str, Any], find: Finder) -> str:

@@ -2,7 +2,6 @@
 
 import mlflow
 import pytest
-import tracking_uri
 from recorded import COMMIT, record
 
 from trireme.components.checkout import bundle
@@ -37,7 +36,6 @@ def flowers(code_url: str):
 @pytest.fixture
 def original(kubeflow, untracked, mlflow_store, monkeypatch):
     """Makes the record of a run, which the next run on Kubeflow makes again."""
-    before = tracking_uri.told()
     untracked.mkdir()
     (untracked / "mlflow.db").write_bytes(mlflow_store.read_bytes())
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{untracked}/mlflow.db")
@@ -55,8 +53,7 @@ def original(kubeflow, untracked, mlflow_store, monkeypatch):
 
         kubeflow.states, kubeflow.on_look = [(state, DONE)], run_there
 
-    yield make
-    mlflow.set_tracking_uri(before)
+    return make
 
 
 def in_mlflow(name):
