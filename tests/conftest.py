@@ -15,6 +15,7 @@ import pytest
 import tracking_uri
 from hypothesis import settings
 
+from trireme.components.tracking.client import PATIENCE
 from trireme.components.training.frameworks import KINDS
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -165,6 +166,8 @@ def untracked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]
             monkeypatch.delenv(name)
     home = tmp_path / "trireme-home"
     monkeypatch.setenv("TRIREME_HOME", str(home))
+    # A command that hurries does so to its process's end.
+    monkeypatch.setattr("trireme.components.tracking.client._patience", PATIENCE)
     before = tracking_uri.told()
     yield home
     if tracking_uri.told() != before:
