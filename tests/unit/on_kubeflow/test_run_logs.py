@@ -7,6 +7,7 @@ import signal
 import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from time import monotonic, sleep
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -26,6 +27,7 @@ class ApiServer(BaseHTTPRequestHandler):
     workflows: list[dict]
     claims: list[str]
     asked: list[tuple[str, dict]]
+    sent: list[str]
 
     def do_DELETE(self):
         self._take()
@@ -70,6 +72,7 @@ class ApiServer(BaseHTTPRequestHandler):
             new = [each for each in stamped if each[0] >= query.get("sinceTime", "").rstrip("Z")]
             answer = "".join(f"{stamp}.5Z {line}\n" for stamp, line in new)
         self._answer(200, answer)
+        self.sent.append(answer)
 
     def _chosen(self, pods, query):
         for key, value in (query[each].split("=") for each in query if each.endswith("Selector")):
@@ -111,7 +114,7 @@ def pods(tmp_path, kubeflow, monkeypatch):
     """An API server that the KUBECONFIG leads to; returns its pods and their logs."""
 
     class Handler(ApiServer):
-        pods, logs, workflows, claims, asked = [], {}, [], [], []
+        pods, logs, workflows, claims, asked, sent = [], {}, [], [], [], []
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
@@ -232,6 +235,15 @@ def change(pods, run, node, lines, *, is_running):
     pods.logs[node.replace(".", "-")] = lines
 
 
+def take_away_the_first(pods, after):
+    """Has the first pod go, once its log has been read to this line."""
+    limit = monotonic() + 60
+    while not any(f" {after}\n" in answer for answer in pods.sent):
+        assert monotonic() < limit, f"{after} has not been read"
+        sleep(0.01)
+    pods.pods.pop(0)
+
+
 def test_the_logs_are_followed_until_the_run_has_ended(trireme, pods, kubeflow, run):
     checkout, train = "flow.root.checkout.executor", "flow.root.train.executor"
     run["left"] = [("RUNNING", {})] * 6 + [("SUCCEEDED", {})]
@@ -241,7 +253,7 @@ def test_the_logs_are_followed_until_the_run_has_ended(trireme, pods, kubeflow, 
         lambda: change(pods, run, checkout, ["one"], is_running=True),
         lambda: change(pods, run, checkout, ["one", "two"], is_running=False),
         lambda: change(pods, run, train, ["three"], is_running=True),
-        lambda: pods.pods.pop(0),  # what has been read of a pod that is gone stays read
+        lambda: take_away_the_first(pods, after="two"),  # what has been read stays read
         lambda: change(pods, run, train, ["three", "four"], is_running=False),
     )
     status, output, errors = trireme("logs", "-f", run["run_id"], *THERE)
