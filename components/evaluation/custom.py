@@ -31,7 +31,7 @@ from trireme.components.evaluation.figures import Evaluation, Score
 from trireme.components.evaluation.options import CustomEvaluation
 from trireme.components.evaluation.source import Source
 from trireme.components.tracking import environment
-from trireme.components.training.blame import TAIL
+from trireme.components.training.failed_replica import TAIL
 from trireme.components.training.inputs import BASE_MODEL
 from trireme.components.training.result.trained import NotLoadable
 from trireme.components.variables import expand

@@ -9,7 +9,7 @@ from trireme.components.cost.prices import GIB, Prices, is_gpu
 from trireme.components.errors import InputError, JobFailed
 from trireme.components.kubernetes.amounts import requests
 from trireme.components.tracking import journal
-from trireme.components.training.blame import TimeLimitReached
+from trireme.components.training.failed_replica import TimeLimitReached
 from trireme.components.training.manifests.roles import Role, roles
 from trireme.components.training.manifests.time_limit import set_time_limit
 

@@ -9,8 +9,8 @@ from trireme.components.errors import Cancelled, InputError, JobFailed
 from trireme.components.kubernetes.errors import Invalid, NotFound
 from trireme.components.kubernetes.resources import PODS
 from trireme.components.training import timeline
-from trireme.components.training.blame import TimeLimitReached
 from trireme.components.training.cluster import follower, jobs, reasons, submission
+from trireme.components.training.failed_replica import TimeLimitReached
 from trireme.components.training.frameworks import kind_of
 
 

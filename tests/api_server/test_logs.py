@@ -9,8 +9,8 @@ from player import ROLES
 
 from trireme.components.kubernetes import pod_log as logs
 from trireme.components.kubernetes.log_position import is_of_the_kubelet
-from trireme.components.training.blame import TAIL
 from trireme.components.training.cluster import follower, log_readers
+from trireme.components.training.failed_replica import TAIL
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import pytest
 from player import manifests
 
 from trireme.components.kubernetes import pods
-from trireme.components.training import blame
+from trireme.components.training import failed_replica
 from trireme.components.training.cluster import identity, submission
 from trireme.components.training.cluster.status import expected_replicas, status_of
 
@@ -199,12 +199,12 @@ def test_the_same_specification_is_known_whatever_the_metadata():
     ],
 )
 def test_a_replica_whose_peer_is_gone_was_dragged_down(line):
-    assert blame.is_peer_loss(["Traceback (most recent call last):", line])
-    assert not blame.is_peer_loss(["ValueError: the cause"])
+    assert failed_replica.is_peer_loss(["Traceback (most recent call last):", line])
+    assert not failed_replica.is_peer_loss(["ValueError: the cause"])
 
 
 def test_what_torchrun_reports_is_not_shown():
     lines = [f"line {number}" for number in range(30)]
     report = "E0101 00:00:00.000000 1 torch/distributed/elastic/multiprocessing/api.py:1] failed"
-    shown = blame.last_lines("worker-0", [*lines, report, "more of it"])
+    shown = failed_replica.last_lines("worker-0", [*lines, report, "more of it"])
     assert shown.splitlines() == [f"[worker-0] line {number}" for number in range(10, 30)]

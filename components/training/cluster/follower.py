@@ -16,7 +16,6 @@ from trireme.components.kubernetes.resources import PODS, Resource
 from trireme.components.kubernetes.streams import Stop
 from trireme.components.kubernetes.watch import Change, changes
 from trireme.components.training import incidents
-from trireme.components.training.blame import TimeLimitReached
 from trireme.components.training.cluster import identity, reasons
 from trireme.components.training.cluster.hang_watch import HangWatch, Hung
 from trireme.components.training.cluster.replicas import Replica, Replicas
@@ -28,6 +27,7 @@ from trireme.components.training.cluster.status import (
     status_of,
 )
 from trireme.components.training.cluster.usage_watch import UsageWatch
+from trireme.components.training.failed_replica import TimeLimitReached
 from trireme.components.training.frameworks import kind_of, least_replicas, pods_of
 from trireme.components.training.preflight.report import Report
 from trireme.components.training.timeline import Timeline

@@ -15,8 +15,8 @@ from trireme.components.kubernetes.background import Background
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import Refused, Unavailable
 from trireme.components.training import events, hangs
-from trireme.components.training.blame import last_lines
 from trireme.components.training.cluster.replicas import Replica
+from trireme.components.training.failed_replica import last_lines
 
 MEASURED = 10  # seconds over which a replica's use of processors is measured
 ANSWER_LIMIT = 60.0  # seconds that a replica has for an answer

@@ -15,11 +15,11 @@ from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.pod_log import PodLog
 from trireme.components.kubernetes.pods import Failure, Span
 from trireme.components.kubernetes.streams import Stop
-from trireme.components.training.blame import KEPT, is_peer_loss, last_lines
 from trireme.components.training.cluster import identity
 from trireme.components.training.cluster.log_readers import LogReaders
 from trireme.components.training.cluster.usage import Found
 from trireme.components.training.cluster.usage_watch import UsageSum
+from trireme.components.training.failed_replica import KEPT, is_peer_loss, last_lines
 from trireme.components.training.incidents import FailedAttempt
 from trireme.components.training.preflight.report import Report
 from trireme.components.training.timeline import Attempt, Life, spans
@@ -215,7 +215,7 @@ class Replica:
             default=None,
         )
 
-    def blame(self) -> tuple[bool, bool, bool, datetime]:
+    def innocence(self) -> tuple[bool, bool, bool, datetime]:
         """Returns what the failed replicas are ordered by: the cause comes first."""
         failure = self.last_failure
         return self.recovered, failure.stopped, self.lost_peer, failure.at
@@ -340,7 +340,7 @@ class Replicas:
     def culprit(self) -> Replica | None:
         """The one that failed first by its own fault; ``None`` where none has failed."""
         failed = [replica for replica in self._by_name.values() if replica.failures]
-        return min(failed, key=Replica.blame, default=None)
+        return min(failed, key=Replica.innocence, default=None)
 
     def removed(self, end: datetime) -> Replica | None:
         """Returns the one whose pod somebody deleted, for which others failed, or ``None``."""

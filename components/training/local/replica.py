@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from trireme.components.errors import JobFailed, exit_in_words
 from trireme.components.processes import lack_of_memory, oom_kills, reap
-from trireme.components.training.blame import KEPT, is_peer_loss
+from trireme.components.training.failed_replica import KEPT, is_peer_loss
 from trireme.components.training.hangs import BUSY
 from trireme.components.training.incidents import FailedAttempt
 from trireme.components.training.lines import UNREAD, blocks

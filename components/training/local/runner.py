@@ -15,9 +15,9 @@ from typing import Any, NoReturn
 from trireme.components.errors import Cancelled, JobFailed
 from trireme.components.signals import from_a_terminal, handled
 from trireme.components.training import hangs
-from trireme.components.training.blame import TimeLimitReached, last_lines
+from trireme.components.training.failed_replica import TimeLimitReached, last_lines
 from trireme.components.training.incidents import FailedAttempt
-from trireme.components.training.local import cause, environment, policy
+from trireme.components.training.local import environment, failure, policy
 from trireme.components.training.local.hang_watch import HangWatch
 from trireme.components.training.local.isolation import Isolated
 from trireme.components.training.local.manifest import Job, read
@@ -214,7 +214,7 @@ class _JobRun:
             replica.running and not policy.serves(self.job, replica) for replica in self.replicas
         ):
             self._next(limit)
-        raise cause.failed(self.job.framework, self.replicas, why)
+        raise failure.of_job(self.job.framework, self.replicas, why)
 
     def _start_due(self) -> None:
         now = time.monotonic()

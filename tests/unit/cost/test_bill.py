@@ -10,7 +10,7 @@ from trireme.components.errors import InputError, JobFailed
 from trireme.components.tracking import journal
 from trireme.components.training import bill, launch
 from trireme.components.training.bill import Bill
-from trireme.components.training.blame import TimeLimitReached
+from trireme.components.training.failed_replica import TimeLimitReached
 from trireme.components.training.local import runner
 from trireme.pipelines import catalog
 

@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from trireme.components.errors import JobFailed
-from trireme.components.training import blame
+from trireme.components.training import failed_replica
 from trireme.components.training.local import runner
 from trireme.components.training.preflight.replica.said import MARK
 
@@ -26,7 +26,9 @@ def test_a_failing_worker_is_named_and_its_last_lines_are_shown(manifest, logs, 
     with pytest.raises(JobFailed, match=r"^replica worker-1 exited with status 3$") as caught:
         runner.run(manifest(program, workers=2), logs, quiet)
     lines = caught.value.detail.splitlines()
-    assert lines == [f"[worker-1] line {number}" for number in range(100 - blame.TAIL, 100)]
+    assert lines == [
+        f"[worker-1] line {number}" for number in range(100 - failed_replica.TAIL, 100)
+    ]
     assert sorted(caught.value.replica_seconds) == ["master-0", "worker-0", "worker-1"]
     assert all(seconds > 0 for seconds in caught.value.replica_seconds.values())
 

@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 
 from trireme.components.errors import JobFailed
-from trireme.components.training.blame import is_peer_loss, last_lines
+from trireme.components.training.failed_replica import is_peer_loss, last_lines
 from trireme.components.training.frameworks.base import Framework
 from trireme.components.training.incidents import EPISODE
 from trireme.components.training.local.replica import Failure, Replica
 
 
-def failed(framework: Framework, replicas: Iterable[Replica], why: str = "") -> JobFailed:
+def of_job(framework: Framework, replicas: Iterable[Replica], why: str = "") -> JobFailed:
     """Returns what has become of a job."""
     failures = [replica.failure for replica in replicas if replica.failure]
     last = max(failure.ended for failure in failures)
