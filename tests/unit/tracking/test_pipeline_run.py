@@ -1,0 +1,116 @@
+"""components/tracking/pipeline_run.py: a pipeline's run in MLflow, and those of its steps."""
+
+import json
+import shutil
+import socket
+from pathlib import Path
+
+import pytest
+
+from trireme.components.errors import InputError, TriremeError
+from trireme.components.home import TRACKER
+from trireme.components.tracking import journal
+from trireme.components.tracking.batch import PARAMETER_LIMIT
+from trireme.components.tracking.pipeline_run import PipelineRun
+from trireme.components.tracking.store import default_uri, use
+
+
+@pytest.fixture
+def home(untracked):
+    """A TRIREME_HOME, and MLflow's settings as they were, afterwards."""
+    untracked.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        # Named here so that what the record sets for itself is taken back.
+        for name in ("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "MLFLOW_HTTP_REQUEST_TIMEOUT"):
+            patch.setenv(name, "1")
+        patch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+        patch.setenv("_MLFLOW_SERVER_ARTIFACT_ROOT", str(untracked / "mlartifacts"))
+        yield untracked
+
+
+@pytest.mark.slow
+def test_a_pipelines_run_and_its_steps_end_with_their_true_status(
+    home, workspace, eventually, tmp_path, monkeypatch
+):
+    """In a store that is new: the other tests have one that is set up already."""
+    from mlflow import MlflowClient
+
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    record = PipelineRun(
+        "a run", "", "a pipeline", {"seed": 7, "long": "x" * 9000}, home, workspace
+    )
+    ids = {}
+    for step, status in (("train", "FINISHED"), ("evaluate", "FAILED")):
+        file = Path(record.step_started(step, workspace)[TRACKER])
+        with journal.opened(workspace, step):
+            journal.log_headline({f"{step}_accuracy": 0.5})
+        assert eventually(file.exists)
+        ids[step] = json.loads(file.read_text())["MLFLOW_RUN_ID"]
+        record.step_ended(step, status, workspace, {"cpu_seconds": 1.5})
+    record.close("FAILED", {"duration_seconds": 2.5})
+
+    client = MlflowClient(default_uri(home))
+    whole = client.get_run(record.run_id)
+    assert (whole.info.status, whole.info.run_name) == ("FAILED", "a run")
+    assert whole.data.params == {"seed": "7", "long": "x" * PARAMETER_LIMIT}
+    assert whole.data.metrics == {
+        "train_accuracy": 0.5,
+        "evaluate_accuracy": 0.5,
+        "duration_seconds": 2.5,
+    }
+    assert client.get_experiment(whole.info.experiment_id).name == "a pipeline"
+    for step, status in (("train", "FINISHED"), ("evaluate", "FAILED")):
+        found = client.get_run(ids[step])
+        assert (found.info.status, found.info.run_name) == (status, step)
+        assert found.data.tags["mlflow.parentRunId"] == record.run_id
+        assert found.data.metrics == {f"{step}_accuracy": 0.5, "cpu_seconds": 1.5}
+    assert (home / "mlartifacts").is_dir()
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["foo", "postgres", "/tmp", "file", "x"])
+def test_a_store_of_a_kind_that_there_is_none_of_is_refused(home, workspace, monkeypatch, kind):
+    uri = kind if kind == "/tmp" else f"{kind}://me:hunter2@host/db"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    for start in (use, lambda: PipelineRun("a run", "", "a pipeline", {}, home, workspace)):
+        with pytest.raises(InputError, match=r"MLFLOW_TRACKING_URI .*: must be a server") as caught:
+            start()
+        assert "hunter2" not in str(caught.value)
+    assert list(home.iterdir()) == []
+
+
+@pytest.mark.parametrize("password", ["", "me:hunter2@"])
+def test_a_server_that_is_not_there_is_refused_before_anything_starts(
+    home, workspace, monkeypatch, password
+):
+    with socket.socket() as bound_but_not_listening:
+        bound_but_not_listening.bind(("127.0.0.1", 0))
+        port = bound_but_not_listening.getsockname()[1]
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://{password}127.0.0.1:{port}")
+        with pytest.raises(InputError, match="does not answer") as caught:
+            PipelineRun("a run", "", "a pipeline", {}, home, workspace)
+    assert f"http://127.0.0.1:{port}" in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+    assert list(home.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_run_whose_model_could_not_be_recorded_has_failed(
+    home, workspace, tmp_path, mlflow_store
+):
+    shutil.copy(mlflow_store, home)
+    record = PipelineRun("a run", "", "pytorch-training", {"seed": 0}, home, workspace)
+    record.step_started("export", tmp_path)
+    with journal.opened(workspace, "export"):
+        journal.log_model(tmp_path / "none.onnx", "digits", tmp_path / "none.npz", tags={})
+    record.step_ended("export", "FINISHED", workspace, {"duration_seconds": 1.0})
+    with pytest.raises(TriremeError, match="MLflow does not accept the run's record"):
+        record.close("FINISHED", {"duration_seconds": 1.0})
+    from mlflow import MlflowClient
+
+    client = MlflowClient(default_uri(home))
+    (experiment,) = client.search_experiments(filter_string="name = 'pytorch-training'")
+    runs = client.search_runs([experiment.experiment_id])
+    ended = {run.info.run_name: run.info.status for run in runs}
+    assert ended == {"a run": "FAILED", "export": "FAILED"}
