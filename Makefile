@@ -52,6 +52,7 @@ bench: .venv/dev.stamp  ## against the same work done by hand, by a grid, or by 
 	$(BIN)/python tests/benchmarks/evaluation_growth.py
 	$(BIN)/python tests/benchmarks/log_lines.py
 	$(BIN)/python tests/benchmarks/following.py
+	$(BIN)/python tests/benchmarks/sizes.py
 	$(BIN)/python tests/benchmarks/export.py
 	$(BIN)/python tests/benchmarks/serving.py
 	$(BIN)/python tests/benchmarks/checkpoint.py

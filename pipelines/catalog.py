@@ -32,13 +32,15 @@ GROUP = "trireme.pipelines"
 COMPILED = (".yaml", ".yml", ".json")
 
 
-def load(reference: Any) -> Pipeline:
+def load(reference: Any, modules: dict[Path, ModuleType] | None = None) -> Pipeline:
     """Returns a pipeline.
 
     Args:
         reference: The name of one of Trireme's own or of an entry point, ``FILE.py``,
             ``FILE.py:FUNCTION``, or a YAML file that kfp has compiled; or a function with
             ``@dsl.pipeline``.
+        modules: The files that have been run, which are not run again for another of their
+            functions.
 
     Raises:
         InputError: There is none, or it cannot be loaded; one sentence.
@@ -48,7 +50,7 @@ def load(reference: Any) -> Pipeline:
     reference = os.fspath(reference)
     path, _, function = reference.partition(":")
     if path.endswith(".py"):
-        return _of_file(Path(path), function, reference)
+        return _of_file(Path(path), function, reference, {} if modules is None else modules)
     if reference.endswith(COMPILED):
         return _of_yaml(Path(reference))
     if reference in PIPELINES:
@@ -80,13 +82,16 @@ def _unknown(reference: str) -> str:
     return f"there is no pipeline {reference!r}; {hint} {files}"
 
 
-def _of_file(file: Path, function: str, reference: str) -> Pipeline:
-    if not file.is_file():
-        raise InputError(f"{reference}: there is no file {file}")
-    with _explained(reference, file):
-        module = _imported(file.resolve())
-    graph = _chosen(module, function, reference)
-    return _pipeline(graph, module, file.resolve().parent)
+def _of_file(
+    given: Path, function: str, reference: str, modules: dict[Path, ModuleType]
+) -> Pipeline:
+    if not given.is_file():
+        raise InputError(f"{reference}: there is no file {given}")
+    if (file := given.resolve()) not in modules:
+        with _explained(reference, file):
+            modules[file] = _imported(file)
+    graph = _chosen(modules[file], function, reference)
+    return _pipeline(graph, modules[file], file.parent)
 
 
 def _of_function(graph: Any) -> Pipeline:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from trireme.components.checkout import bundle
@@ -53,7 +54,10 @@ def loaded(
     Args:
         references: As ``catalog.load`` takes them, or pipelines.
     """
-    found = [each if isinstance(each, Pipeline) else catalog.load(each) for each in references]
+    modules: dict[Path, ModuleType] = {}
+    found = [
+        each if isinstance(each, Pipeline) else catalog.load(each, modules) for each in references
+    ]
     shape = shapes.read(shape_file)
     shapes.check_steps(shape, found)
     claims, wanted = ir.mounts(dataset_claims or (), cache_claim), pins.read(images, found)

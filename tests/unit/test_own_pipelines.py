@@ -93,6 +93,13 @@ def test_one_of_several_is_named(folder):
         catalog.load("churn.py:weekly")
 
 
+def test_a_file_of_many_is_run_once(folder, trireme):
+    (folder / "churn.py").write_text(CHURN + ANOTHER + "\nprint('run')")
+    status, output, _ = trireme("compile", "churn.py:churn", "./churn.py:nightly")
+    assert status == 0
+    assert output.splitlines() == ["run", "compiled/churn.yaml", "compiled/nightly.yaml"]
+
+
 def test_a_pipeline_that_a_file_imports_is_not_its_own(folder):
     (folder / "other.py").write_text("from churn import churn\n")
     with pytest.raises(InputError, match=r"other\.py: it has no function with @dsl\.pipeline"):
