@@ -133,8 +133,8 @@ def files(folder: Path, count: int) -> Work:
         (part / f"{number}.txt").write_text(f"{number:099}\n")
 
     def work() -> None:
-        with contextlib.redirect_stdout(None):
-            stage(f"{(folder / 'data').as_uri()}", folder / "staged")
+        with contextlib.redirect_stdout(None), contextlib.redirect_stderr(None):
+            stage((folder / "data").as_uri(), folder / "staged")
 
     return work
 
