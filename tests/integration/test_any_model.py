@@ -110,26 +110,29 @@ def run(trireme, library, size, **more):
     return done.stdout
 
 
+def test_a_library_s_own_form_is_registered_compared_and_served(trireme):
+    assert "sklearn, version 1, champion" in run(trireme, "sklearn", 1)
+    output = run(trireme, "sklearn", 200)
+    assert "MLflow's sklearn, answers inputs.npy through MLflow" in output
+    assert "sklearn, version 2, champion" in output
+    check_served(trireme, "sklearn", version=2, form="sklearn")
+
+
 @pytest.mark.parametrize(
-    ("library", "flavor", "worse", "better"),
-    [
-        ("sklearn", "sklearn", 1, 200),
-        ("xgboost", "xgboost", 1, 20),
-        ("joblib", "python_function", 1, 200),
-    ],
+    ("library", "flavor", "size"), [("xgboost", "xgboost", 20), ("joblib", "python_function", 200)]
 )
-def test_a_library_s_own_form_is_registered_compared_and_served(
-    trireme, library, flavor, worse, better
-):
-    assert f"{library}, version 1, champion" in run(trireme, library, worse)
-    output = run(trireme, library, better)
+def test_other_libraries_forms_are_registered_and_served(trireme, library, flavor, size):
+    output = run(trireme, library, size)
     assert f"MLflow's {flavor}, answers inputs.npy through MLflow" in output
-    assert f"{library}, version 2, champion" in output
+    check_served(trireme, library, version=1, form=flavor)
+
+
+def check_served(trireme, library, version, form):
     champion = trireme.client.get_model_version_by_alias(library, "champion")
-    assert int(champion.version) == 2 and champion.tags["form"] == flavor
+    assert int(champion.version) == version and champion.tags["form"] == form
     served = trireme.call("serve", library, "--check")
     assert served.returncode == 0, served.stderr
-    assert f"{library} version 2 agrees with its file" in served.stdout
+    assert f"{library} version {version} agrees with its file" in served.stdout
 
 
 def test_a_loader_of_the_repository_s_own_makes_any_files_a_model(trireme):
