@@ -20,7 +20,12 @@ _OURS = "from trireme.components.step import step"
 """What is in a step of ours, which loads MLflow only if it has to, and asks for its run itself."""
 
 _LOADED = ("kfp.dsl.executor", "trireme.components.step", "trireme.components.training.launch")
-_WITH_TORCH = (*_LOADED, "torch", "trireme.components.evaluation.evaluate")
+_WITH_TORCH = (
+    *_LOADED,
+    *("torch", "numpy.random", "trireme.components.evaluation.evaluate"),
+    *("trireme.components.packages.use", "trireme.components.training.local.runner"),
+    *("trireme.components.sweep.run_trial", "trireme.components.sweep.study"),
+)
 _USE_TORCH = ("evaluate", "export", "trial")
 """What is loaded once for all steps of ours, and for those that use the framework."""
 
