@@ -96,22 +96,27 @@ def test_retry_goes_on_from_the_step_that_failed(engine, quick, within):
     assert steps["checkout"].info.end_time < steps["train"].info.start_time
 
 
-def test_a_sweep_of_three_of_which_one_fails(engine, place):
-    trials = [{"--learning-rate": 0.1}, {"--learning-rate": 0.01}, {"--fail": True}]
-    run, _ = engine.run(
+def test_a_search_of_which_one_trial_fails_and_one_is_stopped_early(engine, place):
+    run, output = engine.run(
         "sweep",
         code_url=place.code,
         entrypoint="digits.py",
         workers=0,
-        trials=trials,
+        search="tpe",
+        n_trials=5,
+        grid={"--learning-rate": {"low": 0.001, "high": 0.1, "log": True}},
+        trials=[{"--fail": True}, {"--worse": True}],
+        early_stopping={"metric": "validation loss"},
         model_name=f"best-{engine.name}",
     )
+    assert re.search(r"trial-006 finished .* stopped early: validation loss 9 at report", output)
     whole, steps = engine.recorded(run)
     assert whole.info.status == "FINISHED"
-    states = [steps[f"trial-{number:03}"].info.status for number in range(3)]
-    assert states == ["FINISHED", "FINISHED", "FAILED"]
+    trials = [f"trial-{number:03}" for number in range(7)]
+    states = [steps[trial].info.status for trial in trials]
+    assert states == [*5 * ["FINISHED"], "FAILED", "FINISHED"]
     assert whole.data.tags["model.version"]
-    assert {f"trial-{number:03}" for number in range(3)} <= set(engine.steps(run))
+    assert set(trials) <= set(engine.steps(run))
     logs = engine.command("logs", run, "--step", "trial-001")
     assert "it ends" in logs and "trial-000" not in logs
 

@@ -1,7 +1,5 @@
 """Workflows on a cluster: upload what they are made from, start, find, list and stop them."""
 
-import base64
-import gzip
 import json
 import re
 import time
@@ -18,6 +16,7 @@ from trireme.components.kubernetes.resources import WORKFLOWS, Resource
 from trireme.components.kubernetes.step_pods import turns, untried
 from trireme.components.step_names import in_a_loop
 from trireme.pipelines.pipeline import Pipeline
+from trireme.pipelines.targets import workflow_nodes
 from trireme.pipelines.targets.argo.compiling import PIPELINE, VERSION, as_given
 from trireme.pipelines.targets.argo.expressions import EXECUTOR_OUTPUT
 from trireme.pipelines.targets.base import Run, Step
@@ -153,9 +152,7 @@ def _read(workflow: dict[str, Any]) -> Workflow:
 
 
 def _steps(status: dict[str, Any]) -> list[Node]:
-    nodes = status.get("nodes") or {}
-    if "compressedNodes" in status:  # as Argo keeps those of large workflows
-        nodes = json.loads(gzip.decompress(base64.b64decode(status["compressedNodes"])))
+    nodes = workflow_nodes.nodes(status)
     pods = [node for node in nodes.values() if node.get("type") == "Pod"]
     pods.sort(key=lambda node: str(node.get("startedAt")))
     named = {node["name"]: node for node in nodes.values()}

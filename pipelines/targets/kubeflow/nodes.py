@@ -10,15 +10,60 @@ https://github.com/kubeflow/pipelines/blob/2.17.0/manifests/kustomize/third-part
 https://github.com/argoproj/argo-workflows/blob/v4.0.5/workflow/controller/operator.go
 """
 
+from collections.abc import Sequence
+from datetime import datetime
 from functools import lru_cache
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
+from trireme.components.kubernetes.pods import moment
 from trireme.components.kubernetes.step_pods import iteration
 from trireme.pipelines.compiling.steps import PathTask
+from trireme.pipelines.targets.workflow_nodes import nodes
+
+_STATES = {
+    "Pending": "PENDING",
+    "Running": "RUNNING",
+    "Succeeded": "SUCCEEDED",
+    "Skipped": "SKIPPED",
+    "Omitted": "SKIPPED",
+    "Failed": "FAILED",
+    "Error": "FAILED",
+}
+"""What Kubeflow Pipelines says for each phase of a node."""
 
 
-def tasks_by_turn(tasks: list[Any], path: list[PathTask]) -> dict[tuple[int, ...], Any]:
+class Child(NamedTuple):
+    """A node below another one, by its id."""
+
+    pod_name: str
+
+
+class Task(NamedTuple):
+    """A node, as Kubeflow Pipelines tells of it."""
+
+    display_name: str
+    state: str
+    start_time: datetime | None
+    end_time: datetime | None
+    child_tasks: list[Child]
+
+
+def tasks_of(status: dict[str, Any]) -> list[Task]:
+    """Returns what Kubeflow Pipelines would tell of the nodes in the status of a Workflow."""
+    return [
+        Task(
+            node.get("displayName", ""),
+            _STATES.get(node.get("phase", ""), ""),
+            _moment(node.get("startedAt")),
+            _moment(node.get("finishedAt")),
+            [Child(child) for child in node.get("children") or []],
+        )
+        for node in nodes(status).values()
+    ]
+
+
+def tasks_by_turn(tasks: Sequence[Any], path: list[PathTask]) -> dict[tuple[int, ...], Any]:
     """Returns what is told of the turns of a step, in their order, as far as they have begun."""
     counted = sorted(
         {int(turn[1]) for task in tasks if (turn := iteration(task.display_name or ""))}
@@ -77,3 +122,7 @@ def _number(node: str) -> str:
     for byte in node.encode():
         number = (number ^ byte) * 0x01000193 & 0xFFFFFFFF
     return str(number)
+
+
+def _moment(text: str | None) -> datetime | None:
+    return moment(text) if text else None

@@ -1,6 +1,7 @@
 """What Kubeflow Pipelines says of a run, in the words of a run here."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,11 +30,15 @@ _FIRST = ("FAILED", "running", "stopping", "paused", "pending", "KILLED", "FINIS
 
 @dataclass(frozen=True, kw_only=True)
 class Run(base.Run):
-    """A run, as the server has it, with the names of what has ``begun``."""
+    """A run, as the server has it.
+
+    Attributes:
+        tasks: What the server tells of the nodes of its Workflow.
+    """
 
     run_id: str
     page: str
-    begun: dict[str, Step] = field(default_factory=dict)
+    tasks: Sequence[Any] = ()
     source: Any = None
 
     @property
@@ -50,12 +55,6 @@ class Run(base.Run):
 def run(connection: Connection, source: Any) -> Run:
     """Returns a run as the server has told it."""
     details = source.run_details.task_details if source.run_details else None
-    steps: dict[str, Step] = {}
-    for task in details or []:
-        step = _step(task.display_name or "", task)
-        other = steps.get(step.name)
-        if other is None or _rank(step) < _rank(other):
-            steps[step.name] = step
     return Run(
         run_id=source.run_id,
         name=source.display_name or "",
@@ -64,21 +63,26 @@ def run(connection: Connection, source: Any) -> Run:
         seconds=_seconds(source.created_at, source.finished_at),
         message=" ".join((source.error.message or "").split()) if source.error else "",
         page=connection.page(f"/runs/details/{source.run_id}"),
-        begun=steps,
+        tasks=details or (),
         source=source,
     )
 
 
 def begun_steps(run: Run, step_paths: dict[str, list[PathTask]]) -> list[Step]:
     """Returns the steps of a run that have begun, each turn of a loop a step of its own."""
-    details = run.source.run_details.task_details if run.source.run_details else None
+    begun: dict[str, Step] = {}
+    for task in run.tasks:
+        step = _step(task.display_name or "", task)
+        other = begun.get(step.name)
+        if other is None or _rank(step) < _rank(other):
+            begun[step.name] = step
     found = []
     for name, path in step_paths.items():
         is_in_a_loop = any(task.is_loop for task in path)
-        if turns := nodes.tasks_by_turn(details or [], path) if is_in_a_loop else {}:
+        if turns := nodes.tasks_by_turn(run.tasks, path) if is_in_a_loop else {}:
             found += [_step(in_a_loop(name, *turn), task, name) for turn, task in turns.items()]
-        elif name in run.begun:
-            found.append(run.begun[name])
+        elif name in begun:
+            found.append(begun[name])
     return found
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from trireme.components.checkout import bundle
 from trireme.components.errors import TriremeError
 from trireme.components.kubernetes.connection import PATIENCE, PATIENCE_OF_A_PERSON, Cluster
+from trireme.components.kubernetes.resources import WORKFLOWS
 from trireme.components.last_words import LastWords
 from trireme.components.say import say
 from trireme.components.tracking.environment import SECRET
@@ -24,6 +25,7 @@ from trireme.pipelines.targets.kubeflow import (
     KUBEFLOW,
     experiments,
     logs,
+    nodes,
     parameters,
     reading,
     retrying,
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from trireme.pipelines.planning import Plan
     from trireme.pipelines.targets.kubeflow.schedules import KubeflowSchedules
 
+MANY = 50  # nodes of a run, above which Argo may pack them
 PATIENCE_FOR_RESULTS = 5.0  # seconds that an API server may be away; it is a help, and no more
 
 EDITOR, RUNNER = "default-editor", "pipeline-runner"
@@ -134,7 +137,7 @@ class Kubeflow(Remote[Run]):
 
     def steps(self, run: Run) -> list[Step]:
         """Returns the steps that have begun; what came of them their pods tell."""
-        return reading.begun_steps(run, self._step_paths(run))
+        return reading.begun_steps(self._with_all_tasks(run), self._step_paths(run))
 
     def results(self, run: Run, steps: Sequence[Step]) -> dict[str, str]:
         """Returns the results of steps; none where the pods cannot be asked for."""
@@ -146,6 +149,21 @@ class Kubeflow(Remote[Run]):
             return {}
         results = {name: left.result for name, left in words.items()}
         return self.progress_in_words(run, steps) | results
+
+    def _with_all_tasks(self, run: Run) -> Run:
+        """Returns a run with what its Workflow tells, where that may be too large for the server.
+
+        Kubeflow Pipelines 2.17 does not read nodes that Argo has packed, and tells of the run for
+        ever as it was then: of a sweep of seven trials, each of which has about 15 nodes of 8 KB.
+        """
+        if len(run.tasks) < MANY:
+            return run
+        with suppress(TriremeError):
+            cluster = self._cluster_of_runs(PATIENCE_FOR_RESULTS)
+            chosen = f"{logs.RUN}={run.id}"
+            for workflow in cluster.items(WORKFLOWS, cluster.namespace, labelSelector=chosen):
+                return replace(run, tasks=nodes.tasks_of(workflow.get("status") or {}))
+        return run
 
     def last_words(self, run: Run) -> dict[str, LastWords]:
         """Returns what the steps' pods have left; see ``Remote``."""

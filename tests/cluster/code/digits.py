@@ -10,6 +10,7 @@ parser.add_argument("--seconds", type=int, default=0, help="train that much long
 parser.add_argument("--fail", action="store_true")
 parser.add_argument("--fail-once", action="store_true", help="and never again in this run")
 parser.add_argument("--gigabytes", type=int, default=0, help="of memory to fill")
+parser.add_argument("--worse", action="store_true", help="than others, for ten minutes")
 parser.add_argument("--learning-rate", type=float, default=0.1)
 
 
@@ -37,6 +38,9 @@ def main():
     for second in range(options.seconds):
         print(f"second {second + 1}/{options.seconds}", flush=True)
         time.sleep(1)
+    for _ in range(60):
+        print(f"validation loss {9 if options.worse else options.learning_rate}", flush=True)
+        time.sleep(10 * options.worse)
     held = [bytearray(2**30) for _ in range(options.gigabytes)]
 
     import numpy as np

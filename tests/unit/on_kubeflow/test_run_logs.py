@@ -1,5 +1,7 @@
 """trireme logs --target kfp: the logs of a run's pods, from a Kubernetes API server."""
 
+import base64
+import gzip
 import json
 import os
 import re
@@ -304,6 +306,28 @@ def test_status_and_run_say_that_the_gate_has_refused_the_model(trireme, kubeflo
     kubeflow.on_look = its_pods
     status, output, _ = trireme("run", "pytorch-training", *THERE)
     assert (status, f" s  {REFUSED}\n" in output) == (0, True)
+
+
+def test_steps_that_kubeflow_does_not_see_are_in_the_packed_workflow(trireme, pods, run):
+    """Kubeflow Pipelines 2.17 tells of a run as it was before Argo 4.1.2 packed its nodes."""
+    seen = {"display_name": "train", "state": "RUNNING", "run_id": "r"}
+    run["run_details"] = {"task_details": [seen] * 60}
+    times = {"startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:01:00Z"}
+    tried = [{"displayName": name, "phase": "Succeeded"} | times for name in ("train", "export")]
+    packed = gzip.compress(json.dumps({each["displayName"]: each for each in tried}).encode())
+    status = {"compressedNodes": base64.b64encode(packed).decode()}
+    pods.workflows.append({"metadata": {"name": "flow"}, "status": status})
+
+    def steps():
+        status, output, _ = trireme("status", run["run_id"], *THERE)
+        assert status == 0
+        return [
+            line.split()[:3] for line in output.splitlines() if line[:6] in ("train ", "export")
+        ]
+
+    assert steps() == [["train", "FINISHED", "60"], ["export", "FINISHED", "60"]]
+    pods.workflows.clear()  # Argo removes it when it has been there for long
+    assert [row[:2] for row in steps()] == [["train", "running"]]
 
 
 def test_run_says_why_a_step_has_failed_and_what_the_last_step_has_left(
