@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from trireme.pipelines.targets.kubeflow.schedules import KubeflowSchedules
 
 MANY = 50  # nodes of a run, above which Argo may pack them
+TRIALS = 50  # whose nodes, packed, are about the most that a Workflow has room for
 PATIENCE_FOR_RESULTS = 5.0  # seconds that an API server may be away; it is a help, and no more
 
 EDITOR, RUNNER = "default-editor", "pipeline-runner"
@@ -107,6 +108,8 @@ class Kubeflow(Remote[Run]):
     ) -> tuple[Run, str]:
         """Uploads a pipeline if it has changed, and starts a run of it."""
         parameters.check(arguments)
+        if pipeline.trainings and (lack := _lack_of_room(pipeline.trainings(arguments).count)):
+            say(f"warning: trials: {lack}")
         experiment = experiments.experiment_name(pipeline.name, arguments)
         version = uploading.upload(self.connection, pipeline)
         version.show(pipeline.name, console)
@@ -219,12 +222,10 @@ class Kubeflow(Remote[Run]):
         """Returns a plan with what Kubeflow Pipelines needs besides."""
         account = RUNNER if self.namespace == KUBEFLOW else EDITOR
         needed = [Needed("ServiceAccount", account), Needed("Secret", SECRET, optional=True)]
-        return replace(
-            plan,
-            account=account,
-            needed=[*needed, *plan.needed],
-            facts=plan.facts | {"MLflow": RECORDED},
-        )
+        facts = plan.facts | {"MLflow": RECORDED}
+        if lack := _lack_of_room(plan.trainings):
+            facts["Trials"] = lack
+        return replace(plan, account=account, needed=[*needed, *plan.needed], facts=facts)
 
     def cluster(self) -> Cluster:
         """Returns the cluster, with the namespace where runs are."""
@@ -240,3 +241,12 @@ class Kubeflow(Remote[Run]):
     def _cluster_of_runs(self, patience: float) -> Cluster:
         context = self._server.context or None
         return Cluster(self.connection.namespace_of_runs, context=context, patience=patience)
+
+
+def _lack_of_room(trials: int) -> str:
+    if trials <= TRIALS:
+        return ""
+    return (
+        f"{trials:,} are more than a Workflow of Kubeflow's has room for, about {TRIALS}, unless "
+        "its controller keeps nodes in a database (docs/kubeflow.md, Large sweeps)"
+    )
