@@ -165,7 +165,8 @@ class Kubeflow(Remote[Run]):
             cluster = self._cluster_of_runs(PATIENCE_FOR_RESULTS)
             chosen = f"{logs.RUN}={run.id}"
             for workflow in cluster.items(WORKFLOWS, cluster.namespace, labelSelector=chosen):
-                return replace(run, tasks=nodes.tasks_of(workflow.get("status") or {}))
+                # Argo may keep them in a database, too.
+                return replace(run, tasks=nodes.tasks_of(workflow.get("status") or {}) or run.tasks)
         return run
 
     def last_words(self, run: Run) -> dict[str, LastWords]:
