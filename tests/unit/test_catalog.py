@@ -3,6 +3,7 @@
 import importlib.metadata
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -116,6 +117,17 @@ def test_every_parameter_has_a_default_of_its_type_and_a_description(pipeline):
         assert parameter.accept(parameter.default) == parameter.default
         assert parameter.description
         assert "\n" not in parameter.description
+
+
+def test_the_page_of_parameters_has_their_defaults(pipeline):
+    page = (Path(__file__).parents[2] / "docs/parameters.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)` \| `?(.*?)`? \|", page, re.MULTILINE))
+    assert pipeline.parameters.keys() <= rows.keys()
+    for name, parameter in pipeline.parameters.items():
+        if parameter.default != "" and name != "entrypoint":  # which the page describes
+            as_text = isinstance(parameter.default, str)
+            told = parameter.default if as_text else json.dumps(parameter.default)
+            assert rows[name] == told.removesuffix(".0"), name
 
 
 def test_without_anything_given_the_defaults_hold(pipeline):
