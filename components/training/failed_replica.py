@@ -33,5 +33,5 @@ def is_peer_loss(lines: Iterable[str]) -> bool:
 def last_lines(replica: str, lines: Iterable[str]) -> str:
     """Returns up to ``TAIL`` of a failed replica's last lines: those of its program itself."""
     recent = [line for line in lines if not is_said(line)]
-    report = next((at for at, line in enumerate(recent) if _REPORT.match(line)), 0)
+    report = next((at for at, line in enumerate(recent) if _REPORT.search(line)), 0)
     return "\n".join(f"[{replica}] {line}" for line in recent[: report or None][-TAIL:])

@@ -203,8 +203,9 @@ def test_a_replica_whose_peer_is_gone_was_dragged_down(line):
     assert not failed_replica.is_peer_loss(["ValueError: the cause"])
 
 
-def test_what_torchrun_reports_is_not_shown():
+@pytest.mark.parametrize("before", ["", "[rank0]:   File "])
+def test_what_torchrun_reports_is_not_shown(before):
     lines = [f"line {number}" for number in range(30)]
-    report = "E0101 00:00:00.000000 1 torch/distributed/elastic/multiprocessing/api.py:1] failed"
-    shown = failed_replica.last_lines("worker-0", [*lines, report, "more of it"])
+    said = "E0101 00:00:00.000000 1 torch/distributed/elastic/multiprocessing/api.py:1] failed"
+    shown = failed_replica.last_lines("worker-0", [*lines, before + said, "more of it"])
     assert shown.splitlines() == [f"[worker-0] line {number}" for number in range(10, 30)]

@@ -84,7 +84,8 @@ class PyTorch(base.Framework):
     trainer = "components/trainers/pytorch/classifier.py"
     runtime_jobs: tuple[str, ...] = ("node",)
     peer_lost = "DistBackendError|DistNetworkError|DistStoreError|RendezvousConnectionError"
-    report = r"E\d{4} .* torch/distributed/elastic/"
+    # Not always at a line's beginning: what it has ended may have been in the middle of one.
+    report = r"E\d{4} [\d:.]+ \d+ torch/distributed/elastic/"
 
     def as_in_image(self, threads: str) -> dict[str, str]:
         # Transformers before 5 loads TensorFlow where it is there, as in no image of PyTorch's. Its
