@@ -14,6 +14,7 @@ import uuid
 from types import SimpleNamespace
 
 import numpy as np
+import onnx_models
 import pytest
 import tracking_uri
 import yaml
@@ -65,15 +66,6 @@ def mlflow_server(tmp_path_factory):
     server.wait()
 
 
-def onnx_file(operator):
-    from onnx import TensorProto, helper
-
-    x = helper.make_tensor_value_info("input", TensorProto.FLOAT, ["batch", 2])
-    y = helper.make_tensor_value_info("output", TensorProto.FLOAT, ["batch", 2])
-    graph = helper.make_graph([helper.make_node(operator, ["input"], ["output"])], "g", [x], [y])
-    return helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 18)])
-
-
 @pytest.fixture(scope="module")
 def registry(mlflow_server, tmp_path_factory):
     """The model relu: two good versions, one whose server lies, one whose server does not start."""
@@ -86,14 +78,14 @@ def registry(mlflow_server, tmp_path_factory):
     run = client.create_run(client.create_experiment("e")).info.run_id
     files = tmp_path_factory.mktemp("model") / "model"
     mlflow.onnx.save_model(
-        onnx_file("Relu"),
+        onnx_models.of_one("Relu"),
         files,
         signature=mlflow.models.infer_signature(INPUTS, INPUTS),
         input_example=INPUTS,
         pip_requirements=["onnxruntime"],
         onnx_execution_providers=["CPUExecutionProvider"],
     )
-    (files / "other.onnx").write_bytes(onnx_file("Abs").SerializeToString())
+    (files / "other.onnx").write_bytes(onnx_models.of_one("Abs").SerializeToString())
     description = yaml.safe_load((files / "MLmodel").read_text())
     served = description["flavors"]["python_function"]
     changes = {LIAR: {"data": "other.onnx"}, POISONED: {"loader_module": "no_such_module"}}

@@ -21,16 +21,13 @@ from functools import partial
 from pathlib import Path
 
 import yaml
-from following import KUBECONFIG, job_of
+from following import KUBECONFIG, ApiServer, Logs, job_of
 from growth import MIB, Cost, cost, exponent
 from pipeline import BIN
 
 from trireme.components.dataset.staging import stage
 from trireme.components.evaluation import trials
 from trireme.components.sweep import choose, search_space
-
-from api_server import ApiServer  # isort: skip - following has made it importable
-from kubelet import Logs  # isort: skip
 
 STEPS = ("checkout", "dataset", "train", "evaluate", "export", "finish")
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import forking
 import mlflow
 import numpy as np
+import onnx_models
 import pytest
 import yaml
-from onnx import TensorProto, helper, save
+from onnx import save
 from tracking_server import TrackingServer
 
 from trireme.components.errors import StepFailed, TriremeError
@@ -158,11 +159,7 @@ def test_of_ten_that_beat_the_same_champion_at_the_same_moment_one_takes_its_pla
 @pytest.fixture
 def model(tmp_path):
     """The smallest ONNX model there is, and a sample of what it answers."""
-    x = helper.make_tensor_value_info("input", TensorProto.FLOAT, ["batch", 2])
-    y = helper.make_tensor_value_info("output", TensorProto.FLOAT, ["batch", 2])
-    graph = helper.make_graph([helper.make_node("Relu", ["input"], ["output"])], "g", [x], [y])
-    onnx = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 18)])
-    save(onnx, tmp_path / "model.onnx")
+    save(onnx_models.of_one("Relu"), tmp_path / "model.onnx")
     inputs = np.array([[-1, 2], [3, -4]], dtype=np.float32)
     np.savez(tmp_path / "sample.npz", inputs=inputs, outputs=np.maximum(inputs, 0))
     return tmp_path / "model.onnx", tmp_path / "sample.npz"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import mlflow.onnx
 import numpy as np
+import onnx_models
 import pytest
 import tracking_uri
 import yaml
@@ -27,12 +28,9 @@ INPUTS = np.array([[-1, 2], [3, -4]], dtype=np.float32)
 
 
 def onnx_file(path, operator):
-    from onnx import TensorProto, helper, save
+    from onnx import save
 
-    x = helper.make_tensor_value_info("input", TensorProto.FLOAT, ["batch", 2])
-    y = helper.make_tensor_value_info("output", TensorProto.FLOAT, ["batch", 2])
-    graph = helper.make_graph([helper.make_node(operator, ["input"], ["output"])], "g", [x], [y])
-    save(helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 18)]), path)
+    save(onnx_models.of_one(operator), path)
 
 
 @pytest.fixture

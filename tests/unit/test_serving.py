@@ -6,6 +6,7 @@ import shutil
 import socket
 
 import numpy as np
+import onnx_models
 import pytest
 import tracking_uri
 from typed import through
@@ -19,12 +20,9 @@ INPUTS = np.array([[-1, 2], [3, -4], [0.1, 7]], dtype=np.float32)
 
 
 def relu(path):
-    from onnx import TensorProto, helper, save
+    from onnx import save
 
-    x = helper.make_tensor_value_info("input", TensorProto.FLOAT, ["batch", 2])
-    y = helper.make_tensor_value_info("output", TensorProto.FLOAT, ["batch", 2])
-    graph = helper.make_graph([helper.make_node("Relu", ["input"], ["output"])], "g", [x], [y])
-    model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 18)])
+    model = onnx_models.of_one("Relu")
     save(model, path)
     return model
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from trireme.pipelines.planning import Plan
     from trireme.pipelines.targets.kubeflow.schedules import KubeflowSchedules
 
-MANY = 50  # nodes of a run, above which Argo may pack them
+MANY = 80  # nodes of a run, above which Argo may pack them; a sweep of three trials has fewer
 TRIALS = 50  # whose nodes, packed, are about the most that a Workflow has room for
 PATIENCE_FOR_RESULTS = 5.0  # seconds that an API server may be away; it is a help, and no more
 

@@ -311,7 +311,7 @@ def test_status_and_run_say_that_the_gate_has_refused_the_model(trireme, kubeflo
 def test_steps_that_kubeflow_does_not_see_are_in_the_packed_workflow(trireme, pods, run):
     """Kubeflow Pipelines 2.17 tells of a run as it was before Argo 4.1.2 packed its nodes."""
     seen = {"display_name": "train", "state": "RUNNING", "run_id": "r"}
-    run["run_details"] = {"task_details": [seen] * 60}
+    run["run_details"] = {"task_details": [seen] * 100}
     times = {"startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:01:00Z"}
     tried = [{"displayName": name, "phase": "Succeeded"} | times for name in ("train", "export")]
     packed = gzip.compress(json.dumps({each["displayName"]: each for each in tried}).encode())

@@ -480,7 +480,7 @@ def test_more_trials_than_a_workflow_has_room_for_are_warned_of(
     trireme, kubeflow, trials, is_warned
 ):
     words = ("sweep", "-p", "search=random", "-p", f"n_trials={trials}", "--target", "kfp")
-    _, output, errors = trireme("run", *words, "--no-wait")
+    _, _, errors = trireme("run", *words, "--no-wait")
     assert ("warning: trials: 51 are more than" in errors) == is_warned
     _, output, _ = trireme("plan", *words)
     assert ("Trials          51 are more than" in output) == is_warned

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+import onnx_models
 import pytest
 import tracking_uri
 
@@ -329,13 +330,9 @@ def test_a_metric_of_any_value_is_kept(client, run, workspace, value):
 @pytest.fixture
 def onnx_model(tmp_path) -> tuple[Path, Path]:
     """The smallest ONNX model there is, and a sample of what it answers."""
-    from onnx import TensorProto, helper, save
+    from onnx import save
 
-    x = helper.make_tensor_value_info("input", TensorProto.FLOAT, ["batch", 2])
-    y = helper.make_tensor_value_info("output", TensorProto.FLOAT, ["batch", 2])
-    graph = helper.make_graph([helper.make_node("Relu", ["input"], ["output"])], "g", [x], [y])
-    model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 18)])
-    save(model, tmp_path / "model.onnx")
+    save(onnx_models.of_one("Relu"), tmp_path / "model.onnx")
     inputs = np.array([[-1, 2], [3, -4]], dtype=np.float32)
     np.savez(tmp_path / "sample.npz", inputs=inputs, outputs=np.maximum(inputs, 0))
     return tmp_path / "model.onnx", tmp_path / "sample.npz"
