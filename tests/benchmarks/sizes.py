@@ -71,8 +71,10 @@ def runs(folder: Path, count: int) -> Work:
         directory.mkdir(parents=True)
         step = {"state": "FINISHED", "seconds": 1.5, "result": "of it", "resources": {}}
         record = {"state": "finished", "started": number, "seconds": 9.0, "pid": 1, "born": ""}
-        record |= {"cwd": "/", "processes": {}, "steps": dict.fromkeys(STEPS, step)}
+        record |= {"cwd": "/"}
         (directory / "run.json").write_text(json.dumps(record))
+        ended = (json.dumps({"step": name} | step) + "\n" for name in STEPS)
+        (directory / "steps.jsonl").write_text("".join(ended))
     return partial(trireme, folder, "list", lines=count)
 
 

@@ -130,15 +130,54 @@ def test_a_pid_that_has_a_new_user_is_not_ended(trireme, kept, untracked):
 def test_what_has_ended_is_not_waited_for(kept, untracked, monkeypatch):
     """One that ended before its start was read, and one that process 1 never waits for."""
     monkeypatch.setattr(local_runs, "ENDING", 0.0)
-    kept("one")
+    one = kept("one")
     with subprocess.Popen(["true"]) as zombie:
         os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
         fields = Path(f"/proc/{zombie.pid}/stat").read_text().rpartition(") ")[2].split()
-        change(untracked, "one", processes={zombie.pid: fields[19], 2**22 + 1: ""})
+        file = untracked / "runs" / "one" / local_runs.STEPS
+        lines = ({"pid": zombie.pid, "born": fields[19]}, {"pid": 2**22 + 1, "born": ""})
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines))
         local_runs.wait_for_processes(local_runs.find("one"))
-    change(untracked, "one", processes={os.getpid(): born(os.getpid())})
+    one.started(os.getpid())
     with pytest.raises(TriremeError, match="processes of it still run after 0 s"):
         local_runs.wait_for_processes(local_runs.find("one"))
+
+
+def test_a_line_that_a_full_disk_has_cut_off_costs_no_other(kept, untracked):
+    one = kept("one")
+    one.step("checkout", "FINISHED", {"duration_seconds": 2.0}, "abc")
+    with (untracked / "runs" / "one" / local_runs.STEPS).open("a") as file:
+        file.write('\n{"step": "dataset", "sta')
+    one.step("train", "FAILED", {}, "")
+    ended = local_runs.find("one").ended
+    assert {name: step["state"] for name, step in ended.items()} == {
+        "checkout": "FINISHED",
+        "train": "FAILED",
+    }
+    assert ended["checkout"]["seconds"] == 2.0
+
+
+def test_a_run_that_goes_on_knows_what_came_before_and_shows_what_is(kept, untracked):
+    kept("one").step("checkout", "FINISHED", {}, "abc")
+    kept("one").step("dataset", "FINISHED", {}, "def")
+    again = kept("one")
+    assert {name: step["result"] for name, step in again.before.items()} == {
+        "checkout": "abc",
+        "dataset": "def",
+    }
+    assert local_runs.find("one").ended == {}
+    again.step("checkout", "FINISHED", {}, "abc")
+    assert [*local_runs.find("one").ended] == ["checkout"]
+
+
+def test_the_steps_of_a_run_of_version_0_1_0_are_known(kept, untracked):
+    kept("one")
+    (untracked / "runs" / "one" / local_runs.STEPS).unlink()
+    step = {"state": "FINISHED", "seconds": 1.5, "result": "abc", "resources": {}}
+    change(untracked, "one", steps={"checkout": step}, processes={"17": "2"})
+    run = local_runs.find("one")
+    assert (run.ended, run.processes) == ({"checkout": step}, {17: "2"})
+    assert kept("one").before == {"checkout": step}
 
 
 @pytest.mark.parametrize("command", ["status", "logs", "cancel"])

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from trireme.components import progress
 from trireme.components.errors import InputError, TriremeError
@@ -35,6 +35,15 @@ OF_A_NOTEBOOK = ("FORCE_COLOR", "CLICOLOR_FORCE", "MPLBACKEND")
 """Variables of a notebook's process that tell how it draws, which a run does not."""
 
 
+STEPS = "steps.jsonl"
+"""What has started and ended in a run, a line each; what it all takes grows with the steps alone.
+
+    {"attempt": time}                       the run begins, or goes on
+    {"pid": pid, "born": moment}            the process of a step has started
+    {"step": name, "state": ..., ...}       a step has ended
+"""
+
+
 class Record:
     """What a run keeps of itself in its directory while it runs.
 
@@ -46,29 +55,26 @@ class Record:
         self.directory = directory
         self._file = directory / "run.json"
         before = json.loads(self._file.read_text()) if self._file.exists() else {}
-        self.before: dict[str, Any] = before.get("steps", {})
+        self.before: dict[str, Any] = _kept(directory, before, every_attempt=True).ended
         self._content: dict[str, Any] = {
             "state": "running",
             "started": before.get("started", time.time()),
             "pid": os.getpid(),
             "born": born(os.getpid()),
             "cwd": before.get("cwd", str(Path.cwd())),
-            "processes": {},
-            "steps": {},
         }
+        self._append({"attempt": time.time()})
         self._write()
 
     def started(self, pid: int) -> None:
         """Keeps which process a step is, to be waited for should this one be killed."""
-        self._content["processes"][pid] = born(pid)
-        self._write()
+        self._append({"pid": pid, "born": born(pid)})
 
     def step(self, name: str, state: str, resources: dict[str, float], result: str) -> None:
         """Keeps how a step has ended, and what it used."""
         seconds = resources.get("duration_seconds", 0.0)
         ended = {"state": state, "seconds": seconds, "result": result, "resources": resources}
-        self._content["steps"][name] = ended
-        self._write()
+        self._append({"step": name} | ended)
 
     def end(self, state: str, error: TriremeError | None = None) -> None:
         """Keeps how the run has ended, and why if it failed."""
@@ -89,24 +95,70 @@ class Record:
         with suppress(OSError):  # a full disk does not stop the work
             write_whole(self._file, json.dumps(self._content))
 
+    def _append(self, line: dict[str, Any]) -> None:
+        with suppress(OSError), (self.directory / STEPS).open("a") as file:
+            # A full disk may have cut the line before off, so that each has its end in front, too.
+            file.write(f"\n{json.dumps(line)}\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+class _Kept(NamedTuple):
+    """What a run has kept of its steps."""
+
+    ended: dict[str, dict[str, Any]]
+    processes: dict[int, str]
+
+
+def _kept(directory: Path, record: dict[str, Any], *, every_attempt: bool = False) -> _Kept:
+    """Returns what a run has kept of its steps since it was begun or resumed, or from the first."""
+    # Version 0.1.0 kept them in the record.
+    processes = {int(pid): moment for pid, moment in record.get("processes", {}).items()}
+    kept = _Kept(dict(record.get("steps", {})), processes)
+    with suppress(FileNotFoundError), (directory / STEPS).open() as file:
+        for text in file:
+            try:
+                line = json.loads(text)
+            except ValueError:  # an end alone, or a line that was cut off
+                continue
+            if "attempt" in line and not every_attempt:
+                kept = _Kept({}, {})
+            elif "pid" in line:
+                kept.processes[line["pid"]] = line["born"]
+            elif "step" in line:
+                kept.ended[line.pop("step")] = line
+    return kept
+
 
 @dataclass(frozen=True, kw_only=True)
 class LocalRun(Run):
     """A run on this machine.
 
     Attributes:
-        ended: State, seconds and result of the steps that have ended, by name.
-        processes: When the steps' processes have started, by their ids.
+        record: What its ``run.json`` holds.
         started_in: The working directory of its start, which parameters may be relative to.
         error: Why it failed; None where it did not.
     """
 
     directory: Path
-    ended: dict[str, dict[str, Any]]
+    record: dict[str, Any]
     pid: int
-    processes: dict[str, str]
     started_in: Path
     error: TriremeError | None = None
+
+    @property
+    def ended(self) -> dict[str, dict[str, Any]]:
+        """State, seconds and result of the steps that have ended, by name."""
+        return self._steps.ended
+
+    @property
+    def processes(self) -> dict[int, str]:
+        """When the steps' processes have started, by their ids."""
+        return self._steps.processes
+
+    @cached_property
+    def _steps(self) -> _Kept:
+        return _kept(self.directory, self.record)
 
     @property
     def facts(self) -> dict[str, str]:
@@ -172,7 +224,7 @@ def wait_for_processes(run: LocalRun) -> None:
     """Waits until nothing runs any more of a run that was killed."""
     limit = time.monotonic() + ENDING
     # One that had ended before its start could be read has none.
-    while any(moment and born(int(pid)) == moment for pid, moment in run.processes.items()):
+    while any(moment and born(pid) == moment for pid, moment in run.processes.items()):
         if time.monotonic() > limit:
             raise TriremeError(f"run {run.name}: processes of it still run after {ENDING:.0f} s")
         time.sleep(POLL)
@@ -244,9 +296,8 @@ def _read(directory: Path) -> LocalRun | None:
         state=state,
         created=record["started"],
         seconds=record.get("seconds", time.time() - record["started"]),
-        ended=record["steps"],
+        record=record,
         pid=record["pid"],
-        processes=record.get("processes", {}),
         started_in=Path(record.get("cwd", ".")),
         error=_error(*record["error"]) if "error" in record else None,
     )
