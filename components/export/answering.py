@@ -88,7 +88,18 @@ def _saved_model(directory: str) -> Predict:
 def _mlflow(file: str) -> Predict:
     import mlflow.pyfunc
 
-    return mlflow.pyfunc.load_model(str(Path(file).parent)).predict
+    model = mlflow.pyfunc.load_model(str(Path(file).parent))
+
+    def predict(inputs: np.ndarray) -> np.ndarray:
+        answer = model.predict(inputs)
+        if isinstance(answer, dict):  # by names, as ONNX models do
+            answer = next(iter(answer.values()))
+        if hasattr(answer, "to_frame"):  # a server answers with a series as with a table
+            answer = answer.to_frame()
+        array = np.asarray(answer)
+        return array.astype(str) if array.dtype == object else array  # words
+
+    return predict
 
 
 class _LastError(logging.Handler):

@@ -12,7 +12,7 @@ from trireme.components.json_values import whole
 from trireme.components.tracking.lineage import VARIED
 from trireme.components.whole_file import write_whole
 
-MOST = 1000  # trials of one sweep
+MOST = 5000  # trials of one sweep; so many have been tried
 
 GRID, RANDOM, TPE = "grid", "random", "tpe"
 SEARCHES = (GRID, RANDOM, TPE)

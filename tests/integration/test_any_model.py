@@ -20,6 +20,25 @@ if library == "sklearn":
     from sklearn.preprocessing import StandardScaler
     trained = make_pipeline(StandardScaler(), LogisticRegression(max_iter=int(size)))
     (model / "model.pkl").write_bytes(pickle.dumps(trained.fit(x, y)))
+elif library == "labels":
+    from sklearn.tree import DecisionTreeClassifier
+    names = np.array(["digit " + str(digit) for digit in range(10)], dtype=object)
+    trained = DecisionTreeClassifier(max_depth=int(size)).fit(x, names[y])
+    (model / "model.pkl").write_bytes(pickle.dumps(trained))
+elif library == "onnx":
+    from onnx import TensorProto, helper, numpy_helper, save
+    middle = np.stack([x[y == digit].mean(0) for digit in range(10)])
+    given = [numpy_helper.from_array(2 * middle.T, "w")]
+    given.append(numpy_helper.from_array(-(middle**2).sum(1), "b"))
+    nodes = [
+        helper.make_node("Gemm", ["x", "w", "b"], ["scores"]),
+        helper.make_node("ArgMax", ["scores"], ["digit"], axis=1, keepdims=0),
+    ]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 64])]
+    outputs = [helper.make_tensor_value_info("digit", TensorProto.INT64, ["batch"])]
+    graph = helper.make_graph(nodes, "nearest", inputs, outputs, given)
+    opset = helper.make_opsetid("", 18)
+    save(helper.make_model(graph, ir_version=10, opset_imports=[opset]), model / "model.onnx")
 elif library == "joblib":
     import joblib
     from sklearn.linear_model import LogisticRegression
@@ -48,6 +67,11 @@ with np.load(Path(os.environ["DATA_DIR"], "test.npz")) as split:
 if (model / "model.pkl").exists():
     import pickle
     answers = pickle.loads((model / "model.pkl").read_bytes()).predict(x)
+    if answers.dtype == object:
+        answers = np.array([int(label.removeprefix("digit ")) for label in answers])
+elif (model / "model.onnx").exists():
+    import onnxruntime
+    (answers,) = onnxruntime.InferenceSession(model / "model.onnx").run(None, {"x": x})
 elif (model / "model.joblib").exists():
     import joblib
     answers = joblib.load(model / "model.joblib").predict(x)
@@ -56,7 +80,7 @@ elif (model / "booster.ubj").exists():
     answers = xgboost.Booster(model_file=model / "booster.ubj").predict(xgboost.DMatrix(x))
 else:
     from nearest import _load_pyfunc
-    answers = _load_pyfunc(model).predict(x)
+    answers = _load_pyfunc(model).predict(x)["digit"].to_numpy()
 right = answers == y
 (found / "metrics.json").write_text(json.dumps({"accuracy": float(right.mean())}))
 np.save(found / "scores.npy", right.astype(float))
@@ -66,12 +90,14 @@ np.save(found / "inputs.npy", x[:8])
 NEAREST = """
 from pathlib import Path
 import numpy as np
+import pandas as pd
 
 class Nearest:
     def __init__(self, middle):
         self.middle = middle
     def predict(self, x, params=None):
-        return ((x[:, None] - self.middle) ** 2).sum(-1).argmin(1)
+        distances = ((x[:, None] - self.middle) ** 2).sum(-1)
+        return pd.DataFrame({"digit": distances.argmin(1), "distance": distances.min(1)})
 
 def _load_pyfunc(path):
     return Nearest(np.loadtxt(Path(path, "middle.txt")))
@@ -119,7 +145,13 @@ def test_a_library_s_own_form_is_registered_compared_and_served(trireme):
 
 
 @pytest.mark.parametrize(
-    ("library", "flavor", "size"), [("xgboost", "xgboost", 20), ("joblib", "python_function", 200)]
+    ("library", "flavor", "size"),
+    [
+        ("xgboost", "xgboost", 20),
+        ("joblib", "python_function", 200),
+        ("labels", "sklearn", 9),
+        ("onnx", "onnx", 0),
+    ],
 )
 def test_other_libraries_forms_are_registered_and_served(trireme, library, flavor, size):
     output = run(trireme, library, size)
@@ -140,6 +172,7 @@ def test_a_loader_of_the_repository_s_own_makes_any_files_a_model(trireme):
     assert "MLflow's python_function, answers inputs.npy through MLflow" in output
     served = trireme.call("serve", "nearest", "--check")
     assert served.returncode == 0, served.stderr
+    assert "nearest version 1 agrees with its file" in served.stdout
 
 
 def test_any_other_files_are_a_version_too(trireme):
