@@ -22,7 +22,9 @@ TERMINATION_LOG = Path("/dev/termination-log")
 
 
 @contextmanager
-def step(name: str, workspace: str, *, is_charged: bool = True) -> Iterator[None]:
+def step(
+    name: str, workspace: str, *, is_charged: bool = True, is_one_of_many: bool = False
+) -> Iterator[None]:
     """Runs the body of a component as a step of a run, which is called as its task.
 
     Errors end the process as ``last_words`` says.
@@ -31,18 +33,21 @@ def step(name: str, workspace: str, *, is_charged: bool = True) -> Iterator[None
         name: The component's name.
         is_charged: Whether it records what it costs, where there is a price table; it does not
             begin if that is broken.
+        is_one_of_many: Whether this process runs several, each of which has its own MLflow run.
     """
     name = own_name(name)
     with last_words():
         check(Path(workspace))
-    with journal.opened(Path(workspace), name), _recorded(name, Path(workspace)), last_words():
+    recorded = _recorded(name, Path(workspace), is_one_of_many)
+    with journal.opened(Path(workspace), name), recorded, last_words():
         try:
             with (
                 extras.explained(),
                 counted(Path(workspace), name) if is_charged else nullcontext(),
             ):
                 yield
-            _leave(_result(name, Path(workspace)))
+            result = _result(name, Path(workspace))
+            _leave(f"{name}: {result}" if is_one_of_many else result)
             journal.log_end("FINISHED")
         except Exception as error:
             if isinstance(error, TriremeError):
@@ -83,13 +88,14 @@ def _leave(text: str) -> None:
 
 
 @contextmanager
-def _recorded(name: str, workspace: Path) -> Iterator[None]:
+def _recorded(name: str, workspace: Path, is_one_of_many: bool) -> Iterator[None]:
     """Brings the step's journal into MLflow, unless whoever started this step does that.
 
     ``trireme run`` has MLflow loaded already and does it for all its steps; loading it in each
     of them would cost more than most steps' work.
     """
-    ours = "MLFLOW_RUN_ID" not in os.environ and runs.is_ours()
+    ours = is_one_of_many if "MLFLOW_RUN_ID" in os.environ else runs.is_ours()
+    before = dict(os.environ)
     if ours:
         runs.open_step(name, workspace)
     is_told = TRACKER not in os.environ and "MLFLOW_RUN_ID" in os.environ
@@ -105,6 +111,9 @@ def _recorded(name: str, workspace: Path) -> Iterator[None]:
     finally:
         if is_told:
             _bring_to_mlflow(name, workspace, ours)
+        if is_one_of_many:  # the next one's run is another
+            os.environ.clear()
+            os.environ |= before
 
 
 @contextmanager

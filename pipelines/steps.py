@@ -300,6 +300,7 @@ def plan_trials(
     search: Any = "grid",
     n_trials: Any = 0,
     early_stopping: Any = None,
+    at_once: int = 4,
 ) -> Task:
     """Adds the step that lists the trainings of a sweep, as ``trial`` takes them.
 
@@ -312,6 +313,7 @@ def plan_trials(
         n_trials: How many random and tpe try.
         early_stopping: Which trainings end early, an object with metric, goal and pruner. Empty:
             none.
+        at_once: How many steps share them on a cluster: the ``parallelism`` of the loop.
     """
     return tracked(
         sweeps.plan(
@@ -324,12 +326,13 @@ def plan_trials(
             search=search,
             n_trials=n_trials,
             early_stopping=_object(early_stopping),
+            at_once=at_once,
         )
     )
 
 
 def trial(one: Any, code: Any, data: Any, **inputs: Any) -> Task:
-    """Adds one training of a sweep, within the loop over what ``plan_trials`` has listed.
+    """Adds one training of a sweep, on a cluster a share of them, in the loop over what ``plan_trials`` has listed.
 
     Args:
         one: The loop's item.

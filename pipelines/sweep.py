@@ -35,7 +35,8 @@ def sweep(given: dict[str, Any]) -> None:
     with steps.finishing("sweep", given["webhook_secret"]):
         code, data = training.prepare(given, given["framework"])
         planned = steps.plan_trials(
-            **{name: given[name] for name in (*SEARCH, "framework", "early_stopping")}
+            **{name: given[name] for name in (*SEARCH, "framework", "early_stopping")},
+            at_once=AT_ONCE,
         )
         planned.after(data)
         image = planned.outputs["image"]

@@ -19,6 +19,7 @@ def plan(
     workspace: str,
     search: str = "grid",
     n_trials: int = 0,
+    at_once: int = 4,
 ) -> NamedTuple("Outputs", Output=list[str], image=str):
     """Lists the trainings of a sweep.
 
@@ -32,17 +33,18 @@ def plan(
         workspace: The run workspace.
         search: grid, which tries all combinations, random, or tpe.
         n_trials: How many random and tpe try.
+        at_once: How many steps share the trainings on a cluster: as many as run at the same time.
 
     Returns:
-        Output: The trainings, as JSON, because kfp hands on whole numbers in an object as floats;
-            called so because kfp.local takes a loop's items from nothing else.
+        Output: The share of each step, a JSON list of the trainings' numbers; called so because
+            kfp.local takes a loop's items from nothing else.
         image: The image that evaluates and exports models of the framework.
     """
     from pathlib import Path
 
     from trireme.components.images import of_framework
     from trireme.components.step import step
-    from trireme.components.sweep import search_space
+    from trireme.components.sweep import search_space, sharing
     from trireme.components.tracking import journal
 
     with step("plan", workspace):
@@ -51,7 +53,7 @@ def plan(
             space = search_space.space(grid, trials, entrypoint, search)
             search_space.save(search, space, Path(workspace), early_stopping)
         journal.summarize(f"{len(found)} trainings")
-        return [trial.as_json() for trial in found], of_framework(framework, images)
+        return sharing.shares(found, Path(workspace), at_once), of_framework(framework, images)
 
 
 @dsl.component(
@@ -79,10 +81,10 @@ def trial(
     workspace: str,
     task_config: dsl.TaskConfig,
 ) -> str:
-    """Trains and evaluates one model of a sweep; its failure is reported and does not fail the run.
+    """Trains and evaluates models of a sweep; a failure is reported and does not fail the run.
 
     Args:
-        trial: Its number and its parameters or that they are searched, as JSON.
+        trial: Their numbers, a JSON list; here of one, on a cluster of a share of all.
         framework: As for the training step.
         entrypoint: As for the training step.
         args: As for the training step.
@@ -104,9 +106,10 @@ def trial(
         task_config: Settings of this task that the job's pods get.
 
     Returns:
-        Its name; the result is in the run workspace.
+        The same numbers; what came of them is in the run workspace.
     """
     from dataclasses import asdict
+    from functools import partial
     from pathlib import Path
     from typing import Any
 
@@ -114,13 +117,13 @@ def trial(
     from trireme.components.packages import use
     from trireme.components.step import step
     from trireme.components.step_names import in_a_loop
-    from trireme.components.sweep import study
+    from trireme.components.sweep import sharing, study
     from trireme.components.sweep.run_trial import EvaluationSettings, run_trial
     from trireme.components.sweep.search_space import Trial
     from trireme.components.tracking import environment
     from trireme.components.training import launch
+    from trireme.components.training.description.job import TrainingJob
 
-    one = Trial.of_json(trial)
     common: dict[str, Any] = {
         "entrypoint": entrypoint,
         "workers": workers,
@@ -128,44 +131,45 @@ def trial(
         "processes_per_worker": processes_per_worker,
         "seed": seed,
     }
-    name = in_a_loop("trial", one.number)
-    with step(name, workspace):
-        use.use(Path(workspace))
-        one, watch = study.ask(one, Path(workspace), seed)
-        result = run_trial(
-            one,
-            lambda place: launch.prepare(
-                place,
-                run=run,
-                trial=one.number,
-                framework=framework,
-                code=code,
-                data=data,
-                image=image,
-                images=images,
-                args=[*args, *one.options],
-                time_limit=time_limit,
-                more=job,
-                base_model=base_model.folder(Path(workspace)),
-                packages=use.folder(Path(workspace)),
-                tracking=environment.variables(),
-                credentials=environment.credentials(),
-                **(common | one.parameters),
-            ),
-            EvaluationSettings(
-                Path(data),
-                Path(code),
-                model_factory,
-                evaluation,
-                base_model.folder(Path(workspace)),
-            ),
-            Path(workspace),
-            asdict(task_config),
-            budget,
-            watch,
+
+    def job_of(one: Trial, place: Path) -> TrainingJob:
+        return launch.prepare(
+            place,
+            run=run,
+            trial=one.number,
+            framework=framework,
+            code=code,
+            data=data,
+            image=image,
+            images=images,
+            args=[*args, *one.options],
+            time_limit=time_limit,
+            more=job,
+            base_model=base_model.folder(Path(workspace)),
+            packages=use.folder(Path(workspace)),
+            tracking=environment.variables(),
+            credentials=environment.credentials(),
+            **(common | one.parameters),
         )
-        study.tell(one, result, Path(workspace))
-        return name
+
+    for one in sharing.trials_of(trial, Path(workspace)):
+        name = in_a_loop("trial", one.number)
+        with step(name, workspace, is_one_of_many=sharing.is_many(trial)):
+            use.use(Path(workspace))
+            one, watch = study.ask(one, Path(workspace), seed)
+            print(f"{name} {one.words}", flush=True)
+            base = base_model.folder(Path(workspace))
+            result = run_trial(
+                one,
+                partial(job_of, one),
+                EvaluationSettings(Path(data), Path(code), model_factory, evaluation, base),
+                Path(workspace),
+                asdict(task_config),
+                budget,
+                watch,
+            )
+            study.tell(one, result, Path(workspace))
+    return trial
 
 
 @dsl.component(base_image=BASE, install_kfp_package=False)
@@ -173,8 +177,8 @@ def choose(tried: list, workspace: str) -> NamedTuple("Outputs", model=str, entr
     """Chooses the best model of a sweep as the model of the run.
 
     Args:
-        tried: The names of the trainings; their results are in the run workspace, because they may
-            be too long for an argument.
+        tried: The numbers of the trainings; their results are in the run workspace, because they
+            may be too long for an argument.
         workspace: The run workspace.
 
     Returns:

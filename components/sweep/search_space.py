@@ -4,7 +4,7 @@ import json
 import math
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from trireme.components.errors import InputError
 from trireme.components.evaluation.trials import Value, in_words
@@ -61,15 +61,6 @@ class Trial(NamedTuple):
     number: int
     values: dict[str, Value]
     is_searched: bool = False
-
-    def as_json(self) -> str:
-        """Returns it as a text, for ``of_json``."""
-        return json.dumps(self._asdict())
-
-    @classmethod
-    def of_json(cls, text: str) -> Self:
-        """Returns the trial that a text stands for."""
-        return cls(**json.loads(text))
 
     @property
     def options(self) -> list[str]:

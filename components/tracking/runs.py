@@ -72,11 +72,15 @@ def is_ours() -> bool:
 def open_step(step: str, workspace: Path) -> None:
     """Opens the run of this step, and that of its pipeline, and puts them into the environment.
 
+    In the environment there may be one already in which this step is one of many.
+
     A step that is started again goes on with its run. Where MLflow is away, or refuses, the step's
     records stay in the workspace, and the last step brings them.
     """
     try:
-        whole = pipeline_run(workspace)
+        above = os.environ.get("MLFLOW_RUN_ID")
+        experiment = os.environ.get("MLFLOW_EXPERIMENT_ID", "")
+        whole = PipelineRunId(experiment, above) if above else pipeline_run(workspace)
         run_id = step_run(step, workspace, whole)
     except (TrackingUnavailable, client.refusal) as error:
         say(f"warning: this step is not in MLflow: {reason_of(error)}")

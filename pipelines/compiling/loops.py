@@ -4,6 +4,9 @@ from typing import Any
 
 from trireme.pipelines.pipeline import Pipeline
 
+AT_ONCE = "at_once"
+"""The input of a step which lists as many items as run at once, as a sweep's ``plan`` does."""
+
 
 def limited(pipeline: Pipeline, parallelism: int | None) -> Pipeline:
     """Returns a pipeline whose loops run another number of steps at once; None: as it says."""
@@ -12,7 +15,13 @@ def limited(pipeline: Pipeline, parallelism: int | None) -> Pipeline:
         spec = graph.pipeline_spec
         for component in (spec.root, *spec.components.values()):
             for task in component.dag.tasks.values():
-                if task.WhichOneof("iterator"):
-                    task.iterator_policy.parallelism_limit = parallelism
+                if not task.WhichOneof("iterator"):
+                    continue
+                task.iterator_policy.parallelism_limit = parallelism
+                items = task.inputs.parameters[task.parameter_iterator.items.input_parameter]
+                lister = component.dag.tasks.get(items.task_output_parameter.producer_task)
+                if lister and AT_ONCE in lister.inputs.parameters:
+                    value = lister.inputs.parameters[AT_ONCE].runtime_value
+                    value.constant.number_value = parallelism
 
     return pipeline if parallelism is None else pipeline.changed(limit)

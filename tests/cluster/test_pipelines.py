@@ -109,16 +109,19 @@ def test_a_search_of_which_one_trial_fails_and_one_is_stopped_early(engine, plac
         early_stopping={"metric": "validation loss"},
         model_name=f"best-{engine.name}",
     )
-    assert re.search(r"trial-006 finished .* stopped early: validation loss 9 at report", output)
+    # Four steps share the seven: the third makes trials 2 and 6.
+    last = r"trial-002 finished .* trial-006: .* stopped early: validation loss 9 at report"
+    assert re.search(last, output)
     whole, steps = engine.recorded(run)
     assert whole.info.status == "FINISHED"
     trials = [f"trial-{number:03}" for number in range(7)]
     states = [steps[trial].info.status for trial in trials]
     assert states == [*5 * ["FINISHED"], "FAILED", "FINISHED"]
     assert whole.data.tags["model.version"]
-    assert set(trials) <= set(engine.steps(run))
+    assert set(trials[:4]) <= set(engine.steps(run))
+    assert not set(trials[4:]) & set(engine.steps(run))
     logs = engine.command("logs", run, "--step", "trial-001")
-    assert "it ends" in logs and "trial-000" not in logs
+    assert "it ends" in logs and "trial-005 --fail True" in logs and "trial-000" not in logs
 
 
 @pytest.mark.parametrize("when", ["at-once", "checkout", "train-driver", "train"])

@@ -1,6 +1,7 @@
 """components/tracking/runs.py: steps that open their MLflow runs themselves, as on Argo."""
 
 import json
+import os
 import socket
 import time
 from contextlib import suppress
@@ -111,6 +112,31 @@ def test_a_trial_that_has_failed_is_so_in_mlflow_and_fails_no_run(argo, tmp_path
     assert (whole.info.status, steps["trial-000"].info.status) == ("FINISHED", "FAILED")
     assert steps["trial-000"].data.tags["error"] == "too bad"
     assert "error" not in whole.data.tags
+
+
+@pytest.mark.parametrize("is_plugins", [False, True], ids=["argo", "kubeflow"])
+def test_each_trial_of_one_process_has_a_run_of_its_own(argo, tmp_path, monkeypatch, is_plugins):
+    above = ""
+    if is_plugins:  # whose run is that of the process
+        whole = argo.create_run(argo.create_experiment("mine"), run_name="run-1")
+        tags = {"mlflow.parentRunId": whole.info.run_id}
+        above = argo.create_run(whole.info.experiment_id, tags=tags, run_name="trial").info.run_id
+        monkeypatch.setenv("MLFLOW_RUN_ID", above)
+        monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", whole.info.experiment_id)
+    before = dict(os.environ)
+    for number in (1, 5):
+        with step(f"trial-00{number}", str(tmp_path), is_one_of_many=True):
+            journal.log_metrics({"loss": number})
+            own = os.environ["MLFLOW_RUN_ID"]  # which its job's pods get
+            assert own != above
+        assert os.environ == before
+    found = argo.search_runs([argo.get_experiment_by_name("mine").experiment_id])
+    by_name = {run.info.run_name: run for run in found}
+    trials = [by_name[f"trial-00{number}"] for number in (1, 5)]
+    assert [run.data.metrics["loss"] for run in trials] == [1, 5]
+    assert {run.info.status for run in trials} == {"FINISHED"}
+    (parent,) = {run.data.tags["mlflow.parentRunId"] for run in trials}
+    assert parent == (above or by_name["pytorch-training-x7k2p"].info.run_id)
 
 
 def test_a_step_whose_pod_is_taken_away_has_not_failed(argo, tmp_path):

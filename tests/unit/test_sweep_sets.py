@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from trireme.components.errors import InputError, StepFailed
 from trireme.components.evaluation.trials import TrialResult, results, save, trial_folder
+from trireme.components.sweep import sharing
 from trireme.components.sweep.choose import choose
 from trireme.components.sweep.search_space import Trial, trials
 from trireme.components.tracking import journal, unsent_metrics
@@ -43,10 +44,30 @@ VALUES = st.one_of(
 )
 
 
-@given(st.dictionaries(st.text().map(lambda name: f"--{name}"), VALUES, min_size=1))
-def test_a_trial_arrives_as_it_was(values):
-    trial = Trial(3, values)
-    assert Trial.of_json(trial.as_json()) == trial
+@given(values=st.dictionaries(st.text().map(lambda name: f"--{name}"), VALUES, min_size=1))
+def test_a_trial_arrives_as_it_was(tmp_path_factory, values):
+    workspace, trial = tmp_path_factory.mktemp("workspace"), Trial(0, values)
+    (share,) = sharing.shares([trial], workspace, 4)
+    assert [*sharing.trials_of(share, workspace)] == [trial]
+
+
+def test_here_each_step_makes_one_trial(tmp_path):
+    found = sharing.shares(trials({"--a": [*range(6)]}, []), tmp_path, 4)
+    assert found == ["[0]", "[1]", "[2]", "[3]", "[4]", "[5]"]
+
+
+def test_on_a_cluster_as_many_steps_as_run_at_once_share_all_trials(tmp_path, monkeypatch):
+    monkeypatch.setattr(sharing, "in_a_pod", lambda: True)
+    of_three = sharing.shares(trials({"--a": [*range(3)]}, []), tmp_path, 4)
+    assert (of_three, sharing.is_many(of_three[0])) == (["[0]", "[1]", "[2]"], False)
+    found = sharing.shares(trials({"--a": [*range(6)]}, []), tmp_path, 4)
+    assert found == ["[0, 4]", "[1, 5]", "[2]", "[3]"]
+    # A step whose pod is its second goes on where the first was: at what has no result.
+    for result in (TrialResult(0, {"--a": 0}, failed="too wide"), TrialResult(2, {"--a": 2})):
+        trial_folder(tmp_path, result.number).mkdir(parents=True)
+        save(result, tmp_path)
+    made = [[one.values["--a"] for one in sharing.trials_of(share, tmp_path)] for share in found]
+    assert made == [[4], [1, 5], [2], [3]]
 
 
 def test_a_grid_too_large_to_write_down_is_refused_at_once():

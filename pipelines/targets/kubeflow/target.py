@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     from trireme.pipelines.planning import Plan
     from trireme.pipelines.targets.kubeflow.schedules import KubeflowSchedules
 
-MANY = 80  # nodes of a run, above which Argo may pack them; a sweep of three trials has fewer
-TRIALS = 50  # whose nodes, packed, are about the most that a Workflow has room for
+MANY = 80  # nodes of a run, above which Argo may pack them; the built-in pipelines have fewer
 PATIENCE_FOR_RESULTS = 5.0  # seconds that an API server may be away; it is a help, and no more
 
 EDITOR, RUNNER = "default-editor", "pipeline-runner"
@@ -108,8 +107,6 @@ class Kubeflow(Remote[Run]):
     ) -> tuple[Run, str]:
         """Uploads a pipeline if it has changed, and starts a run of it."""
         parameters.check(arguments)
-        if pipeline.trainings and (lack := _lack_of_room(pipeline.trainings(arguments).count)):
-            say(f"warning: trials: {lack}")
         experiment = experiments.experiment_name(pipeline.name, arguments)
         version = uploading.upload(self.connection, pipeline)
         version.show(pipeline.name, console)
@@ -157,7 +154,7 @@ class Kubeflow(Remote[Run]):
         """Returns a run with what its Workflow tells, where that may be too large for the server.
 
         Kubeflow Pipelines 2.17 does not read nodes that Argo has packed, and tells of the run for
-        ever as it was then: of a sweep of seven trials, each of which has about 15 nodes of 8 KB.
+        ever as it was then: of a loop of seven turns, each of which has about 15 nodes of 8 KB.
         """
         if len(run.tasks) < MANY:
             return run
@@ -224,8 +221,6 @@ class Kubeflow(Remote[Run]):
         account = RUNNER if self.namespace == KUBEFLOW else EDITOR
         needed = [Needed("ServiceAccount", account), Needed("Secret", SECRET, optional=True)]
         facts = plan.facts | {"MLflow": RECORDED}
-        if lack := _lack_of_room(plan.trainings):
-            facts["Trials"] = lack
         return replace(plan, account=account, needed=[*needed, *plan.needed], facts=facts)
 
     def cluster(self) -> Cluster:
@@ -242,12 +237,3 @@ class Kubeflow(Remote[Run]):
     def _cluster_of_runs(self, patience: float) -> Cluster:
         context = self._server.context or None
         return Cluster(self.connection.namespace_of_runs, context=context, patience=patience)
-
-
-def _lack_of_room(trials: int) -> str:
-    if trials <= TRIALS:
-        return ""
-    return (
-        f"{trials:,} are more than a Workflow of Kubeflow's has room for, about {TRIALS}, unless "
-        "its controller keeps nodes in a database (docs/kubeflow.md, Large sweeps)"
-    )

@@ -473,14 +473,3 @@ def test_ctrl_c_at_a_real_terminal_asks_whether_to_cancel(kubeflow, untracked, a
     assert b"loading pytorch-training" in shown
     assert (b"goes on; cancel it with: trireme cancel" in shown) == (state == "RUNNING")
     assert kubeflow.only_run()["state"] == state
-
-
-@pytest.mark.parametrize(("trials", "is_warned"), [(50, False), (51, True)])
-def test_more_trials_than_a_workflow_has_room_for_are_warned_of(
-    trireme, kubeflow, trials, is_warned
-):
-    words = ("sweep", "-p", "search=random", "-p", f"n_trials={trials}", "--target", "kfp")
-    _, _, errors = trireme("run", *words, "--no-wait")
-    assert ("warning: trials: 51 are more than" in errors) == is_warned
-    _, output, _ = trireme("plan", *words)
-    assert ("Trials          51 are more than" in output) == is_warned

@@ -1,4 +1,4 @@
-"""A sweep is a loop: what is compiled is as small for 500 trainings as for one."""
+"""A sweep is a loop: what is compiled is as small for 5,000 trainings as for one."""
 
 import json
 
@@ -12,16 +12,19 @@ from trireme.pipelines.targets.kubeflow.parameters import check
 ETCD = 1_500_000  # bytes of an object that etcd takes
 
 
-def loop_of(file):
+def at_once(file):
+    """How many steps of the loop run at once, and how many share all trainings."""
     spec = next(yaml.safe_load_all(file.read_text()))
     (steps,) = [component for name, component in spec["components"].items() if "exit" in name]
-    (loop,) = [task for task in steps["dag"]["tasks"].values() if "parameterIterator" in task]
-    return loop
+    tasks = steps["dag"]["tasks"]
+    (loop,) = [task for task in tasks.values() if "parameterIterator" in task]
+    shares = tasks["plan"]["inputs"]["parameters"]["at_once"]["runtimeValue"]["constant"]
+    return loop["iteratorPolicy"]["parallelismLimit"], shares
 
 
-def test_500_trainings_fit_into_what_etcd_takes(tmp_path):
+def test_5000_trainings_fit_into_what_etcd_takes(tmp_path):
     sweep = catalog.load("sweep")
-    grid = {"--learning-rate": [number / 1000 for number in range(1, 501)]}
+    grid = {"--learning-rate": [number / 1000 for number in range(1, 5001)]}
     given = sweep.arguments([f"grid={json.dumps(grid)}"], None, set())
     check(given)
     file = ir.write(sweep, tmp_path)
@@ -30,7 +33,5 @@ def test_500_trainings_fit_into_what_etcd_takes(tmp_path):
 
 def test_how_many_run_at_once_is_said_when_it_is_compiled(tmp_path):
     sweep = catalog.load("sweep")
-    policy = loop_of(ir.write(limited(sweep, 16), tmp_path))["iteratorPolicy"]
-    assert policy == {"parallelismLimit": 16}
-    policy = loop_of(ir.write(limited(sweep, None), tmp_path))["iteratorPolicy"]
-    assert policy == {"parallelismLimit": 4}
+    assert at_once(ir.write(limited(sweep, 16), tmp_path)) == (16, 16)
+    assert at_once(ir.write(limited(sweep, None), tmp_path)) == (4, 4)
