@@ -15,6 +15,8 @@ from trireme.components.last_words import written
 from trireme.components.say import say
 from trireme.components.step_names import own_name
 from trireme.components.tracking import journal, runs
+from trireme.components.tracking.client import client
+from trireme.components.tracking.store import reason_of
 from trireme.components.workspace import check
 
 TERMINATION_LOG = Path("/dev/termination-log")
@@ -157,3 +159,11 @@ def _bring_to_mlflow(name: str, workspace: Path, ours: bool) -> None:
     except TrackingUnavailable as error:
         # The step's work is done, and its records stay in the workspace.
         say(f"warning: {error}")
+    except client.refusal as error:
+        # So is the work here, unless what is refused is a model: somebody may have deleted the run.
+        refused = f"MLflow does not accept the step's record: {reason_of(error)}"
+        if not any("model" in record for record in journal.read(workspace, name)):
+            say(f"warning: {refused}")
+            return
+        with last_words():
+            raise TriremeError(refused) from None

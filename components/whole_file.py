@@ -4,6 +4,9 @@ import errno
 import os
 from pathlib import Path
 
+NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.EXDEV, errno.ENOSYS, errno.EACCES)
+"""Errors of a file system without hard links, such as SMB's and buckets'."""
+
 
 def write_whole(file: Path, text: str) -> None:
     """Writes a file that takes the place of the one before, if there is one, at the end."""

@@ -332,7 +332,7 @@ def plan_trials(
 
 
 def trial(one: Any, code: Any, data: Any, **inputs: Any) -> Task:
-    """Adds one training of a sweep, on a cluster a share of them, in the loop over what ``plan_trials`` has listed.
+    """Adds a training of a sweep, or on a cluster a share, in the loop over ``plan_trials`` output.
 
     Args:
         one: The loop's item.

@@ -1,7 +1,6 @@
 """Copy the files of a source into a directory: in parallel, resumable, hashed on the way."""
 
 import contextlib
-import errno
 import hashlib
 import os
 import random
@@ -16,14 +15,13 @@ from trireme.components.dataset.fingerprint import BLOCK, block_hash, blocks, fi
 from trireme.components.dataset.listing import Entry
 from trireme.components.dataset.progress import Progress
 from trireme.components.dataset.sources import Fault, Source, SourceFailed
+from trireme.components.whole_file import NO_LINKS
 
 TRIES = 5  # for one block, beyond what the source's own library does
 PAUSE = 0.5  # seconds before the second try; doubled every time
 
 Known = dict[Entry, tuple[str, bytes]]
 """Where a file is here already, and its hash."""
-
-_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.EXDEV, errno.ENOSYS, errno.EACCES)
 
 
 @dataclass
@@ -189,7 +187,7 @@ class Copy:
         try:
             os.link(known, path)
         except OSError as error:
-            if error.errno not in _NO_LINKS:
+            if error.errno not in NO_LINKS:
                 raise
             shutil.copyfile(known, path)
             path.chmod(0o444)

@@ -18,7 +18,12 @@ from trireme.components.deployment import (
 from trireme.components.deployment.kinds import check_kind
 from trireme.components.deployment.model_version import DownloadedModel
 from trireme.components.deployment.release import Plan
-from trireme.components.deployment.scoring_client import OpenInferenceClient, ScoringClient
+from trireme.components.deployment.scoring_client import (
+    DATATYPES,
+    OpenInferenceClient,
+    ScoringClient,
+)
+from trireme.components.errors import InputError
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.tracking import store
 
@@ -85,13 +90,18 @@ def as_kserve(downloaded: DownloadedModel) -> Plan:
     model = downloaded.model
     rendered = manifests.inference_service(model, model_version.storage_uri(model))
     pairs = smoke_test.expected_answers(downloaded)
+    if (dtype := pairs[0].inputs.dtype).name not in DATATYPES:
+        raise InputError(
+            f"{model} takes no numbers, which KServe's protocol could send it; deploy it with kind "
+            "deployment"
+        )
     schema = downloaded.described.get_input_schema()
     is_named = schema is not None and schema.has_input_names()
     ask = partial(
         OpenInferenceClient,
         model=rendered["metadata"]["name"],
         name=schema.input_names()[0] if is_named else UNNAMED,
-        dtype=pairs[0].inputs.dtype,
+        dtype=dtype,
     )
     return Plan(model, [rendered], pairs, rollout.inference_service_status, ask)
 

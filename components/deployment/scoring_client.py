@@ -17,7 +17,7 @@ SHOWN = 200  # characters of an answer that is none
 PATIENCE = 15.0  # seconds that a pod which is ready may not answer
 
 # https://github.com/kserve/open-inference-protocol/blob/main/specification/protocol/inference_rest.md
-_DATATYPES = {
+DATATYPES = {
     "bool": "BOOL",
     **{f"uint{bits}": f"UINT{bits}" for bits in (8, 16, 32, 64)},
     **{f"int{bits}": f"INT{bits}" for bits in (8, 16, 32, 64)},
@@ -74,7 +74,7 @@ class OpenInferenceClient(ScoringClient):
         tensor = {
             "name": self._input,
             "shape": list(inputs.shape),
-            "datatype": _DATATYPES[self._dtype.name],
+            "datatype": DATATYPES[self._dtype.name],
             "data": inputs.ravel().tolist(),
         }
         answer = self._ask(f"v2/models/{self._model}/infer", {"inputs": [tensor]})

@@ -31,10 +31,15 @@ class Predicting(Protocol):
 
 
 class Expected(NamedTuple):
-    """What is sent to a server in one request, and the right answer; None where any is right."""
+    """What is sent to a server in one request, and the right answer; None where any is right.
+
+    Attributes:
+        request: The request as it was logged, where it is not made of the inputs.
+    """
 
     inputs: np.ndarray
     outputs: np.ndarray | None
+    request: str = ""
 
 
 class Agreement(NamedTuple):
@@ -77,8 +82,8 @@ def _kept_answers(downloaded: DownloadedModel) -> list[Expected]:
     """Returns what a model that was not converted has answered, or has to answer at all."""
     file = downloaded.files / SAMPLE
     if not file.exists():
-        asked = json.loads(request(downloaded))
-        return [Expected(np.asarray(asked.get("inputs")), None)]
+        logged = request(downloaded)
+        return [Expected(np.asarray(json.loads(logged).get("inputs")), None, logged)]
     with np.load(file) as kept:
         inputs, outputs = kept["inputs"], kept["outputs"]
     parts = (slice(0, 1), slice(1, None)) if len(inputs) > 1 else (slice(0, 1),)
@@ -88,8 +93,8 @@ def _kept_answers(downloaded: DownloadedModel) -> list[Expected]:
 def compare(server: Predicting, pairs: list[Expected]) -> Agreement:
     """Sends every sample to a server, and compares its answers."""
     differences, largest, samples = [0.0], 0.0, 0
-    for inputs, outputs in pairs:
-        answer = _first_output(server.answer(body(inputs)))
+    for inputs, outputs, logged in pairs:
+        answer = _first_output(server.answer(logged or body(inputs)))
         if outputs is not None:
             differences.append(_difference(answer, outputs))
             if outputs.dtype.kind != WORDS:
@@ -133,10 +138,10 @@ def _first_output(answer: str) -> Any:
         predictions = json.loads(answer)["predictions"]
         if isinstance(predictions, dict):
             return next(iter(predictions.values()))
-        if isinstance(predictions[0], dict):  # the rows of a table
-            return [[*row.values()] for row in predictions]
+        if isinstance(predictions, list) and predictions and isinstance(predictions[0], dict):
+            return [[*row.values()] for row in predictions]  # a table
         return predictions
-    except (KeyError, TypeError, ValueError, StopIteration, IndexError, AttributeError):
+    except (KeyError, TypeError, ValueError, StopIteration, AttributeError):
         raise ServingFailed(f"the server returns no predictions: {answer[:SHOWN]}") from None
 
 

@@ -96,6 +96,8 @@ def _mlflow(file: str) -> Predict:
             answer = next(iter(answer.values()))
         if hasattr(answer, "to_frame"):  # a server answers with a series as with a table
             answer = answer.to_frame()
+        if isinstance(answer, list) and answer and isinstance(answer[0], dict):
+            answer = [[*row.values()] for row in answer]
         array = np.asarray(answer)
         return array.astype(str) if array.dtype == object else array  # words
 

@@ -7,12 +7,14 @@ ran, what they printed, and how they failed.
 from pathlib import Path
 from typing import Any
 
+from trireme.components.errors import StepFailed, TriremeError
 from trireme.components.finish.failing import failure
 from trireme.components.kubernetes import owner, pods
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.log_tail import log_tail
 from trireme.components.kubernetes.resources import PODS
 from trireme.components.kubernetes.step_pods import CONTAINER, WORKFLOW, step_of
+from trireme.components.say import say
 from trireme.components.tracking import journal
 
 LINES = 10_000  # of a step's log that are kept, the last ones
@@ -33,7 +35,10 @@ def keep(workspace: Path) -> None:
     found = sorted(listing, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
     for step, pod in {step_of(pod): pod for pod in found}.items():  # of several tries the last
         if step and pods.is_over(pod) and not journal.journal_path(workspace, step).exists():
-            _write(cluster, step, pod, workspace)
+            try:
+                _write(cluster, step, pod, workspace)
+            except TriremeError as error:  # the others have theirs
+                say(f"warning: step {step} has no record: {error}")
 
 
 def _write(cluster: Cluster, step: str, pod: dict[str, Any], workspace: Path) -> None:
@@ -44,7 +49,14 @@ def _write(cluster: Cluster, step: str, pod: dict[str, Any], workspace: Path) ->
     log.write_text("".join(f"{line}\n" for line in lines))
     state = pods.container_status(pod, CONTAINER).get("state", {}).get("terminated", {})
     error, status = None, "FINISHED"
+    failed = pods.failure(pod, CONTAINER)
     if code := state.get("exitCode"):
         error, status = failure(step, code, lines), "FAILED"
-    times = [pods.moment(state[name]).timestamp() for name in ("startedAt", "finishedAt")]
-    journal.write_for(workspace, step, status, error, log, times[0], times[1])
+    elif failed:  # an evicted pod may tell nothing of its containers
+        error, status = StepFailed(f"step {step} {failed.words}"), "FAILED"
+    began = state.get("startedAt") or pod["metadata"]["creationTimestamp"]
+    ended = pods.moment(state["finishedAt"]) if state.get("finishedAt") else None
+    at = ended or (failed.at if failed else pods.moment(began))
+    journal.write_for(
+        workspace, step, status, error, log, pods.moment(began).timestamp(), at.timestamp()
+    )

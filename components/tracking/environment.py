@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from trireme.components.errors import TrackingUnavailable, TriremeError
+from trireme.components.errors import TriremeError
 from trireme.components.home import TRACKER
 from trireme.components.say import say
 from trireme.components.whole_file import write_whole
@@ -43,8 +43,7 @@ _PLUGINS_KEYS = {
 
 _WHOLE = "pipeline_run"
 
-WAIT = 180.0  # seconds to wait for the file
-LONG = 10.0  # seconds of these after which it is said
+LONG = 10.0  # seconds of waiting for the file after which it is said
 POLL = 0.02  # seconds between two looks
 
 
@@ -94,19 +93,20 @@ def announced_pipeline_run() -> str:
 
 
 def announced(file: Path) -> dict[str, str]:
-    """Waits for the file that leads a step to its run, and returns the variables in it."""
+    """Waits for the file that leads a step to its run, and returns the variables in it.
+
+    It waits as long as it takes: ``trireme run``, without which no step goes on, may be bringing a
+    large model of the step before to MLflow, and says here when that is away or refuses.
+    """
     return {name: value for name, value in _found(file).items() if name in VARIABLES}
 
 
 def _found(file: Path) -> dict[str, str]:
     began, is_told = time.monotonic(), False
     while not file.exists():
-        waited = time.monotonic() - began
-        if waited > LONG and not is_told:
+        if time.monotonic() - began > LONG and not is_told:
             say("waits until MLflow opens this step's run")
             is_told = True
-        if waited > WAIT:
-            raise TrackingUnavailable(f"MLflow did not open a run within {WAIT:.0f} s")
         time.sleep(POLL)
     found: dict[str, str] = json.loads(file.read_text())
     if "error" in found:

@@ -18,6 +18,7 @@ from trireme.components.tracking import journal, machine, on_kubeflow
 from trireme.components.tracking.batch import log
 from trireme.components.tracking.client import client
 from trireme.components.tracking.store import reason_of
+from trireme.components.whole_file import NO_LINKS
 
 PIPELINE, RUN = "TRIREME_PIPELINE", "TRIREME_RUN"
 PARAMETERS, TEXTS = "TRIREME_PARAMETERS", "TRIREME_TEXTS"
@@ -145,8 +146,12 @@ def pipeline_run(workspace: Path) -> PipelineRunId:
     except FileExistsError:  # another step that began with this one has been faster
         client.delete_run(opened.run_id)
         return PipelineRunId(**json.loads(file.read_text()))
-    finally:
-        written.unlink()
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        written.replace(file)  # two first steps at once each have a run then
+        return opened
+    written.unlink()
     return opened
 
 

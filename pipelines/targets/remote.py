@@ -85,7 +85,9 @@ class Remote(Target[R]):
         """Ends in MLflow what has ended without its last step; see ``Target``."""
         from trireme.components.tracking import abandoned_runs
 
-        abandoned_runs.end({run.name: run.state for run in runs})
+        # Of several of one name it could not be told which MLflow's run is.
+        go_on = {run.name for run in runs if run.state not in ENDED}
+        abandoned_runs.end({run.name: run.state for run in runs if run.name not in go_on})
         return True
 
     def last_words(self, run: R) -> dict[str, LastWords]:

@@ -1,11 +1,13 @@
 """What a run's last step does on a cluster: nothing of the run is left that still works."""
 
 import copy
+from types import SimpleNamespace
 
 import pytest
 from argo_runs import begun
 
 from trireme.components.finish import finish as finishing
+from trireme.components.finish import own_steps
 from trireme.components.finish.finish import finish
 from trireme.components.kubernetes import connection, owner
 from trireme.components.kubernetes.errors import Forbidden
@@ -116,3 +118,36 @@ def test_a_last_step_that_may_not_ask_argo_says_so_and_ends_the_run(
     server.fail("GET", "/workflows/", code=403, message="cannot get workflows")
     finish("FAILED", "", "sweep", "7", "", tmp_path, tmp_path / "run.html")
     assert "warning: not allowed on the cluster: cannot get workflows" in capsys.readouterr().out
+
+
+def test_a_step_that_was_evicted_costs_no_other_its_record(monkeypatch, tmp_path, capsys):
+    def pod(step, **status):
+        labels = {"workflows.argoproj.io/workflow": "run-1"}
+        created = {"creationTimestamp": "2026-11-25T10:00:00Z"}
+        annotations = {"workflows.argoproj.io/node-name": f"run-1.{step}"}
+        metadata = {"name": step, "labels": labels, "annotations": annotations} | created
+        return {"metadata": metadata, "spec": {"containers": [{"name": "main"}]}, "status": status}
+
+    times = {"startedAt": "2026-11-25T10:00:01Z", "finishedAt": "2026-11-25T10:00:05Z"}
+    ended = {"name": "main", "state": {"terminated": times | {"exitCode": 0}}}
+    evicted = pod("clean", phase="Failed", reason="Evicted", message="low on memory")
+    without_a_log = pod("dig", phase="Succeeded", containerStatuses=[ended])
+    there = [evicted, without_a_log, pod("wash", phase="Succeeded", containerStatuses=[ended])]
+
+    def log_tail(cluster, pod, *_, **__):
+        if pod is without_a_log:
+            raise Forbidden("this service account may not read logs")
+        return []
+
+    cluster = SimpleNamespace(namespace="team", items=lambda *_, **__: there)
+    monkeypatch.setattr(own_steps, "Cluster", lambda **_: cluster)
+    monkeypatch.setattr(owner, "this_pod", lambda _: there[0])
+    monkeypatch.setattr(own_steps, "step_of", lambda pod: pod["metadata"]["name"])
+    monkeypatch.setattr(own_steps, "log_tail", log_tail)
+    own_steps.keep(tmp_path)
+    assert journal.steps(tmp_path) == ["clean", "wash"]
+    assert journal.end_of(tmp_path, "clean") == "FAILED"
+    (error,) = (one["error"] for one in journal.read(tmp_path, "clean") if "error" in one)
+    assert "low on memory" in error["message"]
+    assert journal.end_of(tmp_path, "wash") == "FINISHED"
+    assert "warning: step dig has no record: this service" in capsys.readouterr().err

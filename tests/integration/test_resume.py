@@ -46,8 +46,8 @@ def notes(file: str):
         first = note(text="same", file=file)
         second = note(text="same", file=file).after(first)
         several = numbers().after(second)
-        with dsl.ParallelFor(several.output) as number:
-            note(text=number, file=file)
+        with dsl.ParallelFor(several.output) as number, dsl.ParallelFor(["a", "b"]) as letter:
+            note(text=f"{number}{letter}", file=file)
         with dsl.If(second.output == "same!"):
             at_last(file=file, after=second.output)
             note(text="last", file=file).after(several)
@@ -95,7 +95,9 @@ def test_a_run_that_was_killed_comes_to_the_same_model(trireme, undisturbed, kil
     assert result.stdout.count("kept: ") == 2
     directory = trireme.run_directory()
     assert directory.name == name
-    trained = (directory / "workspace" / "steps" / "train" / "output.log").read_text()
+    steps = directory / "workspace" / "steps"
+    assert (steps / "checkout" / "output.log").exists()
+    trained = (steps / "train" / "output.log").read_text()
     assert ("epoch 1/5" in trained) == (killed_at == "dataset   finished")
     assert compare(undisturbed, directory / "workspace" / "model").identical
 
@@ -128,10 +130,14 @@ def test_steps_that_are_done_are_not_run_again(trireme, tmp_path):
     assert sorted(lines.read_text().split()).count("same") == 2
     assert lines.read_text().count("tried") == 2
     assert lines.read_text().count("last") == 1
+    turns = {f"note-3-{outer:03}-{inner:03}" for outer in range(2) for inner in range(2)}
+    logs = trireme.run_directory() / "workspace" / "steps"
+    assert {log.parent.name for log in logs.glob("note-3*/output.log")} == turns
     (again,) = trireme.parents()
     assert again.info.run_id == parent.info.run_id
     assert (again.info.status, again.data.tags.get("error")) == ("FINISHED", None)
     nested = trireme.nested(again)
     assert {run.info.status for run in nested.values()} == {"FINISHED"}
+    assert turns < nested.keys()
     assert "error" not in nested["at-last"].data.tags
     assert trireme.call("resume", name).returncode == 2

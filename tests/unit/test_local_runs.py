@@ -139,6 +139,7 @@ def test_what_has_ended_is_not_waited_for(kept, untracked, monkeypatch):
         file.write_text("".join(json.dumps(line) + "\n" for line in lines))
         local_runs.wait_for_processes(local_runs.find("one"))
     one.started(os.getpid())
+    kept("one")  # goes on
     with pytest.raises(TriremeError, match="processes of it still run after 0 s"):
         local_runs.wait_for_processes(local_runs.find("one"))
 
@@ -174,10 +175,25 @@ def test_the_steps_of_a_run_of_version_0_1_0_are_known(kept, untracked):
     kept("one")
     (untracked / "runs" / "one" / local_runs.STEPS).unlink()
     step = {"state": "FINISHED", "seconds": 1.5, "result": "abc", "resources": {}}
-    change(untracked, "one", steps={"checkout": step}, processes={"17": "2"})
+    change(untracked, "one", steps={"checkout": step})
     run = local_runs.find("one")
-    assert (run.ended, run.processes) == ({"checkout": step}, {17: "2"})
+    assert run.ended == {"checkout": step}
     assert kept("one").before == {"checkout": step}
+
+
+def test_a_run_that_goes_on_keeps_the_logs_of_what_is_done(kept, untracked):
+    one = kept("one", checkout="a", dataset="b", train="c")
+    for step, state in (("checkout", "FINISHED"), ("dataset", "FINISHED"), ("train", "FAILED")):
+        one.step(step, state, {}, "")
+    kept("one")
+    kept("one")  # the first time it was killed before it came to any
+    local_runs.set_logs_aside(local_runs.find("one"), {"dataset"})
+    steps = untracked / "runs" / "one" / "workspace" / "steps"
+    assert {log.relative_to(steps).as_posix() for log in steps.glob("*/*.log")} == {
+        "checkout/output.log",
+        "dataset/output.before.log",
+        "train/output.before.log",
+    }
 
 
 @pytest.mark.parametrize("command", ["status", "logs", "cancel"])

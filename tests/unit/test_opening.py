@@ -1,5 +1,6 @@
 """components/tracking/runs.py: steps that open their MLflow runs themselves, as on Argo."""
 
+import errno
 import json
 import os
 import socket
@@ -220,6 +221,38 @@ def test_of_two_first_steps_one_opens_the_pipelines_run(argo, tmp_path, monkeypa
     whole, steps = runs(argo)
     assert whole.info.status == "RUNNING"
     assert set(steps) == {"checkout"}
+
+
+def test_without_hard_links_the_pipelines_run_is_opened_as_well(argo, tmp_path, monkeypatch):
+    """As on SMB."""
+
+    def refuse(*_):
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    monkeypatch.setattr(tracked_runs.os, "link", refuse)
+    run_step("checkout", tmp_path)
+    run_step("train", tmp_path)
+    assert set(runs(argo)[1]) == {"checkout", "train"}
+    assert not [*tmp_path.glob("mlflow-run-*.json")]
+
+
+def test_a_step_whose_run_somebody_has_deleted_has_done_its_work(argo, tmp_path, capsys):
+    def delete():
+        argo.delete_run(os.environ["MLFLOW_RUN_ID"])
+        journal.log_metrics({"loss": 0.5})
+
+    run_step("train", tmp_path, delete)
+    said = capsys.readouterr().err
+    assert "warning: MLflow does not accept the step's record: " in said
+    assert said.count("\n") == 1
+
+    def with_a_model():
+        delete()
+        journal.log_package(tmp_path, "model", tags={}, promote=True, champion="")
+
+    with pytest.raises(SystemExit):
+        run_step("export", tmp_path, with_a_model)
+    assert "error: MLflow does not accept the step's record: " in capsys.readouterr().err
 
 
 def test_a_server_that_lets_nobody_in_is_one_warning_and_no_wait(

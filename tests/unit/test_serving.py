@@ -5,13 +5,19 @@ import re
 import shutil
 import socket
 
+import mlflow
 import numpy as np
 import onnx_models
+import pandas as pd
 import pytest
 import tracking_uri
+from mlflow.pyfunc.scoring_server import invocations
 from typed import through
 
 from trireme.components.deployment import manifests, model_version, serving, smoke_test
+from trireme.components.deployment.model_version import DownloadedModel
+from trireme.components.deployment.serving import ServingFailed
+from trireme.components.deployment.smoke_test import Expected
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.tracking import store as tracking_store
 from trireme.components.training.manifests import to_yaml
@@ -150,6 +156,58 @@ def test_the_file_is_asked_about_one_sample_and_about_many(client, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_table_as_the_example_is_sent_as_it_was_logged(tmp_path):
+    class Sums(mlflow.pyfunc.PythonModel):
+        def predict(self, context, model_input, params=None):
+            return model_input.sum(axis=1)
+
+    example = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+    place = tmp_path / "model"
+    mlflow.pyfunc.save_model(place, python_model=Sums(), input_example=example, pip_requirements=[])
+    described = mlflow.models.Model.load(str(place))
+    (pair,) = smoke_test.expected_answers(DownloadedModel(None, place, described))
+    loaded = mlflow.pyfunc.load_model(str(place))
+
+    class Server:
+        def answer(self, request):
+            done = invocations(
+                request, "application/json", loaded, loaded.metadata.signature.inputs
+            )
+            assert done.status == 200, done.response
+            return done.response
+
+    assert smoke_test.compare(Server(), [pair]).samples == 0
+
+
+@pytest.mark.parametrize(
+    ("predictions", "expected"),
+    [
+        ({"digit": [1, 2]}, [1, 2]),
+        ([{"label": "a", "score": 0.5}], [["a", 0.5]]),
+        ([], []),
+        (0.5, 0.5),
+        (["a"], ["a"]),
+    ],
+)
+def test_the_first_output_is_compared(predictions, expected):
+    assert smoke_test._first_output(json.dumps({"predictions": predictions})) == expected
+
+
+def test_words_are_compared_as_words():
+    right = [Expected(np.ones((2, 1)), np.array(["a", "b"]))]
+
+    class Server:
+        def __init__(self, words):
+            self._words = words
+
+        def answer(self, request):
+            return json.dumps({"predictions": self._words})
+
+    assert smoke_test.compare(Server(["a", "b"]), right).samples == 2
+    with pytest.raises(ServingFailed, match=r"largest difference 0\.5"):
+        smoke_test.compare(Server(["a", "c"]), right)
+
+
 def test_held_out_samples_are_taken_from_the_cache(client, tmp_path, untracked):
     tree = untracked / "cache" / "trees" / "12ab"
     tree.mkdir(parents=True)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
 from kfp import compiler, local
 
 from trireme.components.errors import InputError, TrackingUnavailable, TriremeError
@@ -63,6 +64,14 @@ def prepared(directory: Path) -> tuple[Pipeline, dict[str, Any]]:
 
 def resume(run: local_runs.LocalRun, console: Console) -> Result:
     """Runs what a run that has ended too early has not done."""
+    try:
+        with FileLock(run.directory / "resume.lock", blocking=False):
+            return _resume(local_runs.find(run.name), console)
+    except Timeout:
+        raise InputError(f"run {run.name} is being resumed already") from None
+
+
+def _resume(run: local_runs.LocalRun, console: Console) -> Result:
     run.check_resume()
     for place in (run.directory / PIPELINE, run.workspace):
         if not place.exists():
@@ -71,7 +80,7 @@ def resume(run: local_runs.LocalRun, console: Console) -> Result:
             )
     store.check_reachable(store.uri())
     pipeline, arguments = prepared(run.directory)
-    kept = local_runs.Record(run.directory)  # from now on nobody else can resume it
+    kept = local_runs.Record(run.directory)
     local_runs.wait_for_processes(run)
     local_runs.set_logs_aside(run, after_failures(pipeline.spec))
     with contextlib.chdir(run.started_in if run.started_in.is_dir() else "."):

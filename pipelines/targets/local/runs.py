@@ -55,7 +55,7 @@ class Record:
         self.directory = directory
         self._file = directory / "run.json"
         before = json.loads(self._file.read_text()) if self._file.exists() else {}
-        self.before: dict[str, Any] = _kept(directory, before, every_attempt=True).ended
+        self.before: dict[str, Any] = _kept(directory, before, of_every_attempt=True).ended
         self._content: dict[str, Any] = {
             "state": "running",
             "started": before.get("started", time.time()),
@@ -110,8 +110,8 @@ class _Kept(NamedTuple):
     processes: dict[int, str]
 
 
-def _kept(directory: Path, record: dict[str, Any], *, every_attempt: bool = False) -> _Kept:
-    """Returns what a run has kept of its steps since it was begun or resumed, or from the first."""
+def _kept(directory: Path, record: dict[str, Any], *, of_every_attempt: bool = False) -> _Kept:
+    """Returns what a run has kept of its steps since it was begun, or resumed last."""
     # Version 0.1.0 kept them in the record.
     processes = {int(pid): moment for pid, moment in record.get("processes", {}).items()}
     kept = _Kept(dict(record.get("steps", {})), processes)
@@ -121,7 +121,7 @@ def _kept(directory: Path, record: dict[str, Any], *, every_attempt: bool = Fals
                 line = json.loads(text)
             except ValueError:  # an end alone, or a line that was cut off
                 continue
-            if "attempt" in line and not every_attempt:
+            if "attempt" in line and not of_every_attempt:
                 kept = _Kept({}, {})
             elif "pid" in line:
                 kept.processes[line["pid"]] = line["born"]
@@ -146,19 +146,10 @@ class LocalRun(Run):
     started_in: Path
     error: TriremeError | None = None
 
-    @property
+    @cached_property
     def ended(self) -> dict[str, dict[str, Any]]:
         """State, seconds and result of the steps that have ended, by name."""
-        return self._steps.ended
-
-    @property
-    def processes(self) -> dict[int, str]:
-        """When the steps' processes have started, by their ids."""
-        return self._steps.processes
-
-    @cached_property
-    def _steps(self) -> _Kept:
-        return _kept(self.directory, self.record)
+        return _kept(self.directory, self.record).ended
 
     @property
     def facts(self) -> dict[str, str]:
@@ -223,8 +214,9 @@ def start(directory: Path) -> None:
 def wait_for_processes(run: LocalRun) -> None:
     """Waits until nothing runs any more of a run that was killed."""
     limit = time.monotonic() + ENDING
+    processes = _kept(run.directory, run.record, of_every_attempt=True).processes
     # One that had ended before its start could be read has none.
-    while any(moment and born(pid) == moment for pid, moment in run.processes.items()):
+    while any(moment and born(pid) == moment for pid, moment in processes.items()):
         if time.monotonic() > limit:
             raise TriremeError(f"run {run.name}: processes of it still run after {ENDING:.0f} s")
         time.sleep(POLL)
@@ -232,8 +224,9 @@ def wait_for_processes(run: LocalRun) -> None:
 
 def set_logs_aside(run: LocalRun, repeated: set[str]) -> None:
     """Renames the logs of the steps that a run comes to once more when it is resumed."""
+    ended = _kept(run.directory, run.record, of_every_attempt=True).ended
     for name, log in run.logs.items():
-        is_done = run.ended.get(name, {}).get("state") == "FINISHED"
+        is_done = ended.get(name, {}).get("state") == "FINISHED"
         if not is_done or name in repeated:
             log.rename(log.with_name("output.before.log"))
 
@@ -290,17 +283,24 @@ def _read(directory: Path) -> LocalRun | None:
     state = record["state"]
     if state == "running" and born(record["pid"]) != record["born"]:
         state = "lost"
+    ended = time.time() if state == "running" else _last_sign(directory)
     return LocalRun(
         name=directory.name,
         directory=directory,
         state=state,
         created=record["started"],
-        seconds=record.get("seconds", time.time() - record["started"]),
+        seconds=record.get("seconds", ended - record["started"]),
         record=record,
         pid=record["pid"],
         started_in=Path(record.get("cwd", ".")),
         error=_error(*record["error"]) if "error" in record else None,
     )
+
+
+def _last_sign(directory: Path) -> float:
+    """Returns when a run that was lost has kept or printed something last."""
+    signs = [directory / STEPS, *(directory / "workspace" / "steps").glob("*/output.log")]
+    return max(file.stat().st_mtime for file in (directory / "run.json", *signs) if file.exists())
 
 
 def _error(sentence: str, detail: str, exit_status: int) -> TriremeError:

@@ -44,7 +44,7 @@ from trireme.pipelines.targets.local.starting import (
 LOOK = 0.5  # seconds between two looks how far a step is
 TAIL = 40  # lines of a step's log that are shown when it ends without saying why
 
-_ITERATION = re.compile(r"-iteration-(\d+)/[^/]+/executor_output\.json")
+_ITERATION = re.compile(r"-iteration-(\d+)(?=/)")
 
 
 class Steps:
@@ -92,12 +92,13 @@ class Steps:
             return status.Status.FAILURE
         given = json.loads(command[command.index("--executor_input") + 1])
         inputs, output = given["inputs"], Path(given["outputs"]["outputFile"])
-        task, iteration = output.parent.name, _ITERATION.search(str(output))
+        task = output.parent.name
+        turns = [*map(int, _ITERATION.findall(str(output.relative_to(self._result.directory))))]
         function = command[command.index("--function_to_execute") + 1]
         step = function if is_ours(command) and function in NAMED else task
-        name = in_a_loop(step, int(iteration[1])) if iteration else step
+        name = in_a_loop(step, *turns)
         with self._shown:
-            self._console.started(name, step if iteration else "")
+            self._console.started(name, step if turns else "")
         mark = output.with_name("done")
 
         def succeeded() -> None:
@@ -121,11 +122,12 @@ class Steps:
         """Shows and records a step that had finished before the run was resumed."""
         before = self._result.record.before.get(name, {})
         resources, result = before.get("resources", {}), before.get("result", "")
+        state = before.get("state", "FINISHED")  # a sweep goes on after a trial that has failed
         with self._recorded:
-            self._record.step_kept(name, "FINISHED", resources)
-            self._result.record.step(name, "FINISHED", resources, result)
+            self._record.step_kept(name, state, resources)
+            self._result.record.step(name, state, resources, result)
         with self._shown:
-            self._console.ended(name, "FINISHED", f"kept: {result}", before.get("seconds", 0.0))
+            self._console.ended(name, state, f"kept: {result}", before.get("seconds", 0.0))
 
     def _run(
         self,

@@ -6,8 +6,11 @@ has ended. All that it lacks is in the run's workspace.
 
 import json
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
+
+from filelock import FileLock
 
 from trireme.components.errors import TriremeError
 from trireme.components.home import home
@@ -18,6 +21,7 @@ from trireme.components.whole_file import write_whole
 from trireme.pipelines.targets.local import runs
 
 ROOM = 1 << 20  # bytes without which nothing is begun
+LOCK = ".lock"
 
 
 class Unsent(NamedTuple):
@@ -38,14 +42,18 @@ def keep(name: str, uri: str, status: str, seconds: float) -> None:
 
 def forget(name: str) -> None:
     """Notes that a run is whole."""
-    _file(name).unlink(missing_ok=True)
+    for file in (_file(name), _file(f"{name}{LOCK}")):
+        file.unlink(missing_ok=True)
 
 
 def read() -> list[Unsent]:
     """Returns the runs that some server lacks, the oldest first."""
-    files = sorted((home() / "unsent").glob("*"), key=lambda file: file.stat().st_mtime)
-    whole = [file for file in files if file.suffix != ".partial"]
-    return [Unsent(file.name, *json.loads(file.read_text())) for file in whole]
+    found = []
+    for file in (home() / "unsent").glob("*"):
+        with suppress(FileNotFoundError):  # another process has brought it just now
+            if file.suffix not in (".partial", LOCK):
+                found.append((file.stat().st_mtime, file.name, json.loads(file.read_text())))
+    return [Unsent(name, *content) for _, name, content in sorted(found)]
 
 
 def bring(one: Unsent) -> None:
@@ -76,13 +84,18 @@ def bring_all() -> bool:
         say(f"warning: there is hardly room left on the disk of {home()}")
         return False
     for one in waiting:
+        if runs.find(one.name).state == "running":  # again, and brings it itself in the end
+            continue
         if one.server != store.public(here):
             say(f"{one.name} waits for MLflow at {one.server}; set MLFLOW_TRACKING_URI to it")
             continue
         try:
             store.check_reachable(here)
             client.hurry()
-            bring(one)
+            with FileLock(_file(f"{one.name}{LOCK}")):
+                if not _file(one.name).exists():  # another process has been faster
+                    continue
+                bring(one)
         except TriremeError as error:
             say(f"warning: MLflow lacks some of {one.name}: {error}")
             break  # the others would wait for the same server

@@ -17,7 +17,7 @@ from trireme.components.tracking.lineage import START
 from trireme.components.tracking.registry import BEFORE
 from trireme.components.tracking.store import default_uri
 from trireme.pipelines.cli.app import app
-from trireme.pipelines.targets.local import pruning, unsent
+from trireme.pipelines.targets.local import pruning, runs, unsent
 
 DAY = 86400
 
@@ -48,6 +48,17 @@ def prune(*options):
     done = CliRunner().invoke(app, ["prune", *options])
     assert done.exit_code == 0, done.output
     return done.output
+
+
+def test_a_run_that_was_lost_has_ended_when_it_said_something_last(home):
+    directory = make_run(home, "lost", days=50, state="running", born="0", seconds=None)
+    record = json.loads((directory / "run.json").read_text())
+    del record["seconds"]
+    (directory / "run.json").write_text(json.dumps(record))
+    long_ago = time.time() - 40 * DAY
+    os.utime(directory / "run.json", (long_ago, long_ago))
+    assert runs.find("lost").seconds == pytest.approx(10 * DAY, abs=60)
+    assert "run lost" in prune("--keep", "0")
 
 
 def test_old_runs_go_and_the_newest_stay(home):

@@ -7,6 +7,7 @@ import signal
 import sys
 from contextlib import suppress
 from datetime import date
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from trireme.components.checkout import bundle
 from trireme.components.errors import InputError
 from trireme.components.progress import Progress
+from trireme.components.tracking import abandoned_runs
 from trireme.components.training.cluster import jobs
 from trireme.pipelines import catalog
 from trireme.pipelines.targets import remote
@@ -358,6 +360,15 @@ def started(trireme, kubeflow):
         return kubeflow.runs[run_id]
 
     return start
+
+
+def test_no_record_is_ended_while_another_run_of_its_name_goes_on(monkeypatch):
+    ended = {}
+    monkeypatch.setattr(abandoned_runs, "end", ended.update)
+    states = (("nightly", "RUNNING"), ("nightly", "FAILED"), ("weekly", "FAILED"))
+    runs = [SimpleNamespace(name=name, state=state) for name, state in states]
+    assert Kubeflow("http://127.0.0.1:9").catch_up(runs)
+    assert ended == {"weekly": "FAILED"}
 
 
 def test_list_shows_the_latest_first(trireme, kubeflow, started):

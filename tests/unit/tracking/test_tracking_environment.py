@@ -1,10 +1,11 @@
 """components/tracking/environment.py: where MLflow is, and the run of a step."""
 
 import os
+import threading
 
 import pytest
 
-from trireme.components.errors import TrackingUnavailable, TriremeError
+from trireme.components.errors import TriremeError
 from trireme.components.home import TRACKER
 from trireme.components.tracking import environment
 
@@ -54,7 +55,9 @@ def test_a_servers_password_is_taken_out_of_its_uri(monkeypatch, untracked, uri,
 
 def test_a_step_says_that_it_waits_for_mlflow(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(environment, "LONG", 0.1)
-    monkeypatch.setattr(environment, "WAIT", 0.5)
-    with pytest.raises(TrackingUnavailable):
-        environment.announced(tmp_path / "mlflow.json")
+    file = tmp_path / "mlflow.json"
+    late = threading.Timer(0.5, environment.announce, (file, {"MLFLOW_RUN_ID": "abc"}))
+    late.start()
+    assert environment.announced(file) == {"MLFLOW_RUN_ID": "abc"}
+    late.join()
     assert capsys.readouterr().err == "waits until MLflow opens this step's run\n"
