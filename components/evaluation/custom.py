@@ -65,7 +65,8 @@ def run(
         else:
             tracking = dict.fromkeys(environment.VARIABLES, "")
             tracking["MLFLOW_TRACKING_URI"] = f"sqlite:///{elsewhere}/mlflow.db"
-        command = [str(file), *program.args]
+        seen = os.environ | variables
+        command = [str(file), *(expand(word, seen) for word in program.args)]
         status, lines = _followed(command, source.code, variables | tracking)
     if status:
         raise StepFailed(f"{called} {exit_in_words(status)}", lines)

@@ -70,7 +70,10 @@ def export(
     is_shared = source.framework in _FORKED
     with isolated(_MODULES[source.framework], is_shared=is_shared) as reloaded:
         trained = source.load()
-        inputs = _samples(trained, held_out(data).inputs if inputs is None else inputs)
+        inputs = held_out(data).inputs if inputs is None else inputs
+        if inputs.dtype == np.float64 and trained.precision != "float64":
+            inputs = inputs.astype(np.float32)  # what NumPy makes of numbers, and no network takes
+        inputs = _samples(trained, inputs)
         sequences = inputs.ndim == 2 and inputs.dtype.kind in "iu"
         any_length = sequences and _takes_shorter(trained, inputs)
         with written_whole(destination) as partial:
@@ -189,10 +192,10 @@ def export_and_report(
             for name, difference in result.differences.items()
         ]
         page.add_exported(kept, files, result.samples, registered)
-    except NotLoadable:
+    except NotLoadable as error:
         if not has_program:
             raise
-        package = packaging.package(source.model, source.code, model_factory, inputs, destination)
+        package = packaging.package(source, inputs, destination, str(error))
         if packages := use.folder(place):
             shutil.copy(Path(packages, journal.PACKAGES), destination)  # which its server installs
         tags = {"form": package.flavor or "files"}

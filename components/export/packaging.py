@@ -7,6 +7,7 @@ is written beside it (https://mlflow.org/docs/latest/ml/model/#storage-format).
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,7 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trireme.components.errors import StepFailed, first_line
+from trireme.components.evaluation.source import Source
 from trireme.components.export.isolated import isolated
+from trireme.components.training.result.trained import NotLoadable
 
 DESCRIPTION, SAMPLE = "MLmodel", "sample.npz"
 
@@ -63,24 +66,23 @@ class Package(NamedTuple):
         return ", ".join(filter(None, (form, self.note)))
 
 
-def package(
-    model: Path, code: Path, factory: str, inputs: np.ndarray | None, destination: Path
-) -> Package:
+def package(source: Source, inputs: np.ndarray | None, destination: Path, why: str) -> Package:
     """Makes of what a training program left a directory that MLflow takes as a model.
 
     Args:
-        code: The training code's repository.
-        factory: ``module:_load_pyfunc`` in it, which loads the model; anything else is ignored.
+        source: What it left, and its code; of factories only ``module:_load_pyfunc`` counts, which
+            loads the model.
         inputs: Real inputs, if any are known: the package has to answer them.
+        why: Why it was not converted, which is told of a form that could have been.
     """
     shutil.rmtree(destination, ignore_errors=True)
-    shutil.copytree(model, destination)
+    shutil.copytree(_saved_by_mlflow(source.model) or source.model, destination)
     try:
-        flavor = _describe(destination, code, factory)
+        flavor = _describe(destination, source)
     except Exception as error:  # libraries raise whatever they like
         return Package("", f"{PLAIN}: {first_line(error)}")
     if not flavor:
-        return Package("", f"{PLAIN}: {_unknown(destination, factory)}")
+        return Package("", f"{PLAIN}: {_unknown(destination, source, why)}")
     if flavor == "transformers" or inputs is None:
         return Package(flavor, "" if inputs is None else "not asked for its answers to inputs.npy")
     try:
@@ -90,29 +92,42 @@ def package(
     return Package(flavor, "answers inputs.npy through MLflow")
 
 
-def _unknown(directory: Path, factory: str) -> str:
+def _saved_by_mlflow(model: Path) -> Path | None:
+    """Returns the folder that MLflow has saved in MODEL_DIR, if it is one."""
+    found = [file.parent for file in model.glob(f"*/{DESCRIPTION}")]
+    return found[0] if len(found) == 1 and not (model / DESCRIPTION).exists() else None
+
+
+def _unknown(directory: Path, source: Source, why: str) -> str:
     """Says of which form a model is that no library is known for."""
     if architecture := _architecture(directory):
         return f"the task of {architecture} is not known"
-    if factory:
-        return f"it cannot be built by model_factory {factory}"
+    if source.factory:
+        return f"it cannot be built by model_factory {source.factory}"
+    with suppress(NotLoadable):
+        return f"a {source.framework} model that is not converted: {why}"
     files = sorted(file.name for file in directory.rglob("*") if file.is_file())
     more = f" and {len(files) - 3} more" if len(files) > 3 else ""
     return f"no library is known that loads {', '.join(files[:3])}{more}"
 
 
-def _describe(directory: Path, code: Path, factory: str) -> str:
+def _describe(directory: Path, source: Source) -> str:
     """Adds MLflow's description to a model's files; returns the flavor, empty for none."""
     if (directory / DESCRIPTION).is_file():
         return "mlflow"
-    module, _, function = factory.partition(":")
+    module, _, function = source.factory.partition(":")
     if function == LOADER:
-        shutil.copytree(code, directory / "code", ignore=shutil.ignore_patterns(".git"))
-        _write(directory, "python_function", {}, loader_module=module, data=".", code="code")
+        code = directory / "code"
+        shutil.copytree(source.code, code, ignore=shutil.ignore_patterns(".git"))
+        beside = (code / source.entrypoint).parent  # where its program imports from, too
+        found = next(iter(beside.glob(f"{module}.py")), code / "any").parent
+        loads = {"loader_module": module, "data": ".", "code": str(found.relative_to(directory))}
+        _write(directory, "python_function", {}, **loads)
         return "python_function"
     if task := _task(directory):
         return _save_transformers(directory, task)
-    files = sorted(file for file in directory.iterdir() if file.is_file())
+    files = [file for file in directory.iterdir() if file.is_file()]
+    files.sort(key=lambda file: (file.stem != "model", file.name))  # not the encoder beside it
     for file in files:
         if file.suffix == ".joblib":  # which no flavor of MLflow's reads
             (directory / "code").mkdir()
@@ -226,11 +241,18 @@ def _sklearn(file: Path) -> dict[str, Any]:
     form = {".pkl": "pickle", ".pickle": "pickle", ".skops": "skops"}.get(file.suffix)
     if not form:
         return {}
-    return {
+    trusted = {"skops_trusted_types": _trusted(file)} if form == "skops" else {}
+    return trusted | {
         "pickled_model": file.name,
         "serialization_format": form,
         "sklearn_version": _version("scikit-learn"),
     }
+
+
+def _trusted(file: Path) -> list[str]:
+    """Returns the types of scikit-learn's own that skops would not load unasked, as of trees."""
+    types: list[str] = import_module("skops.io").get_untrusted_types(file=file)  # loads nothing
+    return [name for name in types if name.startswith("sklearn.")]
 
 
 def _onnx(file: Path) -> dict[str, Any]:

@@ -1,0 +1,80 @@
+"""components/export/packaging.py: models in their own form, as MLflow loads them."""
+
+import pickle
+
+import mlflow
+import numpy as np
+import pytest
+import skops.io
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import LabelEncoder
+
+from trireme.components.evaluation.source import Source
+from trireme.components.export.packaging import package
+
+X = np.array([[0.0], [1.0], [2.0], [3.0]])
+LABELS = np.array(["cat", "cat", "dog", "dog"])
+
+LOADER = """
+class Model:
+    def predict(self, x, params=None):
+        return [{"label": "cat", "score": 1.0} for _ in x]
+
+def _load_pyfunc(path):
+    return Model()
+"""
+
+
+@pytest.fixture
+def model(tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def code(tmp_path):
+    folder = tmp_path / "code"
+    (folder / "src").mkdir(parents=True)
+    return folder
+
+
+def packaged(model, code, tmp_path, entrypoint="", factory=""):
+    source = Source(model, code, entrypoint, factory)
+    return package(source, X, tmp_path / "exported", "the reason")
+
+
+def test_a_folder_that_mlflow_has_saved_is_the_model(model, code, tmp_path):
+    (model / "notes.txt").write_text("of the training")
+    mlflow.sklearn.save_model(LogisticRegression().fit(X, LABELS), model / "model")
+    made = packaged(model, code, tmp_path)
+    assert made.words == "an MLflow model, answers inputs.npy through MLflow"
+    assert (tmp_path / "exported" / "MLmodel").is_file()
+
+
+def test_the_model_is_packaged_and_not_the_encoder_beside_it(model, code, tmp_path):
+    (model / "encoder.pkl").write_bytes(pickle.dumps(LabelEncoder().fit(LABELS)))
+    (model / "model.pkl").write_bytes(pickle.dumps(LogisticRegression().fit(X, LABELS)))
+    made = packaged(model, code, tmp_path)
+    assert made.words == "MLflow's sklearn, answers inputs.npy through MLflow"
+
+
+def test_a_forest_of_skops_is_loaded_by_its_server(model, code, tmp_path):
+    skops.io.dump(RandomForestClassifier(n_estimators=2).fit(X, LABELS), model / "model.skops")
+    made = packaged(model, code, tmp_path)
+    assert made.words == "MLflow's sklearn, answers inputs.npy through MLflow"
+
+
+@pytest.mark.parametrize("place", ["loader.py", "src/loader.py"])
+def test_a_loader_may_be_beside_the_program(model, code, tmp_path, place):
+    (model / "weights").write_text("any")
+    (code / place).write_text(LOADER)
+    made = packaged(model, code, tmp_path, "src/train.py", "loader:_load_pyfunc")
+    assert made.words == "MLflow's python_function, answers inputs.npy through MLflow"
+
+
+def test_why_a_network_is_not_converted_is_told(model, code, tmp_path):
+    (model / "model.pt2").write_bytes(b"no program")
+    made = packaged(model, code, tmp_path)
+    assert made.words.endswith("a pytorch model that is not converted: the reason")
