@@ -4,6 +4,7 @@ import builtins
 import json
 import logging
 import threading
+from typing import Optional
 
 import pytest
 from kfp import dsl, local
@@ -33,14 +34,39 @@ def numbers_in_others(workers: int, rate: float):
     takes(job={"workers": workers, "env": {"RATE": rate}}, words=[workers], text=f"on {workers}")
 
 
+@dsl.component(base_image="python:3.11")
+def both(outer: int, inner: str):
+    pass
+
+
+@dsl.pipeline
+def a_loop_in_a_loop(words: list):
+    with dsl.ParallelFor([1, 2]) as outer, dsl.ParallelFor(words) as inner:
+        both(outer=outer, inner=inner)
+
+
+@dsl.component(base_image="python:3.11")
+def may_be(count: Optional[int] = None, text: Optional[str] = None):  # noqa: UP045
+    pass
+
+
+@dsl.pipeline
+def nothing_given(text: Optional[str] = None):  # noqa: UP045
+    may_be(text=text)
+
+
 class Reading:
-    """Keeps what a step is given."""
+    """Keeps what steps are given, and what the last one was."""
 
     run_id = "1"
 
+    def __init__(self):
+        self.all = []
+
     def run(self, command, variables, image):
         (given,) = (json.loads(word) for word in command if word.startswith('{"inputs"'))
-        self.given = given["inputs"]["parameterValues"]
+        self.given = given["inputs"].get("parameterValues", {})
+        self.all.append(self.given)
         return status.Status.SUCCESS
 
 
@@ -77,6 +103,21 @@ def test_whole_numbers_stay_whole_in_texts_lists_and_objects(here):
         numbers_in_others(workers=2, rate=0.5)
     assert reading.given["job"] == {"workers": "2", "env": {"RATE": "0.5"}}
     assert (reading.given["words"], reading.given["text"]) == (["2"], "on 2")
+
+
+def test_a_loop_in_a_loop_has_both_items(here):
+    reading = Reading()
+    with tamed(reading):
+        a_loop_in_a_loop(words=["a", "b"])
+    found = sorted((given["outer"], given["inner"]) for given in reading.all)
+    assert found == [(1, "a"), (1, "b"), (2, "a"), (2, "b")]
+
+
+def test_an_input_that_is_left_out_is_none(here):
+    reading = Reading()
+    with tamed(reading):
+        nothing_given()
+    assert reading.given == {}
 
 
 def test_steps_at_the_same_time_leave_print_and_logging_alone(here, eventually):

@@ -6,8 +6,11 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+from google.protobuf.struct_pb2 import NULL_VALUE, Value
+from kfp.compiler import pipeline_spec_builder
 from kfp.local import (
     executor_input_utils,
+    executor_output_utils,
     logging_utils,
     pipeline_orchestrator,
     placeholder_utils,
@@ -34,7 +37,10 @@ def tamed(steps: Steps) -> Iterator[None]:
       branch on any other for false;
     - names by the time and by chance, so that a run that is resumed has the same once more;
     - how a number appears in a text, a list or an object: 2 as 2.0;
-    - what the steps in a loop get from steps before it: the loop's item, whatever it should be;
+    - what the steps in a loop get from steps before it, or from a loop around it: the loop's item,
+      whatever it should be;
+    - an input that may be left out, and is: a whole number, or a pipeline's parameter, was an
+      error;
     - what ``undisturbed`` is about.
     """
 
@@ -49,6 +55,9 @@ def tamed(steps: Steps) -> Iterator[None]:
     resolve = ConditionEvaluator._resolve_pipeline_channel
     value_of = placeholder_utils.get_value_using_path
     iteration = task_spec_utils.create_parameter_loop_iteration_task_spec
+    of_value = executor_output_utils.pb2_value_to_python
+    as_value = pipeline_spec_builder.to_protobuf_value
+    to_dict = executor_input_utils.executor_input_to_dict
     with (
         undisturbed(),
         patch.object(subprocess_task_handler, "SubprocessTaskHandler", Step),
@@ -66,7 +75,24 @@ def tamed(steps: Steps) -> Iterator[None]:
         patch.object(
             task_spec_utils,
             "create_parameter_loop_iteration_task_spec",
-            lambda spec, item, name: _with_outputs(spec, iteration(spec, item, name)),
+            lambda spec, item, name: _with_inputs(spec, iteration(spec, item, name)),
+        ),
+        patch.object(
+            executor_output_utils,
+            "pb2_value_to_python",
+            lambda value: of_value(value) if value.WhichOneof("kind") else None,
+        ),
+        patch.object(
+            pipeline_spec_builder,
+            "to_protobuf_value",
+            lambda value: Value(null_value=NULL_VALUE) if value is None else as_value(value),
+        ),
+        patch.object(
+            executor_input_utils,
+            "executor_input_to_dict",
+            lambda executor_input, component_spec: to_dict(
+                _with_values(executor_input), component_spec
+            ),
         ),
     ):
         yield
@@ -94,9 +120,18 @@ def _task_output(reference: str, store: Any, resolve: Callable[[str, Any], Any])
     return resolve(reference, store)
 
 
-def _with_outputs(loop: Any, iteration: Any) -> Any:
-    """Gives a task of a loop what it gets from tasks before the loop."""
+def _with_values(given: Any) -> Any:
+    """Takes away the inputs without a value, as Kubeflow does."""
+    values = given.inputs.parameter_values
+    for name in [*values]:
+        if values[name].WhichOneof("kind") in (None, "null_value"):
+            del values[name]
+    return given
+
+
+def _with_inputs(loop: Any, iteration: Any) -> Any:
+    """Gives a turn of a loop all that the loop is given, but for its item."""
     for name, given in loop.inputs.parameters.items():
-        if given.HasField("task_output_parameter"):
+        if name != loop.parameter_iterator.item_input:
             iteration.inputs.parameters[name].CopyFrom(given)
     return iteration

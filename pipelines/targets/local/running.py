@@ -14,6 +14,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 from kfp import compiler, local
+from rich.text import Text
 
 from trireme.components.errors import InputError, TrackingUnavailable, TriremeError
 from trireme.components.finish import outcome, webhook
@@ -138,10 +139,12 @@ def _run_steps(pipeline: Pipeline, arguments: dict[str, Any], result: Result, st
             pipeline.graph(**arguments)
     except TriremeError as error:
         result.fail(error)
-    except RuntimeError:
+    except RuntimeError as error:
         # kfp says that a step has failed; we know already, and why.
         if result.error is None:
-            raise
+            said = " ".join(Text.from_ansi(str(error)).plain.split())
+            log = result.directory / "libraries.log"
+            result.fail(TriremeError(f"kfp cannot run this pipeline here: {said} See {log}"))
 
 
 class _Chatter(io.FileIO):
