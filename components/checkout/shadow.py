@@ -121,6 +121,12 @@ def standing_for(source: str) -> Iterator[str]:
 
 
 def _none(source: str, directory: Path) -> InputError:
+    place = directory.resolve()
+    if whole := next((above for above in place.parents if git_dir(above)), None):
+        return InputError(
+            f"code_url {source!r} is a folder of the git repository {whole}; give code_url={whole} "
+            f"and code_directory={place.relative_to(whole)}"
+        )
     return InputError(
         f"code_url {source!r} is not a git repository; 'git init' there makes it one, of which "
         f"code_url={directory} takes all files, committed or not"

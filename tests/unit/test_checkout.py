@@ -1,5 +1,6 @@
 """components/checkout/git.py, with real repositories."""
 
+import re
 import shutil
 import socket
 import subprocess
@@ -336,6 +337,14 @@ def test_a_directory_that_is_not_a_repository_is_refused(tmp_path, destination):
     with pytest.raises(InputError, match="is not a git repository; 'git init' there makes"):
         checkout(str(tmp_path / "plain"), "", destination)
     assert beside(destination) == []
+
+
+def test_a_folder_of_a_repository_is_named_as_one_gives_it(repository, destination):
+    folder = repository.directory / "sub folder"
+    folder.mkdir(exist_ok=True)
+    whole = re.escape(str(repository.directory))
+    with pytest.raises(InputError, match=f"code_url={whole} and code_directory=sub folder$"):
+        checkout(str(folder), "", destination)
 
 
 def test_a_missing_git_is_said_in_one_sentence(repository, destination, tmp_path, monkeypatch):
