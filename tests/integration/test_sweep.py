@@ -99,7 +99,7 @@ def test_where_all_trainings_fail_the_run_does(trireme, graded):
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        (["entrypoint=train.py"], "they give 0 trials; 1 to 1,000 are allowed"),
+        (["entrypoint=train.py"], "they give 0 trials; 1 to 5,000 are allowed"),
         (['grid={"--width": 32}'], "grid.--width 32: must be a list of one value or more"),
         (['grid={"width": [32]}'], "'width' must be an option of the program, such as --width"),
         (['grid={"--width": [[1]]}'], "--width [1] must be text, a number, true or false"),
