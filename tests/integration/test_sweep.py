@@ -107,7 +107,7 @@ def test_where_all_trainings_fail_the_run_does(trireme, graded):
         (['trials=["--width"]'], "trials.0 '--width': must map names to values"),
         ([f'grid={{"seed": {list(range(1001))}}}'], "1,001 trials"),
         (["search=bayes"], "search 'bayes': must be one of grid, random, tpe"),
-        (["search=random"], "n_trials 0: must be 1 to 1,000"),
+        (["search=random"], "n_trials 0: must be 1 to 5,000"),
         (['early_stopping={"goal": "minimize"}'], "early_stopping.metric is needed"),
         (['early_stopping={"metric": "x", "pruner": "best"}'], "early_stopping.pruner 'best'"),
         (['grid={"--width": {"low": 1, "high": 2}}'], "must be a list of values"),
