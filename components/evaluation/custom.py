@@ -18,6 +18,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
@@ -39,6 +40,8 @@ from trireme.components.variables import expand
 PICTURES = (".png", ".svg")
 
 SCORES = "scores.npy"
+
+LATE = 5.0  # seconds in which what a program has printed is read once it has ended
 
 FOUND = "evaluation"
 """EVALUATION_DIR in the run workspace."""
@@ -76,7 +79,7 @@ def run(
 def _followed(program: list[str], directory: Path, variables: dict[str, str]) -> tuple[int, str]:
     """Runs a Python program and prints what it does; returns its status and its last lines."""
     last: deque[str] = deque(maxlen=TAIL)
-    with subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-u", *program],
         cwd=directory,
         env={name: value for name, value in (os.environ | variables).items() if value},
@@ -84,11 +87,18 @@ def _followed(program: list[str], directory: Path, variables: dict[str, str]) ->
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-    ) as process:
+    )
+
+    def show() -> None:
         assert process.stdout
         for line in process.stdout:
             print(line, end="", flush=True)
             last.append(line)
+
+    reader = threading.Thread(target=show, daemon=True)
+    reader.start()
+    process.wait()
+    reader.join(LATE)  # what the program has started, and left, may hold its output open
     return process.returncode, "".join(last).rstrip()
 
 

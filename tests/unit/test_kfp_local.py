@@ -55,6 +55,11 @@ def nothing_given(text: Optional[str] = None):  # noqa: UP045
     may_be(text=text)
 
 
+@dsl.pipeline
+def numbers_as_they_are(settings: dict):
+    takes(job=settings, words=[3, 0.5], text="")
+
+
 class Reading:
     """Keeps what steps are given, and what the last one was."""
 
@@ -103,6 +108,14 @@ def test_whole_numbers_stay_whole_in_texts_lists_and_objects(here):
         numbers_in_others(workers=2, rate=0.5)
     assert reading.given["job"] == {"workers": "2", "env": {"RATE": "0.5"}}
     assert (reading.given["words"], reading.given["text"]) == (["2"], "on 2")
+
+
+def test_whole_numbers_of_parameters_and_constants_stay_whole(here):
+    reading = Reading()
+    with tamed(reading):
+        numbers_as_they_are(settings={"n": 2, "of": [{"rate": 0.5, "k": 1}]})
+    given = json.dumps([reading.given["job"], reading.given["words"]], sort_keys=True)
+    assert given == '[{"n": 2, "of": [{"k": 1, "rate": 0.5}]}, [3, 0.5]]'
 
 
 def test_a_loop_in_a_loop_has_both_items(here):

@@ -1,6 +1,9 @@
 """components/evaluation/custom.py: a program of the user's that evaluates the model."""
 
 import json
+import os
+import signal
+import time
 
 import numpy as np
 import pytest
@@ -50,6 +53,20 @@ def judge(tmp_path):
         )
 
     return run
+
+
+def test_what_it_leaves_running_is_not_waited_for(judge, tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(custom, "LATE", 0.5)
+    leaving = "import subprocess\nleft = subprocess.Popen(['sleep', '60'])\n"
+    tell = "Path(os.environ['EVALUATION_DIR'], 'pid').write_text(str(left.pid))\n"
+    (tmp_path / "code" / "custom.py").write_text(leaving + PROGRAM + tell)
+    started = time.monotonic()
+    try:
+        assert judge([0.25, 0.75]).verdict.score == 0.5
+        assert time.monotonic() - started < 50
+        assert "evaluated" in capfd.readouterr().out
+    finally:
+        os.kill(int((tmp_path / "evaluation" / "pid").read_text()), signal.SIGKILL)
 
 
 def test_its_figures_are_those_of_the_model(judge, tmp_path, capfd):

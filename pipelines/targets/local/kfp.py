@@ -90,8 +90,8 @@ def tamed(steps: Steps) -> Iterator[None]:
         patch.object(
             executor_input_utils,
             "executor_input_to_dict",
-            lambda executor_input, component_spec: to_dict(
-                _with_values(executor_input), component_spec
+            lambda executor_input, component_spec: _with_whole_numbers(
+                to_dict(_with_values(executor_input), component_spec)
             ),
         ),
     ):
@@ -126,6 +126,15 @@ def _with_values(given: Any) -> Any:
     for name in [*values]:
         if values[name].WhichOneof("kind") in (None, "null_value"):
             del values[name]
+    return given
+
+
+def _with_whole_numbers(given: dict[str, Any]) -> dict[str, Any]:
+    """Makes whole numbers in lists and objects such again, as they are on Kubeflow."""
+    values = given.get("inputs", {}).get("parameterValues", {})
+    for name, value in values.items():
+        if isinstance(value, dict | list):
+            values[name] = whole(value)
     return given
 
 
