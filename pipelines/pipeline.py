@@ -63,6 +63,8 @@ class Parameter:
 
     def accept(self, value: Any) -> Any:
         """Returns a value, refused if of another type."""
+        if getattr(value, "ndim", None) == 0:  # a number of NumPy's
+            value = value.item()
         expected = TYPES[self.type][0]
         is_flag = isinstance(value, bool)  # which Python also takes for a number
         fits = isinstance(value, expected) and is_flag == (self.type == "BOOLEAN")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from google.protobuf import json_format
@@ -117,6 +118,13 @@ def test_every_parameter_has_a_default_of_its_type_and_a_description(pipeline):
         assert parameter.accept(parameter.default) == parameter.default
         assert parameter.description
         assert "\n" not in parameter.description
+
+
+@pytest.mark.parametrize("value", [np.int64(3), np.float32(3), np.bool_(True)])
+def test_numbers_of_numpy_are_taken(value):
+    kind = {"i": "NUMBER_INTEGER", "f": "NUMBER_DOUBLE", "b": "BOOLEAN"}[value.dtype.kind]
+    taken = Parameter("x", kind, "", None).accept(value)
+    assert taken == value and type(taken) in (int, float, bool)
 
 
 def test_the_page_of_parameters_has_their_defaults(pipeline):

@@ -124,9 +124,9 @@ def test_files_are_compared_where_there_is_no_tensor(results):
     original, again = results("1 2 3", "1 2 4", save, "weights.txt")
     comparison = compare(original, again)
     assert (
-        comparison.in_words == "differs in 1 of 1 files, most in weights.txt, which has other bytes"
+        comparison.in_words == "differs in 1 of 1 file, most in weights.txt, which has other bytes"
     )
-    assert compare(original, original).in_words == "is bit-identical, 1 files"
+    assert compare(original, original).in_words == "is bit-identical, 1 file"
 
 
 def test_a_pickle_is_not_executed_but_its_bytes_are_compared(results, tmp_path):

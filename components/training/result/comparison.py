@@ -50,7 +50,8 @@ class Comparison:
     @property
     def in_words(self) -> str:
         """What was found, as a sentence without its subject."""
-        of = f"{self.tensors:,} {'tensors' if self.parameters else 'files'}"
+        what = "tensor" if self.parameters else "file"
+        of = f"{self.tensors:,} {what}{'' if self.tensors == 1 else 's'}"
         if self.differences:
             name, _, how = self.largest
             return f"differs in {len(self.differences):,} of {of}, most in {name}, which {how}"

@@ -75,7 +75,7 @@ def test_it_trains_there_and_the_models_are_compared(trireme, kubeflow, original
     original()
     status, output, errors = trireme(*REPRODUCE)
     assert (status, errors) == (0, "")
-    assert output.splitlines()[-1] == "the model is bit-identical, 1 files, as that of original"
+    assert output.splitlines()[-1] == "the model is bit-identical, 1 file, as that of original"
     run = kubeflow.only_run()
     given = run["runtime_config"]["parameters"]
     assert {name: given[name] for name in PARAMS} == PARAMS | {"code_revision": COMMIT}
@@ -83,7 +83,7 @@ def test_it_trains_there_and_the_models_are_compared(trireme, kubeflow, original
     assert "env" not in checkout_of(kubeflow)
     again = in_mlflow(run["display_name"])
     assert again.data.tags["reproduces"] == in_mlflow("original").info.run_id
-    assert again.data.tags["reproduction"] == "is bit-identical, 1 files"
+    assert again.data.tags["reproduction"] == "is bit-identical, 1 file"
 
 
 def test_a_model_that_differs_is_told_with_what_differs_of_the_pods(trireme, original):
@@ -93,7 +93,7 @@ def test_a_model_that_differs_is_told_with_what_differs_of_the_pods(trireme, ori
     warning, error = errors.splitlines()
     assert status == 1
     assert warning.startswith("warning: CPU was i486, 1 core and is ")
-    assert "error: the model differs in 1 of 1 files, most in model.pt" in error
+    assert "error: the model differs in 1 of 1 file, most in model.pt" in error
     assert error.count("runs:/") == 2
 
 
