@@ -14,7 +14,7 @@ from trireme.components.home import TRACKER
 from trireme.components.last_words import written
 from trireme.components.say import say
 from trireme.components.step_names import own_name
-from trireme.components.tracking import journal, runs
+from trireme.components.tracking import environment, journal, runs
 from trireme.components.tracking.client import client
 from trireme.components.tracking.store import reason_of
 from trireme.components.workspace import check
@@ -97,7 +97,7 @@ def _recorded(name: str, workspace: Path, is_one_of_many: bool) -> Iterator[None
     of them would cost more than most steps' work.
     """
     ours = is_one_of_many if "MLFLOW_RUN_ID" in os.environ else runs.is_ours()
-    before = dict(os.environ)
+    before = {name: os.environ[name] for name in environment.VARIABLES if name in os.environ}
     if ours:
         runs.open_step(name, workspace)
     is_told = TRACKER not in os.environ and "MLFLOW_RUN_ID" in os.environ
@@ -114,14 +114,15 @@ def _recorded(name: str, workspace: Path, is_one_of_many: bool) -> Iterator[None
         if is_told:
             _bring_to_mlflow(name, workspace, ours)
         if is_one_of_many:  # the next one's run is another
-            os.environ.clear()
+            for variable in environment.VARIABLES:
+                os.environ.pop(variable, None)
             os.environ |= before
 
 
 @contextmanager
 def _telling_progress(name: str, workspace: Path) -> Iterator[None]:
     """Brings into the step's run now and then how far its training is, if it trains."""
-    has_ended = threading.Event()
+    run, has_ended = os.environ["MLFLOW_RUN_ID"], threading.Event()
 
     def tell() -> None:
         told = None
@@ -130,7 +131,7 @@ def _telling_progress(name: str, workspace: Path) -> Iterator[None]:
             if now != told:
                 from trireme.components.tracking.sync import bring_progress
 
-                bring_progress(workspace, name, os.environ["MLFLOW_RUN_ID"])
+                bring_progress(workspace, name, run)
                 told = now
 
     threading.Thread(target=tell, daemon=True).start()
