@@ -45,7 +45,7 @@ def step(
         try:
             with (
                 extras.explained(),
-                counted(Path(workspace), name) if is_charged else nullcontext(),
+                counted(Path(workspace), name, is_one_of_many) if is_charged else nullcontext(),
             ):
                 yield
             result = _result(name, Path(workspace))
@@ -98,8 +98,8 @@ def _recorded(name: str, workspace: Path, is_one_of_many: bool) -> Iterator[None
     """
     ours = is_one_of_many if "MLFLOW_RUN_ID" in os.environ else runs.is_ours()
     before = {name: os.environ[name] for name in environment.VARIABLES if name in os.environ}
-    if ours:
-        runs.open_step(name, workspace)
+    if ours and not runs.open_step(name, workspace):
+        os.environ.pop("MLFLOW_RUN_ID", None)  # which is that of all of many
     is_told = TRACKER not in os.environ and "MLFLOW_RUN_ID" in os.environ
     if is_told:
         # For the last step, should this one be killed.

@@ -21,10 +21,11 @@ PATIENCE = 15.0  # seconds that an API server may be away when a step asks it wh
 
 
 @contextmanager
-def counted(workspace: Path, step: str) -> Iterator[None]:
+def counted(workspace: Path, step: str, is_one_of_many: bool = False) -> Iterator[None]:
     """Records at the end of this process's step what it costs, and what the run costs so far.
 
-    Nothing is recorded where there is no price table.
+    Nothing is recorded where there is no price table. A step that is one of many in its process is
+    not charged for those before it.
     """
     if table.file() is None:
         yield
@@ -33,12 +34,13 @@ def counted(workspace: Path, step: str) -> Iterator[None]:
 
     known = prices.read()
     assert known
+    before = _cost(known) if is_one_of_many else 0.0
     try:
         yield
     finally:
         costs = _of_all(workspace)
         if step not in costs:  # training knows better: what counts are its replicas
-            costs[step] = _cost(known)
+            costs[step] = _cost(known) - before
             journal.log_metrics({"cost": costs[step]})
         journal.log_tags({"currency": known.currency})
         journal.log_total({"cost": sum(costs.values())})

@@ -23,7 +23,8 @@ def folder(workspace: Path) -> str:
 
 def use(workspace: Path) -> None:
     """Makes a run's packages importable here, after Trireme's own, and in processes from here."""
-    if place := folder(workspace):
+    place = folder(workspace)
+    if place and _used != [place]:
         site.addsitedir(place)
         _used[:] = [place]
         _prepend("PATH", f"{place}/bin")

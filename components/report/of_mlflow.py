@@ -73,7 +73,7 @@ def _below(run: "Run") -> "Iterator[Run]":
     """Yields the runs of a run's steps, also those in the runs of loops, without those."""
     experiment, found = run.info.experiment_id, [run]
     for each in found:
-        below = list(client.search_runs([experiment], f"tags.`{ABOVE}` = '{each.info.run_id}'"))
+        below = list(client.every_run([experiment], f"tags.`{ABOVE}` = '{each.info.run_id}'"))
         found += below
         if not below and each is not run:
             yield each

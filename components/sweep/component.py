@@ -114,6 +114,7 @@ def trial(
     from typing import Any
 
     from trireme.components.dataset import base_model
+    from trireme.components.evaluation import trials
     from trireme.components.packages import use
     from trireme.components.step import step
     from trireme.components.step_names import in_a_loop
@@ -169,6 +170,7 @@ def trial(
                 watch,
             )
             study.tell(one, result, Path(workspace))
+        trials.save(result, Path(workspace))  # the last: it is not made again then
     return trial
 
 

@@ -151,7 +151,8 @@ class Watch:
         from mlflow import MlflowClient
 
         self._asked = now
-        client = MlflowClient(run["MLFLOW_TRACKING_URI"])
+        # In a pod it may be that of the environment alone, for its login.
+        client = MlflowClient(run.get("MLFLOW_TRACKING_URI"))
         history = client.get_metric_history(run["MLFLOW_RUN_ID"], self._how.metric)
         return [metric.value for metric in history[self._reported :]]
 

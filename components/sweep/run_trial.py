@@ -5,14 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trireme.components.errors import StepFailed, TriremeError
+from trireme.components.errors import Cancelled, StepFailed, TriremeError
 from trireme.components.evaluation import custom
 from trireme.components.evaluation.figures import Evaluation
 from trireme.components.evaluation.held_out import TEST, VALIDATION, held_out
 from trireme.components.evaluation.kinds import class_names, measure
 from trireme.components.evaluation.options import custom_evaluation
 from trireme.components.evaluation.source import Source
-from trireme.components.evaluation.trials import TrialResult, save, trial_folder
+from trireme.components.evaluation.trials import TrialResult, trial_folder
 from trireme.components.sweep.early_stopping import StoppedEarly, Watch
 from trireme.components.sweep.search_space import Trial
 from trireme.components.tracking import journal
@@ -71,11 +71,12 @@ def run_trial(
     except StoppedEarly as why:
         result = TrialResult(trial.number, trial.values, stopped=str(why))
     except TriremeError as error:
+        if isinstance(error, Cancelled) and error.exit_status == Cancelled.exit_status:
+            raise  # it is this process that was told to end, and not somebody who ended the job
         journal.log_error(error, is_fatal=False)
         print(error.shown(), flush=True)
         result = TrialResult(trial.number, trial.values, failed=str(error), detail=error.detail)
     journal.summarize(result.words)
-    save(result, workspace)
     return result
 
 

@@ -32,7 +32,7 @@ def end(states: Mapping[str, str]) -> None:
         experiments = client.search_experiments()
         ids = [each.experiment_id for each in experiments]
         query = "attributes.status = 'RUNNING'"
-        running = client.search_runs(ids, query)
+        running = list(client.every_run(ids, query))
         closed = {}
         for run in running:
             whole = _whole(client, run)

@@ -4,14 +4,17 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from trireme.components import certificates
 from trireme.components.errors import TrackingRefused, TrackingUnavailable
 from trireme.components.tracking.environment import SECRET
 from trireme.components.tracking.store import CA_VARIABLES, reason_of
 from trireme.components.whole_file import no_room
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
 
 _TOLD = re.compile(r"failed with error code (\d{3}) ")
 
@@ -93,6 +96,15 @@ class _Client:
         from mlflow.exceptions import MlflowException
 
         return MlflowException
+
+    def every_run(self, experiments: list[str], query: str) -> "Iterator[Run]":
+        """Yields all runs that a query finds, which MLflow hands out a thousand at a time."""
+        token = None
+        while True:
+            page = self.search_runs(experiments, query, page_token=token)
+            yield from page
+            if not (token := page.token):
+                return
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_"):  # asked for by whoever looks what an object is

@@ -29,7 +29,7 @@ def _find_and_download(run: str, folder: Path) -> None:
     runs = client.search_runs(ids, f"attributes.run_name = '{name}'")
     below = [each for each in runs if OF_A_PIPELINE & each.data.tags.keys()]
     for each in below:
-        below += client.search_runs(ids, f"tags.`mlflow.parentRunId` = '{each.info.run_id}'")
+        below += client.every_run(ids, f"tags.`mlflow.parentRunId` = '{each.info.run_id}'")
         if client.list_artifacts(each.info.run_id, journal.EVENTS):
             _download(each, folder)
 

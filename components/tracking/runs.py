@@ -70,8 +70,10 @@ def is_ours() -> bool:
     return given and TRACKER not in os.environ
 
 
-def open_step(step: str, workspace: Path) -> None:
+def open_step(step: str, workspace: Path) -> bool:
     """Opens the run of this step, and that of its pipeline, and puts them into the environment.
+
+    Returns whether it could.
 
     In the environment there may be one already in which this step is one of many.
 
@@ -85,8 +87,9 @@ def open_step(step: str, workspace: Path) -> None:
         run_id = step_run(step, workspace, whole)
     except (TrackingUnavailable, client.refusal) as error:
         say(f"warning: this step is not in MLflow: {reason_of(error)}")
-        return
+        return False
     os.environ |= {"MLFLOW_EXPERIMENT_ID": whole.experiment_id, "MLFLOW_RUN_ID": run_id}
+    return True
 
 
 def step_run(step: str, workspace: Path, whole: PipelineRunId, began: float | None = None) -> str:

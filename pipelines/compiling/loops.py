@@ -18,8 +18,10 @@ def limited(pipeline: Pipeline, parallelism: int | None) -> Pipeline:
                 if not task.WhichOneof("iterator"):
                     continue
                 task.iterator_policy.parallelism_limit = parallelism
-                items = task.inputs.parameters[task.parameter_iterator.items.input_parameter]
-                lister = component.dag.tasks.get(items.task_output_parameter.producer_task)
+                given, of = task.inputs.parameters, task.parameter_iterator.items.input_parameter
+                if of not in given:  # but a list that is written down
+                    continue
+                lister = component.dag.tasks.get(given[of].task_output_parameter.producer_task)
                 if lister and AT_ONCE in lister.inputs.parameters:
                     value = lister.inputs.parameters[AT_ONCE].runtime_value
                     value.constant.number_value = parallelism

@@ -185,10 +185,11 @@ def _controller(image: str, running: dict[str, str] | None) -> tuple[Verdict, st
     if running is None:
         return Verdict.OK, "you may not list deployments to see whether it runs"
     for name, readiness in running.items():
-        repository, _, tag = name.partition("@")[0].rpartition(":")
-        if repository.rpartition("/")[2].startswith(image) or repository.endswith(image):
+        repository, _, last = name.partition("@")[0].rpartition("/")
+        last, _, tag = last.partition(":")
+        if last.startswith(image) or f"{repository}/{last}".endswith(image):
             verdict = Verdict.OK if readiness == "runs" else Verdict.FAILED
-            return verdict, f"{tag} {readiness}"
+            return verdict, f"{tag} {readiness}".strip()
     return Verdict.UNKNOWN, "no Deployment of it is there: does it run?"
 
 

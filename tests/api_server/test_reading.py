@@ -185,6 +185,11 @@ def test_the_same_specification_is_known_whatever_the_metadata():
     one, other = manifests()["PyTorchJob"], manifests()["PyTorchJob"]
     other["metadata"] |= {"labels": {"run": "2"}, "ownerReferences": [{"uid": "1"}]}
     assert submission.spec_hash(one) == submission.spec_hash(other)
+    # A launcher that has found MLflow away gives a job none of its run.
+    for role in other["spec"]["pytorchReplicaSpecs"].values():
+        for name in ("MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID"):
+            role["template"]["spec"]["containers"][0]["env"].append({"name": name, "value": "7"})
+    assert submission.spec_hash(one) == submission.spec_hash(other)
     other["spec"]["nprocPerNode"] = "2"
     assert submission.spec_hash(one) != submission.spec_hash(other)
 

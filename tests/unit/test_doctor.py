@@ -104,6 +104,18 @@ def full():
     return Cluster(GROUPS, objects)
 
 
+@pytest.mark.parametrize(
+    ("image", "tag"),
+    [
+        ("quay.io/argoproj/workflow-controller:v4.1.2", "v4.1.2 runs"),
+        ("quay.io/argoproj/workflow-controller@sha256:0123", "runs"),
+        ("registry.example.org:5000/argoproj/workflow-controller", "runs"),
+    ],
+)
+def test_a_controller_is_known_by_any_name_of_its_image(image, tag):
+    assert of_cluster._controller("workflow-controller", {image: "runs"})[1] == tag
+
+
 def test_a_cluster_with_much_tells_what_runs_and_what_that_allows(full):
     found = said(full)
     for verdict, sentence in (

@@ -6,6 +6,7 @@ import os
 import socket
 import time
 from contextlib import suppress
+from unittest.mock import Mock
 
 import mlflow
 import pytest
@@ -13,7 +14,7 @@ import tracking_uri
 from mlflow import MlflowClient
 
 from trireme.components import workspace
-from trireme.components.errors import Cancelled, PodLost, StepFailed
+from trireme.components.errors import Cancelled, PodLost, StepFailed, TrackingUnavailable
 from trireme.components.finish.finish import finish
 from trireme.components.step import step
 from trireme.components.tracking import abandoned_runs, journal
@@ -139,6 +140,19 @@ def test_each_trial_of_one_process_has_a_run_of_its_own(argo, tmp_path, monkeypa
     assert {run.info.status for run in trials} == {"FINISHED"}
     (parent,) = {run.data.tags["mlflow.parentRunId"] for run in trials}
     assert parent == (above or by_name["pytorch-training-x7k2p"].info.run_id)
+
+
+def test_a_trial_without_a_run_of_its_own_does_not_take_that_of_all(
+    argo, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv("MLFLOW_RUN_ID", "of-all")
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", "0")
+    monkeypatch.setattr(tracked_runs, "step_run", Mock(side_effect=TrackingUnavailable("away")))
+    with step("trial-001", str(tmp_path), is_one_of_many=True):
+        assert "MLFLOW_RUN_ID" not in os.environ
+    assert os.environ["MLFLOW_RUN_ID"] == "of-all"
+    assert not journal.run_path(tmp_path, "trial-001").exists()
+    assert "warning: this step is not in MLflow" in capsys.readouterr().err
 
 
 def test_a_step_whose_pod_is_taken_away_has_not_failed(argo, tmp_path):

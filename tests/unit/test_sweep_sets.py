@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trireme.components.errors import InputError, StepFailed
+from trireme.components.errors import Cancelled, InputError, StepFailed
 from trireme.components.evaluation.trials import TrialResult, results, save, trial_folder
-from trireme.components.sweep import sharing
+from trireme.components.sweep import run_trial, sharing
 from trireme.components.sweep.choose import choose
 from trireme.components.sweep.search_space import Trial, trials
 from trireme.components.tracking import journal, unsent_metrics
@@ -125,3 +125,26 @@ def test_where_all_have_failed_there_is_no_best(tried):
     )
     with pytest.raises(StepFailed, match="all 2 trials failed, as the first did: too wide"):
         choose(workspace)
+
+
+@pytest.mark.parametrize(("status", "is_told"), [(Cancelled.exit_status, False), (1, True)])
+def test_a_trial_is_cancelled_with_its_step_and_fails_with_its_job(
+    tmp_path, monkeypatch, status, is_told
+):
+    def cancelled(*_, **__):
+        error = Cancelled("the job was cancelled")
+        error.exit_status = status
+        raise error
+
+    monkeypatch.setattr(run_trial, "_train_and_evaluate", cancelled)
+    settings = run_trial.EvaluationSettings(tmp_path, tmp_path, "", {"entrypoint": "x"})
+
+    def run():
+        trial = Trial(3, {"--a": 1})
+        return run_trial.run_trial(trial, lambda place: None, settings, tmp_path, {})
+
+    if is_told:
+        assert run().failed == "the job was cancelled"
+    else:
+        with pytest.raises(Cancelled):
+            run()

@@ -24,6 +24,9 @@ from trireme.components.training.cluster.status import State, is_train_job, stat
 from trireme.components.training.frameworks import KINDS, kind_of, pods_of
 from trireme.components.training.kinds import TRAINING_RUNTIMES
 
+OF_A_RUN = ("MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID")
+"""Variables of a job that its next launcher may have otherwise, or only then."""
+
 SPEC_HASH = "trireme.dev/spec-hash"
 """The annotation that tells whether a job of the same name is the same job."""
 
@@ -218,7 +221,7 @@ def _check_ours(there: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_run(part: Any) -> Any:
-    """Returns a part of a manifest without the MLflow run, which is another in every attempt."""
+    """Returns a part of a manifest without the MLflow run, which another attempt may not have."""
     if isinstance(part, dict):
         return {name: _without_run(value) for name, value in part.items()}
     if isinstance(part, list):
@@ -227,7 +230,7 @@ def _without_run(part: Any) -> Any:
 
 
 def _is_run(value: Any) -> bool:
-    return isinstance(value, dict) and value.get("name") == "MLFLOW_RUN_ID"
+    return isinstance(value, dict) and value.get("name") in OF_A_RUN
 
 
 def _make_room(cluster: Cluster, manifest: dict[str, Any], there: dict[str, Any] | None) -> None:

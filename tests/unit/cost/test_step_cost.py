@@ -43,6 +43,12 @@ def test_a_step_costs_what_it_used_and_the_run_what_all_of_them_did(priced, step
     assert second["total"]["cost"] == first["metrics"]["cost"] + second["metrics"]["cost"]
 
 
+def test_a_step_is_not_charged_for_those_before_it_in_its_process(priced, step):
+    whole = step("checkout")["metrics"]["cost"]
+    for name in ("trial-001", "trial-005"):
+        assert 0 <= step(name, is_one_of_many=True)["metrics"]["cost"] < whole / 2
+
+
 def test_a_step_that_knows_better_is_believed(priced, step):
     step("checkout", lambda: journal.log_metrics({"cost": 1.5}))
     trained = step("train", lambda: journal.log_metrics({"cost": 2.0}))

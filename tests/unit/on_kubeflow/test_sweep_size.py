@@ -9,6 +9,19 @@ from trireme.pipelines.compiling import ir
 from trireme.pipelines.compiling.loops import limited
 from trireme.pipelines.targets.kubeflow.parameters import check
 
+LOOP = """
+from kfp import dsl
+
+@dsl.component(base_image="python:3.11")
+def one(item: str):
+    pass
+
+@dsl.pipeline(name="own")
+def own():
+    with dsl.ParallelFor(["a", "b", "c"]) as item:
+        one(item=item)
+"""
+
 ETCD = 1_500_000  # bytes of an object that etcd takes
 
 
@@ -29,6 +42,15 @@ def test_5000_trainings_fit_into_what_etcd_takes(tmp_path):
     check(given)
     file = ir.write(sweep, tmp_path)
     assert file.stat().st_size + len(json.dumps(given)) < ETCD / 5
+
+
+def test_a_loop_over_a_list_that_is_written_down_is_limited_as_well(tmp_path):
+    file = tmp_path / "own.py"
+    file.write_text(LOOP)
+    compiled = ir.write(limited(catalog.load(str(file)), 2), tmp_path).read_text()
+    spec = next(yaml.safe_load_all(compiled))
+    (loop,) = spec["root"]["dag"]["tasks"].values()
+    assert (loop["iteratorPolicy"], "inputs" in loop) == ({"parallelismLimit": 2}, False)
 
 
 def test_how_many_run_at_once_is_said_when_it_is_compiled(tmp_path):

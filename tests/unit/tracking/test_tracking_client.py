@@ -1,0 +1,19 @@
+"""components/tracking/client.py: MLflow's client."""
+
+import mlflow
+from mlflow.store.entities import PagedList
+
+from trireme.components.tracking.client import client
+
+
+def test_more_runs_than_mlflow_hands_out_at_once_are_all_found(monkeypatch):
+    pages = {None: PagedList([1, 2], "second"), "second": PagedList([3], "")}
+    asked = []
+
+    def search_runs(self, experiments, query, page_token=None):
+        asked.append((experiments, query))
+        return pages[page_token]
+
+    monkeypatch.setattr(mlflow.MlflowClient, "search_runs", search_runs)
+    assert list(client.every_run(["1"], "all")) == [1, 2, 3]
+    assert asked == [(["1"], "all")] * 2
