@@ -186,9 +186,11 @@ def test_the_same_specification_is_known_whatever_the_metadata():
     other["metadata"] |= {"labels": {"run": "2"}, "ownerReferences": [{"uid": "1"}]}
     assert submission.spec_hash(one) == submission.spec_hash(other)
     # A launcher that has found MLflow away gives a job none of its run.
-    for role in other["spec"]["pytorchReplicaSpecs"].values():
-        for name in ("MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID"):
-            role["template"]["spec"]["containers"][0]["env"].append({"name": name, "value": "7"})
+    of_a_run = ("MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID")
+    for job, names in ((one, ("A",)), (other, ("A", *of_a_run))):
+        for role in job["spec"]["pytorchReplicaSpecs"].values():
+            variables = [{"name": name, "value": "7"} for name in names]
+            role["template"]["spec"]["containers"][0]["env"] = variables
     assert submission.spec_hash(one) == submission.spec_hash(other)
     other["spec"]["nprocPerNode"] = "2"
     assert submission.spec_hash(one) != submission.spec_hash(other)
