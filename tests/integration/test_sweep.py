@@ -105,7 +105,7 @@ def test_where_all_trainings_fail_the_run_does(trireme, graded):
         (['grid={"--width": [[1]]}'], "--width [1] must be text, a number, true or false"),
         (['grid={"workers": [-2]}'], "workers"),
         (['trials=["--width"]'], "trials.0 '--width': must map names to values"),
-        ([f'grid={{"seed": {list(range(1001))}}}'], "1,001 trials"),
+        ([f'grid={{"seed": {list(range(5001))}}}'], "5,001 trials"),
         (["search=bayes"], "search 'bayes': must be one of grid, random, tpe"),
         (["search=random"], "n_trials 0: must be 1 to 5,000"),
         (['early_stopping={"goal": "minimize"}'], "early_stopping.metric is needed"),
