@@ -84,12 +84,12 @@ def bring_all() -> bool:
         say(f"warning: there is hardly room left on the disk of {home()}")
         return False
     for one in waiting:
-        if runs.find(one.name).state == "running":  # again, and brings it itself in the end
-            continue
         if one.server != store.public(here):
             say(f"{one.name} waits for MLflow at {one.server}; set MLFLOW_TRACKING_URI to it")
             continue
         try:
+            if runs.find(one.name).state == "running":  # again, and brings it itself in the end
+                continue
             store.check_reachable(here)
             client.hurry()
             with FileLock(_file(f"{one.name}{LOCK}")):
