@@ -202,7 +202,7 @@ def _from_mlflow(commit: str, file: Path) -> None:
 
 
 def _keep_in_mlflow(bundle: Bundle) -> None:
-    from trireme.components.tracking import store
+    from trireme.components.tracking import runs, store
     from trireme.components.tracking.client import client
 
     store.use()
@@ -212,8 +212,8 @@ def _keep_in_mlflow(bundle: Bundle) -> None:
     query = " and ".join(f"tags.`{name}` = '{value}'" for name, value in tags.items())
     if client.search_runs([number], f"{query} and attributes.status = 'FINISHED'"):
         return
-    run = client.create_run(number, run_name=bundle.commit[:12], tags=tags)
+    run_id = runs.create(number, bundle.commit[:12], tags)
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, FILE).write_bytes(bundle.content)
-        client.log_artifact(run.info.run_id, str(Path(folder, FILE)))
-    client.set_terminated(run.info.run_id)
+        client.log_artifact(run_id, str(Path(folder, FILE)))
+    client.set_terminated(run_id)

@@ -5,7 +5,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from trireme.components import certificates
 from trireme.components.errors import TrackingRefused, TrackingUnavailable
@@ -14,7 +14,10 @@ from trireme.components.tracking.store import CA_VARIABLES, reason_of
 from trireme.components.whole_file import no_room
 
 if TYPE_CHECKING:
+    from mlflow import MlflowClient
     from mlflow.entities import Run
+
+Made = TypeVar("Made")
 
 _TOLD = re.compile(r"failed with error code (\d{3}) ")
 
@@ -56,6 +59,36 @@ def patiently(call: Callable[[], Any], patience: float | None = None) -> Any:
                 ) from None
         time.sleep(pause)
         pause = min(2 * pause, 10.0)
+
+
+def once(
+    make: "Callable[[MlflowClient], Made]", find: "Callable[[MlflowClient], Made | None]"
+) -> Made:
+    """Makes something in MLflow, and one of it, also where the answer that it is made was lost.
+
+    Args:
+        find: Looks for it before it is made once more.
+    """
+    from mlflow import MlflowClient
+    from mlflow.environment_variables import MLFLOW_HTTP_REQUEST_MAX_RETRIES as RETRIES
+
+    is_first = True
+
+    def attempt() -> Made:
+        nonlocal is_first
+        mlflow, is_again, is_first = MlflowClient(), not is_first, False
+        if is_again and (made := find(mlflow)):
+            return made
+        given, os.environ[RETRIES.name] = os.environ.get(RETRIES.name), "0"
+        try:
+            return make(mlflow)
+        finally:
+            if given is None:
+                del os.environ[RETRIES.name]
+            else:
+                os.environ[RETRIES.name] = given
+
+    return patiently(attempt)
 
 
 def _status(error: Exception) -> int:

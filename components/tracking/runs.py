@@ -8,17 +8,22 @@ run workspace from then on, and each step its own.
 import json
 import os
 import sys
+import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trireme.components.errors import TrackingUnavailable
 from trireme.components.home import TRACKER
 from trireme.components.say import say
 from trireme.components.tracking import journal, machine, on_kubeflow
 from trireme.components.tracking.batch import log
-from trireme.components.tracking.client import client
+from trireme.components.tracking.client import client, once
 from trireme.components.tracking.store import reason_of
 from trireme.components.whole_file import NO_LINKS
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
 
 PIPELINE, RUN = "TRIREME_PIPELINE", "TRIREME_RUN"
 PARAMETERS, TEXTS = "TRIREME_PARAMETERS", "TRIREME_TEXTS"
@@ -45,9 +50,27 @@ def open_pipeline(
 ) -> PipelineRunId:
     """Opens the run of a pipeline in an experiment; empty: the environment's, or its own."""
     experiment_id = _experiment(experiment, pipeline)
-    run_id = client.create_run(experiment_id, run_name=name).info.run_id
+    run_id = create(experiment_id, name)
     describe(run_id, pipeline, params)
     return PipelineRunId(experiment_id, run_id)
+
+
+def create(
+    experiment_id: str, name: str, tags: dict[str, str] | None = None, began: float | None = None
+) -> str:
+    """Makes a run that began then, in seconds since the epoch, or now; returns its id."""
+    at = int(1000 * (began or time.time()))
+    asked = (tags or {}).items()
+
+    def find(mlflow: "MlflowClient") -> "Run | None":
+        found = mlflow.search_runs([experiment_id], f"attributes.start_time = {at}")
+        return next(
+            (run for run in found if run.info.run_name == name and asked <= run.data.tags.items()),
+            None,
+        )
+
+    made = once(lambda mlflow: mlflow.create_run(experiment_id, at, tags, name), find)
+    return str(made.info.run_id)
 
 
 def describe(run_id: str, pipeline: str, params: dict[str, Any]) -> None:
@@ -100,10 +123,10 @@ def step_run(step: str, workspace: Path, whole: PipelineRunId, began: float | No
         client.update_run(run_id, status="RUNNING")
         return run_id
     tags = {"mlflow.parentRunId": whole.run_id}
-    run = client.create_run(whole.experiment_id, _stamp(began), tags, step)
+    run_id = create(whole.experiment_id, step, tags, began)
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(run.info.run_id)
-    return str(run.info.run_id)
+    file.write_text(run_id)
+    return run_id
 
 
 def end(run_id: str, status: str, ended: float | None = None) -> None:

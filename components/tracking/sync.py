@@ -11,12 +11,13 @@ from trireme.components.errors import StepFailed
 from trireme.components.say import say
 from trireme.components.tracking import environment, journal, unsent_metrics
 from trireme.components.tracking.batch import NAME_LIMIT, Batch, accepted, log
-from trireme.components.tracking.client import client, patiently
+from trireme.components.tracking.client import client, once, patiently
 from trireme.components.tracking.store import reason_of
 from trireme.components.whole_file import no_room, write_whole
 
 if TYPE_CHECKING:
     import numpy as np
+    from mlflow import MlflowClient
     from mlflow.entities import Metric
 
 TAG_LIMIT = 4000  # characters of a failure's last lines; MLflow takes 8,000
@@ -225,7 +226,12 @@ def _log_model(
     log_files = _log_package if "files" in files else _log_onnx
     uri = log_files(pipeline_run, **files)
     tags = tags | lineage | {"pipeline_run": run.pipeline_id}
-    registered = patiently(lambda: mlflow.register_model(uri, name, tags=tags))
+
+    def find(client: "MlflowClient") -> Any:
+        made = client.search_model_versions(f"run_id = '{run.pipeline_id}'")
+        return next((each for each in made if each.source == uri), None)
+
+    registered = once(lambda _: mlflow.register_model(uri, name, tags=tags), find)
     version = str(registered.version)
     log(run.pipeline_id, tags={"model": name, "model.version": version})
     late = _take_part(run, name, version, champion) if promote else ""

@@ -4,9 +4,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import mlflow
 import pytest
+import tracking_uri
+from faulty_server import faulty
 from tracking_server import TrackingServer
 
-from trireme.components.tracking import client
+from trireme.components.tracking import client, runs
 
 pytestmark = pytest.mark.slow
 
@@ -97,6 +99,18 @@ def test_what_a_server_lacks_of_a_run_is_brought_later(trireme, server, eventual
     assert [model.name for model in asked.search_registered_models()] == ["classifier"]
     (version,) = asked.search_model_versions("name = 'classifier'")
     assert version.tags["git.commit"]
+
+
+def test_a_run_is_made_once_though_the_answer_that_it_is_made_is_lost(server):
+    before = tracking_uri.told()
+    with faulty(server.uri, "cut 0", "cut 0") as (url, met):
+        mlflow.set_tracking_uri(url)
+        try:
+            made = runs.create("0", "evaluate", {"mlflow.parentRunId": "above"})
+        finally:
+            mlflow.set_tracking_uri(before)
+    assert met[:2] == ["cut 0"] * 2
+    assert [run.info.run_id for run in mlflow.MlflowClient(server.uri).search_runs(["0"])] == [made]
 
 
 def test_a_run_that_is_open_already_becomes_the_parent(trireme, repository):

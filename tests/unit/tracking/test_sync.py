@@ -369,6 +369,26 @@ def test_a_model_is_registered_with_its_lineage_and_answers(
 
 
 @pytest.mark.slow
+def test_a_version_is_made_once_though_the_answer_that_it_is_made_is_lost(
+    client, run, workspace, monkeypatch, onnx_model
+):
+    import mlflow
+
+    register, made = mlflow.register_model, []
+
+    def lossy(*arguments, **options):
+        made.append(register(*arguments, **options))
+        raise ConnectionError("cut")
+
+    monkeypatch.setattr(mlflow, "register_model", lossy)
+    with journal.opened(workspace, "export"):
+        journal.log_model(onnx_model[0], "answered", onnx_model[1], tags={})
+    sync(workspace, "export", run)
+    assert len(made) == len(client.search_model_versions("name = 'answered'")) == 1
+    assert journal.registered(workspace)["version"] == "1"
+
+
+@pytest.mark.slow
 def test_a_model_is_kept_with_its_run_and_not_where_the_command_was_started(
     client, run, workspace, store, onnx_model
 ):
