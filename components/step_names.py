@@ -11,7 +11,10 @@ ONCE = ("checkout", "dataset", "train", "evaluate", "export", "compare", "plan",
 A pipeline may have one in each of two branches, of which one runs.
 """
 
-NAMED = (*ONCE, "trial")
+TRIAL = "trial"
+"""The component of a sweep that a run has many of."""
+
+NAMED = (*ONCE, TRIAL)
 """Components whose steps are called as they are, whatever their task is called."""
 
 

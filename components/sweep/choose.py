@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from trireme.components.errors import StepFailed
 from trireme.components.evaluation.trials import TrialResult, results, trial_folder
-from trireme.components.step_names import in_a_loop
+from trireme.components.step_names import TRIAL, in_a_loop
 from trireme.components.sweep.search_space import study_path
 from trireme.components.tracking import journal, unsent_metrics
 from trireme.components.training.inputs import TAG
@@ -62,7 +62,7 @@ def _move(left: Path, kept: Path) -> None:
 
 def _replica_seconds(tried: list[TrialResult], workspace: Path) -> float:
     """Returns what all trainings together took."""
-    steps = (in_a_loop("trial", one.number) for one in tried)
+    steps = (in_a_loop(TRIAL, one.number) for one in tried)
     records = (record for step in steps for record in journal.read(workspace, step))
     return sum(record.get("metrics", {}).get("replica_seconds", 0.0) for record in records)
 
@@ -70,7 +70,7 @@ def _replica_seconds(tried: list[TrialResult], workspace: Path) -> float:
 def _record(best: TrialResult, count: int, failed: int, stopped: int) -> None:
     journal.log_params(best.params)
     journal.log_metrics({"trials": count, "failed_trials": failed, "stopped_trials": stopped})
-    name = in_a_loop("trial", best.number)
+    name = in_a_loop(TRIAL, best.number)
     journal.log_tags({"trial": name, "image": str(best.params["image"]), TAG: best.inputs})
     note = f", {failed} of which failed" if failed else ""
     note += f", {stopped} of which were stopped early" if stopped else ""

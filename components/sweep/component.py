@@ -117,7 +117,7 @@ def trial(
     from trireme.components.evaluation import trials
     from trireme.components.packages import use
     from trireme.components.step import step
-    from trireme.components.step_names import in_a_loop
+    from trireme.components.step_names import TRIAL, in_a_loop
     from trireme.components.sweep import sharing, study
     from trireme.components.sweep.run_trial import EvaluationSettings, run_trial
     from trireme.components.sweep.search_space import Trial
@@ -154,7 +154,7 @@ def trial(
         )
 
     for one in sharing.trials_of(trial, Path(workspace)):
-        name = in_a_loop("trial", one.number)
+        name = in_a_loop(TRIAL, one.number)
         with step(name, workspace, is_one_of_many=sharing.is_many(trial)):
             use.use(Path(workspace))
             one, watch = study.ask(one, Path(workspace), seed)

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trireme.components.errors import InputError, TriremeError
+from trireme.components.step_names import TRIAL, without_index
 from trireme.pipelines.cli.runs import RunName
 from trireme.pipelines.cli.target import on_target
 
 if TYPE_CHECKING:
-    from trireme.components.report.picture import Picture
+    from trireme.components.report.picture import Picture, StepPicture
     from trireme.pipelines.targets.base import Run, Target
 
 _UNUSUAL = re.compile(r"[^\w.-]+")
@@ -58,7 +59,7 @@ def _picture(target: "Target", name: str) -> "Picture":
         picture.message = str(error) if error else ""
     steps = target.steps(found)
     results = target.results(found, steps)
-    picture.add(
+    pictures = [
         StepPicture(
             step.name,
             step.state,
@@ -67,13 +68,31 @@ def _picture(target: "Target", name: str) -> "Picture":
             result=results.get(step.name, ""),
         )
         for step in steps
-    )
+    ]
+    trials = [step for step in pictures if not target.is_here and _is_trial(step)]
+    picture.add(step for step in pictures if step not in trials)
     _add_mlflow(target, found, picture)
+    _add_trials(picture, trials)
     if found.workspace and found.workspace.is_dir():
         tags, metrics = of_workspace.whole(found.workspace)
         picture.tags, picture.metrics = tags | picture.tags, metrics | picture.metrics
         picture.add(of_workspace.read(found.workspace))
     return picture
+
+
+def _is_trial(step: "StepPicture") -> bool:
+    return without_index(step.name) == TRIAL
+
+
+def _add_trials(picture: "Picture", steps: "list[StepPicture]") -> None:
+    """Adds what a cluster tells of the steps that make the trials, which MLflow has told of."""
+    trials = [step for step in picture.steps.values() if _is_trial(step)]
+    if len(trials) > len(steps):
+        for step in steps:  # which has made several
+            step.name = f"step {step.name}"
+    for trial in trials:
+        del picture.steps[trial.name]
+    picture.add([*steps, *trials])
 
 
 def _add_mlflow(target: "Target", run: "Run", picture: "Picture") -> None:

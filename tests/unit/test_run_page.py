@@ -15,6 +15,7 @@ from trireme.components.training import timeline
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.manifests import render, to_yaml
 from trireme.components.training.timeline import Attempt, Life, Span, spans
+from trireme.pipelines.cli.report import _add_trials
 
 NOW = 1_700_000_100.0
 START = NOW - 100
@@ -360,3 +361,15 @@ def test_the_time_line_has_a_few_lines_however_long_it_is(seconds):
     labels = page._tick_labels(picture, page._tick(seconds))
     assert page.FEWEST_TICKS <= len(labels) <= 16
     assert all(0 <= left < 95 for left, _ in labels)
+
+
+@pytest.mark.parametrize(
+    ("made", "steps"),
+    [(2, ["trial-000", "trial-001"]), (3, ["step trial-000", "step trial-001"])],
+)
+def test_steps_that_make_several_trials_are_not_taken_for_these(made, steps):
+    picture = Picture("sweep", NOW)
+    picture.add(StepPicture(f"trial-{number:03}", metrics={"loss": 1}) for number in range(made))
+    _add_trials(picture, [StepPicture(f"trial-{number:03}", "FINISHED") for number in range(2)])
+    assert [name for name, step in picture.steps.items() if step.state] == steps
+    assert sum(bool(step.metrics) for step in picture.steps.values()) == made

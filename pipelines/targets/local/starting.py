@@ -9,6 +9,7 @@ from typing import Any
 from trireme.components.home import TRACKER
 from trireme.components.images import PYTORCH
 from trireme.components.processes import Used, reap
+from trireme.components.step_names import TRIAL
 from trireme.components.training.local.supervised import supervised
 from trireme.pipelines.targets.local.warm import Forked, Warm, is_for
 
@@ -26,7 +27,7 @@ _WITH_TORCH = (
     *("trireme.components.packages.use", "trireme.components.training.local.runner"),
     *("trireme.components.sweep.run_trial", "trireme.components.sweep.study"),
 )
-_USE_TORCH = ("evaluate", "export", "trial")
+_USE_TORCH = ("evaluate", "export", TRIAL)
 """What is loaded once for all steps of ours, and for those that use the framework."""
 
 _PARAMETER = re.compile(r"inputs\.parameters\['([^']+)'\]")
