@@ -1,6 +1,5 @@
 """The template of a task that is a container: the same image and command as on Kubeflow."""
 
-import hashlib
 from typing import Any
 
 from hera.workflows import models
@@ -12,7 +11,6 @@ from trireme.pipelines.targets.argo.expressions import (
     document,
     is_known,
     manifest,
-    parameter,
     word,
 )
 from trireme.pipelines.targets.argo.placeholders import WORKSPACE, pieces
@@ -61,7 +59,7 @@ def template(step: Step, name: str) -> models.Template:
         "volumes": volumes,
         "metadata": _if_any({"labels": pod.labels, "annotations": pod.annotations}),
         "activeDeadlineSeconds": pod.deadline,
-        "memoize": _memoize(step, container),
+        "memoize": _memoize(step),
     }
     _place(pod, made, container)
     made["container"] = _if_any(container)
@@ -118,18 +116,20 @@ def _outputs(step: Step) -> list[dict[str, Any]]:
     return made
 
 
-def _memoize(step: Step, container: dict[str, Any]) -> dict[str, Any] | None:
-    """Returns how Argo remembers the outputs of a step that has no files, which go with the run."""
+def _memoize(step: Step) -> dict[str, Any] | None:
+    """Returns how Argo remembers the outputs of a step that has a ``cache_key`` and no files.
+
+    Files go with the run. Others are not remembered, though kfp asks for that by default: Argo
+    keeps what it remembers in a ConfigMap, never takes anything out of it, and fails each step
+    whose outputs have no room left in it.
+    """
     caching = step.task.spec.get("cachingOptions", {})
-    if not caching.get("enableCache") or not step.output_parameters:
+    if not caching.get("enableCache") or not caching.get("cacheKey") or not step.output_parameters:
         return None
     if step.artifacts or step.output_artifacts or step.has_workspace:
         return None
-    content = hashlib.sha256(document(container).encode()).hexdigest()[:16]
-    inputs = [parameter(key).json for key in step.input_names()]
-    values = f"-{{{{=sprig.sha256sum(join([{', '.join(inputs)}], '\\n'))}}}}" if inputs else ""
     return {
-        "key": caching.get("cacheKey") or f"{content}{values}",
+        "key": caching["cacheKey"],
         "maxAge": CACHED_FOR,
         "cache": {"configMap": {"name": CACHE}},
     }

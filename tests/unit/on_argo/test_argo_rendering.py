@@ -117,7 +117,7 @@ def test_the_pod_is_what_the_task_asks_for(on_argo: OnArgo) -> None:
             .set_retry(2, backoff_duration="30s", backoff_factor=2, backoff_max_duration="5m")
         )
         step.set_accelerator_type("nvidia.com/gpu").set_accelerator_limit(1)
-        step.set_env_variable("A", "{{b}}").set_caching_options(True)
+        step.set_env_variable("A", "{{b}}").set_caching_options(True, cache_key="worked")
         step.set_display_name("Work, hard")
         kubernetes.use_secret_as_env(step, secret, {"password": "PASSWORD"})
         kubernetes.use_config_map_as_volume(step, "settings", "/settings")
@@ -176,7 +176,9 @@ def test_the_pod_is_what_the_task_asks_for(on_argo: OnArgo) -> None:
     }
     assert made["annotations"]["workflows.argoproj.io/title"] == "Work, hard"
     assert made["memoize"]["cache"] == {"configMap": {"name": "trireme-cache"}}
+    assert made["memoize"]["key"] == "worked"
     later = template(manifest, "work-2")
+    assert "memoize" not in later  # whose key would be kfp's
     assert "{{=string(" in later["podSpecPatch"]
     assert "volumeClaimTemplates" not in manifest["spec"]
 
