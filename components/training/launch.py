@@ -366,13 +366,13 @@ def _train_on_cluster(
     from trireme.components.training.cluster import launcher, submission
     from trireme.components.training.cluster.follower import Limits
     from trireme.components.training.cluster.operators import operator_of
-    from trireme.components.training.cluster.passthrough import pass_through
+    from trireme.components.training.cluster.passthrough import pass_through, with_gpus
     from trireme.components.training.cluster.trainer_status import TrainerStatus
     from trireme.components.training.preflight import wrapping
 
     for file in logs.glob("*.log"):
         file.unlink()  # of an earlier attempt, whose lines come again
-    cluster = Cluster()
+    cluster, job = Cluster(), with_gpus(job, passthrough)
     manifest = render(job, operator_of(cluster, job))
     pass_through(manifest, passthrough)
     bill.open(manifest)

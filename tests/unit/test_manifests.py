@@ -324,6 +324,18 @@ def test_an_rdma_interface_comes_with_what_it_needs_and_only_where_it_is():
     assert "capabilities" not in launcher["securityContext"]
 
 
+def test_an_rdma_interface_leaves_jax_its_gpus():
+    fields = {
+        "framework": "jax",
+        "entrypoint": "train.py",
+        "image": "jax",
+        "network": {"rdma": "rdma/hca"},
+    }
+    for gpus, ids in ((2, "0,1"), (0, "0")):
+        env = main(rendered(**fields, gpu=gpus), "Worker")["env"]
+        assert {"name": "JAX_LOCAL_DEVICE_IDS", "value": ids} in env
+
+
 def test_a_secret_that_is_named_twice_is_there_once():
     secrets = pods(rendered(**PYTORCH, image_pull_secrets=["a", "b", "a"]))["Master"]
     assert secrets["imagePullSecrets"] == [{"name": "a"}, {"name": "b"}]
@@ -616,7 +628,7 @@ def test_the_keys_of_an_mpi_trainjob_are_where_ssh_looks_and_takes_them():
         ({}, images.PYTORCH, 1000, 1000),
         ({"gpu": 1}, f"{images.PYTORCH}-cuda", 1000, 1000),
         ({"framework": "mpi"}, images.MPI, 1000, 1000),
-        ({"network": {"rdma": "rdma/hca"}}, images.PYTORCH, None, None),
+        ({"image": "jax", "network": {"rdma": "rdma/hca"}}, images.PYTORCH, None, None),
         ({"image": f"ghcr.io/trireme/pytorch@sha256:{64 * '0'}"}, None, 1000, 1000),
         ({"image": "example.org/pytorch"}, None, None, None),
         ({"image": "example.org/pytorch", "run_as_user": 7}, None, 7, 7),

@@ -3,7 +3,7 @@
 import pytest
 
 from trireme.components.errors import InputError
-from trireme.components.training.cluster.passthrough import pass_through
+from trireme.components.training.cluster.passthrough import pass_through, with_gpus
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.manifests import render
 from trireme.components.training.manifests.roles import roles
@@ -44,6 +44,16 @@ def test_every_pod_gets_volumes_variables_and_placement(pods):
         assert pod["tolerations"] == TASK["tolerations"]
         assert pod["nodeSelector"] == {"zone": "a", "pool": "gpu"}
         assert pod["affinity"] == TASK["affinity"]
+
+
+def test_gpus_of_the_task_are_the_jobs():
+    job = TrainingJob.create(entrypoint="train.py", workers=1)
+    assert with_gpus(job, {}) == with_gpus(job, {"resources": {"limits": {"cpu": "1"}}}) == job
+    given = with_gpus(job, TASK)
+    assert {replica.gpu for replica in given.roles.values()} == {2}
+    assert all(replica.image.endswith("-cuda") for replica in given.roles.values())
+    mine = TrainingJob.create(entrypoint="train.py", gpu=0)
+    assert with_gpus(mine, TASK) == mine
 
 
 def test_a_variable_that_holds_a_login_stays_behind(pods, capsys):

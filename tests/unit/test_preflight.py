@@ -99,6 +99,12 @@ def test_what_cannot_be_tested_is_refused(fields, why):
         alone.described(described(**fields))
 
 
+def test_a_job_of_a_runtime_of_the_cluster_is_tested_as_that_says():
+    job = described(runtime="torch-distributed")
+    assert alone.described(job).restart_policy is None
+    render(alone.described(job), "trainer")
+
+
 def wrapped(tmp_path, path=None, **environment):
     """Starts what stands before a program, which prints ``trained``."""
     manifest = render(described(framework="custom", entrypoint=None, command=["sh"]))

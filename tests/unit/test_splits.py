@@ -93,6 +93,22 @@ def test_pictures_have_colours_where_the_first_one_has(pictures):
     assert x[0][:, 0, 0].tolist() == [1, 0, 0]
 
 
+def test_pictures_of_16_bits_keep_what_is_in_them(tmp_path):
+    (tmp_path / "train" / "bone").mkdir(parents=True)
+    values = np.array([[0, 1 << 8], [1 << 15, (1 << 16) - 1]], np.uint16)
+    Image.fromarray(values).save(tmp_path / "train" / "bone" / "1.png")
+    x, _ = splits.load(tmp_path, "train", ValueError)
+    assert x.shape == (1, 1, 2, 2)
+    assert np.allclose(x[0][0] * 255, [[0, 1], [128, 255]])
+
+
+def test_pictures_of_more_bits_are_refused_by_name(tmp_path):
+    (tmp_path / "train" / "bone").mkdir(parents=True)
+    Image.new("F", (2, 2), 0.5).save(tmp_path / "train" / "bone" / "1.tiff")
+    with pytest.raises(ValueError, match=r"1\.tiff has 32 bits a pixel"):
+        splits.load(tmp_path, "train", ValueError)
+
+
 def no_train(data):
     (data / "train").mkdir()
     (data / "train" / "1.png").write_bytes(b"")

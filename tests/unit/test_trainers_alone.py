@@ -14,6 +14,7 @@ import pytest
 TRAINERS = Path(__file__).resolve().parents[2] / "components" / "trainers"
 
 IMAGES = {"x": np.zeros((6, 1, 8, 8), np.float32), "y": np.arange(6) % 3}
+BYTES = IMAGES | {"y": IMAGES["y"].astype(np.uint8)}
 TOKENS = {"x": np.zeros((4, 8), np.uint8), "y": np.ones((4, 8), np.int64)}
 
 
@@ -53,7 +54,7 @@ for folder, *command in programs:
                 "pytorch/language_model.py": (TOKENS, "--steps", "1", "--batch-size", "2"),
             },
         ),
-        ("tensorflow", {"tensorflow/classifier.py": (IMAGES, "--epochs", "1")}),
+        ("tensorflow", {"tensorflow/classifier.py": (BYTES, "--epochs", "1")}),
         ("jaxlib", {"jax/classifier.py": (IMAGES, "--epochs", "1")}),
         ("xgboost", {"xgboost/classifier.py": (IMAGES, "--rounds", "1")}),
     ],

@@ -174,7 +174,7 @@ def train(arguments: argparse.Namespace) -> None:
             summary = " ".join(f"{name} {value:.7g}" for name, value in figures.items())
             print(f"epoch {done}/{arguments.epochs} {summary} samples/s {speed:.0f}", flush=True)
             save(flat(state) | {"done": np.array(done)}, checkpoint)
-    if metrics and done == arguments.epochs:
+    if metrics and done >= arguments.epochs:
         save(
             {name: np.asarray(each) for name, each in state["weights"].items()},
             directory("MODEL_DIR") / "model.npz",
@@ -186,13 +186,20 @@ def train(arguments: argparse.Namespace) -> None:
         raise SystemExit(RECLAIMED)
 
 
+def positive(text: str) -> int:
+    """Returns a number of the command line."""
+    if int(text) < 1:
+        raise ValueError
+    return int(text)
+
+
 def main() -> None:
     """Reads the command line, joins the other processes and trains."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--epochs", type=int, default=15)
-    parser.add_argument("--batch-size", type=int, default=32, help="samples per device")
+    parser.add_argument("--epochs", type=positive, default=15)
+    parser.add_argument("--batch-size", type=positive, default=32, help="samples per device")
     parser.add_argument("--learning-rate", type=float, default=2e-3)
-    parser.add_argument("--width", type=int, default=32, help="channels of the first layer")
+    parser.add_argument("--width", type=positive, default=32, help="channels of the first layer")
     arguments = parser.parse_args()
     if int(os.environ.get("NUM_PROCESSES", 1)) > 1:
         jax.distributed.initialize(

@@ -19,6 +19,8 @@ SIGTERM, as when a machine is reclaimed, makes it save a checkpoint and exit wit
 """
 
 import argparse
+import contextlib
+import json
 import os
 import signal
 import sys
@@ -130,10 +132,10 @@ def train(arguments: argparse.Namespace) -> bool:
         callbacks=[meter],
     )
     trainer.remove_callback(transformers.PrinterCallback)
-    newest = transformers.trainer_utils.get_last_checkpoint(str(checkpoints))
+    newest = last_whole(checkpoints)
     if newest and is_leader:
-        print(f"resuming after step {newest.rpartition('-')[2]}", flush=True)
-    trainer.train(resume_from_checkpoint=newest)
+        print(f"resuming after step {step_of(newest)}", flush=True)
+    trainer.train(resume_from_checkpoint=str(newest) if newest else None)
     if meter.metrics:
         meter.metrics.close()
     if meter.stopped and trainer.state.global_step < trainer.state.max_steps:
@@ -144,6 +146,21 @@ def train(arguments: argparse.Namespace) -> bool:
     if is_leader:
         save(trainer.accelerator.unwrap_model(trainer.model), tokenizer, left)
     return True
+
+
+def last_whole(checkpoints: Path) -> Path | None:
+    """Returns the last checkpoint that was not cut off while it was written."""
+    whole = []
+    for folder in checkpoints.glob("checkpoint-*"):
+        with contextlib.suppress(OSError, ValueError):
+            json.loads((folder / "trainer_state.json").read_text())  # which is written last
+            whole.append(folder)
+    return max(whole, key=step_of, default=None)
+
+
+def step_of(checkpoint: Path) -> int:
+    """Returns the step after which a checkpoint was made."""
+    return int(checkpoint.name.rpartition("-")[2])
 
 
 def save(model: Any, tokenizer: Any, left: Path) -> None:

@@ -20,6 +20,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import SFTConfig, SFTTrainer
 
+IGNORED = -100  # in place of a word that is not to be foretold
+
 
 def main() -> None:
     """Measures the model, text by text."""
@@ -46,8 +48,12 @@ def main() -> None:
     scores = []
     with torch.no_grad():
         for batch in trainer.get_eval_dataloader():
+            if (batch["labels"][:, 1:] == IGNORED).all():
+                continue  # the first word is given, and it has no other
             inputs = {name: value.to(network.device) for name, value in batch.items()}
             scores.append(-float(network(**inputs).loss))
+    if not scores:
+        raise texts.Unusable("the texts to measure by have no word that could be foretold")
     mean = float(np.mean(scores))
     figures = {"log_likelihood": mean, "perplexity": math.exp(-mean)}
     (left / "metrics.json").write_text(json.dumps(figures))

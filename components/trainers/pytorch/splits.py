@@ -162,7 +162,12 @@ def _pixels(file: Path, refuse: Refuse, like: np.ndarray | None = None) -> np.nd
     from PIL import Image
 
     try:
-        with Image.open(file) as picture:
+        with Image.open(file) as opened:
+            picture: Image.Image = opened
+            if picture.mode.startswith("I;16"):  # Pillow would cut off all that is above 255
+                picture = Image.fromarray((np.asarray(picture) >> 8).astype(np.uint8))
+            elif picture.mode in ("I", "F"):
+                raise refuse(f"the picture {file} has 32 bits a pixel; make it one of 8 or 16")
             if like is None:
                 made = picture.convert("L" if picture.mode in GREY else "RGB")
             else:

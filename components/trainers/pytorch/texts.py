@@ -49,6 +49,9 @@ def load(split: str) -> Any:
     with tempfile.TemporaryDirectory() as cache:
         try:
             found = load_dataset(str(place), cache_dir=cache, keep_in_memory=True)
+            if all("text" in columns for columns in found.column_names.values()):
+                # A text that is blank, such as an empty line, has nothing to be learnt.
+                found = found.filter(_has_text, input_columns="text", keep_in_memory=True)
         except (ValueError, OSError, DatasetGenerationError) as error:
             why = str(error.__cause__ or error).partition("\n")[0]
             raise Unusable(f"{place} holds no texts that can be read: {why}") from None
@@ -65,3 +68,7 @@ def load(split: str) -> Any:
     indices = range(len(found["train"]))
     is_test = split == "test"
     return found["train"].select([index for index in indices if (index % 10 == 9) == is_test])
+
+
+def _has_text(text: str | None) -> bool:
+    return bool(text and text.strip())

@@ -131,7 +131,7 @@ def load(data: Path) -> tuple[Any, np.ndarray]:
     images, labels = splits.load(data, "train", InvalidRequest)
     if why := splits.image_problem(images, labels):
         raise InvalidRequest(why)
-    return images, labels
+    return images, labels.astype(np.int64)
 
 
 def batches(

@@ -148,6 +148,8 @@ def save(model: Any, file: Path) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_name(f"partial-{file.name}")
     model.save_model(partial)
+    with partial.open("rb") as stream:
+        os.fsync(stream.fileno())
     partial.replace(file)
 
 
@@ -184,7 +186,7 @@ def train(arguments: argparse.Namespace, rank: int, world_size: int) -> None:
     )
     done = model.num_boosted_rounds()
     if rounds.metrics:
-        if done == arguments.rounds:
+        if done >= arguments.rounds:
             save(model, directory("MODEL_DIR") / "model.ubj")
         rounds.metrics.close()
     if done < arguments.rounds:
@@ -192,13 +194,22 @@ def train(arguments: argparse.Namespace, rank: int, world_size: int) -> None:
         raise SystemExit(RECLAIMED)
 
 
+def positive(text: str) -> int:
+    """Returns a number of the command line."""
+    if int(text) < 1:
+        raise ValueError
+    return int(text)
+
+
 def main() -> None:
     """Reads the command line, joins the other processes and trains."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=30, help="trees for each class")
+    parser.add_argument("--rounds", type=positive, default=30, help="trees for each class")
     parser.add_argument("--learning-rate", type=float, default=0.3)
-    parser.add_argument("--depth", type=int, default=6, help="of a tree")
-    parser.add_argument("--save-every", type=int, default=10, help="rounds between checkpoints")
+    parser.add_argument("--depth", type=positive, default=6, help="of a tree")
+    parser.add_argument(
+        "--save-every", type=positive, default=10, help="rounds between checkpoints"
+    )
     arguments = parser.parse_args()
     rank, world_size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     with collective(rank, world_size):

@@ -8,10 +8,21 @@ from typing import Any
 from trireme.components.dataset.volumes import SHARED
 from trireme.components.errors import InputError
 from trireme.components.say import say
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.description.rules import GPU
 from trireme.components.training.frameworks import IDLE, kind_of
 from trireme.components.training.manifests.roles import roles
 
 _CREDENTIAL = re.compile(r"\w://[^/\s?#]*@")
+
+
+def with_gpus(job: TrainingJob, task: dict[str, Any]) -> TrainingJob:
+    """Returns a job with the GPUs that are set on its task: its image goes by them."""
+    resources = task.get("resources") or {}
+    asked = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}.get(GPU)
+    if not asked or any(replica.gpu is not None for replica in (job, *job.replicas.values())):
+        return job
+    return TrainingJob.create(**job.model_dump(exclude_unset=True) | {"gpu": int(asked)})
 
 
 def pass_through(manifest: dict[str, Any], task: dict[str, Any]) -> None:

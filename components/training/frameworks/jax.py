@@ -43,7 +43,8 @@ class Jax(base.Framework):
         API server, for which it has no token.
         """
         replica = job.roles[role]
-        count = 0 if replica.devices else replica.gpu or 1
+        others = set(replica.devices or {}) - {job.network.rdma}
+        count = replica.gpu or (0 if others else 1)
         ids = ",".join(str(device) for device in range(count))
         return base.entries({"JAX_LOCAL_DEVICE_IDS": ids} if ids else {})
 

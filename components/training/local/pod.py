@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from trireme.components.training.local import environment
+from trireme.components.training.local import environment, gpus
 from trireme.components.training.local.manifest import Job, Pod
 from trireme.components.training.local.network import Network
 from trireme.components.training.local.supervised import supervised
 
-GRACE = 3.0  # seconds between asking a replica to end and killing it
+GRACE = 30.0  # seconds between asking a replica to end and killing it, as a pod has by default
 
 Start = Callable[[], "subprocess.Popen[bytes]"]
 
@@ -33,15 +33,16 @@ def processes(
     """Yields each pod with its command and environment."""
     image = environment.image(job)
     start_of = job.framework.starts(job, network, logs, temporary, image)
+    seen = gpus.shared_out(job)
     for pod in job.pods:
         start = start_of(pod)
         declared = environment.declared(job, pod, network.address(pod))
         visible = declared | job.framework.environment(job, pod, network)
         if start.is_command_only:
-            yield pod, start.command, start.image
+            yield pod, start.command, start.image | seen.get(pod.name, {})
         else:
             command = environment.command(pod, visible) or start.command
-            yield pod, command, environment.inside(start.image, visible)
+            yield pod, command, environment.inside(start.image | seen.get(pod.name, {}), visible)
 
 
 def _temporary_directory(pod: Pod, variables: dict[str, str], temporary: Path) -> dict[str, str]:

@@ -6,6 +6,7 @@ Its state is changed by one thread, the runner's; others only follow the output 
 import codecs
 import contextlib
 import queue
+import signal
 import subprocess
 import threading
 import time
@@ -224,10 +225,15 @@ class Replica:
         self._delay = min(2 * self._delay, LAST_DELAY)
 
     def terminate(self) -> None:
-        """Asks the running attempt to end, and has it killed if it does not."""
+        """Asks the running attempt to end, and has it killed if it does not in time."""
         if self._process and self.status is None:
             self._was_told_to_end = True
             self._process.terminate()
+
+    def kill(self) -> None:
+        """Kills the running attempt, with all that it has started."""
+        if self._process and self.status is None:
+            self._process.send_signal(signal.SIGQUIT)
 
     def _wait(self, process: subprocess.Popen[bytes], follower: threading.Thread) -> None:
         """Reports that an attempt has ended, when its lines have been passed on."""

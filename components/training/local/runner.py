@@ -4,10 +4,11 @@ It takes the manifest that a framework's operator takes and gives every replica 
 environment that the operator would give its pod, so that what runs here runs there.
 """
 
+import math
 import queue
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -29,6 +30,8 @@ from trireme.components.training.timeline import NAME, Timeline
 __all__ = ["Cancelled", "run", "run_in"]
 
 SETTLE = 5.0  # seconds that replicas get to end by themselves after one has failed
+HURRY = 3.0  # seconds that they get when they are told to, as what they would save is not needed
+LOOK = 0.5  # seconds between two looks while they end
 STACKS = 30.0  # seconds to find out where the replicas of a job stand that hangs
 EXIT_LIMIT = 600.0  # seconds a replica may stay silent after another one has succeeded
 # Seconds that the others get to end by themselves when the job has succeeded, by cleanPodPolicy:
@@ -104,8 +107,11 @@ def run_in(
             with handled(lambda number, frame: events.put(None), from_a_terminal()):
                 try:
                     life.live()
+                except (Cancelled, TimeLimitReached):
+                    life.stop(math.inf)  # as long as a pod has, to save what they have
+                    raise
                 finally:
-                    life.stop()
+                    life.stop(HURRY)
         except JobFailed as error:
             error.replica_seconds = _seconds(replicas)
             raise
@@ -158,15 +164,22 @@ class _JobRun:
                 return
         self._linger()
 
-    def stop(self) -> None:
-        """Ends what still runs, and waits for it."""
+    def stop(self, grace: float) -> None:
+        """Ends what still runs, kills it after some seconds, and waits for it."""
         for replica in self.replicas:
             replica.terminate()
+        limit = time.monotonic() + grace
         while any(replica.running for replica in self.replicas):
-            event = self.events.get()
-            if event:
-                event.replica.has_ended(event)
+            with suppress(queue.Empty):
+                if event := self.events.get(timeout=LOOK):
+                    event.replica.has_ended(event)
+            if time.monotonic() >= limit:
+                self._kill(self.replicas)
         self._keep_timeline(goes_on=False)
+
+    def _kill(self, replicas: Iterable[Replica]) -> None:
+        for replica in replicas:
+            replica.kill()
 
     def _keep_timeline(self, *, goes_on: bool = True) -> None:
         self.timeline.keep(
@@ -262,8 +275,11 @@ class _JobRun:
         running = [replica for replica in self.replicas if not replica.finished]
         for replica in running:
             replica.terminate()
+        limit = time.monotonic() + HURRY
         while any(replica.running for replica in running):
-            self._next(time.monotonic() + 1)
+            self._next(time.monotonic() + LOOK)
+            if time.monotonic() >= limit:
+                self._kill(running)
         for replica in running:
             replica.forget_failure()
             replica.start()

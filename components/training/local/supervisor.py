@@ -6,8 +6,9 @@ Used as a program, with nothing imported but the standard library so that it sta
 
 - Standard input is a pipe that the parent holds open and never writes to. When it closes, the
   parent is gone (also by ``kill -9``) and the command is stopped.
-- Stopping, also on SIGTERM, SIGINT or SIGHUP, sends SIGTERM to the command's process group;
-  what is left after GRACE seconds is killed.
+- Stopping, also on SIGTERM, SIGINT or SIGHUP, sends SIGTERM to the command, as a kubelet does to
+  process 1, and to what it has left when it has ended; what still runs after GRACE seconds, or on
+  SIGQUIT, is killed.
 - When the command ends by itself, processes it left behind are killed, as the kernel does when
   process 1 of a container ends.
 - The exit status is the command's, 128 + N when signal N ended it, 127 when it does not start.
@@ -47,7 +48,7 @@ def supervise(grace: float) -> int | None:
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(waker)
-    caught_here = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    caught_here = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
     for number in caught_here:
         signal.signal(number, lambda *_: None)
     started, starting = os.pipe2(os.O_CLOEXEC)
@@ -72,31 +73,40 @@ def supervise(grace: float) -> int | None:
         ready, _, _ = select.select([0, wake], [], [])
         caught = os.read(wake, 4096) if wake in ready else b""
         if 0 in ready or set(caught) - {signal.SIGCHLD}:
-            return _stop(child, grace)
+            return _stop(child, 0.0 if signal.SIGQUIT in caught else grace, wake)
         status = _reap().get(child)
     _kill_descendants()
     return _exit_status(status)
 
 
-def _stop(child: int, grace: float) -> int:
+def _stop(child: int, grace: float, wake: int) -> int:
     """Asks the command to end, waits for all of it, and kills what is left after the grace."""
     statuses = _reap()
     if child not in statuses:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child, signal.SIGTERM)
-    deadline = time.monotonic() + grace
-    while time.monotonic() < deadline and _descendants():
-        time.sleep(POLL)
+        # Not the rest: a program that saves now needs what it has started, as to load data.
+        _signal([child], signal.SIGTERM)
+    deadline, rest_is_asked = time.monotonic() + grace, False
+    while time.monotonic() < deadline and (left := _descendants()):
+        if child in statuses and not rest_is_asked:
+            _signal(left, signal.SIGTERM)
+            rest_is_asked = True
+        ready, _, _ = select.select([wake], [], [], POLL)
+        if ready and signal.SIGQUIT in os.read(wake, 4096):
+            break
         statuses |= _reap()
     _kill_descendants(statuses)
     return _exit_status(statuses.get(child, signal.SIGKILL))
 
 
+def _signal(pids: list[int], number: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
 def _kill_descendants(statuses: dict[int, int] | None = None) -> None:
     while descendants := _descendants():
-        for pid in descendants:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        _signal(descendants, signal.SIGKILL)
         time.sleep(0.005)
         ended = _reap()
         if statuses is not None:

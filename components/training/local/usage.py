@@ -179,6 +179,11 @@ def gpus() -> list[Gpu]:
     return found
 
 
+def gpu_numbers() -> list[str]:
+    """Returns the numbers of this machine's GPUs."""
+    return [number for (number,) in _asked("gpu", "index")]
+
+
 def has_gpu() -> bool:
     """Tells whether this machine may have an NVIDIA GPU."""
     return shutil.which("nvidia-smi") is not None

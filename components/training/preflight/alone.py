@@ -30,7 +30,7 @@ def described(job: TrainingJob) -> TrainingJob:
     changes = {
         "name": job.name[: names.LIMIT - len(end)].rstrip("-") + end,
         "replicas": replicas,
-        "restart_policy": "Never",
+        "restart_policy": None if job.runtime else "Never",
         "retries": None,
         "on_hang": "report",
         "time_limit": TIME_LIMIT,

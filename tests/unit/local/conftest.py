@@ -72,6 +72,7 @@ def manifest(code, tmp_path, job, replicas):
 def impatient(monkeypatch):
     """Shortens the waits that a failure goes through."""
     monkeypatch.setattr(runner, "SETTLE", 1.0)
+    monkeypatch.setattr(runner, "HURRY", 1.0)
     monkeypatch.setattr(pod, "GRACE", 1.0)
     monkeypatch.setattr(replica, "FIRST_DELAY", 0.05)
     monkeypatch.setattr(replica, "LAST_DELAY", 0.2)

@@ -252,7 +252,9 @@ def test_a_command_that_puts_itself_away_gets_the_time_to(supervise, tmp_path, n
     assert (tmp_path / "mark").read_text() == "done"
 
 
-def test_sigterm_reaches_the_whole_process_group(supervise, tmp_path, eventually):
+def test_what_the_command_leaves_when_it_ends_is_told_to_end_as_well(
+    supervise, tmp_path, eventually
+):
     code = """
     import pathlib, signal, subprocess, sys, time
     inner = '''if True:
@@ -271,6 +273,44 @@ def test_sigterm_reaches_the_whole_process_group(supervise, tmp_path, eventually
     process.terminate()
     assert process.wait(LIMIT) == 128 + signal.SIGTERM
     assert (tmp_path / "mark").read_text() == "inner"
+
+
+def test_a_command_has_what_it_has_started_while_it_puts_itself_away(supervise, tmp_path):
+    code = """
+    import pathlib, signal, subprocess, sys, time
+    helper = subprocess.Popen(["cat"], stdin=-1, stdout=-1)
+    def put_away(*_):
+        time.sleep(0.5)
+        pathlib.Path(sys.argv[1]).write_bytes(helper.communicate(b"saved")[0])
+        sys.exit(0)
+    signal.signal(signal.SIGTERM, put_away)
+    print("ready", flush=True)
+    time.sleep(600)
+    """
+    process = supervise(*python(code, str(tmp_path / "mark")), grace=LIMIT)
+    assert first_line(process) == "ready"
+    process.terminate()
+    assert process.wait(LIMIT) == 0
+    assert (tmp_path / "mark").read_text() == "saved"
+
+
+@pytest.mark.parametrize("told", [[], [signal.SIGTERM]])
+def test_a_command_that_takes_too_long_is_killed_before_its_grace_is_over(supervise, runs, told):
+    code = """
+    import os, signal, time
+    signal.signal(signal.SIGTERM, lambda *_: os.write(1, b"told\\n"))
+    print(os.getpid(), flush=True)
+    while True:
+        time.sleep(600)
+    """
+    process = supervise(*python(code), grace=600)
+    pid = int(first_line(process))
+    for number in told:
+        process.send_signal(number)
+        assert first_line(process) == "told"
+    process.send_signal(signal.SIGQUIT)
+    assert process.wait(LIMIT) == 128 + signal.SIGKILL
+    assert not runs(pid)
 
 
 def test_a_closed_pipe_stops_the_command(supervise, runs):

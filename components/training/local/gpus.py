@@ -1,0 +1,51 @@
+"""Which GPUs of this machine each replica sees: on a cluster a pod has GPUs of its own."""
+
+import os
+from typing import Any
+
+from trireme.components.say import say
+from trireme.components.training.description.rules import GPU
+from trireme.components.training.frameworks import IDLE
+from trireme.components.training.local import usage
+from trireme.components.training.local.manifest import Job, Pod
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+def shared_out(job: Job) -> dict[str, dict[str, str]]:
+    """Returns the variable with which each replica sees its share of the GPUs, by its name.
+
+    A share is as many as the replica asks for, or as there are for each. Where that is less than
+    one for each of its processes, all of them train on processors. A job of one replica that asks
+    for none sees what there is.
+    """
+    computing = [pod for pod in job.pods if pod.role.lower() not in IDLE]
+    asked = {pod.name: _asked(pod) for pod in computing}
+    if not computing or not usage.has_gpu() or (len(job.pods) == 1 and not any(asked.values())):
+        return {}
+    found, each = _visible(), job.framework.processes(job) // len(computing)
+    share = len(found) // len(computing)
+    if found and share < each:
+        say(
+            f"warning: {len(computing)} replicas of {each} processes do not fit onto "
+            f"{len(found)} GPUs; they train on the processors"
+        )
+    seen = {pod.name: "" for pod in job.pods}
+    for number, pod in enumerate(computing):
+        if share >= each:
+            first, count = number * share, min(asked[pod.name] or share, share)
+            seen[pod.name] = ",".join(found[first : first + count])
+    return {name: {VISIBLE: ids} for name, ids in seen.items()}
+
+
+def _asked(pod: Pod) -> int:
+    resources: dict[str, Any] = pod.container.get("resources") or {}
+    return int((resources.get("limits") or {}).get(GPU) or 0)
+
+
+def _visible() -> list[str]:
+    """Returns the GPUs that this process sees, as CUDA calls them."""
+    if VISIBLE in os.environ:
+        given = os.environ[VISIBLE].split(",")
+        return [each.strip() for each in given if each.strip() not in ("", "-1")]
+    return usage.gpu_numbers()
