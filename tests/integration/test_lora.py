@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from jobs_of_frameworks import ROOT
 
@@ -120,6 +121,9 @@ def test_it_goes_on_after_sigterm_and_learns_as_without_it(places, tmp_path):
     assert stopped.returncode == 143
     step = int(last.partition(";")[0].rpartition(" ")[2])
     assert 5 <= step < 30
+    cut_off = tmp_path / "stopped" / "CHECKPOINT" / f"checkpoint-{step + 1}"
+    cut_off.mkdir()
+    (cut_off / "adapter_model.safetensors").write_bytes(b"")
     with start("stopped") as again:
         resumed = again.stdout.read().splitlines()
     assert again.returncode == 0
@@ -145,6 +149,24 @@ def test_data_that_holds_no_texts_is_one_sentence(places, tmp_path, name, text, 
     )
     assert (done.returncode, said in done.stdout) == (2, True), done.stdout + done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_blank_lines_do_not_count_as_texts(places, tmp_path):
+    (tmp_path / "test.txt").write_text("the dog says woof\n\n  \nthe cat says meow\n")
+    (tmp_path / "train.txt").write_text("the cow says moo\n\n")
+    (tmp_path / "left").mkdir()
+    variables = {"MODEL_DIR": places / "base", "DATA_DIR": tmp_path}
+    variables |= {"EVALUATION_DIR": tmp_path / "left"}
+    done = subprocess.run(
+        [sys.executable, EVALUATION],
+        cwd=ROOT,
+        env=os.environ | {name: str(value) for name, value in variables.items()},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    scores = np.load(tmp_path / "left" / "scores.npy")
+    assert scores.shape == (2,) and np.isfinite(scores).all()
 
 
 def test_a_base_model_that_is_none_is_one_sentence(places, tmp_path):

@@ -13,7 +13,7 @@ from trireme.components.step_names import TRIAL
 from trireme.components.training.local.supervised import supervised
 from trireme.pipelines.targets.local.warm import Forked, Warm, is_for
 
-GRACE = 8.0  # seconds a step gets to end when the run is stopped, its replicas included
+GRACE = 40.0  # seconds a step gets to end when the run is stopped, its replicas included
 
 Process = subprocess.Popen[bytes] | Forked
 
