@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from trireme.components.training.preflight.replica import host
+
 SPAN = 1.0  # seconds over which the use of processors is measured
 ANSWER_LIMIT = 10.0  # seconds for nvidia-smi, which is slow where its driver is
 
@@ -81,8 +83,8 @@ def idle() -> tuple[float, float]:
 
 
 def cores() -> int:
-    """Returns how many processors of this machine there are for this process."""
-    return len(os.sched_getaffinity(0))
+    """Returns how many processors of this machine there are for this process, at least one."""
+    return max(1, int(host.cores()))  # a container may have fewer than it sees
 
 
 def _processes() -> dict[int, _Process]:
