@@ -44,6 +44,7 @@ class Line:
     ended: Counter[str] = field(default_factory=Counter)
     running: int = 0
     is_led: bool = False
+    tells_epochs: bool = False
 
     @property
     def counts(self) -> str:
@@ -129,6 +130,7 @@ class Console:
             if not self._loops[step]:
                 shown.text = text
             if _EPOCH.search(text) and not self._live and not self._verbose:
+                shown.tells_epochs = True
                 self.print(f"{step:<9} {text}")
 
     def _write(self, text: str) -> None:
@@ -140,7 +142,7 @@ class Console:
         """Shows how far the training of a step is."""
         line = self._lines[self._loops[step] or step]
         before, line.progress = line.progress, progress
-        if not self._live and _tenth(progress) > _tenth(before):
+        if not self._live and not line.tells_epochs and _tenth(progress) > _tenth(before):
             self.print(f"{step:<9} {progress.words}")
 
     def ended(self, step: str, state: str, summary: str, seconds: float | None = None) -> None:

@@ -20,7 +20,8 @@ class Comparison(NamedTuple):
 
     Attributes:
         gain: How much better the model is; negative where it is worse.
-        between: What the gain is between, with the gate's confidence.
+        between: What the gain is between: with the gate's confidence it is above the first, and
+            with that confidence below the second.
         sure: Share of bootstrap samples in which the model gains more than ``better_by``.
         recall_gain: By class, how much more of its recall the model has; empty where there are
             no classes.
@@ -114,7 +115,7 @@ def compare(
         score=evaluation.score,
         champion=float(champion.mean()),
         gain=float(by_sample.mean()),
-        between=interval(gains, gate.confidence),
+        between=interval(gains, 2 * gate.confidence - 1),
         sure=float((gains > gate.better_by).mean()),
         recall_gain=recall_gain,
         weights_saved=weights_saved,

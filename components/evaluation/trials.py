@@ -10,6 +10,8 @@ from trireme.components.whole_file import write_whole
 
 Value = str | int | float | bool
 
+LINE = 200  # characters of the last words of a program that failed
+
 RESULT = "trial.json"
 """The file in a trial's folder that says what came of it."""
 
@@ -45,7 +47,8 @@ class TrialResult:
     def came_of_it(self) -> str:
         """Its figures, or why there are none."""
         if self.failed:
-            return f"failed: {self.failed}"
+            last = self.detail.strip().rpartition("\n")[2][:LINE]
+            return ": ".join(["failed", self.failed, *filter(None, [last])])
         return f"stopped early: {self.stopped}" if self.stopped else self.headline
 
     @property

@@ -99,6 +99,16 @@ class Watch:
                 self._printed.append(float(found[-1]))
                 self._has_printed = True
 
+    @property
+    def has_found(self) -> bool:
+        """Whether the trial's program has ever told the metric."""
+        return self._has_printed or self._reported > 0 or self._begun > 0
+
+    @property
+    def metric(self) -> str:
+        """The name of the metric."""
+        return self._how.metric
+
     def look(self) -> None:
         """Ends the trial if it is to be stopped.
 

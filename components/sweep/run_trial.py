@@ -76,7 +76,10 @@ def run_trial(
         journal.log_error(error, is_fatal=False)
         print(error.shown(), flush=True)
         result = TrialResult(trial.number, trial.values, failed=str(error), detail=error.detail)
-    journal.summarize(result.words)
+    said = ""
+    if watch and result.has_model and not watch.has_found:
+        said = f"; it has told no {watch.metric}, so nothing could stop it early"
+    journal.summarize(result.words + said)
     return result
 
 

@@ -54,6 +54,7 @@ class PipelineRun:
             else one called like the pipeline.
         workspace: The run workspace, which names the MLflow runs from then on: a run that is
             resumed goes on with them.
+        began: When the run began, in seconds since the epoch; by default now.
     """
 
     def __init__(
@@ -64,7 +65,9 @@ class PipelineRun:
         params: dict[str, Any],
         home: Path,
         workspace: Path,
+        began: float | None = None,
     ) -> None:
+        self._began = began or time.time()
         self.uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(home)
         check_reachable(self.uri)
         self.run_id = os.environ.get("MLFLOW_RUN_ID", "")
@@ -202,7 +205,7 @@ class PipelineRun:
                     runs.clear_error(self.run_id)
                     runs.describe(self.run_id, pipeline, params)
                 else:
-                    opened = runs.open_pipeline(pipeline, experiment, name, params)
+                    opened = runs.open_pipeline(pipeline, experiment, name, params, self._began)
                     self.experiment_id, self.run_id = opened
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(json.dumps(self._whole._asdict()))

@@ -46,11 +46,15 @@ class PipelineRunId(NamedTuple):
 
 
 def open_pipeline(
-    pipeline: str, experiment: str, name: str, params: dict[str, Any]
+    pipeline: str,
+    experiment: str,
+    name: str,
+    params: dict[str, Any],
+    began: float | None = None,
 ) -> PipelineRunId:
     """Opens the run of a pipeline in an experiment; empty: the environment's, or its own."""
     experiment_id = _experiment(experiment, pipeline)
-    run_id = create(experiment_id, name)
+    run_id = create(experiment_id, name, began=began)
     describe(run_id, pipeline, params)
     return PipelineRunId(experiment_id, run_id)
 

@@ -136,7 +136,7 @@ def _show_job(planned: "Plan") -> None:
     if not planned.manifest:
         return
     head = [planned.manifest["kind"].upper()]
-    head += ["PODS", "IMAGE", "CPU", "MEMORY", "DEVICES", "AN HOUR"]
+    head += ["PODS", "IMAGE", "CPU", "MEMORY", "DEVICES", *(["AN HOUR"] if planned.prices else [])]
     table(head, [_row(pods, planned.prices) for pods in [*planned.pods, planned.total]])
     typer.echo()
     if planned.trainings > 1:
@@ -167,7 +167,7 @@ def _row(pods: "Pods", known: "Prices | None") -> list[Any]:
         pods.image,
         *(shown(name, pods.requests.get(name, Decimal(0))) for name in ("cpu", "memory")),
         ", ".join(f"{shown(name, amount)} {name}" for name, amount in others.items()),
-        known.in_words(pods.hour) if known else "",
+        *([known.in_words(pods.hour)] if known else []),
     ]
 
 

@@ -96,6 +96,7 @@ def test_the_interval_is_that_of_scipys_paired_bootstrap():
         (right, champion_right),
         lambda one, other, axis: one.mean(axis) - other.mean(axis),
         paired=True,
+        confidence_level=0.9,  # of both ends together
         method="percentile",
         random_state=0,
     ).confidence_interval

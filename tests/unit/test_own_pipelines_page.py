@@ -89,7 +89,7 @@ def test_its_pipeline_runs(tmp_path, monkeypatch, trireme, untracked):
     assert len(program.splitlines()) <= 36
     status, output, errors = trireme("run", "digits.py", "-p", "workers=0")
     assert (status, errors) == (0, "")
-    assert "Registered  classifier, version 1, champion" in output
+    assert "Registered  dark-digits, version 1, champion" in output
     (run,) = (untracked / "runs").iterdir()
     import numpy
 

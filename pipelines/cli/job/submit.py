@@ -43,6 +43,9 @@ def submit(
     args: Annotated[
         str, typer.Option(metavar="WORDS", help="Its arguments, such as --args '--epochs 3'.")
     ] = "",
+    dataset: Annotated[
+        str, typer.Option(metavar="URI", help="What is in DATA_DIR, such as builtin://digits.")
+    ] = "",
     workers: Annotated[int | None, typer.Option(help="Replicas of the role worker.")] = None,
     gpus: Annotated[int | None, typer.Option(help="GPUs of each replica.")] = None,
     env: Env = None,
@@ -85,6 +88,7 @@ def submit(
         entrypoint=entrypoint,
         command=words_of("--command", command),
         args=words_of("--args", args),
+        dataset=dataset,
         workers=workers,
         gpu=gpus,
         **variables(env, secret_env),

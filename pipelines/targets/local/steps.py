@@ -182,7 +182,10 @@ class Steps:
                 journal.write_for(result.workspace, name, state, error, log, began, ended)
             if state != "KILLED" and not exit_status:
                 on_success()  # before anybody is told that it is done
-            self._ended(name, state, records, resources, error)
+            # A trial that failed says more in its summary, and the sweep goes on.
+            said = _last_record(records, "summary") or ""
+            said = str(error) if error and (exit_status or not said) else said
+            self._ended(name, state, resources, said)
         if error and exit_status:
             result.fail(error)
         return status.Status.FAILURE if exit_status else status.Status.SUCCESS
@@ -251,11 +254,9 @@ class Steps:
         self,
         name: str,
         state: str,
-        records: list[dict[str, Any]],
         resources: dict[str, float],
-        error: TriremeError | None,
+        result: str,
     ) -> None:
-        result = str(error or _last_record(records, "summary") or "")
         with self._recorded:
             self._record.step_ended(name, state, self._result.workspace, resources)
             self._result.record.step(name, state, resources, result)

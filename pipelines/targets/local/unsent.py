@@ -68,7 +68,9 @@ def bring(one: Unsent) -> None:
     run = runs.find(one.name)
     pipeline, arguments = prepared(run.directory)
     experiment = arguments.get("experiment", "")
-    record = PipelineRun(run.name, experiment, pipeline.name, arguments, home(), run.workspace)
+    record = PipelineRun(
+        run.name, experiment, pipeline.name, arguments, home(), run.workspace, run.created
+    )
     for step, ended in run.ended.items():
         record.step_kept(step, ended["state"], ended.get("resources", {}))
     record.close(one.status, {"duration_seconds": one.seconds})
