@@ -68,8 +68,8 @@ def show(name: str, bring: Bring, port: int | None) -> None:
                 if not more:
                     raise InputError(
                         f"{name} has left no event files (events.out.tfevents.*) that can be read: "
-                        "they are looked for in the program's working directory, CHECKPOINT_DIR "
-                        "and MODEL_DIR, and what ran on a cluster has them in MLflow then"
+                        "its program has written none into its working directory, "
+                        "CHECKPOINT_DIR or MODEL_DIR, from where a cluster's go to MLflow"
                     )
                 say(f"{name} has written no event files yet; TensorBoard shows them when it does")
             _serve(name, folder, port or ports.take(), bring if more else None)
