@@ -85,8 +85,7 @@ def test_steps_start_on_their_own_where_what_loads_for_them_has_ended(started, e
 
 def test_what_is_loading_does_not_hold_up_who_stops_the_run(started, environment):
     starter, told = started
-    steps = []
-    words = command("work", lines="import time; time.sleep(600)")
+    steps, words = [], ["sleep", "600"]
     waiting = threading.Thread(
         target=lambda: steps.append(starter.start(words, environment, ("waits",)))
     )
