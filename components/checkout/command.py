@@ -52,19 +52,20 @@ def git(
     if at:
         command += ["-C", str(at)]
     try:
-        result = subprocess.run(
+        ended = subprocess.run(
             [*command, *arguments],
             env=_environment(access) | dict(environment),
-            input=given,
+            input=given.encode(errors="surrogateescape"),
             capture_output=True,
-            text=True,
-            errors="surrogateescape",
             timeout=TIME_LIMIT,
         )
     except FileNotFoundError:
         raise InputError("git is not installed; install it and run again") from None
     except subprocess.TimeoutExpired:
         raise TriremeError(f"git {arguments[0]} did not finish within {TIME_LIMIT} s") from None
+    # Not as text, in which Python makes a line's end of a carriage return in a name.
+    printed = (each.decode(errors="surrogateescape") for each in (ended.stdout, ended.stderr))
+    result = subprocess.CompletedProcess(ended.args, ended.returncode, *printed)
     if result.returncode < 0:
         how = signal.Signals(-result.returncode).name
         raise TriremeError(f"git {arguments[0]} was killed ({how})")

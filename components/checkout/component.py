@@ -64,7 +64,7 @@ def checkout(
                 Path(workspace),
                 framework=framework,
                 secret=secrets.given(requirements_secret, "requirements"),
-                commit=code.commit,
+                commit=f"{code.commit}:{directory}" if directory else code.commit,
                 git=git,
             )
         return code

@@ -88,7 +88,12 @@ def _has_file(path: str, url: str, revision: str) -> bool:
         place = urls.path(origin.place)
         if git("rev-parse", "--verify", f"{commit}^{{commit}}", at=place).returncode:
             return True
-        return git("cat-file", "-e", f"{commit}:{path}", at=place).returncode == 0
+        if git("cat-file", "-e", f"{commit}:{path}", at=place).returncode == 0:
+            return True
+        # In a submodule, or behind a link, only a checkout tells.
+        above = [str(each) for each in PurePosixPath(path).parents][:-1]
+        listed = git("ls-tree", commit, "--", *above, at=place).stdout.splitlines() if above else []
+        return any(line.startswith(("160000", "120000")) for line in listed)
 
 
 def resolve(url: str, revision: str, secret: str = "") -> str:

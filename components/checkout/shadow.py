@@ -149,6 +149,10 @@ def _copy(file: Path, to: Path, largest: int = _LARGEST) -> None:
     if file.is_file():
         to.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, to)
+        # An index that seems to be newer than it is has git take a file for unchanged that has been
+        # changed in the same second.
+        found = file.stat()
+        os.utime(to, ns=(found.st_atime_ns, found.st_mtime_ns))
 
 
 def _configure(real: Path, ours: Path) -> None:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from trireme.components.checkout import shadow
 from trireme.components.checkout import url as urls
 from trireme.components.checkout.command import git, must
+from trireme.components.checkout.tree import NO_LFS
 from trireme.components.dataset.progress import in_words
 from trireme.components.errors import InputError
 from trireme.components.home import in_a_pod
@@ -121,7 +122,9 @@ def _take(directory: Path, into: Path) -> Snapshot:
     ours = shadow.make(directory, into)
 
     def run(action: str, *arguments: str, given: str = "") -> str:
-        result = git(*arguments, at=directory, environment=ours | _IDENTITY, given=given)
+        # A file of LFS is taken as it is: what LFS would make of it stays in that repository.
+        command = (*NO_LFS, *arguments)
+        result = git(*command, at=directory, environment=ours | _IDENTITY, given=given)
         return must(action, result).rstrip("\n")
 
     changes = _changes(directory, ours)

@@ -24,7 +24,7 @@ _LFS = (  # what `git lfs install` would write for everything this user does
     # It tries again for what is lost for good, too; by default for more than a minute.
     *("-c", "lfs.transfer.maxretries=4"),
 )
-_NO_LFS = (
+NO_LFS = (
     *("-c", "filter.lfs.clean=", "-c", "filter.lfs.smudge="),
     *("-c", "filter.lfs.process=", "-c", "filter.lfs.required=false"),
 )
@@ -90,7 +90,7 @@ def _check_out(origin: Origin, commit: str, tree: Path, with_lfs: bool) -> None:
         _check_lfs_urls(commit, tree)
     # With force a file that a failed attempt left is no obstacle to the next.
     command = ("-c", _IN_PARALLEL, "checkout", "--quiet", "--force", "--detach", commit)
-    result = patiently(*(_LFS if with_lfs else _NO_LFS), *command, at=tree, access=origin.access)
+    result = patiently(*(_LFS if with_lfs else NO_LFS), *command, at=tree, access=origin.access)
     if result.returncode != 0 and with_lfs:
         raise unreadable(origin.source, result.stderr, origin.secret)
     if result.returncode != 0:

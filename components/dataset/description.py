@@ -21,6 +21,10 @@ _REGION = re.compile(r"[a-z0-9]([-a-z0-9]{0,62}[a-z0-9])?")
 
 def _is_place(uri: str) -> str:
     try:
+        uri.encode()
+    except UnicodeEncodeError:
+        raise ValueError("is no UTF-8, as a path has to be") from None
+    try:
         uris.place(uri)
     except InputError as error:
         raise ValueError(str(error).removeprefix(f"dataset_uri {uri!r}: ")) from None

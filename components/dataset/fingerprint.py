@@ -51,7 +51,7 @@ def dataset_hash(files: Iterable[tuple[Entry, str]]) -> str:
 
 def of_times(entries: list[Entry]) -> str:
     """Returns the fingerprint of names, sizes and times, as ``files_of`` and ``in_order`` list."""
-    times = ((entry, entry.version.partition("-")[0]) for entry in entries)
+    times = ((entry, entry.version.rpartition("-")[0]) for entry in entries)
     return f"mtime:{dataset_hash(times)}"
 
 

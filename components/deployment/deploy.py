@@ -80,7 +80,7 @@ def as_deployment(downloaded: DownloadedModel, tracking_uri: str, image: str) ->
     """Plans a Deployment of MLflow's scoring server with a Service."""
     model = downloaded.model
     example = model_version.example_file(model)
-    rendered = manifests.deployment(model, example, tracking_uri, image)
+    rendered = manifests.deployment(model, example, tracking_uri, image, downloaded.size)
     pairs = smoke_test.expected_answers(downloaded)
     return Plan(model, rendered, pairs, rollout.deployment_status, ScoringClient)
 
@@ -88,7 +88,8 @@ def as_deployment(downloaded: DownloadedModel, tracking_uri: str, image: str) ->
 def as_kserve(downloaded: DownloadedModel) -> Plan:
     """Plans a KServe InferenceService."""
     model = downloaded.model
-    rendered = manifests.inference_service(model, model_version.storage_uri(model))
+    place = model_version.storage_uri(model)
+    rendered = manifests.inference_service(model, place, downloaded.size)
     pairs = smoke_test.expected_answers(downloaded)
     if (dtype := pairs[0].inputs.dtype).name not in DATATYPES:
         raise InputError(

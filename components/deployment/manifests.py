@@ -18,7 +18,8 @@ FILES = PurePosixPath("/model")
 MODEL = "trireme/model"
 """The annotation that names the version that an object serves."""
 
-RESOURCES = {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"memory": "1Gi"}}
+LEAST_MEMORY = 1  # GiB
+FILES_IN_MEMORY = 3  # times: as they are read, as they are loaded, and what answering takes
 
 _ONLY_HERE = ("localhost", "127.0.0.1", "::1")
 
@@ -35,7 +36,7 @@ urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeo
 """
 
 
-def inference_service(model: ModelVersion, storage_uri: str) -> dict[str, Any]:
+def inference_service(model: ModelVersion, storage_uri: str, size: int = 0) -> dict[str, Any]:
     """Returns a KServe InferenceService, which speaks the Open Inference Protocol (v2).
 
     https://kserve.github.io/website/docs/model-serving/predictive-inference/frameworks/mlflow
@@ -50,7 +51,7 @@ def inference_service(model: ModelVersion, storage_uri: str) -> dict[str, Any]:
         "modelFormat": {"name": "mlflow"},
         "protocolVersion": "v2",
         "storageUri": storage_uri,
-        "resources": RESOURCES,
+        "resources": _resources(size),
     }
     return {
         "apiVersion": "serving.kserve.io/v1beta1",
@@ -62,9 +63,13 @@ def inference_service(model: ModelVersion, storage_uri: str) -> dict[str, Any]:
 
 
 def deployment(
-    model: ModelVersion, example: str, tracking_uri: str, image: str
+    model: ModelVersion, example: str, tracking_uri: str, image: str, size: int = 0
 ) -> list[dict[str, Any]]:
-    """Returns a Deployment of MLflow's scoring server, and a Service before it."""
+    """Returns a Deployment of MLflow's scoring server, and a Service before it.
+
+    Args:
+        size: Bytes of the model's files, by which its memory goes.
+    """
     server = urlsplit(tracking_uri)
     if server.scheme not in ("http", "https") or server.hostname in _ONLY_HERE:
         raise InputError(
@@ -80,7 +85,7 @@ def deployment(
     selector = {"app.kubernetes.io/name": metadata["name"]}
     pod = {
         "metadata": {"labels": metadata["labels"], "annotations": metadata["annotations"]},
-        "spec": _pod(model, example, public(tracking_uri), image),
+        "spec": _pod(model, example, public(tracking_uri), image, _resources(size)),
     }
     # No replicas: how many there are is left to whoever scales it.
     spec = {
@@ -117,7 +122,15 @@ def object_name(model: str) -> str:
     return name
 
 
-def _pod(model: ModelVersion, example: str, tracking_uri: str, image: str) -> dict[str, Any]:
+def _resources(size: int) -> dict[str, Any]:
+    """Returns what a server of a model has whose files have some bytes."""
+    memory = f"{max(LEAST_MEMORY, -(-FILES_IN_MEMORY * size >> 30))}Gi"
+    return {"requests": {"cpu": "500m", "memory": memory}, "limits": {"memory": memory}}
+
+
+def _pod(
+    model: ModelVersion, example: str, tracking_uri: str, image: str, resources: dict[str, Any]
+) -> dict[str, Any]:
     files = {"name": "model", "mountPath": str(FILES)}
     scratch = {"name": "tmp", "mountPath": "/tmp"}
     return {
@@ -129,10 +142,12 @@ def _pod(model: ModelVersion, example: str, tracking_uri: str, image: str) -> di
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "initContainers": [
-            _download(model, tracking_uri, image) | {"volumeMounts": [files, scratch]}
+            _download(model, tracking_uri, image)
+            | {"volumeMounts": [files, scratch], "resources": resources}
         ],
         "containers": [
-            _server(example, image) | {"volumeMounts": [files | {"readOnly": True}, scratch]}
+            _server(example, image)
+            | {"volumeMounts": [files | {"readOnly": True}, scratch], "resources": resources}
         ],
         "volumes": [{"name": "model", "emptyDir": {}}, {"name": "tmp", "emptyDir": {}}],
     }
@@ -188,7 +203,6 @@ def _container(name: str, image: str, command: list[str], env: dict[str, str]) -
         "image": image,
         "command": command,
         "env": [{"name": key, "value": value} for key, value in variables.items()],
-        "resources": RESOURCES,
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,

@@ -50,6 +50,11 @@ class DownloadedModel(NamedTuple):
     files: Path
     described: "Model"
 
+    @property
+    def size(self) -> int:
+        """The bytes of its files."""
+        return sum(file.stat().st_size for file in self.files.rglob("*") if file.is_file())
+
 
 def find(text: str) -> ModelVersion:
     """Returns the version that ``MODEL``, ``MODEL@ALIAS`` or ``MODEL/VERSION`` means.

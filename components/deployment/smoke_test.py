@@ -129,7 +129,8 @@ def _difference(answer: Any, expected: np.ndarray) -> float:
         )
     if are_words:
         return float((outputs != expected).mean())
-    return float(np.abs(outputs - expected).max())
+    with np.errstate(invalid="ignore"):
+        return float(np.where(outputs == expected, 0.0, np.abs(outputs - expected)).max())
 
 
 def _first_output(answer: str) -> Any:

@@ -177,6 +177,7 @@ def _save_transformers(directory: Path, task: str) -> str:
 
     transformers = import_module("transformers")  # the user's, where it is installed
     original = directory.with_name(f"{directory.name}.original")
+    shutil.rmtree(original, ignore_errors=True)  # of an attempt that was killed
     directory.rename(original)
     try:
         # Not its path, which MLflow takes of Transformers before 5 alone. No code of it is run.

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from packaging.utils import canonicalize_name
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name, canonicalize_version
 
 from trireme.components import secrets
 from trireme.components.dataset.lock import locked
@@ -45,6 +46,7 @@ if "%d.%d" % sys.version_info[:2] != "{requirements.PYTHON}":
 '''
 _NO_INDEX = re.compile(r"^--no-index\b", re.MULTILINE)
 _HASH = re.compile(r"--hash=(\S+)")
+_NAMED = re.compile(r"\s*(?:-r|--requirement)[=\s]*([^\s#]+)")
 # Either form of a script's start (https://packaging.python.org, entry points), of any Python.
 _START = re.compile(rb"\A#!(?:/bin/sh\n'''exec' [^\n]*\n' '''|[^\n]*python[^\n]*)\n")
 
@@ -166,7 +168,9 @@ def resolved(wanted: list[str], framework: str, there: Present, uv: Uv) -> tuple
     options = [one for one in options if _shown(one).split()[-1] not in known]
     pins = [one for one in entries if not one.startswith("--") and _pin(one) not in there]
     pins = [re.sub(r"^-e +", "", one) for one in pins]  # the code of this run is not another's
-    pins = [_with_hashes(one, hashes.get(_pin(one))) for one in pins]
+    for one in pins:
+        requirements.refuse_credentials(one)
+    pins = [_with_hashes(one, hashes.get(_same(_pin(one)))) for one in pins]
     for one in pins:
         if "file://" in one and "--hash" not in one:
             raise InputError(
@@ -204,9 +208,33 @@ def _pin(entry: str) -> str:
 
 
 def _hashes(file: Path) -> dict[str, list[str]]:
-    """Returns the hashes that a requirements file wants of pinned packages."""
-    found = {_pin(one): _HASH.findall(one) for one in _entries(file.read_text())}
-    return {pin: hashes for pin, hashes in found.items() if hashes}
+    """Returns the hashes that a requirements file, and those that it names, want of packages."""
+    found: dict[str, list[str]] = {}
+    files = [file]
+    for each in files:
+        for line in re.sub(r"\\\n", " ", each.read_text()).splitlines():
+            if named := _NAMED.match(line):
+                further = each.parent / named[1]
+                files += [further] if further not in files and further.is_file() else []
+            elif hashes := _HASH.findall(line):
+                found.setdefault(_wanted(line.partition("--hash")[0]), []).extend(hashes)
+    return found
+
+
+def _wanted(line: str) -> str:
+    """Returns the pin that a line of a requirements file stands for, as ``_same`` writes it."""
+    try:
+        one = Requirement(line.strip())
+    except InvalidRequirement:
+        return _same(_pin(line))
+    versions = [each.version for each in one.specifier if each.operator in ("==", "===")]
+    return _same(f"{canonicalize_name(one.name)}=={''.join(versions[:1])}")
+
+
+def _same(pin: str) -> str:
+    """Returns the same for 1.0 and 1.0.0."""
+    name, _, version = pin.partition("==")
+    return f"{name}=={canonicalize_version(version)}"
 
 
 def _with_hashes(entry: str, wanted: list[str] | None) -> str:

@@ -33,11 +33,7 @@ def check(requirements: list[Any]) -> None:
             raise InputError(
                 f"requirements {one[:40]!r}...: must have at most {LONGEST:,} characters"
             )
-        if _CREDENTIALS.search(one):
-            raise InputError(
-                "requirements hold a password or token, which would end up in records; give the "
-                "URL without it, and the index in the Secret that requirements_secret names"
-            )
+        refuse_credentials(one)
         if is_file(one):
             _check_path(one)
             continue
@@ -48,6 +44,15 @@ def check(requirements: list[Any]) -> None:
                 f"requirements {one!r}: is neither a requirement, such as 'accelerate>=1.2', nor "
                 f"a file of the repository ({', '.join(FILES)}): {first_line(error)}"
             ) from None
+
+
+def refuse_credentials(requirement: str) -> None:
+    """Refuses a URL with a password; a variable in its place, as in ${TOKEN}, stays that."""
+    if "${" not in requirement and _CREDENTIALS.search(requirement):
+        raise InputError(
+            "requirements hold a password or token, which would end up in records; give the "
+            "URL without it, and the index in the Secret that requirements_secret names"
+        )
 
 
 def is_file(requirement: str) -> bool:

@@ -69,7 +69,8 @@ class Uv:
                 f"{', '.join(KEYS)}"
             )
         self._variables = {KEYS[key]: url for key, url in given.items()} | dict(git)
-        if "PIP_INDEX_URL" in os.environ:  # whoever has that means it for uv, too
+        of_uv = {"UV_DEFAULT_INDEX", "UV_INDEX_URL"} & os.environ.keys()
+        if "PIP_INDEX_URL" in os.environ and not of_uv:  # it is meant for uv, too
             self._variables.setdefault("UV_DEFAULT_INDEX", os.environ["PIP_INDEX_URL"])
         # All before the host of a URL.
         self._hidden = [part for url in self.urls for part in re.findall(r"://([^/\s]+)@", url)]

@@ -109,7 +109,7 @@ def set_schedule(
         typer.Option("--paused/--running", help="Default: unchanged; a new schedule runs."),
     ] = None,
     starts: Annotated[
-        str, typer.Option(metavar="TIME", help="Not before this time, such as 2027-01-01T00:00.")
+        str, typer.Option(metavar="TIME", help="Only after this time, such as 2027-01-01T00:00.")
     ] = "",
     ends: Annotated[str, typer.Option(metavar="TIME", help="Not after this time.")] = "",
     dataset_claim: DatasetClaim = None,

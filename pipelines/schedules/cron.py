@@ -18,6 +18,7 @@ from trireme.components.errors import InputError
 
 LONGEST_WAIT = timedelta(days=5 * 365)  # for which the engines of cron look for the next time
 DAYS_LOOKED_AT = 60
+LOOKED_AHEAD = timedelta(days=20 * 365)
 LONGEST = 1_000  # characters of an expression
 LONGEST_ZONE = 100  # characters of a name
 EVERY_DAY, EVERY_MONTH = frozenset(range(1, 32)), frozenset(range(1, 13))
@@ -114,10 +115,12 @@ def _times(cron: Cron, after: datetime) -> Iterator[datetime]:
 
 def _refuse_rare(cron: Cron) -> None:
     """Refuses what the engines of cron would give up looking for, such as 31 February."""
-    before = datetime.now(UTC)
+    began = before = datetime.now(UTC)
     days = CronSim(" ".join(["0", "0", *cron.text.split()[2:]]), before)
     for _ in range(DAYS_LOOKED_AT):
         day = next(days, None)
+        if day is not None and day - began > LOOKED_AHEAD:
+            return  # 1900 and 2100 had, and have, no 29 February
         if day is None or day - before > LONGEST_WAIT:
             raise InputError(f"cron {cron.text!r}: it may not run for more than five years")
         before = day

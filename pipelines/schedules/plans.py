@@ -4,7 +4,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -145,6 +145,12 @@ def check(schedule: Schedule, pins: dict[str, str]) -> CheckedSchedule:
             f"schedule {schedule.name}: --images goes with version {PINNED}; "
             f"{schedule.version!r} keeps the images that it was uploaded with"
         )
+    for option, value in (("storage_class", schedule.storage_class), ("shape", schedule.shape)):
+        if value and schedule.version != PINNED:
+            raise InputError(
+                f"schedule {schedule.name}: {option} goes with version {PINNED}; "
+                f"{schedule.version!r} runs as it was uploaded, which 'trireme upload' can be told"
+            )
     claims = ir.mounts(schedule.dataset_claims, schedule.cache_claim)
     pipeline = ir.mounted(images.pinned(catalog.load(schedule.pipeline), pins), claims)
     pipeline = ir.stored(pipeline, schedule.storage_class)
@@ -162,8 +168,13 @@ def check(schedule: Schedule, pins: dict[str, str]) -> CheckedSchedule:
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     """Says in what a schedule differs from what is there."""
-    changed = [name for name in old | new if old.get(name) != new.get(name)]
+    changed = [name for name in old | new if _told(old.get(name)) != _told(new.get(name))]
     return [f"{name}: {shown(old.get(name))} -> {shown(new.get(name))}" for name in changed]
+
+
+def _told(value: Any) -> Any:
+    """Returns a moment as that of UTC: in two zones those of an hour that comes twice differ."""
+    return value.astimezone(UTC) if isinstance(value, datetime) else value
 
 
 def shown(value: Any) -> str:

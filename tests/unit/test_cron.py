@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from trireme.components.errors import InputError
-from trireme.pipelines.schedules import cron
+from trireme.pipelines.schedules import cron, plans
 from trireme.pipelines.targets.argo.cron_workflows import five_fields
 from trireme.pipelines.targets.kubeflow.trigger import six_fields
 
@@ -142,3 +142,12 @@ def test_argo_gets_five_fields_as_they_are_where_they_mean_the_same(text, five):
 def test_days_that_have_to_fit_both_fields_are_refused_for_argo():
     with pytest.raises(InputError, match=r"cron '0 3 \*/2 \* 1': the day has to match both"):
         five_fields("0 3 */2 * 1")
+
+
+def test_a_day_of_leap_years_comes_often_enough():
+    assert cron.parse("0 3 29 2 *")
+
+
+def test_a_moment_of_an_hour_that_comes_twice_is_the_same_in_utc():
+    there = datetime(2027, 10, 31, 2, 30, tzinfo=cron.zone("Europe/Berlin"))
+    assert plans.differences({"starts": there}, {"starts": there.astimezone(UTC)}) == []

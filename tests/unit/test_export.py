@@ -351,6 +351,13 @@ def test_answers_that_are_no_numbers_are_refused(outputs, expected):
         )
 
 
+def test_the_same_infinity_is_no_difference():
+    masked = np.array([[1.0, -np.inf], [2.0, -np.inf]])
+    assert agreement.largest_difference("model.onnx", masked, masked) == 0
+    with pytest.raises(StepFailed, match="differs from the trained model"):
+        agreement.largest_difference("model.onnx", -masked, masked)
+
+
 def test_shapes_are_compared_too():
     with pytest.raises(StepFailed, match=r"shape \(2, 3\), the trained model \(3, 2\)"):
         agreement.largest_difference("model.onnx", np.zeros((2, 3)), np.zeros((3, 2)))

@@ -214,12 +214,22 @@ def test_of_a_pins_hashes_those_count_that_the_repository_wants(tmp_path):
     file.write_text("A_b==1 \\\n    --hash=sha256:2 --hash=sha256:9\n-r more.txt\nc\n")
     hashes = install._hashes(file)
     assert hashes == {"a-b==1": ["sha256:2", "sha256:9"]}
+    (tmp_path / "more.txt").write_text(
+        "c[x] == 1.0.0; python_version > '3' \\\n--hash=sha256:4\n-r requirements.txt\n"
+    )
+    assert install._hashes(file)["c==1"] == ["sha256:4"]
     entry = "a-b==1 \\\n    --hash=sha256:1 \\\n    --hash=sha256:2"
     kept = install._with_hashes(entry, hashes["a-b==1"])
     assert kept == "a-b==1 \\\n    --hash=sha256:2"
     assert install._with_hashes(entry, None) == entry
     with pytest.raises(InputError, match=r"a-b==1 has none of the hashes that the repository"):
         install._with_hashes(entry, ["sha256:3"])
+
+
+def test_a_password_in_a_file_is_refused_and_a_variable_is_not():
+    requirements.refuse_credentials("tiny @ https://me:${TOKEN}@example.org/tiny.whl")
+    with pytest.raises(InputError, match="would end up in records"):
+        requirements.refuse_credentials("tiny @ https://me:secret@example.org/tiny.whl")
 
 
 def test_a_run_without_requirements_has_no_packages(tmp_path, capsys):

@@ -291,6 +291,14 @@ def test_a_model_as_a_deployment_with_a_service(golden):
         assert through(f"V1{manifest['kind']}", manifest) == manifest
 
 
+@pytest.mark.parametrize(("size", "memory"), [(0, "1Gi"), (300 << 20, "1Gi"), (2 << 30, "6Gi")])
+def test_the_memory_goes_by_the_models_files(size, memory):
+    served = manifests.inference_service(MODEL, "s3://models/my-relu/2", size)
+    pod = deployed(size=size)[0]["spec"]["template"]["spec"]
+    found = [served["spec"]["predictor"]["model"], *pod["initContainers"], *pod["containers"]]
+    assert {each["resources"]["limits"]["memory"] for each in found} == {memory}
+
+
 def test_a_password_in_the_uri_of_the_server_stays_here():
     rendered = str(deployed(tracking_uri="https://somebody:secret@mlflow.example.org"))
     assert "secret@" not in rendered

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,52 @@ def test_a_file_of_the_working_tree_is_there_unless_gitignore_names_it(repositor
     with pytest.raises(InputError, match=f"'{name}' is left out of the code: .gitignore names it"):
         check_file("requirements", name, at, "", "")
     check_file("entrypoint", "file.txt", at, "", "")  # committed all the same
+
+
+def test_a_change_in_the_second_of_the_commit_is_one(repository, destination):
+    file = repository.directory / "file.txt"
+    before = file.read_bytes()
+    repository.commit("three")
+    then = (repository.directory / ".git" / "index").stat().st_mtime_ns
+    file.write_bytes(bytes(reversed(before)))
+    os.utime(file, ns=(then, then))
+    time.sleep(1.1)  # the copy of the index is of another second
+    checkout(str(repository.directory), "", destination)
+    assert (destination / "file.txt").read_bytes() == bytes(reversed(before)) != before
+
+
+@pytest.mark.skipif(not shutil.which("git-lfs"), reason="needs git-lfs")
+def test_changed_files_of_lfs_are_taken_as_they_are(repository, destination):
+    at = repository.directory
+    repository.git("lfs", "install", "--local")
+    (at / ".gitattributes").write_text("*.bin filter=lfs diff=lfs -text\n")
+    (at / "big.bin").write_bytes(b"before")
+    repository.commit("in LFS")
+    for name in ("big.bin", "new.bin"):
+        (at / name).write_bytes(name.encode())
+    checkout(str(at), "", destination)
+    assert [(destination / name).read_text() for name in ("big.bin", "new.bin")] == [
+        "big.bin",
+        "new.bin",
+    ]
+
+
+def test_names_with_a_carriage_return_are_taken(repository, destination):
+    (repository.directory / "Icon\r").write_text("icon")
+    checkout(str(repository.directory), "", destination)
+    assert (destination / "Icon\r").read_text() == "icon"
+
+
+def test_a_file_behind_a_link_or_in_a_submodule_may_be_there(repository):
+    at = repository.directory
+    (at / "v2").mkdir()
+    (at / "v2" / "train.py").write_text("x")
+    (at / "current").symlink_to("v2")
+    repository.commit("a link")
+    for path in ("v2/train.py", "current/train.py"):
+        check_file("entrypoint", path, str(at), "HEAD", "")
+    with pytest.raises(InputError, match=r"entrypoint 'v2/other\.py' does not exist"):
+        check_file("entrypoint", "v2/other.py", str(at), "HEAD", "")
 
 
 def test_filters_of_the_repository_do_not_run(repository, destination, tmp_path):

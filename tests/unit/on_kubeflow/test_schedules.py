@@ -314,6 +314,9 @@ def test_images_are_for_the_version_that_is_compiled_now(trireme, kubeflow, tmp_
     status, _, errors = trireme(*SET, "--version", version, "--images", str(file))
     assert (status, errors.count("\n")) == (2, 1)
     assert f"--images goes with version pinned; '{version}' keeps the images" in errors
+    status, _, errors = trireme(*SET, "--version", version, "--storage-class", "fast")
+    assert (status, errors.count("\n")) == (2, 1)
+    assert f"storage_class goes with version pinned; '{version}' runs as it was uploaded" in errors
     assert kubeflow.seen == []
 
 
