@@ -27,8 +27,8 @@ def shared_out(job: Job) -> dict[str, dict[str, str]]:
     share = len(found) // len(computing)
     if found and share < each:
         say(
-            f"warning: {len(computing)} replicas of {each} processes do not fit onto "
-            f"{len(found)} GPUs; they train on the processors"
+            f"warning: {len(computing)} replicas would need {each * len(computing)} GPUs, and this "
+            f"machine has {len(found)}; they train on its processors, fewer would train on GPUs"
         )
     seen = {pod.name: "" for pod in job.pods}
     for number, pod in enumerate(computing):
