@@ -26,6 +26,7 @@ BURST = 50  # lines that come together and are all looked at
 WIDTH = 300  # characters of a line that are shown while it is the latest
 
 _EPOCH = re.compile(r"\bepoch\W{0,3}(\d+)\s*(?:/|of)\s*(\d+)", re.IGNORECASE)
+_WARNING = "warning: "  # of the step itself; what programs print begins with their replica
 _REPLICA = re.compile(r"\[(?:master|chief|launcher|worker)-0\] (.*)")  # one of these speaks
 _WORKER = "[worker-0] "  # only where there is none of the others
 
@@ -113,7 +114,7 @@ class Console:
     def lines(self, step: str, lines: str) -> None:
         """Takes in lines of a step's log; of very many the last ones, and those about epochs."""
         every = lines.split("\n")
-        early = [line for line in every[:-BURST] if "poch" in line or "POCH" in line]
+        early = [line for line in every[:-BURST] if _tells(line)]
         for line in early[-BURST:] + every[-BURST:]:
             self._take_in(step, line)
         if self._verbose:
@@ -121,6 +122,8 @@ class Console:
             self._write("".join(f"{step:<9} {plain(line)}\n" for line in own))
 
     def _take_in(self, step: str, line: str) -> None:
+        if line.startswith(_WARNING) and not self._verbose:
+            self.print(f"{step:<9} {line}")
         shown = self._lines[self._loops[step] or step]
         match = _REPLICA.match(line) or _COPYING.match(line)
         if match and not line.startswith(_WORKER):
@@ -195,6 +198,10 @@ class Console:
             style = "" if line.state else "dim"
             table.add_row(marks[line.state], Text(name, style), elapsed, text)
         return table
+
+
+def _tells(line: str) -> bool:
+    return "poch" in line or "POCH" in line or line.startswith(_WARNING)
 
 
 def _bar(share: float) -> ProgressBar:
