@@ -19,9 +19,11 @@ def resampled(values: np.ndarray) -> np.ndarray:
     """
     found, counts = np.unique(values, return_counts=True)
     if len(found) > VALUES:
-        # Of equal width: the few that are far out say the most about how sure the mean is.
-        places = (found - found[0]) / (found[-1] - found[0])
-        groups = np.unique((places * VALUES).astype(int), return_inverse=True)[1]
+        # Of equal width, as the few that are far out say the most about how sure the mean is; and
+        # of as many samples each, as else one that is very far out has all others be the same.
+        places = ((found - found[0]) / (found[-1] - found[0]) * VALUES).astype(int)
+        ranks = np.cumsum(counts) * VALUES // counts.sum()
+        groups = np.unique(places * (VALUES + 1) + ranks, return_inverse=True)[1]
         sums, counts = np.bincount(groups, found * counts), np.bincount(groups, counts)
         found = sums / counts
     drawn = np.random.default_rng(0).multinomial(len(values), counts / len(values), RESAMPLES)

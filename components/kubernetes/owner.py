@@ -17,6 +17,9 @@ from trireme.components.kubernetes.resources import NODE, PODS, WORKFLOWS
 TEMPLATE = "ARGO_TEMPLATE"
 """A variable of Argo's containers: the template that a pod is made from."""
 
+POD_NAME = "POD_NAME"
+"""The variable with the name of the pod that a step runs in, on Argo."""
+
 PATIENCE = 3.0  # seconds for each question; a pod that is told to end has 30, on Kubeflow about one
 SLACK = 2.0  # seconds by which clocks may differ
 
@@ -37,7 +40,7 @@ def owners(cluster: Cluster) -> list[dict[str, Any]]:
 def this_pod(cluster: Cluster, patience: float | None = None) -> dict[str, Any]:
     """Returns the pod that this process runs in."""
     # A pod's host name is its own name, unless its spec says otherwise.
-    name = os.environ.get("POD_NAME") or os.environ.get("KFP_POD_NAME") or socket.gethostname()
+    name = os.environ.get(POD_NAME) or os.environ.get("KFP_POD_NAME") or socket.gethostname()
     return cluster.get(PODS, name, cluster.namespace, patience)
 
 

@@ -68,4 +68,5 @@ def _refusal(pod: str, reason: str) -> Refused | Unavailable:
     sentence = f"no command can be run in pod {pod}: {said}"
     if status and status[1] == "403":
         return Forbidden(sentence)
-    return Refused(sentence) if status else Unavailable(sentence)
+    is_for_good = status and status[1] != "429" and not status[1].startswith("5")
+    return Refused(sentence) if is_for_good else Unavailable(sentence)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from trireme.components.errors import JobFailed
+from trireme.components.plain import plain
 from trireme.components.strict_model import StrictModel
 from trireme.components.tracking import environment
 
@@ -95,7 +96,7 @@ class Watch:
     def lines(self, text: str) -> None:
         """Takes in lines of the leading replica; of a progress bar, its last state."""
         for line in text.split("\n") if self._how.metric in text else ():
-            if found := self._said.findall(line[-WIDTH:]):
+            if found := self._said.findall(plain(line[-WIDTH:])):
                 self._printed.append(float(found[-1]))
                 self._has_printed = True
 

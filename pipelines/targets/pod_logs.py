@@ -51,14 +51,14 @@ def logs(
 
     if follow and run.state not in ENDED:
         _follow(cluster, look, on_line)
-    elif found := pods_of(run):
-        for name, pod in wanted(found):
+    elif found := wanted(pods_of(run)):
+        for name, pod in found:
             forward_lines = partial(on_line, name)
             PodLog(cluster, pod, CONTAINER, forward_lines, lambda: None, Stop(), follow=False).run()
     else:
         raise InputError(
-            f"run {run.name} has no pods in namespace {cluster.namespace}: either no step has "
-            f"started, or they are gone{left}"
+            f"run {run.name} has no pods {f'of the step {step} ' if step else ''}in namespace "
+            f"{cluster.namespace}: either none has started, or they are gone{left}"
         )
 
 

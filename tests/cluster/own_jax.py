@@ -23,10 +23,10 @@ def score(code: str, model: str, data: str) -> float:
     return float(right.mean())
 
 
-@dsl.pipeline(name="own-jax", pipeline_config=WORKSPACE)
+@dsl.pipeline(name="own-jax-of-a-name-that-is-quite-long", pipeline_config=WORKSPACE)
 def own_jax(workers: int = 2, epochs: str = "3", experiment: str = ""):
     """Trains the digits with JAX, and measures the model."""
-    with finishing("own-jax"):
+    with finishing("own-jax-of-a-name-that-is-quite-long"):
         code, data = checkout(), dataset()
         trained = train(
             code,

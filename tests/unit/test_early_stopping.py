@@ -56,6 +56,7 @@ def read(metric, *lines, **how):
         ("loss: 1,234.5", None),
         ("loss NaN", -math.inf),
         ("loss 0.5, accuracy 1", 0.5),
+        ("\x1b[32mloss 0.5\x1b[0m", 0.5),
     ],
 )
 def test_the_metric_is_read_from_lines_as_programs_print_them(line, value):

@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import bootstrap
 
 from trireme.components.errors import InputError
+from trireme.components.evaluation.bootstrap import resampled
 from trireme.components.evaluation.classification import SCORE
 from trireme.components.evaluation.figures import Classes, Evaluation
 from trireme.components.evaluation.gate import BETTER, check_thresholds, compare, judge
@@ -102,6 +103,14 @@ def test_the_interval_is_that_of_scipys_paired_bootstrap():
     ).confidence_interval
     assert comparison.between[0] == pytest.approx(found.low, abs=0.004)
     assert comparison.between[1] == pytest.approx(found.high, abs=0.004)
+
+
+def test_one_sample_that_is_far_out_does_not_hide_how_the_others_spread():
+    gains = np.random.default_rng(5).normal(0.002, 1, 1000)
+    gains[0] = 1e5
+    drawn = np.random.default_rng(1).integers(0, 1000, (4000, 1000))
+    sure = float((gains[drawn].mean(1) > 0).mean())
+    assert float((resampled(gains) > 0).mean()) == pytest.approx(sure, abs=0.02)
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,10 @@ def _runtime_of(
     }
     body["spec"]["runtimeRef"]["name"] = name
     place = (name, metadata["namespace"])
-    made = cluster.create(TRAINING_RUNTIMES, runtime, metadata["namespace"])
+    try:
+        made = cluster.create(TRAINING_RUNTIMES, runtime, metadata["namespace"])
+    except AlreadyThere:  # the answer that it is made was lost
+        made = cluster.get(TRAINING_RUNTIMES, *place)
     is_given = False
 
     def give_to(job: dict[str, Any]) -> None:

@@ -1,9 +1,11 @@
 """The template of a task that is a container: the same image and command as on Kubeflow."""
 
+import hashlib
 from typing import Any
 
 from hera.workflows import models
 
+from trireme.components.kubernetes.owner import POD_NAME
 from trireme.pipelines.targets.argo import pod as pods
 from trireme.pipelines.targets.argo.expressions import (
     EXECUTOR_OUTPUT,
@@ -22,8 +24,8 @@ CACHE, CACHED_FOR = "trireme-cache", "720h"
 """The ConfigMap that holds the outputs of steps that kfp would cache, and how long they count."""
 
 
-def template(step: Step, name: str) -> models.Template:
-    """Returns the template of a step."""
+def template(step: Step, name: str, pipeline: str) -> models.Template:
+    """Returns the template of a step of a pipeline."""
     given = step.container
     only(("image", "command", "args", "env", "resources"), given, f"task {step.name}")
     pod = pods.pod(step)
@@ -35,6 +37,10 @@ def template(step: Step, name: str) -> models.Template:
         each | {"value": word(each["value"])} if "value" in each else each
         for each in pod.shared["env"] or []
     ]
+    if step.has_executor and not any(each["name"] == POD_NAME for each in env):
+        # Of a pod with a longer name the host name is only the first 63 letters.
+        field = {"fieldRef": {"fieldPath": "metadata.name"}}
+        env = [*env, {"name": POD_NAME, "valueFrom": field}]
     if any(NOTHING in text for text in [*command, *args, *(each.get("value", "") for each in env)]):
         env = [{"name": NOTHING, "value": ""}, *env]
     image = "".join(
@@ -59,7 +65,7 @@ def template(step: Step, name: str) -> models.Template:
         "volumes": volumes,
         "metadata": _if_any({"labels": pod.labels, "annotations": pod.annotations}),
         "activeDeadlineSeconds": pod.deadline,
-        "memoize": _memoize(step),
+        "memoize": _memoize(step, pipeline),
     }
     _place(pod, made, container)
     made["container"] = _if_any(container)
@@ -116,7 +122,7 @@ def _outputs(step: Step) -> list[dict[str, Any]]:
     return made
 
 
-def _memoize(step: Step) -> dict[str, Any] | None:
+def _memoize(step: Step, pipeline: str) -> dict[str, Any] | None:
     """Returns how Argo remembers the outputs of a step that has a ``cache_key`` and no files.
 
     Files go with the run. Others are not remembered, though kfp asks for that by default: Argo
@@ -128,8 +134,10 @@ def _memoize(step: Step) -> dict[str, Any] | None:
         return None
     if step.artifacts or step.output_artifacts or step.has_workspace:
         return None
+    # Of letters and digits alone, which is what Argo takes; and as on Kubeflow, of the pipeline.
+    key = hashlib.sha256(f"{pipeline}/{caching['cacheKey']}".encode()).hexdigest()
     return {
-        "key": caching["cacheKey"],
+        "key": key,
         "maxAge": CACHED_FOR,
         "cache": {"configMap": {"name": CACHE}},
     }

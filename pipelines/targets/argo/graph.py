@@ -180,7 +180,7 @@ class Dag:
         compiled = self.templates.compiled
         config = compiled.kubernetes.get(task.component["executorLabel"], {})
         step = Step(task, container, config, self._scope, compiled.workspace is not None)
-        template = containers.template(step, task.template)
+        template = containers.template(step, task.template, compiled.name)
         for kind, key, output in step.outputs(task.name):
             self._scope.outputs[kind][task.key, key] = output
         self.templates.made.append(template)

@@ -4,6 +4,7 @@ What kfp-kubernetes writes is in
 https://github.com/kubeflow/pipelines/blob/master/kubernetes_platform/proto/kubernetes_executor_config.proto
 """
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +33,8 @@ _HANDED_ON = {
 }
 """The fields of kfp's TaskConfig that each of its passthroughs stands for."""
 
+LONGEST_LABEL = 63  # characters of a DNS label
+
 
 @dataclass
 class Pod:
@@ -46,8 +49,13 @@ class Pod:
     security: dict[str, Any] | None = None
 
     def add_volume(self, name: str, source: dict[str, Any], path: str, **mount: str) -> None:
-        """Adds a volume and where it is mounted."""
-        self.shared["volumes"].append({"name": name, **source})
+        """Adds a volume, unless it has it, and where it is mounted."""
+        volumes = self.shared["volumes"]
+        same = (each["name"] for each in volumes if each == {"name": each["name"], **source})
+        if (found := next(same, None)) is None:
+            found = _label(name, {each["name"] for each in volumes})
+            volumes.append({"name": found, **source})
+        name = found
         self.shared["volumeMounts"].append({"name": name, "mountPath": path, **mount})
 
     def add_workspace(self) -> None:
@@ -55,6 +63,13 @@ class Pod:
         claim = {"claimName": name_value(f"workflow.name + '-{WORKSPACE_VOLUME}'")}
         source = {"persistentVolumeClaim": claim}
         self.add_volume(WORKSPACE_VOLUME, source, WORKSPACE)
+
+
+def _label(name: str, taken: set[str]) -> str:
+    """Returns the name of a volume, a DNS label, that no other has."""
+    label = re.sub(r"[^a-z0-9-]+", "-", name)[:LONGEST_LABEL].strip("-")
+    others = (f"{label[: LONGEST_LABEL - 4]}-{number}" for number in range(2, 1000))
+    return next(each for each in (label, *others) if each not in taken)
 
 
 def pod(step: Step) -> Pod:

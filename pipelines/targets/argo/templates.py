@@ -10,7 +10,7 @@ from hera.workflows import models
 
 from trireme.pipelines.targets.argo.expressions import Value, encoded, shown
 from trireme.pipelines.targets.argo.placeholders import DIRECTORY, IN_LOOP
-from trireme.pipelines.targets.argo.reading import Compiled, plain, whole
+from trireme.pipelines.targets.argo.reading import Compiled, NotOnArgo, plain, whole
 
 LOST = (
     "!(lastRetry.message contains 'deadline') && (lastRetry.status == 'Error' || "
@@ -162,6 +162,8 @@ def refine(template: models.Template, task: Task) -> None:
         template.annotations = {"workflows.argoproj.io/title": shown(title)}
     retries = task.spec.get("retryPolicy", {})
     strategy: dict[str, Any] = {}
+    if (factor := retries.get("backoffFactor")) and factor != int(factor):
+        raise NotOnArgo(f"task {task.key}", f"the backoff_factor {factor}, which is not whole,")
     if retries.get("maxRetryCount"):
         backoff = {
             "duration": retries.get("backoffDuration"),

@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -11,7 +12,7 @@ from hera.workflows import WorkflowTemplate
 
 from trireme.components.errors import InputError
 from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import NotFound
+from trireme.components.kubernetes.errors import AlreadyThere, NotFound
 from trireme.components.kubernetes.resources import WORKFLOWS, Resource
 from trireme.components.kubernetes.step_pods import turns, untried
 from trireme.components.step_names import in_a_loop
@@ -79,7 +80,10 @@ def start(
         "metadata": {"name": name, "labels": labels},
         "spec": with_arguments(compiled["spec"], pipeline, arguments),
     }
-    return _read(cluster.create(WORKFLOWS, body, cluster.namespace))
+    try:
+        return _read(cluster.create(WORKFLOWS, body, cluster.namespace))
+    except AlreadyThere:  # the answer that it is made was lost; no other run has its name
+        return find(cluster, name)
 
 
 def as_parameters(pipeline: Pipeline, arguments: dict[str, Any]) -> list[dict[str, str]]:
@@ -113,7 +117,8 @@ def latest(cluster: Cluster) -> list[Workflow]:
 
 def delete(cluster: Cluster, workflow: Workflow) -> None:
     """Deletes a workflow, and with it its claims and pods."""
-    cluster.delete(WORKFLOWS, workflow.name, cluster.namespace, workflow.uid)
+    with suppress(NotFound):  # as the answer that it is deleted may be lost
+        cluster.delete(WORKFLOWS, workflow.name, cluster.namespace, workflow.uid)
 
 
 def find(cluster: Cluster, name: str) -> Workflow:

@@ -7,10 +7,12 @@ clean-up, and the record as the first attempt has left it. Its nodes are taken o
 once it runs again.
 """
 
+from contextlib import suppress
 from typing import Any
 
 from trireme.components.errors import InputError, TriremeError, first_line
 from trireme.components.kubernetes.connection import PATIENCE_OF_A_PERSON, Cluster
+from trireme.components.kubernetes.errors import NotFound
 from trireme.components.kubernetes.resources import NODE, PODS, WORKFLOWS
 from trireme.pipelines.targets import workspaces
 from trireme.pipelines.targets.kubeflow import runs
@@ -58,7 +60,8 @@ def _forget_hooks(cluster: Cluster, workflow: str) -> None:
     for pod in cluster.items(PODS, cluster.namespace, labelSelector=selector):
         metadata = pod["metadata"]
         if HOOK in (metadata.get("annotations") or {}).get(NODE, ""):
-            cluster.delete(PODS, metadata["name"], cluster.namespace, metadata["uid"])
+            with suppress(NotFound):  # gone by itself
+                cluster.delete(PODS, metadata["name"], cluster.namespace, metadata["uid"])
     gone = {key for key, node in nodes.items() if HOOK in node["name"]}
     changed: dict[str, Any] = dict.fromkeys(gone)
     for key, node in nodes.items():

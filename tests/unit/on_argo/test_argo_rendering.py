@@ -1,6 +1,7 @@
 """What a compiled pipeline becomes on Argo, and what is refused."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,25 @@ def test_a_pipeline_with_a_name_that_is_too_long_is_refused(on_argo: OnArgo) -> 
         on_argo(longer)
 
 
+def test_a_step_knows_the_name_of_its_pod_however_long(on_argo: OnArgo) -> None:
+    @dsl.pipeline(name="called")
+    def called() -> None:
+        work(text="x")
+
+    env = template(on_argo(called), "work")["container"]["env"]
+    field = {"fieldRef": {"fieldPath": "metadata.name"}}
+    assert {"name": "POD_NAME", "valueFrom": field} in env
+
+
+def test_a_factor_that_is_not_whole_is_refused(on_argo: OnArgo) -> None:
+    @dsl.pipeline(name="slowly")
+    def slowly() -> None:
+        work(text="x").set_retry(2, backoff_duration="30s", backoff_factor=1.5)
+
+    with pytest.raises(InputError, match=r"task work: the backoff_factor 1\.5, which is not whole"):
+        on_argo(slowly)
+
+
 def test_the_pod_is_what_the_task_asks_for(on_argo: OnArgo) -> None:
     @dsl.pipeline(name="placed")
     def placed(secret: str = "logins", cpu: str = "2") -> None:
@@ -121,6 +141,9 @@ def test_the_pod_is_what_the_task_asks_for(on_argo: OnArgo) -> None:
         step.set_display_name("Work, hard")
         kubernetes.use_secret_as_env(step, secret, {"password": "PASSWORD"})
         kubernetes.use_config_map_as_volume(step, "settings", "/settings")
+        kubernetes.use_config_map_as_volume(step, "settings", "/again")
+        kubernetes.use_secret_as_volume(step, "settings", "/secret")
+        kubernetes.use_config_map_as_volume(step, "kube-root-ca.crt", "/ca")
         kubernetes.mount_pvc(step, "data", "/data")
         kubernetes.add_node_selector(step, "kind", "gpu")
         kubernetes.add_toleration(step, "gpu", "Exists", effect="NoSchedule")
@@ -152,13 +175,17 @@ def test_the_pod_is_what_the_task_asks_for(on_argo: OnArgo) -> None:
                 }
             },
         },
+        {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
     ]
-    assert {each["name"]: each["mountPath"] for each in container["volumeMounts"]} == {
-        "data": "/data",
-        "settings": "/settings",
-        "scratch": "/scratch",
-        "outputs": "/kfp/outputs",
-    }
+    assert [(each["name"], each["mountPath"]) for each in container["volumeMounts"]] == [
+        ("data", "/data"),
+        ("settings", "/secret"),
+        ("settings-2", "/settings"),
+        ("settings-2", "/again"),
+        ("kube-root-ca-crt", "/ca"),
+        ("scratch", "/scratch"),
+        ("outputs", "/kfp/outputs"),
+    ]
     assert made["volumes"][0] == {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
     assert made["nodeSelector"] == {"kind": "gpu"}
     assert made["tolerations"] == [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}]
@@ -176,8 +203,10 @@ def test_the_pod_is_what_the_task_asks_for(on_argo: OnArgo) -> None:
     }
     assert made["annotations"]["workflows.argoproj.io/title"] == "Work, hard"
     assert made["memoize"]["cache"] == {"configMap": {"name": "trireme-cache"}}
-    assert made["memoize"]["key"] == "worked"
+    assert re.fullmatch("[0-9a-f]{64}", made["memoize"]["key"])
     later = template(manifest, "work-2")
+    names = ["data", "settings", "settings-2", "kube-root-ca-crt", "scratch", "outputs"]
+    assert [each["name"] for each in made["volumes"]] == names
     assert "memoize" not in later  # whose key would be kfp's
     assert "{{=string(" in later["podSpecPatch"]
     assert "volumeClaimTemplates" not in manifest["spec"]

@@ -189,8 +189,15 @@ def test_the_pods_are_looked_for_in_the_users_namespace(trireme, pods, kubeflow)
 def test_a_run_without_pods_is_one_sentence(trireme, pods, run, kubeflow):
     status, _, errors = trireme("logs", run["run_id"], *THERE)
     assert (status, errors.count("\n")) == (2, 1)
-    assert "has no pods in namespace kubeflow: either no step has started, or" in errors
+    assert "has no pods in namespace kubeflow: either none has started, or" in errors
     assert f"{kubeflow.url}/#/runs/details/{run['run_id']}" in errors
+
+
+def test_a_step_that_never_ran_is_one_sentence(trireme, pods, run):
+    pods.pods.append(a_pod(run, "flow.root.train.executor", at=1))
+    status, output, errors = trireme("logs", run["run_id"], "--step", "export", *THERE)
+    assert (status, output, errors.count("\n")) == (2, "", 1)
+    assert "has no pods of the step export in namespace kubeflow" in errors
 
 
 def test_a_step_that_there_is_not_is_refused(trireme, pods, run):
