@@ -35,7 +35,11 @@ _COPYING = re.compile(r"(\S+ \S+ of \S+ \S+, [\d,]+ of [\d,]+ files, .*)")  # a 
 
 @dataclass
 class Line:
-    """What is shown of one step or loop: the ``progress``, and steps ``ended`` by state."""
+    """What is shown of one step or loop: the ``progress``, and steps ``ended`` by state.
+
+    Attributes:
+        told: The share that was done at least when its program told of an epoch last.
+    """
 
     state: str = ""
     started: float = 0.0
@@ -45,7 +49,7 @@ class Line:
     ended: Counter[str] = field(default_factory=Counter)
     running: int = 0
     is_led: bool = False
-    tells_epochs: bool = False
+    told: float = 0.0
 
     @property
     def counts(self) -> str:
@@ -132,8 +136,9 @@ class Console:
             text = plain(match[1].strip())[:WIDTH]
             if not self._loops[step]:
                 shown.text = text
-            if _EPOCH.search(text) and not self._live and not self._verbose:
-                shown.tells_epochs = True
+            epoch = _EPOCH.search(text)
+            if epoch and not self._live and not self._verbose:
+                shown.told = (int(epoch[1]) - 1) / max(int(epoch[2]), 1)  # it may have just begun
                 self.print(f"{step:<9} {text}")
 
     def _write(self, text: str) -> None:
@@ -145,7 +150,8 @@ class Console:
         """Shows how far the training of a step is."""
         line = self._lines[self._loops[step] or step]
         before, line.progress = line.progress, progress
-        if not self._live and not line.tells_epochs and _tenth(progress) > _tenth(before):
+        is_news = progress.share is None or progress.share > line.told + 0.005
+        if not self._live and is_news and _tenth(progress) > _tenth(before):
             self.print(f"{step:<9} {progress.words}")
 
     def ended(self, step: str, state: str, summary: str, seconds: float | None = None) -> None:

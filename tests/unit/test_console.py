@@ -26,7 +26,12 @@ def test_warnings_of_a_step_are_shown_and_no_others() -> None:
     assert shown("\n".join(["warning: early", *["line"] * 100_000])) == ["train     warning: early"]
 
 
-def test_percent_is_told_where_the_program_tells_no_epochs() -> None:
-    half = Progress(0.5, "50%")
-    assert shown("[master-0] loss 1", half) == ["train     50%"]
-    assert shown("[master-0] epoch 1/2 loss 1", half) == ["train     epoch 1/2 loss 1"]
+def test_percent_is_not_told_that_an_epoch_has_told_already() -> None:
+    third = Progress(0.33, "33%")
+    assert shown("[master-0] loss 1", third) == ["train     33%"]
+    assert shown("[master-0] epoch 3/3 loss 1", third) == ["train     epoch 3/3 loss 1"]
+    bar = "Epoch 2/3: 100%"
+    assert shown(f"[master-0] {bar}", third, Progress(0.8, "80%")) == [
+        f"train     {bar}",
+        "train     80%",
+    ]

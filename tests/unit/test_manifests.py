@@ -628,7 +628,7 @@ def test_the_keys_of_an_mpi_trainjob_are_where_ssh_looks_and_takes_them():
         ({}, images.PYTORCH, 1000, 1000),
         ({"gpu": 1}, f"{images.PYTORCH}-cuda", 1000, 1000),
         ({"framework": "mpi"}, images.MPI, 1000, 1000),
-        ({"image": "jax", "network": {"rdma": "rdma/hca"}}, images.PYTORCH, None, None),
+        ({"network": {"rdma": "rdma/hca"}}, images.PYTORCH, None, None),
         ({"image": f"ghcr.io/trireme/pytorch@sha256:{64 * '0'}"}, None, 1000, 1000),
         ({"image": "example.org/pytorch"}, None, None, None),
         ({"image": "example.org/pytorch", "run_as_user": 7}, None, 7, 7),
