@@ -116,7 +116,7 @@ class Console:
             self.print(f"{step:<9} started")
 
     def lines(self, step: str, lines: str) -> None:
-        """Takes in lines of a step's log; of very many the last ones, and those about epochs."""
+        """Takes in lines of a step's log; of very many the last, warnings, and those on epochs."""
         every = lines.split("\n")
         early = [line for line in every[:-BURST] if _tells(line)]
         for line in early[-BURST:] + every[-BURST:]:

@@ -132,8 +132,10 @@ def _take(directory: Path, into: Path) -> Snapshot:
     compare = ("diff-files", "--ignore-submodules=dirty", "-z", "--name-only")
     gone = run("find what is gone", *compare, "--diff-filter=D")
     run("take what is gone", "update-index", "--force-remove", "-z", "--stdin", given=gone)
-    there = run("find the changes", *compare, "--diff-filter=d")
-    there += "".join(f"{name}\0" for name in changes.untracked)
+    differing = run("find the changes", *compare, "--diff-filter=d").split("\0")
+    # Not those that are as LFS would have them: whatever was touched would be taken as a change.
+    meant = [*({*differing} & {*changes.changed}), *changes.untracked]
+    there = "".join(f"{name}\0" for name in meant)
     run("take the changes", "update-index", "--add", "--remove", "-z", "--stdin", given=there)
     found = git("rev-parse", "--verify", "HEAD", at=directory, environment=ours)
     head = found.stdout.strip()

@@ -36,7 +36,7 @@ urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeo
 """
 
 
-def inference_service(model: ModelVersion, storage_uri: str, size: int = 0) -> dict[str, Any]:
+def inference_service(model: ModelVersion, storage_uri: str, size: int) -> dict[str, Any]:
     """Returns a KServe InferenceService, which speaks the Open Inference Protocol (v2).
 
     https://kserve.github.io/website/docs/model-serving/predictive-inference/frameworks/mlflow
@@ -63,7 +63,7 @@ def inference_service(model: ModelVersion, storage_uri: str, size: int = 0) -> d
 
 
 def deployment(
-    model: ModelVersion, example: str, tracking_uri: str, image: str, size: int = 0
+    model: ModelVersion, example: str, tracking_uri: str, image: str, size: int
 ) -> list[dict[str, Any]]:
     """Returns a Deployment of MLflow's scoring server, and a Service before it.
 

@@ -21,6 +21,7 @@ PYTHON = ".".join(map(str, sys.version_info[:2]))
 VERSION = ".".join(map(str, sys.version_info[:3]))
 
 _CREDENTIALS = re.compile(r"https?://[^/@\s]+@|://[^/@\s:]*:[^/@\s]+@")
+_VARIABLE = re.compile(r"://(?:[^/@\s:$]*:)?(?:\$\{\w+\}:?)+@")
 _NAMED = {".toml": "pyproject.toml", ".lock": "uv.lock"}
 
 
@@ -48,7 +49,7 @@ def check(requirements: list[Any]) -> None:
 
 def refuse_credentials(requirement: str) -> None:
     """Refuses a URL with a password; a variable in its place, as in ${TOKEN}, stays that."""
-    if "${" not in requirement and _CREDENTIALS.search(requirement):
+    if _CREDENTIALS.search(_VARIABLE.sub("://", requirement)):
         raise InputError(
             "requirements hold a password or token, which would end up in records; give the "
             "URL without it, and the index in the Secret that requirements_secret names"

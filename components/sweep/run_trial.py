@@ -78,7 +78,7 @@ def run_trial(
         result = TrialResult(trial.number, trial.values, failed=str(error), detail=error.detail)
     said = ""
     if watch and result.has_model and not watch.has_found:
-        said = f"; it has told no {watch.metric}, so nothing could stop it early"
+        said = f"; no {watch.metric} was found in its lines or in MLflow to stop it early by"
     journal.summarize(result.words + said)
     return result
 

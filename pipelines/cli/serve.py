@@ -81,10 +81,13 @@ def _render(text: str, kind: str, image: str) -> None:
     model = model_version.find(text)
     if model.note:
         typer.echo(model.note, err=True)
+    with tempfile.TemporaryDirectory(prefix="trireme-") as directory:
+        size = model_version.download(model, Path(directory, "model")).size
     if kind == "kserve":
-        rendered = [manifests.inference_service(model, model_version.storage_uri(model))]
+        rendered = [manifests.inference_service(model, model_version.storage_uri(model), size)]
     else:
-        rendered = manifests.deployment(model, model_version.example_file(model), uri, image)
+        example = model_version.example_file(model)
+        rendered = manifests.deployment(model, example, uri, image, size)
     typer.echo("---\n".join(to_yaml(manifest) for manifest in rendered), nl=False)
 
 

@@ -203,7 +203,7 @@ def deploy(space, kserve, monkeypatch):
 
     def deploy(version, on_state=lambda sentence: None, change=lambda manifest: None):
         model = ModelVersion("relu", version, "r", {})
-        manifest = manifests.inference_service(model, f"s3://models/relu/{version}")
+        manifest = manifests.inference_service(model, f"s3://models/relu/{version}", 0)
         change(manifest)
 
         def ask(cluster, pod):
@@ -266,6 +266,8 @@ def test_what_somebody_else_has_set_is_not_overruled(space, deploy, first):
     finally:
         objects.apply(
             space,
-            manifests.inference_service(ModelVersion("relu", GOOD, "r", {}), "s3://models/relu/1"),
+            manifests.inference_service(
+                ModelVersion("relu", GOOD, "r", {}), "s3://models/relu/1", 0
+            ),
             force="true",
         )

@@ -210,7 +210,7 @@ def test_the_commands_of_the_deployment_serve_and_its_readiness_predicts(
 
         found = find("relu")
         (example,) = [file.name for file in registered.glob("serving_input_example.json")]
-        deployment, _ = manifests.deployment(found, example, "http://mlflow", "any")
+        deployment, _ = manifests.deployment(found, example, "http://mlflow", "any", 0)
         pod = deployment["spec"]["template"]["spec"]
         (first,), (container,) = pod["initContainers"], pod["containers"]
         environment = trireme.environment | {

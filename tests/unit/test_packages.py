@@ -227,9 +227,11 @@ def test_of_a_pins_hashes_those_count_that_the_repository_wants(tmp_path):
 
 
 def test_a_password_in_a_file_is_refused_and_a_variable_is_not():
-    requirements.refuse_credentials("tiny @ https://me:${TOKEN}@example.org/tiny.whl")
-    with pytest.raises(InputError, match="would end up in records"):
-        requirements.refuse_credentials("tiny @ https://me:secret@example.org/tiny.whl")
+    for user in ("me:${TOKEN}", "${ME}:${TOKEN}", "${TOKEN}"):
+        requirements.refuse_credentials(f"tiny @ https://{user}@example.org/tiny.whl")
+    for url in ("https://me:secret@example.org/tiny.whl", "https://me:secret@example.org/${X}"):
+        with pytest.raises(InputError, match="would end up in records"):
+            requirements.refuse_credentials(f"tiny @ {url}")
 
 
 def test_a_run_without_requirements_has_no_packages(tmp_path, capsys):

@@ -54,6 +54,8 @@ def test_gpus_of_the_task_are_the_jobs():
     assert all(replica.image.endswith("-cuda") for replica in given.roles.values())
     mine = TrainingJob.create(entrypoint="train.py", gpu=0)
     assert with_gpus(mine, TASK) == mine
+    as_device = TrainingJob.create(entrypoint="train.py", devices={"nvidia.com/gpu": 1})
+    assert with_gpus(as_device, TASK) == as_device
 
 
 def test_a_variable_that_holds_a_login_stays_behind(pods, capsys):

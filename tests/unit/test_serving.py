@@ -276,11 +276,11 @@ IMAGE = "registry.example.org/team/server:3"
 
 def deployed(**given):
     arguments = {"example": "serving_input_example.json", "tracking_uri": SERVER, "image": IMAGE}
-    return manifests.deployment(MODEL, **arguments | given)
+    return manifests.deployment(MODEL, **arguments | {"size": 0} | given)
 
 
 def test_a_model_as_an_inference_service(golden):
-    rendered = manifests.inference_service(MODEL, "s3://models/my-relu/2")
+    rendered = manifests.inference_service(MODEL, "s3://models/my-relu/2", 0)
     golden("serve-kserve.yaml", to_yaml(rendered))
 
 
@@ -312,7 +312,7 @@ def test_what_a_cluster_cannot_read_is_refused():
     with pytest.raises(InputError, match="logged without an input_example"):
         deployed(example="")
     with pytest.raises(InputError, match="the files of My relu version 2 are at /home/me/files"):
-        manifests.inference_service(MODEL, "/home/me/files")
+        manifests.inference_service(MODEL, "/home/me/files", 0)
 
 
 @pytest.mark.parametrize(

@@ -167,12 +167,17 @@ def test_a_change_in_the_second_of_the_commit_is_one(repository, destination):
 
 
 @pytest.mark.skipif(not shutil.which("git-lfs"), reason="needs git-lfs")
-def test_changed_files_of_lfs_are_taken_as_they_are(repository, destination):
+def test_changed_files_of_lfs_are_taken_as_they_are(repository, destination, tmp_path, monkeypatch):
     at = repository.directory
-    repository.git("lfs", "install", "--local")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
+    repository.git("lfs", "install", "--skip-repo")
     (at / ".gitattributes").write_text("*.bin filter=lfs diff=lfs -text\n")
     (at / "big.bin").write_bytes(b"before")
     repository.commit("in LFS")
+    clean = repository.git("rev-parse", "HEAD")
+    os.utime(at / "big.bin", (1, 1))  # which is no change
+    with snapshot.taken(str(at)) as taken:
+        assert (taken.commit, taken.changed) == (clean.strip(), 0)
     for name in ("big.bin", "new.bin"):
         (at / name).write_bytes(name.encode())
     checkout(str(at), "", destination)

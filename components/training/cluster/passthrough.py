@@ -20,7 +20,8 @@ def with_gpus(job: TrainingJob, task: dict[str, Any]) -> TrainingJob:
     """Returns a job with the GPUs that are set on its task: its image goes by them."""
     resources = task.get("resources") or {}
     asked = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}.get(GPU)
-    if not asked or any(replica.gpu is not None for replica in (job, *job.replicas.values())):
+    said = (job, *job.replicas.values())
+    if not asked or any(each.gpu is not None or GPU in (each.devices or {}) for each in said):
         return job
     return TrainingJob.create(**job.model_dump(exclude_unset=True) | {"gpu": int(asked)})
 

@@ -15,11 +15,12 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 def shared_out(job: Job) -> dict[str, dict[str, str]]:
     """Returns the variable with which each replica sees its share of the GPUs, by its name.
 
-    A share is as many as the replica asks for, or as there are for each. Where that is less than
+    There are as many for each; a replica that asks for fewer sees fewer. Where there is less than
     one for each of its processes, all of them train on processors. A job of one replica that asks
     for none sees what there is.
     """
-    computing = [pod for pod in job.pods if pod.role.lower() not in IDLE]
+    idle = () if job.spec.get("runLauncherAsWorker") else IDLE
+    computing = [pod for pod in job.pods if pod.role.lower() not in idle]
     asked = {pod.name: _asked(pod) for pod in computing}
     if not computing or not usage.has_gpu() or (len(job.pods) == 1 and not any(asked.values())):
         return {}
@@ -27,8 +28,8 @@ def shared_out(job: Job) -> dict[str, dict[str, str]]:
     share = len(found) // len(computing)
     if found and share < each:
         say(
-            f"warning: {len(computing)} replicas would need {each * len(computing)} GPUs, and this "
-            f"machine has {len(found)}; they train on its processors, fewer would train on GPUs"
+            f"warning: {each * len(computing)} processes would each need a GPU, and this machine "
+            f"has {len(found)}; they train on its processors, fewer would train on GPUs"
         )
     seen = {pod.name: "" for pod in job.pods}
     for number, pod in enumerate(computing):

@@ -38,7 +38,7 @@ PROGRESS = "progress.json"
 
 POLL = 0.2  # seconds between two looks at a job that is followed
 MOMENT = 5.0  # seconds that a job whose replicas have ended may take to say how
-ENDING = 30.0  # seconds that a job gets to end when it is cancelled
+ENDING = 60.0  # seconds that a job gets to end when it is cancelled
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from trireme.pipelines.targets.argo.steps import FILE, OUTPUTS, Step
 from trireme.pipelines.targets.argo.templates import declared, directory_input
 
 CACHE, CACHED_FOR = "trireme-cache", "720h"
-"""The ConfigMap that holds the outputs of steps that kfp would cache, and how long they count."""
+"""The ConfigMap that holds the outputs of steps with a cache key, and how long they count."""
 
 
 def template(step: Step, name: str, pipeline: str) -> models.Template:

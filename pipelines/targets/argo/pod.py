@@ -53,16 +53,16 @@ class Pod:
         volumes = self.shared["volumes"]
         same = (each["name"] for each in volumes if each == {"name": each["name"], **source})
         if (found := next(same, None)) is None:
-            found = _label(name, {each["name"] for each in volumes})
+            found = _label(name, {WORKSPACE_VOLUME, *(each["name"] for each in volumes)})
             volumes.append({"name": found, **source})
-        name = found
-        self.shared["volumeMounts"].append({"name": name, "mountPath": path, **mount})
+        self.shared["volumeMounts"].append({"name": found, "mountPath": path, **mount})
 
     def add_workspace(self) -> None:
         """Mounts the run workspace."""
         claim = {"claimName": name_value(f"workflow.name + '-{WORKSPACE_VOLUME}'")}
-        source = {"persistentVolumeClaim": claim}
-        self.add_volume(WORKSPACE_VOLUME, source, WORKSPACE)
+        volume = {"name": WORKSPACE_VOLUME, "persistentVolumeClaim": claim}
+        self.shared["volumes"].append(volume)
+        self.shared["volumeMounts"].append({"name": WORKSPACE_VOLUME, "mountPath": WORKSPACE})
 
 
 def _label(name: str, taken: set[str]) -> str:

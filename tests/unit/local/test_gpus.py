@@ -59,7 +59,7 @@ def test_only_those_that_this_process_sees_are_shared_out(seen):
 
 def test_that_they_do_not_suffice_is_said(seen, capsys):
     seen(1, workers=1)
-    assert "2 replicas would need 2 GPUs, and this machine has 1" in capsys.readouterr().err
+    assert "2 processes would each need a GPU, and this machine has 1" in capsys.readouterr().err
 
 
 def test_without_a_driver_nothing_changes(seen, monkeypatch):

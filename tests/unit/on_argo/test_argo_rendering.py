@@ -145,6 +145,7 @@ def test_the_pod_is_what_the_task_asks_for(on_argo: OnArgo) -> None:
         kubernetes.use_secret_as_volume(step, "settings", "/secret")
         kubernetes.use_config_map_as_volume(step, "kube-root-ca.crt", "/ca")
         kubernetes.mount_pvc(step, "data", "/data")
+        kubernetes.mount_pvc(step, "workspace", "/mine")
         kubernetes.add_node_selector(step, "kind", "gpu")
         kubernetes.add_toleration(step, "gpu", "Exists", effect="NoSchedule")
         kubernetes.add_node_affinity(step, [{"key": "zone", "operator": "In", "values": ["a"]}])
@@ -179,6 +180,7 @@ def test_the_pod_is_what_the_task_asks_for(on_argo: OnArgo) -> None:
     ]
     assert [(each["name"], each["mountPath"]) for each in container["volumeMounts"]] == [
         ("data", "/data"),
+        ("workspace-2", "/mine"),
         ("settings", "/secret"),
         ("settings-2", "/settings"),
         ("settings-2", "/again"),
@@ -205,7 +207,15 @@ def test_the_pod_is_what_the_task_asks_for(on_argo: OnArgo) -> None:
     assert made["memoize"]["cache"] == {"configMap": {"name": "trireme-cache"}}
     assert re.fullmatch("[0-9a-f]{64}", made["memoize"]["key"])
     later = template(manifest, "work-2")
-    names = ["data", "settings", "settings-2", "kube-root-ca-crt", "scratch", "outputs"]
+    names = [
+        "data",
+        "workspace-2",
+        "settings",
+        "settings-2",
+        "kube-root-ca-crt",
+        "scratch",
+        "outputs",
+    ]
     assert [each["name"] for each in made["volumes"]] == names
     assert "memoize" not in later  # whose key would be kfp's
     assert "{{=string(" in later["podSpecPatch"]
