@@ -2,6 +2,7 @@
 
 import io
 import os
+import signal
 import sys
 from typing import Annotated
 
@@ -10,6 +11,7 @@ import typer
 from trireme.components import extras
 from trireme.components.errors import TriremeError
 from trireme.components.say import say
+from trireme.components.signals import from_a_terminal
 from trireme.components.tracking.environment import separate_login
 from trireme.components.whole_file import no_room
 from trireme.pipelines.cli import (
@@ -146,6 +148,12 @@ def main() -> None:
     try:
         with extras.explained():
             app()
+    except SystemExit as ended:
+        told = from_a_terminal()
+        if ended.code in {128 + number for number in told}:
+            for number in told:  # while Python ends, another would kill it
+                signal.signal(number, signal.SIG_IGN)
+        raise
     except TriremeError as error:
         if error.detail:
             from trireme.components.plain import plain
