@@ -51,6 +51,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path not in slow)
 
 
+@pytest.fixture(autouse=True)
+def _signals() -> Iterator[None]:
+    """Handles signals after each test as before: the command line ignores them as it ends."""
+    numbers = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
 @pytest.fixture
 def golden() -> Callable[[str, str], None]:
     """Compares a text with tests/golden/NAME, or writes that file where UPDATE_GOLDEN=1."""
