@@ -19,10 +19,11 @@ test: lint test-system  ## every check and test
 	$(BIN)/pytest -m 'not images' --numprocesses $$(($$(nproc) + 1)) --dist loadfile --no-loadscope-reorder
 
 ENGINE :=
-# Runs wait for their pods most of the time, so three at once fit on a node of two cores.
+# Runs wait for their pods most of the time, so three at once fit on a node of two cores. Each takes
+# the next case, in the order that is given, when it has ended one.
 test-cluster: .venv/dev.stamp  ## runs on the cluster of the KUBECONFIG; ENGINE="argo kfp jobs", by default all
 	TRIREME_TEST_ENGINE="$(ENGINE)" $(BIN)/pytest tests/cluster --timeout 1800 \
-		--numprocesses 3 --dist worksteal
+		--numprocesses 3 --dist load --maxschedchunk 1
 
 N := 200
 faults: .venv/dev.stamp  ## N runs to each of which one thing happens at a random moment

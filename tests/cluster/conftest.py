@@ -64,6 +64,11 @@ def pytest_generate_tests(metafunc):
             metafunc.parametrize(fixture, chosen, indirect=True, scope="session")
 
 
+def pytest_collection_modifyitems(items):
+    """Puts what takes longest first, or the last case would run for minutes beside nothing."""
+    items.sort(key=lambda item: not item.get_closest_marker("slow"))
+
+
 @pytest.fixture(scope="session")
 def place():
     """Where the cases run."""

@@ -89,6 +89,7 @@ def test_two_first_runs_at_once(engine, quick, within):  # noqa: F811
         assert "not in MLflow" not in engine.command("logs", run)
 
 
+@pytest.mark.slow
 def test_a_node_that_is_drained(engine, quick, within):  # noqa: F811
     again = {"restart_policy": "ExitCode"}
     name = f"node-{engine.name}"

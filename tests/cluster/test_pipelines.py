@@ -32,6 +32,7 @@ def finished(engine, run):
     return whole, steps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("framework", ["pytorch", "tensorflow"])
 def test_the_default_pipeline(engine, framework):
     run, output = engine.run(f"{framework}-training", model_name=f"{framework}-{engine.name}")
@@ -59,6 +60,7 @@ def test_a_repository_of_ones_own(engine, quick, place):
     assert place.password not in logs
 
 
+@pytest.mark.slow
 def test_a_run_is_reproduced_with_the_identical_model(engine, quick):
     run, _ = engine.run(**quick, seed=11, min_accuracy=0.9999)  # it is enough that it trains
     output = engine.command("reproduce", run, *engine.images)
@@ -96,6 +98,7 @@ def test_retry_goes_on_from_the_step_that_failed(engine, quick, within):
     assert steps["checkout"].info.end_time < steps["train"].info.start_time
 
 
+@pytest.mark.slow
 def test_a_search_of_which_one_trial_fails_and_one_is_stopped_early(engine, place):
     run, output = engine.run(
         "sweep",
@@ -147,6 +150,7 @@ def test_cancel(engine, quick, within, when):
         assert steps["train"].info.status == "KILLED"
 
 
+@pytest.mark.slow
 def test_a_schedule_trains_once_and_then_finds_nothing_to_do(engine, quick, within):
     name = f"minutely-{engine.name}"
     pairs = [f"{key}={value}" for key, value in (quick | {"model_name": name}).items()]
@@ -163,6 +167,7 @@ def test_a_schedule_trains_once_and_then_finds_nothing_to_do(engine, quick, with
     assert "train" not in second[1]
 
 
+@pytest.mark.slow
 def test_a_schedule_that_is_changed_or_deleted_leaves_its_run_alone(engine, quick, within):
     name = f"changing-{engine.name}"
     parameters = quick | {"args": json.dumps(["--seconds", "60"]), "model_name": name}
@@ -176,6 +181,7 @@ def test_a_schedule_that_is_changed_or_deleted_leaves_its_run_alone(engine, quic
     finished(engine, run)
 
 
+@pytest.mark.slow
 def test_a_champion_is_deployed_and_the_next_put_back_when_it_is_cancelled(engine, quick, within):
     given = quick | {"model_name": f"served-{engine.name}", "deploy": "deployment"}
 
