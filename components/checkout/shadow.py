@@ -20,7 +20,7 @@ from trireme.components.errors import InputError
 
 _HARMLESS = (
     *("core.autocrlf", "core.eol", "core.filemode", "core.ignorecase", "core.precomposeunicode"),
-    *("core.safecrlf", "core.symlinks", "extensions.objectformat", "extensions.refstorage"),
+    *("core.safecrlf", "core.symlinks", "extensions.refstorage"),
 )
 """Settings that say how files and objects are kept, and name nothing that is run."""
 
@@ -162,6 +162,11 @@ def _configure(real: Path, ours: Path) -> None:
     listed = git("config", "--file", str(real), "--null", "--list", at=ours.parent).stdout
     for entry in listed.split("\0"):
         key, _, value = entry.partition("\n")
+        if (key, value) == ("extensions.objectformat", "sha256"):
+            raise InputError(
+                f"code_url: the repository {real.parent} names its commits by SHA-256; only those "
+                "that do so by SHA-1, as git does by itself, are read"
+            )
         if key in _HARMLESS:
             must("keep a setting", git("config", "--file", str(ours), key, value, at=ours.parent))
             if key.startswith("extensions."):

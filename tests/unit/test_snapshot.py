@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 import time
 from pathlib import Path
 
@@ -376,3 +377,11 @@ def test_files_that_have_become_something_else_are_taken_as_git_add_does(reposit
         tree = repository.git("-C", str(taken.repository), "rev-parse", "HEAD^{tree}")
     repository.git("add", "--all")
     assert tree == repository.git("write-tree")
+
+
+def test_a_repository_that_names_commits_by_sha256_is_refused(tmp_path):
+    subprocess.run(["git", "init", "-q", "--object-format=sha256", tmp_path], check=True)
+    (tmp_path / "file.txt").write_text("one")
+    for read in (lambda: check_here(str(tmp_path), ""), lambda: snapshot.check(str(tmp_path))):
+        with pytest.raises(InputError, match="names its commits by SHA-256"):
+            read()
