@@ -14,6 +14,9 @@ MOST = 50_000  # values, likewise; a few lines of aliases can stand for billions
 DEEPEST = 100  # lists and mappings, one in the other
 LONGEST_NUMBER = 1_000  # characters; PyYAML takes minutes for some that have a million
 
+LONGEST_NAME = 100  # characters of a key in a sentence
+
+_MERGED = "tag:yaml.org,2002:merge"
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
@@ -44,6 +47,19 @@ class Loader(yaml.SafeLoader):
         self._depth -= 1
         if node and node.tag in _NUMBERS and len(node.value) > LONGEST_NUMBER:
             raise _Refused(f"a number has more than {LONGEST_NUMBER:,} digits")
+        return node
+
+    def compose_mapping_node(self, anchor: dict[Any, yaml.Node]) -> yaml.MappingNode:
+        """Reads a mapping; of two values of one key PyYAML itself would drop the first."""
+        node = super().compose_mapping_node(anchor)
+        seen = set[tuple[str, str]]()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode) or key.tag == _MERGED:
+                continue
+            if (key.tag, key.value) in seen:
+                line = key.start_mark.line + 1
+                raise _Refused(f"{key.value[:LONGEST_NAME]!r} in line {line} is there twice")
+            seen.add((key.tag, key.value))
         return node
 
 

@@ -48,7 +48,7 @@ def load(reference: Any, modules: dict[Path, ModuleType] | None = None) -> Pipel
     if not isinstance(reference, str | os.PathLike):
         return _of_function(reference)
     reference = os.fspath(reference)
-    path, _, function = reference.partition(":")
+    path, function = _parts(reference)
     if path.endswith(".py"):
         return _of_file(Path(path), function, reference, {} if modules is None else modules)
     if reference.endswith(COMPILED):
@@ -69,9 +69,15 @@ def installed() -> dict[str, EntryPoint]:
 
 def is_known(reference: str) -> bool:
     """Tells whether a word can only be meant as a pipeline."""
-    path = reference.partition(":")[0]
+    path, _ = _parts(reference)
     is_file = path.endswith((".py", *COMPILED))
     return is_file or reference in PIPELINES or reference in installed()
+
+
+def _parts(reference: str) -> tuple[str, str]:
+    """Returns the file of a reference, and the function in it; folders may have colons, too."""
+    path, colon, function = reference.rpartition(":")
+    return (path, function) if colon and "/" not in function else (reference, "")
 
 
 def _unknown(reference: str) -> str:

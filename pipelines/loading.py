@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from trireme.components.checkout import bundle
 from trireme.components.checkout import url as urls
+from trireme.components.errors import InputError
 from trireme.components.packages.use import AGAIN
 from trireme.pipelines import catalog, packages
 from trireme.pipelines.compiling import images as pins
@@ -58,12 +59,24 @@ def loaded(
     found = [
         each if isinstance(each, Pipeline) else catalog.load(each, modules) for each in references
     ]
+    _refuse_twice(references, found)
     shape = shapes.read(shape_file)
     shapes.check_steps(shape, found)
     claims, wanted = ir.mounts(dataset_claims or (), cache_claim), pins.read(images, found)
     changed = [limited(pins.pinned(pipeline, wanted), parallelism) for pipeline in found]
     stored = [ir.stored(ir.mounted(pipeline, claims), storage_class) for pipeline in changed]
     return [shapes.shaped(pipeline, shape) for pipeline in stored]
+
+
+def _refuse_twice(references: Sequence[Any], pipelines: list[Pipeline]) -> None:
+    """Refuses pipelines of one name, of which one would take the other's place."""
+    known: dict[str, Any] = {}
+    for reference, pipeline in zip(references, pipelines, strict=True):
+        if pipeline.name in known:
+            raise InputError(
+                f"{known[pipeline.name]} and {reference}: both pipelines are called {pipeline.name}"
+            )
+        known[pipeline.name] = reference
 
 
 def ready(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from trireme.components import yaml_text
 from trireme.components.errors import InputError
 from trireme.pipelines import saved
+from trireme.pipelines.values import check as check_values
 
 if TYPE_CHECKING:
     from kfp.dsl.base_component import BaseComponent
@@ -171,12 +172,15 @@ class Pipeline:
         self, pairs: list[str], file: Path | None, job: dict[str, Any] | None = None
     ) -> dict[str, Any]:
         """Returns the values that a person has given; see ``arguments``."""
-        values, written = self.accept(_read(file)), {}
+        content = _read(file)
+        values, written = self.accept(content), {}
         for pair in pairs:
             name, equals, text = pair.partition("=")
             if not equals:
                 raise InputError(f"-p {pair!r}: must be name=value")
-            if name in saved.SHORT and name not in self.parameters:
+            is_short = name in saved.SHORT and name not in self.parameters
+            names_one = saved.is_name(text) or saved.is_name(content.get(name))
+            if is_short or (name == saved.BASE_MODEL and names_one):
                 # Of another configuration, in the file, nothing is left.
                 values = {k: v for k, v in values.items() if not k.startswith(f"{name}_")}
                 written[name] = text
@@ -216,6 +220,7 @@ class Pipeline:
             raise InputError(f"{self.name} needs {', '.join(f'-p {name}=' for name in lacking)}")
         defaults = {name: parameter.default for name, parameter in self.parameters.items()}
         values = {name: value for name, value in (defaults | given).items() if value is not None}
+        check_values(values)
         _check_size(values)
         self.check(values, claims)
         return values
@@ -255,7 +260,7 @@ class Pipeline:
 def _check_size(values: dict[str, Any]) -> None:
     """Refuses what could not be handed to a step as it is."""
     text = json.dumps(values, ensure_ascii=False)
-    size = len(text.encode(errors="replace"))
+    size = len(text.encode())
     if size > SIZE_LIMIT:
         raise InputError(f"the parameters have {size:,} bytes; the limit is {SIZE_LIMIT:,}")
     if "{{$" in text:

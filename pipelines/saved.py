@@ -18,10 +18,14 @@ from trireme.components.dataset import description
 from trireme.components.errors import InputError
 from trireme.components.strict_model import StrictModel, dotted
 from trireme.components.training.description import reading
+from trireme.components.whole_file import write_whole
 
 FILE = "trireme.yaml"
 SHORT = ("code", "dataset")
 """Parameters, and fields of a job, that name a configuration: ``code=@classifier``."""
+
+BASE_MODEL = "base_model"
+"""The parameter that names a dataset's configuration, or is a URI."""
 
 
 class CodeConfiguration(StrictModel):
@@ -146,7 +150,10 @@ def users_file() -> Path:
 
 def repositorys_file() -> Path | None:
     """Returns the file of the folder one stands in, or of one above it in the same repository."""
-    here = Path.cwd()
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:  # somebody has deleted it
+        return None
     for folder in (here, *here.parents):
         if (folder / FILE).is_file():
             return folder / FILE
@@ -179,7 +186,7 @@ def save(
     check(Entry(kind, name, getattr(checked, kind)[name], file), targets)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(yaml.safe_dump(content, sort_keys=False))
+        write_whole(file.resolve(), yaml.safe_dump(content, sort_keys=False))
     except OSError as error:
         raise InputError(f"{file}: cannot be written: {error.strerror}") from None
 
@@ -248,20 +255,20 @@ def expanded(values: Mapping[str, Any], known: Container[str]) -> dict[str, Any]
         fields = _configuration(kind, given)
         fields.pop("mount", None)
         found |= {f"{kind}_{field}": value for field, value in fields.items()}
-    if _is_name(values.get("base_model")):
-        fields = dataset(values["base_model"][1:])
+    if is_name(values.get(BASE_MODEL)):
+        fields = dataset(values[BASE_MODEL][1:])
         fields.pop("mount", None)
         found |= {f"base_model_{field}": value for field, value in fields.items()}
-        found["base_model"] = found.pop("base_model_uri")
-        short["base_model"] = ""
+        found[BASE_MODEL] = found.pop("base_model_uri")
+        short[BASE_MODEL] = ""
     return found | {name: value for name, value in values.items() if name not in short}
 
 
 def expanded_job(fields: dict[str, Any]) -> dict[str, Any]:
     """Returns a job's fields with those that ``code: "@name"`` and ``dataset`` stand for."""
-    if _is_name(fields.get("code")):
+    if is_name(fields.get("code")):
         fields = fields | {"code": code(fields["code"][1:])}
-    if _is_name(fields.get("dataset")):
+    if is_name(fields.get("dataset")):
         given = dataset(fields["dataset"][1:])
         place = {"data_dir": given.pop("mount")} if "mount" in given else {}
         fields = place | fields | {"dataset": given.pop("options", {}) | given}
@@ -294,7 +301,7 @@ def _check_workspace(fields: dict[str, Any], targets: Collection[str]) -> None:
 
 
 def _configuration(kind: str, given: Any) -> dict[str, Any]:
-    if not _is_name(given):
+    if not is_name(given):
         raise InputError(
             f"{kind} {given!r}: must be the name of a configuration, as in {kind}=@NAME; "
             f"'trireme config list' lists them"
@@ -302,7 +309,8 @@ def _configuration(kind: str, given: Any) -> dict[str, Any]:
     return code(given[1:]) if kind == "code" else dataset(given[1:])
 
 
-def _is_name(given: Any) -> bool:
+def is_name(given: Any) -> bool:
+    """Tells whether a value names a configuration."""
     return isinstance(given, str) and given.startswith("@")
 
 

@@ -8,7 +8,7 @@ from pydantic import Field
 from trireme.components.errors import InputError
 from trireme.components.json_values import words
 from trireme.components.strict_model import StrictModel
-from trireme.components.training.description.values import VariableName
+from trireme.components.training.description.values import Argument, Text, VariableName
 
 FIGURES = (
     *("accuracy", "macro_f1", "log_loss", "roc_auc"),
@@ -66,10 +66,10 @@ class CustomEvaluation(StrictModel):
     entrypoint: str
     """The program, a .py file in the repository."""
 
-    args: list[str] = []
+    args: list[Argument] = []
     """Its arguments."""
 
-    env: dict[VariableName, str] = {}
+    env: dict[VariableName, Text] = {}
     """More environment variables for it; $(NAME) in them stands for another, as MODEL_DIR."""
 
 

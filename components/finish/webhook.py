@@ -28,13 +28,21 @@ def send(secret: str, outcome: Outcome, tries: int = TRIES) -> None:
     for number in range(tries):
         time.sleep(PAUSE * 2 ** (number - 1) if number else 0)
         try:
-            answer = requests.post(url, json=outcome.message, headers=headers, timeout=LIMIT)
+            answer = requests.post(
+                url,
+                json=outcome.message,
+                headers=headers,
+                timeout=LIMIT,
+                allow_redirects=False,  # which would ask there for a page, and send nothing
+            )
         except (requests.RequestException, ValueError) as error:
             reason = type(error).__name__  # whose text holds the URL
             continue
-        if answer.ok:
+        if answer.status_code < 300:
             return
         reason = f"it answers {answer.status_code} {answer.reason}"
+        if answer.is_redirect:
+            reason += "; give the URL that it leads to"
         if answer.status_code < 500 and answer.status_code != 429:
             break
     raise TriremeError(f"the webhook of {secret} did not get the result of the run: {reason}")

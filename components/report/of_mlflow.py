@@ -81,11 +81,12 @@ def _below(run: "Run") -> "Iterator[Run]":
 
 def _step(run: "Run") -> StepPicture:
     info, tags = run.info, run.data.tags
+    has_ended = info.end_time and info.status != "RUNNING"  # of an attempt before, it may be
     found = StepPicture(
         info.run_name or info.run_id,
         state=state_of(info.status),
         began=info.start_time / 1000,
-        ended=info.end_time / 1000 if info.end_time else None,
+        ended=info.end_time / 1000 if has_ended else None,
         error=tags.get("error", ""),
         last_lines=tags.get(journal.LAST_LINES, ""),
         advice=tags.get(ADVICE, ""),

@@ -15,6 +15,7 @@ from trireme.components.kubernetes.amounts import Amounts
 from trireme.components.pages import template
 from trireme.components.report import curves
 from trireme.components.report.picture import Curve, Picture, StepPicture
+from trireme.components.step_names import TRIAL, without_index
 from trireme.components.training.preflight import report as preflight
 from trireme.components.training.timeline import QUEUED, STARTING, STATES, Life
 
@@ -132,6 +133,7 @@ def render(picture: Picture) -> str:
         cost_of=lambda step: _cost_of(picture, step),
         bytes=bytes_in_words,
         clock=clock,
+        said=_said,
         moment=moment,
     )
 
@@ -211,7 +213,7 @@ def _by_number(name: str) -> tuple[str, int]:
 
 def _step_row(picture: Picture, step: StepPicture) -> Row:
     assert step.began is not None
-    kind = "failed" if step.state == "FAILED" or step.error else "step"
+    kind = "failed" if step.has_failed else "step"
     ended = picture.until if step.ended is None else step.ended
     title = f"{step.name}: {step.state}, {clock(ended - step.began)}"
     kind += " whole" if step.replicas else ""
@@ -362,6 +364,12 @@ def _cost(picture: Picture) -> str:
     if "cost" not in picture.metrics:
         return ""
     return in_words(picture.metrics["cost"], picture.tags.get("currency", ""))
+
+
+def _said(step: StepPicture) -> str:
+    """Returns what has come of a step; of a trial that failed also which it was."""
+    is_trial = without_index(step.name) == TRIAL
+    return step.result if is_trial and step.result else step.error or step.result
 
 
 def _cost_of(picture: Picture, step: StepPicture) -> str:

@@ -61,6 +61,11 @@ class StepPicture:
     requested: dict[str, Amounts] = field(default_factory=dict)
     preflight: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether it ended so by itself; one that was cancelled has an error as well."""
+        return self.state == "FAILED" or bool(self.error and self.state not in ("KILLED", LOST))
+
 
 @dataclass
 class Picture:
@@ -131,7 +136,7 @@ class Picture:
     @property
     def failed(self) -> list[StepPicture]:
         """Its steps that failed, the first to do so first."""
-        found = [step for step in self.steps.values() if step.error or step.state == "FAILED"]
+        found = [step for step in self.steps.values() if step.has_failed]
         return sorted(found, key=lambda step: step.ended or float("inf"))
 
 

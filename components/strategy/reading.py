@@ -65,7 +65,7 @@ def of_config(path: Path) -> Transformer:
         found = json.loads(path.read_text())
         found = found.get("text_config") or found
         experts = [name for name in found if re.fullmatch(r"\w*(num|routed)\w*experts", name)]
-    except (OSError, ValueError, AttributeError) as error:
+    except (OSError, ValueError, AttributeError, TypeError) as error:
         raise InputError(f"MODEL {path}: cannot be read: {error}") from None
     if any(found[name] for name in experts):
         raise InputError(

@@ -266,6 +266,8 @@ def _check(name: str, value: Any) -> None:
         raise InputError(f"grid and trials: {name} {value!r} must be a whole number")
     if not isinstance(value, Value):
         raise InputError(f"grid and trials: {name} {value!r} must be text, a number, true or false")
+    if "\0" in f"{name}{value}":
+        raise InputError(f"grid and trials: {name!r} {value!r} must not hold a NUL character")
 
 
 def _check_name(name: Any) -> None:

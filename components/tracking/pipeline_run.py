@@ -36,11 +36,17 @@ from trireme.components.tracking.store import (
 from trireme.components.tracking.sync import Run, bring_progress, is_whole, sync
 from trireme.components.whole_file import no_room
 
+LONGEST = 500  # characters of an experiment's name that MLflow takes
+
 
 def check(experiment: str) -> None:
     """Refuses a name that no experiment can have."""
     if experiment and not experiment.strip():
         raise InputError(f"experiment {experiment!r}: must be a name, or empty for the default")
+    if len(experiment) > LONGEST:
+        raise InputError(
+            f"experiment: its name has {len(experiment):,} characters; MLflow takes {LONGEST}"
+        )
 
 
 class PipelineRun:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from trireme.components import extras
-from trireme.components.errors import TriremeError
+from trireme.components.errors import InputError, TriremeError
 from trireme.components.say import say
 from trireme.components.signals import from_a_terminal
 from trireme.components.tracking.environment import separate_login
@@ -124,7 +124,10 @@ def ui(
     port = port or UI_PORT
     check_port(port)
     check_reachable(uri)
-    home().mkdir(parents=True, exist_ok=True)
+    try:
+        home().mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"TRIREME_HOME {home()}: cannot be written: {error.strerror}") from None
     page = f"http://127.0.0.1:{port}/#/experiments{TRAINING}"
     typer.echo(f"{page} shows {public(uri)}; Ctrl-C stops it")
     sys.stdout.flush()

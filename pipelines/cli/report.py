@@ -21,7 +21,9 @@ _UNUSUAL = re.compile(r"[^\w.-]+")
 
 Output = Annotated[
     Path | None,
-    typer.Option("-o", "--output", metavar="FILE", help="The page; default: RUN.html here."),
+    typer.Option(
+        "-o", "--output", metavar="FILE", help="The page, or its folder; default: RUN.html here."
+    ),
 ]
 
 
@@ -33,9 +35,15 @@ def report(target: "Target", run: RunName, output: Output = None) -> None:
 
     picture = _picture(target, run)
     picture.close()
-    file = output or Path(f"{_UNUSUAL.sub('-', picture.name).strip('.-') or 'run'}.html")
+    name = f"{_UNUSUAL.sub('-', picture.name).strip('.-') or 'run'}.html"
+    file = output or Path(name)
+    if file.is_dir():
+        file /= name
     try:
-        write_whole(file, page.render(picture))
+        if file.exists() and not file.is_file():  # such as /dev/stdout
+            file.write_text(page.render(picture), encoding="utf-8")
+        else:
+            write_whole(file.resolve(), page.render(picture))
     except OSError as error:
         raise InputError(f"-o {file}: cannot be written: {error.strerror}") from None
     typer.echo(file)
@@ -71,12 +79,11 @@ def _picture(target: "Target", name: str) -> "Picture":
     ]
     trials = [step for step in pictures if not target.is_here and _is_trial(step)]
     picture.add(step for step in pictures if step not in trials)
+    if found.workspace and found.workspace.is_dir():  # which knows more than MLflow, and sooner
+        picture.tags, picture.metrics = of_workspace.whole(found.workspace)
+        picture.add(of_workspace.read(found.workspace))
     _add_mlflow(target, found, picture)
     _add_trials(picture, trials)
-    if found.workspace and found.workspace.is_dir():
-        tags, metrics = of_workspace.whole(found.workspace)
-        picture.tags, picture.metrics = tags | picture.tags, metrics | picture.metrics
-        picture.add(of_workspace.read(found.workspace))
     return picture
 
 

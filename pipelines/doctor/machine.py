@@ -54,6 +54,8 @@ def _trireme() -> str:
 def _disk(directory: Path) -> Fact:
     place = next(each for each in (directory, *directory.parents) if each.exists())
     free = shutil.disk_usage(place).free
+    if not place.is_dir():
+        return Fact(Verdict.FAILED, f"{directory}: runs are kept there, and {place} is no folder")
     if not os.access(place, os.W_OK):
         return Fact(
             Verdict.FAILED, f"{directory}: runs are kept there, and this user may not write there"

@@ -91,7 +91,11 @@ def upcoming(
     now = datetime.now(UTC)
     after = max(now, starts) if starts else now
     times = _times(cron, after.astimezone(time_zone))
-    return [time for time in islice(times, count) if ends is None or time <= ends]
+    if ends is None:
+        return list(islice(times, count))
+    # Of one zone, Python compares what clocks show, which they do twice when they are put back.
+    end = ends.astimezone(UTC)
+    return [time for time in islice(times, count) if time.astimezone(UTC) <= end]
 
 
 def listed(values: set[int] | frozenset[int]) -> str:

@@ -1,7 +1,7 @@
 """Schedules of pipelines, whatever runs them: their fields, and how a file of them is read."""
 
 import re
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated, Any, Self
 from zoneinfo import ZoneInfo
@@ -114,7 +114,7 @@ class Schedule(StrictModel):
             moment = moment.replace(tzinfo=ZoneInfo(info.data["time_zone"]))
         moment = moment and moment.replace(microsecond=0)  # which nobody keeps
         starts = info.data.get("starts")
-        if moment and starts and moment <= starts:
+        if moment and starts and moment.astimezone(UTC) <= starts.astimezone(UTC):
             raise ValueError("it must be later than starts")
         return moment
 

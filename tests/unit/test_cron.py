@@ -151,3 +151,11 @@ def test_a_day_of_leap_years_comes_often_enough():
 def test_a_moment_of_an_hour_that_comes_twice_is_the_same_in_utc():
     there = datetime(2027, 10, 31, 2, 30, tzinfo=cron.zone("Europe/Berlin"))
     assert plans.differences({"starts": there}, {"starts": there.astimezone(UTC)}) == []
+
+
+def test_a_schedule_ends_in_the_hour_that_comes_twice_when_it_says():
+    there = datetime(2099, 10, 25, tzinfo=BERLIN)
+    found = cron.upcoming(
+        cron.parse("30 * * * *"), BERLIN, 9, there, there.replace(hour=2, minute=45)
+    )
+    assert [f"{time:%H:%M %z}" for time in found[-2:]] == ["01:30 +0200", "02:30 +0200"]

@@ -167,6 +167,8 @@ def test_a_machine_without_git_cannot_run_pipelines(tmp_path, monkeypatch):
 
 
 def test_a_home_that_cannot_be_written_or_is_full_is_a_failure(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    assert f"{tmp_path / 'file'} is no folder" in machine._disk(tmp_path / "file" / "runs").sentence
     monkeypatch.setattr(machine, "LEAST_FREE", 1e18)
     assert "are free for runs; make room" in machine._disk(tmp_path).sentence
     monkeypatch.setattr(os, "access", lambda *given: False)  # root may write anywhere

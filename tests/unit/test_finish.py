@@ -59,7 +59,7 @@ def test_a_webhook_that_is_away_for_a_moment_is_told_later(server):
     assert len(server.told) == 3
 
 
-@pytest.mark.parametrize(("answers", "times"), [([404], 1), ([500] * 4, 4)])
+@pytest.mark.parametrize(("answers", "times"), [([404], 1), ([301], 1), ([500] * 4, 4)])
 def test_a_webhook_that_refuses_is_said_without_its_url(server, answers, times):
     server.answers = list(answers)
     with pytest.raises(TriremeError, match=f"it answers {answers[0]}") as refused:

@@ -222,6 +222,8 @@ def test_what_is_found_of_the_champion_is_not_recorded_with_the_model(
         ({"entrypoint": "custom.sh"}, "must be a .py file in the repository"),
         ({"entrypoint": "../custom.py"}, "must be a .py file in the repository"),
         ({"entrypoint": "/custom.py"}, "must be a .py file in the repository"),
+        ({"entrypoint": "custom.py", "args": ["a\0b"]}, "args.0 .*must not hold a NUL"),
+        ({"entrypoint": "custom.py", "env": {"A": "\0"}}, "env.A .*must not hold a NUL"),
     ],
 )
 def test_what_cannot_be_is_refused_before_a_run(evaluation, said):

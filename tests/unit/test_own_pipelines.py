@@ -81,6 +81,21 @@ def test_a_file_is_a_pipeline(folder):
     assert sys.path == before
 
 
+def test_its_folder_may_have_a_colon(folder):
+    (folder / "a:b").mkdir()
+    (folder / "churn.py").rename(folder / "a:b/churn.py")
+    assert catalog.load("a:b/churn.py").name == "churn"
+    assert catalog.load("a:b/churn.py:churn").name == "churn"
+
+
+def test_two_of_one_name_are_not_compiled_over_each_other(folder, trireme):
+    (folder / "other.py").write_text(CHURN)
+    status, _, errors = trireme("compile", "churn.py", "other.py")
+    assert status == 2
+    assert errors == "error: churn.py and other.py: both pipelines are called churn\n"
+    assert not (folder / "compiled").exists()
+
+
 def test_one_of_several_is_named(folder):
     file = folder / "churn.py"
     file.write_text(CHURN + ANOTHER)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import re
 from html.parser import HTMLParser
 
@@ -126,6 +127,18 @@ def test_a_run_that_went_on_after_a_failure_has_not_failed():
     found = shown(a_picture(error="too wide"))  # as a sweep does after that of a trial
     assert "Finished" in found.texts and "What failed: train" in found.texts
     assert "Failed at train" in shown(a_picture("FAILED", error="too wide")).texts
+
+
+def test_a_step_that_was_cancelled_has_not_failed():
+    found = shown(a_picture("KILLED", error="the job was cancelled"))
+    assert "What failed" not in found.text and not found.bars("failed")
+    assert "the job was cancelled" in found.texts
+
+
+def test_of_a_trial_that_failed_is_told_which_it_was():
+    picture = a_picture()
+    picture.add([StepPicture("trial-002", "FAILED", START, NOW, "--n 2: failed: no", error="no")])
+    assert shown(picture).texts.count("--n 2: failed: no") == 2
 
 
 def test_a_run_under_way_lasts_until_now():
@@ -351,6 +364,24 @@ def test_a_file_that_cannot_be_written_is_bad_input(trireme, tmp_path, monkeypat
     status, _, errors = trireme("report", "digits-1", "-o", str(tmp_path / "no" / "page.html"))
     assert status == 2 and errors.count("\n") == 1
     assert "cannot be written: No such file or directory" in errors
+
+
+def test_a_page_goes_to_where_a_link_leads_into_a_folder_and_through_a_pipe(
+    trireme, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("TRIREME_HOME", str(tmp_path))
+    a_run(tmp_path, "digits-1")
+    (tmp_path / "latest.html").symlink_to("real.html")
+    for place, file in (("latest.html", "real.html"), (".", "digits-1.html")):
+        assert trireme("report", "digits-1", "-o", str(tmp_path / place))[0] == 0
+        assert (tmp_path / file).read_text().startswith("<!doctype html>")
+    assert (tmp_path / "latest.html").is_symlink()
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    assert trireme("report", "digits-1", "-o", str(tmp_path / "pipe"))[0] == 0
+    assert os.read(reader, 15) == b"<!doctype html>"
+    os.close(reader)
+    assert (tmp_path / "pipe").is_fifo()
 
 
 @pytest.mark.parametrize("seconds", [0, 0.01, 3, 59, 3600, 86_400, 40 * 86_400, 400 * 86_400, 1e9])

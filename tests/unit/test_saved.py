@@ -1,5 +1,6 @@
 """pipelines/saved.py and pipelines/cli/config.py: what trireme.yaml keeps by name."""
 
+import errno
 import json
 from pathlib import Path
 
@@ -90,6 +91,17 @@ def test_a_name_replaces_all_that_a_file_says_of_it(repository, pipeline):
     assert pipeline.given([], file)["code_secret"] == "team-git"
     given = pipeline.given(["code=@other"], file)
     assert given == {"code_url": "https://example.org/other.git", "workers": 2}
+
+
+def test_another_base_model_keeps_nothing_of_the_one_in_the_file(repository, pipeline):
+    file = repository / "params.yaml"
+    file.write_text('base_model: "@nas"\n')
+    assert pipeline.given([], file)["base_model_options"] == {"fingerprint": "content"}
+    for pair, uri in (("@local", str(repository / "data")), ("hf://a/b", "hf://a/b")):
+        assert pipeline.given([f"base_model={pair}"], file) == {"base_model": uri}
+    file.write_text("base_model: hf://c/d\nbase_model_secret: hub\n")
+    given = pipeline.given(["base_model=hf://a/b"], file)
+    assert given == {"base_model": "hf://a/b", "base_model_secret": "hub"}
 
 
 @pytest.mark.parametrize(
@@ -193,6 +205,27 @@ def test_set_show_list_and_check(repository):
     assert checked.exit_code == 1
     assert "team-a: images" in checked.output  # which the test has not written
     assert f"ok      {repository / 'trireme.yaml'}: code.new" in checked.output
+
+
+def test_where_there_is_no_room_what_was_saved_stays(repository, monkeypatch):
+    def full(file, mode="r", **given):
+        if "w" in mode:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return opened(file, mode, **given)
+
+    opened, file = Path.open, repository / "trireme.yaml"
+    before = file.read_text()
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(InputError, match="cannot be written: No space"):
+        saved.save(file, "code", "new", {"url": "https://example.org/x.git"}, ())
+    assert file.read_text() == before
+
+
+def test_in_a_folder_that_is_gone_the_files_of_the_user_are_read(repository, monkeypatch, tmp_path):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert saved.code("other") == {"url": "https://example.org/other.git"}
 
 
 def test_set_checks_first_and_keeps_comments(repository):

@@ -162,6 +162,7 @@ def rate(**values):
         (rate(low=1, high=9, step=2, log=True), "tpe", 3, "where log is true, step must be 1"),
         ({"workers": {"low": 1, "high": 4}}, "tpe", 3, "for workers is a whole number"),
         ({"rate": {"low": 1, "high": 4}}, "tpe", 3, "'rate' must be an option of the program"),
+        ({"--rate": ["a\0b"]}, "grid", 0, "must not hold a NUL character"),
         ({"--rate": 3}, "tpe", 3, "must be a list of one value or more, or a range such as"),
     ],
 )

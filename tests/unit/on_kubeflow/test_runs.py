@@ -6,7 +6,6 @@ import pty
 import signal
 import sys
 from contextlib import suppress
-from datetime import date
 from types import SimpleNamespace
 
 import pytest
@@ -329,23 +328,9 @@ def _typed(value):
     return (type(value).__name__, value)
 
 
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [
-        ({"seed": 2**53 + 1}, "parameter seed: 9007199254740993 would be rounded"),
-        ({"job": {"env": {"A": [-(2**60)]}}}, "parameter job.env.A.0: -1152921504606846976 would"),
-        ({"gate": {"x": float("inf")}}, "parameter gate.x: inf is not a JSON number"),
-        ({"args": [float("nan")]}, "parameter args.0: nan is not a JSON number"),
-        ({"job": {1: 2}}, "parameter job: the key 1 is not a text"),
-        ({"code_url": "\ud800"}, "parameter code_url: '\\ud800' is not valid text"),
-        ({"code_url": "a[[CurrentTime.2006]]"}, "[[CurrentTime.2006]] would be replaced"),
-        ({"job": {"since": date(2026, 1, 1)}}, "is not a JSON value"),
-    ],
-)
-def test_values_that_would_arrive_as_something_else_are_refused(value, said):
-    with pytest.raises(InputError) as refusal:
-        parameters.check(value)
-    assert said in str(refusal.value)
+def test_what_kubeflow_would_replace_is_refused():
+    with pytest.raises(InputError, match=r"\[\[CurrentTime.2006\]\] would be replaced"):
+        parameters.check({"code_url": "a[[CurrentTime.2006]]"})
 
 
 @pytest.fixture
