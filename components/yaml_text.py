@@ -30,6 +30,7 @@ class Loader(yaml.SafeLoader):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._values = self._depth = 0
+        self._keys: dict[int, set[tuple[str, str]]] = {}
 
     def close(self) -> None:
         """Lets go of what is held in circles."""
@@ -47,20 +48,17 @@ class Loader(yaml.SafeLoader):
         self._depth -= 1
         if node and node.tag in _NUMBERS and len(node.value) > LONGEST_NUMBER:
             raise _Refused(f"a number has more than {LONGEST_NUMBER:,} digits")
+        if parent and index is None and isinstance(node, yaml.ScalarNode):  # a key of a mapping
+            self._refuse_twice(parent, node)
         return node
 
-    def compose_mapping_node(self, anchor: dict[Any, yaml.Node]) -> yaml.MappingNode:
-        """Reads a mapping; of two values of one key PyYAML itself would drop the first."""
-        node = super().compose_mapping_node(anchor)
-        seen = set[tuple[str, str]]()
-        for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode) or key.tag == _MERGED:
-                continue
-            if (key.tag, key.value) in seen:
-                line = key.start_mark.line + 1
-                raise _Refused(f"{key.value[:LONGEST_NAME]!r} in line {line} is there twice")
-            seen.add((key.tag, key.value))
-        return node
+    def _refuse_twice(self, parent: yaml.Node, key: yaml.ScalarNode) -> None:
+        """Refuses a key that a mapping has already, whose first value PyYAML itself would drop."""
+        known = self._keys.setdefault(id(parent), set())
+        if (key.tag, key.value) in known and key.tag != _MERGED:
+            line = key.start_mark.line + 1
+            raise _Refused(f"{key.value[:LONGEST_NAME]!r} in line {line} is there twice")
+        known.add((key.tag, key.value))
 
 
 class _Size(NamedTuple):
