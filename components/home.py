@@ -11,7 +11,13 @@ TRACKER = "TRIREME_TRACKER"
 
 def home() -> Path:
     """Returns Trireme's data directory: TRIREME_HOME, by default ``~/.trireme``."""
-    directory = Path(os.environ.get("TRIREME_HOME") or "~/.trireme").expanduser().absolute()
+    given = os.environ.get("TRIREME_HOME") or "~/.trireme"
+    try:
+        directory = Path(given).expanduser().absolute()
+    except RuntimeError:  # there is no such user, or none that this process runs as
+        raise InputError(
+            f"TRIREME_HOME {given}: there is no such home directory; it can be an absolute path"
+        ) from None
     if set("?%") & set(str(directory)):
         raise InputError(f"TRIREME_HOME {directory}: cannot hold ? or %, which SQLite's URLs use")
     return directory

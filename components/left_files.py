@@ -34,11 +34,16 @@ def check(folder: Path, called: str) -> None:
 
     Raises:
         StepFailed: A link leaves the folder, or leads to a folder that it is in; or there is a
-            device, a FIFO or a socket.
+            device, a FIFO or a socket, or a folder that cannot be read.
     """
     if folder.is_symlink() or not folder.is_dir():
         raise StepFailed(f"{called} is no folder any more")
-    _Left(folder.resolve(), called).measure(folder.resolve())
+    whole = folder.resolve()
+    try:
+        _Left(whole, called).measure(whole)
+    except OSError as error:
+        within = os.path.relpath(error.filename or whole, whole)
+        raise StepFailed(f"{called}: {within!r} cannot be read: {error.strerror}") from None
 
 
 class _Left:

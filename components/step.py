@@ -15,7 +15,7 @@ from trireme.components.last_words import written
 from trireme.components.say import say
 from trireme.components.step_names import own_name
 from trireme.components.tracking import environment, journal, runs
-from trireme.components.tracking.client import client
+from trireme.components.tracking.client import PATIENCE, client
 from trireme.components.tracking.store import reason_of
 from trireme.components.workspace import check
 
@@ -134,11 +134,13 @@ def _telling_progress(name: str, workspace: Path) -> Iterator[None]:
                 bring_progress(workspace, name, run)
                 told = now
 
-    threading.Thread(target=tell, daemon=True).start()
+    telling = threading.Thread(target=tell, daemon=True)
+    telling.start()
     try:
         yield
     finally:
         has_ended.set()
+        telling.join(PATIENCE)  # what it brings just now must not be brought twice at once
 
 
 def _bring_to_mlflow(name: str, workspace: Path, ours: bool) -> None:

@@ -1,6 +1,7 @@
 """What a step is called: as its task in the pipeline, and here in a loop with its turn."""
 
 import os
+import re
 
 STEP = "TRIREME_STEP"
 """The variable with a step's name where that is not its component's, as of the second of two."""
@@ -16,6 +17,8 @@ TRIAL = "trial"
 
 NAMED = (*ONCE, TRIAL)
 """Components whose steps are called as they are, whatever their task is called."""
+
+_TURNS = re.compile(r"(-\d{3,})*")
 
 
 def own_name(component: str) -> str:
@@ -40,3 +43,8 @@ def without_index(name: str) -> str:
     while len(words) > 1 and words[-1].isdecimal() and len(words[-1]) >= 3:
         words.pop()
     return "-".join(words)
+
+
+def is_of(name: str, step: str) -> bool:
+    """Whether a name is a step's or a turn's of it; without_index takes resize-224 for a turn."""
+    return name.startswith(step) and bool(_TURNS.fullmatch(name, len(step)))

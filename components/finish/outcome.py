@@ -84,11 +84,15 @@ def read(workspace: Path, pipeline: str, run: str, status: str, message: str) ->
 
 def facts(workspace: Path) -> dict[str, str]:
     """Returns what came of a run, in a person's words."""
-    said: dict[str, Any] = {}
+    figures: dict[str, float] = {}
+    totals: dict[str, float] = {}
+    said: dict[str, str] = {}
     for record in journal.read_all(workspace):
-        said |= record.get("headline", {}) | record.get("total", {}) | record.get("tags", {})
+        figures |= record.get("headline", {})
+        totals |= record.get("total", {})
+        said |= record.get("tags", {})
     found = {}
-    for name, value in said.items():
+    for name, value in figures.items():
         if name.startswith("held_out_"):
             figure = words(name.removeprefix("held_out_"))
             digits = ".4f" if figure == "accuracy" else ".4g"
@@ -101,8 +105,8 @@ def facts(workspace: Path) -> dict[str, str]:
         found["Not exported"] = said["gate"]
     if "verdict" in said:
         found["Verdict"] = said["verdict"]
-    if "cost" in said:
-        found["Cost"] = in_words(said["cost"], said["currency"])
+    if "cost" in totals and "currency" in said:  # else it is a figure of somebody's own
+        found["Cost"] = in_words(totals["cost"], said["currency"])
     if lines := said.get(ADVICE, "").splitlines():
         more = f"; {len(lines) - 1} more in the report" if lines[1:] else ""
         found["Advice"] = lines[0] + more

@@ -29,13 +29,15 @@ def end(states: Mapping[str, str]) -> None:
 
     hurry()
     try:
-        experiments = client.search_experiments()
-        ids = [each.experiment_id for each in experiments]
+        ids = [each.experiment_id for each in client.every_experiment()]
         query = "attributes.status = 'RUNNING'"
         running = list(client.every_run(ids, query))
         closed = {}
         for run in running:
-            whole = _whole(client, run)
+            try:
+                whole = _whole(client, run)
+            except client.refusal:  # somebody has deleted that of the whole
+                continue
             name = whole.info.run_name
             if name in ended and OF_A_PIPELINE & whole.data.tags.keys():
                 if run.info.run_id != whole.info.run_id:

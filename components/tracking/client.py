@@ -15,7 +15,7 @@ from trireme.components.whole_file import no_room
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Run
+    from mlflow.entities import Experiment, Run
 
 Made = TypeVar("Made")
 
@@ -91,6 +91,16 @@ def once(
     return patiently(attempt)
 
 
+def every(search: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
+    """Yields all that a search finds, of which MLflow hands out a page at a time."""
+    token = None
+    while True:
+        page = search(*arguments, page_token=token)
+        yield from page
+        if not (token := page.token):
+            return
+
+
 def _status(error: Exception) -> int:
     """Returns the status of the server's answer; 0 where it is not that."""
     from mlflow.exceptions import MlflowException
@@ -131,13 +141,12 @@ class _Client:
         return MlflowException
 
     def every_run(self, experiments: list[str], query: str) -> "Iterator[Run]":
-        """Yields all runs that a query finds, which MLflow hands out a thousand at a time."""
-        token = None
-        while True:
-            page = self.search_runs(experiments, query, page_token=token)
-            yield from page
-            if not (token := page.token):
-                return
+        """Yields all runs that a query finds."""
+        return every(self.search_runs, experiments, query)
+
+    def every_experiment(self) -> "Iterator[Experiment]":
+        """Yields all experiments."""
+        return every(self.search_experiments)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_"):  # asked for by whoever looks what an object is

@@ -2,14 +2,14 @@
 
 import contextlib
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from trireme.components.errors import InputError
 from trireme.components.home import home
 from trireme.components.tracking import store
-from trireme.components.tracking.client import client
+from trireme.components.tracking.client import client, every
 from trireme.components.tracking.lineage import START
 from trireme.components.tracking.registry import BEFORE
 
@@ -80,8 +80,8 @@ def remove(record: OldRecord) -> None:
 
 
 def _found(before: float, kept: Collection[str]) -> Iterator[OldRecord]:
-    experiments = [each.experiment_id for each in client.search_experiments()]
-    runs = _all(client.search_runs, experiments, "tags.`pipeline` LIKE '%'")
+    experiments = [each.experiment_id for each in client.every_experiment()]
+    runs = list(client.every_run(experiments, "tags.`pipeline` LIKE '%'"))
     wholes = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
     versions = _versions()
     stays = {run.info.run_id for run in wholes if not _is_old(run, before, kept)}
@@ -100,12 +100,7 @@ def _is_old(run: "Run", before: float, kept: Collection[str]) -> bool:
 
 
 def _versions() -> "list[ModelVersion]":
-    models = _all(client.search_registered_models)
-    return [
-        version
-        for model in models
-        for version in _all(client.search_model_versions, f"name = '{model.name}'")
-    ]
+    return list(every(client.search_model_versions))
 
 
 def _in_use(versions: "list[ModelVersion]") -> "Iterator[ModelVersion]":
@@ -126,9 +121,7 @@ def _in_use(versions: "list[ModelVersion]") -> "Iterator[ModelVersion]":
 def _record(whole: "Run", experiments: list[str], versions: "list[ModelVersion]") -> OldRecord:
     runs = [whole]
     for run in runs:  # it grows
-        runs += _all(
-            client.search_runs, experiments, f"tags.`mlflow.parentRunId` = '{run.info.run_id}'"
-        )
+        runs += client.every_run(experiments, f"tags.`mlflow.parentRunId` = '{run.info.run_id}'")
     models = [
         model
         for run in runs
@@ -146,11 +139,3 @@ def _record(whole: "Run", experiments: list[str], versions: "list[ModelVersion]"
         versions,
         [Path(place).parent for place in places if place.startswith(str(home()))],
     )
-
-
-def _all(search: Callable[..., Any], *arguments: Any) -> list[Any]:
-    """Returns what all pages of a search hold."""
-    found = list(page := search(*arguments))
-    while page.token:
-        found += (page := search(*arguments, page_token=page.token))
-    return found

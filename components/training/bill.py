@@ -36,7 +36,8 @@ class Bill:
         if seconds < policy.get("activeDeadlineSeconds", math.inf):
             self._limit = seconds
             set_time_limit(manifest, seconds)
-        journal.log_params({"effective_time_limit": policy["activeDeadlineSeconds"]})
+        # No parameter: prices may be others when the run is resumed, and MLflow changes none.
+        journal.log_metrics({"effective_time_limit": policy["activeDeadlineSeconds"]})
 
     def charge(self, seconds: Mapping[str, float]) -> None:
         """Records what the replicas had, and what that costs."""

@@ -4,7 +4,7 @@ Training jobs have their own, in the parameter ``job``. What a pipeline says its
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self
@@ -88,6 +88,12 @@ class StepShape(StrictModel):
     tolerations: list[Toleration] = []
     """Taints that its node may have."""
 
+    @model_validator(mode="after")
+    def _check_variables(self) -> Self:
+        if twice := sorted(self.env.keys() & self.secret_env.keys()):
+            raise ValueError(f"both env and secret_env have {twice[0]}")
+        return self
+
 
 class Shape(StrictModel):
     """The file of ``--shape``."""
@@ -155,13 +161,14 @@ def _set_container(container: Any, shape: StepShape) -> None:
                 resources[f"resource{resource}{side}"] = amount
     if shape.image:
         container["image"] = shape.image
-    if shape.env:
-        set_variables(container, shape.env)
+    if shape.env or shape.secret_env:
+        set_variables(container, shape.env, instead_of=shape.secret_env)
 
 
 def _set_pod(known: Any, executor: str, shape: StepShape) -> None:
     """Sets what kfp can set only while it builds a pipeline."""
     config = {"kubernetes": json_format.MessageToDict(known[executor])}
+    _remove_variables(config["kubernetes"], {*shape.env, *shape.secret_env})
     task: Any = SimpleNamespace(platform_config=config)
     for label, value in shape.node_selector.items():
         kubernetes.add_node_selector(task, label, value)
@@ -179,3 +186,16 @@ def _set_pod(known: Any, executor: str, shape: StepShape) -> None:
             kubernetes.use_config_map_as_volume(task, files.config_map, files.mount)
     known[executor].Clear()
     known[executor].update(config["kubernetes"])
+
+
+def _remove_variables(pod: dict[str, Any], names: Collection[str]) -> None:
+    """Takes from a pod the variables of other sources, which would win over what is set here."""
+    for kind in ("secretAsEnv", "configMapAsEnv"):
+        sources = pod.pop(kind, [])
+        for each in sources:
+            each["keyToEnv"] = [pair for pair in each["keyToEnv"] if pair["envVar"] not in names]
+        if kept := [each for each in sources if each["keyToEnv"]]:
+            pod[kind] = kept
+    fields = pod.pop("fieldPathAsEnv", [])
+    if kept := [each for each in fields if each["name"] not in names]:
+        pod["fieldPathAsEnv"] = kept

@@ -1,6 +1,6 @@
 """The steps that a compiled pipeline has."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from google.protobuf import json_format
@@ -77,10 +77,12 @@ def containers(spec: Any) -> Iterator[tuple[list[PathTask], Any]]:
             yield path, executor["container"]
 
 
-def set_variables(container: Any, variables: Mapping[str, str]) -> None:
-    """Gives the container of a step variables, in place of those of the same names."""
+def set_variables(
+    container: Any, variables: Mapping[str, str], instead_of: Collection[str] = ()
+) -> None:
+    """Gives the container of a step variables, in place of those of their names and some more."""
     before = json_format.MessageToDict(container).get("env", [])
-    kept = [each for each in before if each["name"] not in variables]
+    kept = [each for each in before if each["name"] not in {*variables, *instead_of}]
     own = [{"name": name, "value": value} for name, value in variables.items()]
     container["env"] = [*kept, *own]
 

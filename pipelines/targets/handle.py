@@ -20,6 +20,7 @@ from trireme.components.errors import InputError, TriremeError
 from trireme.components.plain import plain
 from trireme.components.say import say
 from trireme.components.tracking import store
+from trireme.components.tracking.client import every
 from trireme.components.tracking.journal import TRAINING
 from trireme.pipelines.compiling.steps import step_names
 from trireme.pipelines.console import Console
@@ -259,7 +260,7 @@ class RunHandle:
         client = self._client()
         if self._record:
             return client.get_run(self._record)
-        experiments = [each.experiment_id for each in client.search_experiments()]
+        experiments = [each.experiment_id for each in every(client.search_experiments)]
         found = client.search_runs(experiments, f"attributes.run_name = '{self.name}'")
         whole = next((each for each in found if "mlflow.parentRunId" not in each.data.tags), None)
         if whole:

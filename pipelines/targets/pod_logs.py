@@ -12,7 +12,7 @@ from trireme.components.kubernetes.resources import PODS
 from trireme.components.kubernetes.step_pods import CONTAINER
 from trireme.components.kubernetes.streams import Stop
 from trireme.components.last_words import LastWords, read
-from trireme.components.step_names import without_index
+from trireme.components.step_names import is_of
 from trireme.pipelines.targets.base import ENDED, OnLine, Run
 
 PAUSE = 2.0  # seconds between two looks
@@ -43,7 +43,7 @@ def logs(
     """Passes on the output of a run's steps, by their pods; see ``Target.logs``."""
 
     def wanted(found: list[Named]) -> list[Named]:
-        return [each for each in found if step in ("", each[0], without_index(each[0]))]
+        return [each for each in found if not step or is_of(each[0], step)]
 
     def look() -> tuple[bool, list[Named]]:
         now = again()
@@ -93,7 +93,7 @@ def _follow(
 
 def check(step: str, steps: list[str]) -> None:
     """Refuses a step that there is not; it may name one turn of a loop, or be empty for all."""
-    if step and without_index(step) not in steps:
+    if step and not any(is_of(step, one) for one in steps):
         raise InputError(f"step {step!r}: the run has {', '.join(steps) or 'none yet'}")
 
 

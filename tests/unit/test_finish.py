@@ -204,6 +204,16 @@ def test_on_a_cluster_the_last_words_say_what_a_run_here_says_at_its_end(
     assert left.facts["Registered"] == "digits, version 3, champion"
 
 
+def test_a_cost_of_somebodys_own_is_not_what_the_run_has_cost(tmp_path):
+    with journal.opened(tmp_path, "mine"):
+        journal.log_headline({"cost": 0.5})
+        journal.log_total({"cost": 2.0})
+        journal.log_tags({"cost": "low", "held_out_by": "me"})
+        assert outcome.facts(tmp_path) == {}
+        journal.log_tags({"currency": "EUR"})
+        assert outcome.facts(tmp_path) == {"Cost": "2.00 EUR"}
+
+
 def test_last_words_fit_and_of_long_lines_the_last_are_there():
     lines = "\n".join(f"line {number} é" for number in range(1000))
     facts = {f"{number}": "x" * 400 for number in range(9)}

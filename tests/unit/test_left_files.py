@@ -1,5 +1,6 @@
 """components/left_files.py: what a program may leave in MODEL_DIR."""
 
+import errno
 import os
 import shutil
 import socket
@@ -64,6 +65,19 @@ def test_the_folder_itself_must_not_have_become_something_else(left, put):
         os.mkfifo(left)
     with pytest.raises(StepFailed, match=r"^MODEL_DIR is no folder any more$"):
         left_files.check(left, "MODEL_DIR")
+
+
+def test_a_folder_that_cannot_be_read_is_named(left, monkeypatch):
+    def scandir(folder):  # as for who is not root
+        if folder.name == "checkpoint-2":
+            raise PermissionError(errno.EACCES, "Permission denied", str(folder))
+        return real(folder)
+
+    real = os.scandir
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(StepFailed) as caught:
+        left_files.check(left, "MODEL_DIR")
+    assert str(caught.value) == "MODEL_DIR: 'checkpoint-2' cannot be read: Permission denied"
 
 
 @pytest.mark.parametrize("target", [".", "..", "../checkpoint-3"])

@@ -54,6 +54,16 @@ def test_list_shows_the_latest_first(trireme, kept, untracked):
     ]
 
 
+def test_a_home_of_nobody_is_one_sentence(trireme, monkeypatch):
+    monkeypatch.setenv("TRIREME_HOME", "~nosuch/x")
+    status, output, errors = trireme("list")
+    assert (status, output) == (2, "")
+    assert errors == (
+        "error: TRIREME_HOME ~nosuch/x: there is no such home directory; it can be an absolute "
+        "path\n"
+    )
+
+
 def test_without_any_it_is_said_where_the_pipelines_are(trireme, untracked):
     status, output, errors = trireme("list")
     assert (status, output) == (0, "")

@@ -357,6 +357,14 @@ def test_what_kubeflows_plugin_leaves_open_is_ended_where_somebody_looks(argo, t
     assert states == ["KILLED", "FINISHED", "KILLED", "RUNNING"]
 
 
+def test_a_run_whose_whole_is_deleted_does_not_keep_others_open(argo):
+    experiment = argo.create_experiment("mine")
+    ours = argo.create_run(experiment, run_name="p-1", tags={"pipeline": "p"}).info.run_id
+    argo.create_run(experiment, run_name="child", tags={"mlflow.parentRunId": 32 * "0"})
+    abandoned_runs.end({"p-1": "KILLED"})
+    assert argo.get_run(ours).info.status == "KILLED"
+
+
 def test_a_step_leaves_its_result_as_the_last_words_of_its_container(
     tmp_path, untracked, monkeypatch
 ):

@@ -1,6 +1,7 @@
 """What is read of a training's progress; tests/unit/printed has what real programs printed."""
 
 import json
+import threading
 import time
 from pathlib import Path
 
@@ -291,6 +292,23 @@ def test_a_step_in_a_pod_tells_its_run_while_it_trains(tmp_path, monkeypatch, ev
         assert eventually(lambda: told)
         time.sleep(0.1)
         assert told == [(tmp_path, "train", "abc")]  # once, as it has not gone on
+
+
+def test_a_step_does_not_end_while_its_run_is_told(tmp_path, monkeypatch):
+    began, told = threading.Event(), []
+
+    def bring(*arguments):
+        began.set()
+        time.sleep(0.3)
+        told.append(arguments)
+
+    monkeypatch.setenv("MLFLOW_RUN_ID", "abc")
+    monkeypatch.setattr(journal, "PROGRESS_EVERY", 0.01)
+    monkeypatch.setattr(sync, "bring_progress", bring)
+    with journal.opened(tmp_path, "train"), steps._telling_progress("train", tmp_path):
+        journal.log_progress(Progress(0.5, "50%"))
+        assert began.wait(30)
+    assert told == [(tmp_path, "train", "abc")]
 
 
 def test_a_server_that_is_away_does_not_hold_up_a_step(tmp_path, monkeypatch):

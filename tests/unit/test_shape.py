@@ -101,6 +101,28 @@ def test_argo_has_it_in_the_templates(compiled):
     assert json.dumps(mount) in handed_on and json.dumps(source) in handed_on
 
 
+def test_a_variable_of_a_step_goes_before_that_of_all_wherever_either_is_from(compiled):
+    shape = """
+    steps:
+      "*": {env: {OPEN: all, BOTH: all}, secret_env: {KEY: keys/all, TOKEN: keys/token}}
+      evaluate: {env: {KEY: mine}, secret_env: {OPEN: keys/open, TOKEN: keys/own}}
+    """
+    (template,) = compiled(shape, "argo")
+    steps = {each["name"]: each for each in template["spec"]["templates"] if "container" in each}
+    (evaluate,) = (each for name, each in steps.items() if "evaluate" in name)
+    env = evaluate["container"]["env"]
+    ours = [each for each in env if each["name"] in ("OPEN", "BOTH", "KEY", "TOKEN")]
+    assert {each["name"]: each.get("value") for each in ours} == {
+        "BOTH": "all",
+        "KEY": "mine",
+        "OPEN": None,
+        "TOKEN": None,
+    }
+    assert len(ours) == 4
+    keys = [each["valueFrom"]["secretKeyRef"]["key"] for each in ours if "valueFrom" in each]
+    assert sorted(keys) == ["open", "own"]
+
+
 def test_a_pipeline_is_as_it_is_without_one():
     pipeline = catalog.load("pytorch-training")
     assert all("env" not in container for _, container in containers(pipeline.spec))
@@ -138,6 +160,10 @@ def test_a_pipeline_is_as_it_is_without_one():
         ("step: {}", "shape.step is not a field; shape has workspace, steps"),
         ("steps: {train: {cpu: lots}}", "shape.steps.train.cpu 'lots': must be a Kubernetes"),
         ("steps: {train: {secret_env: {A: b}}}", "shape.steps.train.secret_env.A 'b': must be"),
+        (
+            "steps: {train: {env: {A: b}, secret_env: {A: b/c}}}",
+            "{'A': 'b/c'}}: both env and secret_env have A",
+        ),
         ("- train", "must be an object of workspace, steps"),
         ("workspace: {a: 1}", "shape.workspace {'a': 1}:"),
     ],

@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.step_pods import step_of
-from trireme.components.step_names import without_index
+from trireme.components.step_names import is_of
 from trireme.pipelines.targets import pod_logs
 from trireme.pipelines.targets.kubeflow.reading import Run
 
@@ -19,4 +19,4 @@ RUN = "pipeline/runid"
 def pods(cluster: Cluster, run: Run, steps: Collection[str]) -> list[pod_logs.Named]:
     """Returns the pods that do a step's work, with its name and turn, the oldest first."""
     named = [(step_of(pod), pod) for pod in pod_logs.pods(cluster, f"{RUN}={run.id}")]
-    return [(name, pod) for name, pod in named if without_index(name) in steps]
+    return [(name, pod) for name, pod in named if any(is_of(name, step) for step in steps)]

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 from kfp import compiler, local
 from rich.text import Text
 
@@ -66,10 +66,12 @@ def prepared(directory: Path) -> tuple[Pipeline, dict[str, Any]]:
 def resume(run: local_runs.LocalRun, console: Console) -> Result:
     """Runs what a run that has ended too early has not done."""
     try:
-        with FileLock(run.directory / "resume.lock", blocking=False):
+        with unsent.held(run.name):
             return _resume(local_runs.find(run.name), console)
     except Timeout:
-        raise InputError(f"run {run.name} is being resumed already") from None
+        raise InputError(
+            f"run {run.name} is being resumed already, or brought to MLflow, by another process"
+        ) from None
 
 
 def _resume(run: local_runs.LocalRun, console: Console) -> Result:
@@ -120,8 +122,10 @@ def go(
             kept.end(result.status, result.error)
             shutil.rmtree(result.temporary, ignore_errors=True)
     # The server may be back by now, and older runs may have waited for it.
-    if result.status != "KILLED" and unsent.bring_all() and not is_whole:
-        result.mend()
+    if result.status != "KILLED":
+        unsent.bring_all()
+        if not is_whole and name not in {one.name for one in unsent.read()}:
+            result.mend()
     result.run_id, result.mlflow_page = record.run_id, record.page
     result.needs_ui = not record.is_on_a_server
     return result

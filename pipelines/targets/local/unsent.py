@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from filelock import FileLock
+from filelock import BaseFileLock, FileLock, Timeout
 
-from trireme.components.errors import TriremeError
+from trireme.components.errors import TrackingUnavailable, TriremeError
 from trireme.components.home import home
 from trireme.components.say import say
 from trireme.components.tracking import client, store
@@ -56,6 +56,16 @@ def read() -> list[Unsent]:
     return [Unsent(name, *content) for _, name, content in sorted(found)]
 
 
+def held(name: str) -> BaseFileLock:
+    """Returns the lock of who resumes a run or brings it to MLflow, which its process gets again.
+
+    Raises:
+        Timeout: When it is taken that another process has it.
+    """
+    file = home() / "runs" / name / "resume.lock"
+    return FileLock(file, blocking=False, is_singleton=True)
+
+
 def bring(one: Unsent) -> None:
     """Brings all of a run to MLflow.
 
@@ -90,19 +100,39 @@ def bring_all() -> bool:
             say(f"{one.name} waits for MLflow at {one.server}; set MLFLOW_TRACKING_URI to it")
             continue
         try:
-            if runs.find(one.name).state == "running":  # again, and brings it itself in the end
-                continue
             store.check_reachable(here)
-            client.hurry()
-            with FileLock(_file(f"{one.name}{LOCK}")):
-                if not _file(one.name).exists():  # another process has been faster
-                    continue
-                bring(one)
         except TriremeError as error:
-            say(f"warning: MLflow lacks some of {one.name}: {error}")
+            _warn(one.name, error)
             break  # the others would wait for the same server
-        say(f"{one.name} is whole in MLflow now, as {one.status}")
+        client.hurry()
+        try:
+            _bring_alone(one.name)
+        except TriremeError as error:
+            _warn(one.name, error)
+            if isinstance(error, TrackingUnavailable):
+                break
     return not read()
+
+
+def _bring_alone(name: str) -> None:
+    """Brings a run, unless another process does so or resumes it."""
+    with FileLock(_file(f"{name}{LOCK}")):
+        if not _file(name).exists():  # another process has been faster
+            return
+        if not (home() / "runs" / name).exists():
+            say(f"warning: {name} is gone from this machine, and what MLflow lacks of it with it")
+            forget(name)
+            return
+        with suppress(Timeout), held(name):  # who resumes it brings it in the end
+            if runs.find(name).state == "running":
+                return
+            one = Unsent(name, *json.loads(_file(name).read_text()))  # it may have ended anew
+            bring(one)
+            say(f"{name} is whole in MLflow now, as {one.status}")
+
+
+def _warn(name: str, error: TriremeError) -> None:
+    say(f"warning: MLflow lacks some of {name}: {error}")
 
 
 def _file(name: str) -> Path:

@@ -61,7 +61,7 @@ def test_the_smaller_limit_holds(priced, manifest, workspace, own, budget, limit
     made = manifest(time_limit=own)
     Bill(budget, prices.read()).open(made)
     assert made["spec"]["runPolicy"]["activeDeadlineSeconds"] == limit
-    assert recorded(workspace, "params") == ({"effective_time_limit": limit} if budget else {})
+    assert recorded(workspace, "metrics") == ({"effective_time_limit": limit} if budget else {})
 
 
 def test_only_a_budget_that_has_ended_a_job_is_blamed(priced, manifest):
@@ -143,7 +143,7 @@ def test_a_job_that_fails_has_cost_something_all_the_same(train, workspace):
     with pytest.raises(JobFailed, match="exited with status 3"):
         train("raise SystemExit(3)", 1.0)
     assert recorded(workspace, "metrics")["cost"] > 0
-    assert recorded(workspace, "params")["effective_time_limit"] == 1800
+    assert recorded(workspace, "metrics")["effective_time_limit"] == 1800
 
 
 def test_a_job_that_succeeds_costs_what_its_replicas_took(train, workspace):

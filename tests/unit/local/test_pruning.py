@@ -260,6 +260,18 @@ def test_records_go_with_their_runs_but_for_what_is_still_needed(home, records):
     assert prune("--keep", "0", "--records").startswith("0 removed")
 
 
+def test_a_model_of_any_name_does_not_keep_records(home, records):
+    client, _, make = records
+    make(name := "nightly-20260101-030000-0001", 90)
+    kept = make("nightly-20260101-030000-0002", 90)
+    client.create_registered_model("digits")
+    client.rename_registered_model("digits", model := 'anna\'s "model"')
+    client.create_model_version(model, "a place", kept, {"pipeline_run": kept})
+    client.set_registered_model_alias(model, "champion", "1")
+    said = prune("--keep", "0", "--records", "--dry-run")
+    assert f"record {name}" in said and "0002" not in said
+
+
 def test_the_records_of_a_server_are_not_ours_to_remove(home, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:hunter2@mlflow:5000")
     done = CliRunner().invoke(app, ["prune", "--records"])

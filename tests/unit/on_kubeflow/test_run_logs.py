@@ -10,12 +10,16 @@ import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from time import monotonic, sleep
+from types import SimpleNamespace
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import yaml
 
 from trireme.components import last_words
+from trireme.components.errors import InputError
+from trireme.pipelines.targets import pod_logs
+from trireme.pipelines.targets.kubeflow import logs
 
 THERE = ("--target", "kfp")
 NOT_THERE = {"kind": "Status", "reason": "NotFound", "code": 404, "details": {"name": "x"}}
@@ -224,6 +228,22 @@ def test_turns_of_a_step_are_told_apart(trireme, pods, run):
     for step, of_it in (("train", shown), ("train-001", shown[1:]), ("train-002", [])):
         asked = ("logs", run["run_id"], *THERE, "--step", step)
         assert trireme(*asked)[1].splitlines() == of_it
+
+
+def test_a_step_may_end_as_its_turn_would():
+    def pods_of(*steps, turn=""):
+        nodes = [f"flow.root.{turn}{step}.executor" for step in ("resize", "resize-224")]
+        made = [a_pod({"run_id": "1"}, node, at=1) for node in nodes]
+        cluster = SimpleNamespace(namespace="kubeflow", items=lambda *given, **query: made)
+        return [name for name, _ in logs.pods(cluster, SimpleNamespace(id="1"), steps)]
+
+    assert pods_of("resize", "resize-224") == ["resize", "resize-224"]
+    assert pods_of("resize-224") == ["resize-224"]
+    assert pods_of("resize-224", turn="iteration-iterations(3:3).") == ["resize-224-003"]
+    for step in ("resize-224", "resize-224-003"):
+        pod_logs.check(step, ["checkout", "resize-224"])
+    with pytest.raises(InputError):
+        pod_logs.check("resize", ["checkout", "resize-224"])
 
 
 def as_time_goes_by(kubeflow, *what):

@@ -17,3 +17,11 @@ def test_more_runs_than_mlflow_hands_out_at_once_are_all_found(monkeypatch):
     monkeypatch.setattr(mlflow.MlflowClient, "search_runs", search_runs)
     assert list(client.every_run(["1"], "all")) == [1, 2, 3]
     assert asked == [(["1"], "all")] * 2
+
+
+def test_nor_does_an_experiment_stay_unseen(monkeypatch):
+    pages = {None: PagedList([1, 2], "second"), "second": PagedList([3], "")}
+    monkeypatch.setattr(
+        mlflow.MlflowClient, "search_experiments", lambda self, page_token: pages[page_token]
+    )
+    assert list(client.every_experiment()) == [1, 2, 3]
