@@ -57,7 +57,9 @@ class Loader(yaml.SafeLoader):
         known = self._keys.setdefault(id(parent), set())
         if (key.tag, key.value) in known and key.tag != _MERGED:
             line = key.start_mark.line + 1
-            raise _Refused(f"{key.value[:LONGEST_NAME]!r} in line {line} is there twice")
+            raise yaml.YAMLError(
+                f"{key.value[:LONGEST_NAME]!r} is given twice, again in line {line}"
+            )
         known.add((key.tag, key.value))
 
 

@@ -199,7 +199,7 @@ def test_a_parameter_without_a_value_is_refused(pipeline):
         ("experiment: 2026-01-31", "parameter experiment"),
         ("experiment: !!binary aGVsbG8=", "parameter experiment"),
         ("experiment: 2026-13-45", "--params"),
-        ("workers: 1\nseed: 2\nworkers: 2", "'workers' in line 3 is there twice"),
+        ("workers: 1\nseed: 2\nworkers: 2", "'workers' is given twice, again in line 3"),
     ],
 )
 def test_a_file_that_cannot_be_meant_is_refused(pipeline, params, content, said):

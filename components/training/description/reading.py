@@ -3,7 +3,6 @@
 import difflib
 import json
 import re
-from collections import Counter
 from typing import Any, ClassVar
 
 import yaml
@@ -94,20 +93,11 @@ _TAG = "tag:yaml.org,2002:"
 
 
 class _Loader(yaml_text.Loader):
-    """Makes text, lists and mappings without doubles, and what is added below."""
+    """Makes text, lists and mappings, and what is added below."""
 
     yaml_constructors: ClassVar[dict[str | None, Any]] = {
         tag: _CONSTRUCTORS[tag] for tag in (f"{_TAG}str", f"{_TAG}seq", f"{_TAG}map", None)
     }
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Refuses a mapping in which a name is there twice, where PyYAML takes the last."""
-        if isinstance(node, yaml.MappingNode):
-            scalars = (name for name, _ in node.value if isinstance(name, yaml.ScalarNode))
-            counts = Counter(name.value for name in scalars if name.value != "<<")
-            if doubles := [name for name, count in counts.items() if count > 1]:
-                raise yaml.YAMLError(f"{doubles[0]} is given twice")
-        return super().construct_mapping(node, deep)
 
 
 def _from_json(loader: yaml.SafeLoader, node: yaml.Node) -> Any:
