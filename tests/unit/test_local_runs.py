@@ -289,3 +289,8 @@ def test_a_step_in_a_loop_is_all_of_its_turns_or_one(trireme, kept):
     kept("one", **{"trial-000": "a\n", "trial-001": "b\n", "choose": "c\n"}).end("FINISHED")
     assert trireme("logs", "one", "--step", "trial")[1] == "[trial-000] a\n[trial-001] b\n"
     assert trireme("logs", "one", "--step", "trial-001")[1] == "[trial-001] b\n"
+
+
+def test_a_step_whose_name_ends_in_a_number_is_no_turn(trireme, kept):
+    kept("one", **{"resize-224-000": "a\n", "resize-224-001": "b\n"}).end("FINISHED")
+    assert trireme("logs", "one", "--step", "resize-224")[1].count("\n") == 2

@@ -18,7 +18,7 @@ from trireme.components import progress
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.home import home
 from trireme.components.processes import born
-from trireme.components.step_names import without_index
+from trireme.components.step_names import is_of
 from trireme.components.tracking import journal
 from trireme.components.training import events
 from trireme.components.training.lines import forward_lines
@@ -262,11 +262,10 @@ def logs(name: str, step: str, on_line: Callable[[str, str], None], *, follow: b
         run = find(name)
         over = not follow or run.state != "running"
         begun = run.logs
-        names = {*begun, *map(without_index, begun)}
-        if step and step not in names and over:
+        if step and over and not any(is_of(one, step) for one in begun):
             raise InputError(f"step {step!r}: the run has {', '.join(begun) or 'none yet'}")
         for one, file in begun.items():
-            if step in ("", one, without_index(one)):
+            if not step or is_of(one, step):
                 line_of = partial(on_line, one)
                 read[one] = forward_lines(file, read.get(one, 0), line_of, to_end_of_file=over)
         if over:
