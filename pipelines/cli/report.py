@@ -79,11 +79,12 @@ def _picture(target: "Target", name: str) -> "Picture":
     ]
     trials = [step for step in pictures if not target.is_here and _is_trial(step)]
     picture.add(step for step in pictures if step not in trials)
-    if found.workspace and found.workspace.is_dir():  # which knows more than MLflow, and sooner
-        picture.tags, picture.metrics = of_workspace.whole(found.workspace)
-        picture.add(of_workspace.read(found.workspace))
     _add_mlflow(target, found, picture)
     _add_trials(picture, trials)
+    if found.workspace and found.workspace.is_dir():
+        tags, metrics = of_workspace.whole(found.workspace)
+        picture.tags, picture.metrics = tags | picture.tags, metrics | picture.metrics
+        picture.add(of_workspace.read(found.workspace))
     return picture
 
 
