@@ -23,6 +23,11 @@ def home() -> Path:
     return directory
 
 
+def unwritable(error: OSError) -> InputError:
+    """Returns what is to be said where the data directory cannot be written."""
+    return InputError(f"TRIREME_HOME {home()}: cannot be written: {error.strerror}")
+
+
 def in_a_pod() -> bool:
     """Whether this is a step on a cluster, not of a pipeline that somebody runs in a pod."""
     return "KUBERNETES_SERVICE_HOST" in os.environ and TRACKER not in os.environ

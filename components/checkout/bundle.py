@@ -190,7 +190,7 @@ def _from_mlflow(commit: str, file: Path) -> None:
     from trireme.components.tracking.client import client
 
     store.use()
-    experiments = [each.experiment_id for each in client.every_experiment()]
+    experiments = client.experiment_ids()
     query = f"tags.`{TAG}` = '{FILE}' and tags.`git.commit` = '{commit}'"
     for run in client.search_runs(experiments, query):
         # Pipelines' runs have the tags of the step that has the file.

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 from trireme.components.errors import InputError, TriremeError, exit_in_words
-from trireme.components.home import home
+from trireme.components.home import home, unwritable
 from trireme.components.packages.install import of_model
 from trireme.components.training.local.supervised import supervised
 
@@ -183,7 +183,7 @@ def _log(port: int) -> Iterator[BinaryIO]:
         file.parent.mkdir(parents=True, exist_ok=True)
         log = file.open("ab", buffering=0)
     except OSError as error:
-        raise InputError(f"TRIREME_HOME {home()}: cannot be written: {error.strerror}") from None
+        raise unwritable(error) from None
     with log:
         try:
             fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -32,7 +32,7 @@ def find(name: str, created: float | None = None) -> "Run | None":
         created: When it was made, in seconds since the epoch; of several runs of one name, that
             which began next to it is meant. Without, the latest.
     """
-    ids = [each.experiment_id for each in client.every_experiment()]
+    ids = client.experiment_ids()
     quoted = name.replace("'", "")
     found = [
         run

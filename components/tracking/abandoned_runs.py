@@ -29,7 +29,7 @@ def end(states: Mapping[str, str]) -> None:
 
     hurry()
     try:
-        ids = [each.experiment_id for each in client.every_experiment()]
+        ids = client.experiment_ids()
         query = "attributes.status = 'RUNNING'"
         running = list(client.every_run(ids, query))
         closed = {}

@@ -15,7 +15,7 @@ from trireme.components.whole_file import no_room
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Experiment, Run
+    from mlflow.entities import Run
 
 Made = TypeVar("Made")
 
@@ -144,9 +144,9 @@ class _Client:
         """Yields all runs that a query finds."""
         return every(self.search_runs, experiments, query)
 
-    def every_experiment(self) -> "Iterator[Experiment]":
-        """Yields all experiments."""
-        return every(self.search_experiments)
+    def experiment_ids(self) -> list[str]:
+        """Returns the ids of all experiments."""
+        return [each.experiment_id for each in every(self.search_experiments)]
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_"):  # asked for by whoever looks what an object is

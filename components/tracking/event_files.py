@@ -24,7 +24,7 @@ def download(run: str, folder: Path) -> None:
 
 
 def _find_and_download(run: str, folder: Path) -> None:
-    ids = [each.experiment_id for each in client.every_experiment()]
+    ids = client.experiment_ids()
     name = run.replace("'", "")
     runs = client.search_runs(ids, f"attributes.run_name = '{name}'")
     below = [each for each in runs if OF_A_PIPELINE & each.data.tags.keys()]

@@ -238,7 +238,7 @@ def _start(run: "Run") -> str:
 def _find(wanted: str) -> "Run":
     found: list[Run] = []
     if _NAME.fullmatch(wanted):
-        experiments = [each.experiment_id for each in client.every_experiment()]
+        experiments = client.experiment_ids()
         attribute = "run_id" if _ID.fullmatch(wanted) else "run_name"
         found = client.search_runs(experiments, f"attributes.{attribute} = '{wanted}'")
     if len(found) != 1:

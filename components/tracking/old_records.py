@@ -80,7 +80,7 @@ def remove(record: OldRecord) -> None:
 
 
 def _found(before: float, kept: Collection[str]) -> Iterator[OldRecord]:
-    experiments = [each.experiment_id for each in client.every_experiment()]
+    experiments = client.experiment_ids()
     runs = list(client.every_run(experiments, "tags.`pipeline` LIKE '%'"))
     wholes = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
     versions = _versions()

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from trireme.components import extras
-from trireme.components.errors import InputError, TriremeError
+from trireme.components.errors import TriremeError
 from trireme.components.say import say
 from trireme.components.signals import from_a_terminal
 from trireme.components.tracking.environment import separate_login
@@ -108,7 +108,7 @@ def ui(
 ) -> None:
     """Open MLflow's UI with the runs of this machine."""
     from trireme.components.deployment.serving import check_port
-    from trireme.components.home import home
+    from trireme.components.home import home, unwritable
     from trireme.components.tracking.store import (
         TRAINING,
         UI_PORT,
@@ -127,7 +127,7 @@ def ui(
     try:
         home().mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"TRIREME_HOME {home()}: cannot be written: {error.strerror}") from None
+        raise unwritable(error) from None
     page = f"http://127.0.0.1:{port}/#/experiments{TRAINING}"
     typer.echo(f"{page} shows {public(uri)}; Ctrl-C stops it")
     sys.stdout.flush()

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from trireme.components.errors import InputError, TrackingUnavailable, TriremeError
 from trireme.components.finish import outcome, webhook
-from trireme.components.home import home
+from trireme.components.home import home, unwritable
 from trireme.components.secrets import given
 from trireme.components.signals import Interrupted, from_a_terminal, handled
 from trireme.components.tracking import client, store
@@ -53,7 +53,7 @@ def prepare(pipeline: Pipeline, arguments: dict[str, Any], name: str) -> Path:
         (directory / "parameters.json").write_text(json.dumps(arguments, indent=2) + "\n")
         compiler.Compiler().compile(pipeline.graph, str(directory / PIPELINE))
     except OSError as error:
-        raise InputError(f"TRIREME_HOME {home()}: cannot be written: {error.strerror}") from None
+        raise unwritable(error) from None
     return directory
 
 

@@ -1,5 +1,7 @@
 """components/tracking/client.py: MLflow's client."""
 
+from types import SimpleNamespace
+
 import mlflow
 from mlflow.store.entities import PagedList
 
@@ -20,8 +22,9 @@ def test_more_runs_than_mlflow_hands_out_at_once_are_all_found(monkeypatch):
 
 
 def test_nor_does_an_experiment_stay_unseen(monkeypatch):
-    pages = {None: PagedList([1, 2], "second"), "second": PagedList([3], "")}
+    one, two, three = (SimpleNamespace(experiment_id=each) for each in "123")
+    pages = {None: PagedList([one, two], "second"), "second": PagedList([three], "")}
     monkeypatch.setattr(
         mlflow.MlflowClient, "search_experiments", lambda self, page_token: pages[page_token]
     )
-    assert list(client.every_experiment()) == [1, 2, 3]
+    assert client.experiment_ids() == ["1", "2", "3"]
