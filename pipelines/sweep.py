@@ -58,6 +58,9 @@ def check(parameters: dict[str, Any], claims: Collection[str] | None = None) -> 
     for each in others:
         if each:
             training.trainings(parameters["framework"], parameters | each)
+    listed = [each["entrypoint"] for each in parameters["trials"] if "entrypoint" in each]
+    for program in dict.fromkeys([*parameters["grid"].get("entrypoint", []), *listed]):
+        training.check_program("entrypoint", program, parameters, claims)
 
 
 def _trials(parameters: dict[str, Any]) -> list[search_space.Trial]:

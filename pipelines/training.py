@@ -146,7 +146,7 @@ def check_training(
     base_model.check(*(parameters[name] for name in BASE_MODEL), claims=claims)
     given: dict[str, Any] = NOT_EVERYWHERE | parameters
     job = trainings(framework, parameters).job
-    _check_program("entrypoint", job.entrypoint or "", parameters, claims)
+    check_program("entrypoint", job.entrypoint or "", parameters, claims)
     if claims is None:
         installed.check(job)
         packages.check_here(framework, parameters)
@@ -168,9 +168,10 @@ def _check_file(
         git.check_file(name, file, *at)
 
 
-def _check_program(
+def check_program(
     name: str, program: str, parameters: dict[str, Any], claims: Collection[str] | None
 ) -> None:
+    """Refuses a program that the code does not have, where that is on this machine."""
     if not parameters["code_url"]:
         builtin.check_program(name, program)
     elif program:
@@ -190,6 +191,6 @@ def check(
             f"dataset_uri {NONE!r}: there are no samples then to evaluate the model on; give a "
             """program that does, -p evaluation='{"entrypoint": "FILE.py"}'"""
         )
-    _check_program("evaluation.entrypoint", program, parameters, claims)
+    check_program("evaluation.entrypoint", program, parameters, claims)
     naming.check(parameters.get("model_factory", ""))
     registry.check_name(parameters["model_name"])

@@ -49,7 +49,7 @@ def check(url: str, revision: str, secret: str = "", directory: str = "") -> Non
 
 
 def check_here(url: str, secret: str, revision: str = "") -> None:
-    """Refuses what this machine can tell without asking a server: the Secret, a directory."""
+    """Refuses what is wrong as far as this machine can tell without asking a server."""
     if not url or urls.bundle(url):
         return
     if urls.is_directory(url):
@@ -59,7 +59,7 @@ def check_here(url: str, secret: str, revision: str = "") -> None:
     source, name = urls.source(url), secrets.given(secret, "code")
     with repository.opened(source, name) as origin:
         if urls.is_local(source):
-            repository.tip(origin, "")
+            repository.check(origin, revision, urls.path(origin.place))
 
 
 def check_file(name: str, file: str, url: str, revision: str, directory: str) -> None:

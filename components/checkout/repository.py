@@ -75,6 +75,15 @@ def tip(origin: Origin, revision: str) -> Found | None:
     return None
 
 
+def check(origin: Origin, revision: str, at: Path) -> None:
+    """Refuses a revision that a repository on this machine, ``at``, does not have."""
+    if tip(origin, revision) or not revision:
+        return
+    is_id = revisions.is_commit(revision) or revisions.may_be_short_commit(revision)
+    if not is_id or git("rev-parse", "--verify", f"{revision}^{{commit}}", at=at).returncode:
+        raise _missing(revision, origin)
+
+
 def fetch(origin: Origin, revision: str, repository: Path) -> Found:
     """Makes a repository in an empty directory that holds the commit a revision names."""
     must("make a repository", git("init", "--quiet", "--template=", str(repository)))

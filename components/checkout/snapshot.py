@@ -47,6 +47,7 @@ class Snapshot(NamedTuple):
         head: The commit that was checked out; empty where there is none yet.
         changed: How many files are not as in that commit.
         left_out: Those that are left out although .gitignore does not name them.
+        nested: Repositories in the working tree that are no submodules of it, left out as well.
     """
 
     repository: Path
@@ -54,19 +55,23 @@ class Snapshot(NamedTuple):
     head: str
     changed: int
     left_out: list[str]
+    nested: list[str]
 
     @property
     def in_words(self) -> str:
-        """What is in it besides the commit that was checked out."""
-        without = f", without {', '.join(self.left_out)}" if self.left_out else ""
+        """What is in it besides the commit that was checked out, and what is missing."""
         files = "1 uncommitted file" if self.changed == 1 else f"{self.changed} uncommitted files"
-        return f"with {files}{without}" if self.changed else ""
+        missing = [*(self.left_out if self.changed else [])]
+        missing += [f"the repository {name}" for name in self.nested]
+        with_them = [f"with {files}"] if self.changed else []
+        return ", ".join(with_them + ([f"without {', '.join(missing)}"] if missing else []))
 
 
 class _Changes(NamedTuple):
     changed: list[str]
     untracked: list[str]
     left_out: list[str]
+    nested: list[str]
 
 
 def is_meant(url: str, revision: str) -> bool:
@@ -93,7 +98,7 @@ def check(url: str) -> None:
         changes = _changes(directory, ours)
     sizes = {name: _size(directory / name) for name in (*changes.changed, *changes.untracked)}
     if sum(sizes.values()) > LIMIT:
-        largest = max(sizes, key=lambda name: sizes[name])
+        (largest,) = _shown([max(sizes, key=lambda name: sizes[name])])
         raise InputError(
             f"code_url {url!r}: what is not committed there has {in_words(sum(sizes.values()))} "
             f"(the largest file is {largest}), and {in_words(LIMIT)} is the most; name data in "
@@ -149,7 +154,7 @@ def _take(directory: Path, into: Path) -> Snapshot:
     if not (head or changed):
         raise InputError(f"code_url {str(directory)!r}: has neither commits nor files")
     (into / "HEAD").write_text(f"{commit}\n")
-    return Snapshot(into, commit, head, changed, changes.left_out)
+    return Snapshot(into, commit, head, changed, *map(_shown, (changes.left_out, changes.nested)))
 
 
 def _changes(directory: Path, environment: dict[str, str]) -> _Changes:
@@ -159,10 +164,17 @@ def _changes(directory: Path, environment: dict[str, str]) -> _Changes:
         return sorted(set(must("list what is not committed", result).split("\0")[:-1]))
 
     # A repository in the working tree that is no submodule of it ends with a slash.
-    untracked = [name for name in listed("--others") if not name.endswith("/")]
+    others = listed("--others")
+    nested = [name for name in others if name.endswith("/")]
+    untracked = [name for name in others if not name.endswith("/")]
     secret = [name for name in untracked if _SECRET.fullmatch(name)]
     meant = [name for name in untracked if name not in secret]
-    return _Changes(listed("--modified"), meant, secret)
+    return _Changes(listed("--modified"), meant, secret, nested)
+
+
+def _shown(names: list[str]) -> list[str]:
+    """Returns names as text, also those that are none in UTF-8."""
+    return [os.fsencode(name).decode(errors="backslashreplace") for name in names]
 
 
 def _directory(url: str) -> Path:

@@ -82,7 +82,11 @@ def _followed(program: list[str], directory: Path, variables: dict[str, str]) ->
     process = subprocess.Popen(
         [sys.executable, "-u", *program],
         cwd=directory,
-        env={name: value for name, value in (os.environ | variables).items() if value},
+        env={
+            name: value
+            for name, value in (os.environ | variables).items()
+            if value or name not in environment.VARIABLES  # MLflow reads an empty one as an address
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -89,8 +89,16 @@ def _verdict(
             f"nothing to train: champion version {champion.version} was trained from this commit, "
             "data and parameters"
         )
-    same = now | tried
-    attempt = next((one for one in found.attempts if same.items() <= one.tags.items()), None)
+    # An attempt with a base model, or without one, is another.
+    same = dict.fromkeys(_COMPARED) | now | tried
+    attempt = next(
+        (
+            one
+            for one in found.attempts
+            if all(one.tags.get(tag) == value for tag, value in same.items())
+        ),
+        None,
+    )
     if attempt:
         return False, (
             f"nothing to train: run {attempt.name} has tried this commit, data and parameters, "

@@ -76,22 +76,17 @@ class Watch:
     MLflow may keep it waiting.
     """
 
-    def __init__(self, how: EarlyStopping, trial: "Trial", begun: int = 0) -> None:
-        """Starts with nothing reported but what was before this trial was resumed.
-
-        Args:
-            begun: How many times its program had told the metric by then.
-        """
+    def __init__(self, how: EarlyStopping, trial: "Trial") -> None:
         self._how, self._trial = how, trial
         self._printed: deque[float] = deque()
-        self._has_printed, self._reported, self._begun = False, 0, begun
+        self._has_printed, self._reported = False, 0
         self._asked = time.monotonic()
         self.why = ""
         """Why it is to be stopped, if it is."""
         self._has_ended = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
         name = re.escape(how.metric)
-        self._said = re.compile(rf"(?<![\w.-]){name}['\"]?\s*[:= ]\s*({_NUMBER})(?!\w|[.,]\d)")
+        self._said = re.compile(rf"(?<![\w./-]){name}['\"]?\s*[:=\s]\s*({_NUMBER})(?!\w|[.,]\d)")
 
     def lines(self, text: str) -> None:
         """Takes in lines of the leading replica; of a progress bar, its last state."""
@@ -103,7 +98,7 @@ class Watch:
     @property
     def has_found(self) -> bool:
         """Whether the trial's program has ever told the metric."""
-        return self._has_printed or self._reported > 0 or self._begun > 0
+        return self._has_printed or self._reported > 0
 
     @property
     def metric(self) -> str:
@@ -131,7 +126,6 @@ class Watch:
         """Reports what is new, and finds out whether the trial is to be stopped."""
         if self._has_printed:
             values = [self._printed.popleft() for _ in range(len(self._printed))]
-            self._reported = max(self._reported, self._begun)
         else:
             values = self._logged()
         for value in values:

@@ -216,6 +216,8 @@ def _size(value: Value) -> float:
 def _choice(name: str, values: Any) -> list[Value] | Range:
     if isinstance(values, dict):
         _check_name(name)
+        if name == "entrypoint":
+            raise InputError(f"grid.entrypoint {values!r}: must be a list of programs")
         found = _range(name, values)
         if name in WHOLE and not found.is_whole:
             raise InputError(
@@ -266,6 +268,8 @@ def _check(name: str, value: Any) -> None:
         raise InputError(f"grid and trials: {name} {value!r} must be a whole number")
     if not isinstance(value, Value):
         raise InputError(f"grid and trials: {name} {value!r} must be text, a number, true or false")
+    if name == "entrypoint" and not isinstance(value, str):
+        raise InputError(f"grid and trials: entrypoint {value!r} must be the name of a program")
     if "\0" in f"{name}{value}":
         raise InputError(f"grid and trials: {name!r} {value!r} must not hold a NUL character")
 

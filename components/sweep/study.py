@@ -61,10 +61,10 @@ def ask(trial: Trial, workspace: Path, seed: int) -> Asked:
     if trial.is_searched:
         values = {name: _value(own, name, choice) for name, choice in kept.space.items()}
         trial = trial._replace(values=values)
+    # One that is resumed may begin anew or go on, so nobody knows which values its own compare with.
     # On a cluster the lines of before come again.
-    before = asked.intermediate_values if asked and not in_a_pod() else {}
-    begun = max(before, default=-1) + 1
-    return Asked(trial, Watch(stopping, own, begun) if stopping else None)
+    is_resumed = bool(asked and asked.intermediate_values) and not in_a_pod()
+    return Asked(trial, Watch(stopping, own) if stopping and not is_resumed else None)
 
 
 def tell(trial: Trial, result: TrialResult, workspace: Path) -> None:

@@ -36,9 +36,10 @@ STALE = 300.0  # seconds after which its holder, who needs a moment, must be dea
 
 def check_name(name: str) -> None:
     """Refuses a name that MLflow's model registry does not take."""
-    if not name.strip() or re.search(r"[/:\x00-\x1f\x7f'\"]", name):
+    if not name.strip() or re.search(r"[/:?\x00-\x1f\x7f'\"]", name):
         raise InputError(
-            f"model_name {name!r}: must be a name, without slash, colon, quotes or line breaks"
+            f"model_name {name!r}: must be a name, without slash, colon, question mark, quotes or "
+            "line breaks"
         )
 
 

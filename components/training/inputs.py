@@ -14,6 +14,7 @@ LIMIT = 5000  # characters of a tag that every MLflow keeps
 
 RUN_FIELDS = {
     "name",
+    "images",
     "code_dir",
     "data_dir",
     "checkpoint_dir",

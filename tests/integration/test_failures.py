@@ -7,6 +7,7 @@ from pathlib import Path
 
 import programs
 import pytest
+from git_servers import FCGIWRAP, NGINX, http_server
 
 pytestmark = pytest.mark.slow
 
@@ -71,10 +72,23 @@ def test_a_program_that_the_repository_lacks_is_told_before_too(
     assert not (trireme.home / "runs").exists()
 
 
-def test_what_only_a_step_can_find_out_is_bad_input_too(trireme, repository):
-    sentence = "code_revision 'no-such-branch' does not exist in"
+def test_a_revision_that_is_not_in_a_directory_is_told_before(trireme, repository):
     code = f"code_url={repository(train=programs.FOREVER)}"
-    must_refuse(trireme, sentence, code, "code_revision=no-such-branch")
+    for revision in ("no-such-branch", "1234567"):
+        sentence = f"code_revision '{revision}' does not exist in"
+        must_refuse(trireme, sentence, code, f"code_revision={revision}")
+    assert not (trireme.home / "runs").exists()
+
+
+@pytest.mark.skipif(not (NGINX and FCGIWRAP), reason="needs nginx-light and fcgiwrap")
+def test_what_only_a_step_can_find_out_is_bad_input_too(trireme, repository, tmp_path):
+    sentence = "code_revision 'no-such-branch' does not exist in"
+    code = repository(train=programs.FOREVER)
+    with http_server(tmp_path / "git") as git:
+        served = tmp_path / "git" / "public" / "code"
+        subprocess.run(["git", "clone", "-q", "--bare", code, served], check=True)
+        given = f"code_url={git.url}/public/code"
+        must_refuse(trireme, sentence, given, "code_revision=no-such-branch")
     (parent,) = trireme.parents()
     assert parent.info.status == "FAILED"
     assert sentence in parent.data.tags["error"]

@@ -392,7 +392,9 @@ def test_names_that_the_registry_takes_are_accepted(name):
     check_name(name)
 
 
-@pytest.mark.parametrize("name", ["", "  ", "a/b", "a:b", "a\nb", "it's", 'a"b', "a\x00b"])
+@pytest.mark.parametrize(
+    "name", ["", "  ", "a/b", "a:b", "ready?", "a\nb", "it's", 'a"b', "a\x00b"]
+)
 def test_names_that_the_registry_does_not_take_are_refused(name):
     with pytest.raises(InputError, match="model_name"):
         check_name(name)

@@ -81,6 +81,14 @@ def test_its_figures_are_those_of_the_model(judge, tmp_path, capfd):
     assert 'src="data:image/svg+xml;base64,' in page.read_text()
 
 
+def test_it_gets_variables_that_are_empty_too(judge, tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    program = tmp_path / "code" / "custom.py"
+    wanted = "import os; assert os.environ['CUDA_VISIBLE_DEVICES'] == ''\n"
+    program.write_text(wanted + program.read_text())
+    judge([1, 1, 0, 1])
+
+
 def test_the_gate_asks_for_them(judge):
     judged = judge([0.25, 0.75], gate={"least": {"bleu": 0.6}})
     assert not judged.verdict.passed

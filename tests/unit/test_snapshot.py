@@ -82,6 +82,24 @@ def test_a_directory_is_taken_as_it_is(dirty, destination, capsys):
     assert Path(destination.with_name("code.pack")).is_file()
 
 
+def test_a_repository_in_it_is_named_as_missing(dirty, destination, capsys):
+    shutil.copytree(dirty.directory / ".git", dirty.directory / "dep" / ".git")
+    checkout(str(dirty.directory), "", destination)
+    assert not (destination / "dep").exists()
+    assert "without .env, deploy.key, the repository dep/" in capsys.readouterr().err
+    dirty.git("reset", "-q", "--hard")
+    for new in ("new file\n.txt", "run.sh"):
+        (dirty.directory / new).unlink()
+    checkout(str(dirty.directory), "", destination.with_name("again"))
+    assert "is checked out without the repository dep/" in capsys.readouterr().err
+
+
+def test_names_that_are_no_text_are_told_as_one(dirty, destination, capsys):
+    Path(os.fsdecode(os.fsencode(dirty.directory) + b"/caf\xe9.key")).touch()
+    checkout(str(dirty.directory), "", destination)
+    assert r"without .env, caf\xe9.key, deploy.key" in capsys.readouterr().err
+
+
 def test_the_same_content_is_the_same_commit(dirty, destination, tmp_path):
     one = checkout(str(dirty.directory), "", destination).commit
     (dirty.directory / "file.txt").write_text("other")

@@ -163,6 +163,8 @@ def rate(**values):
         ({"workers": {"low": 1, "high": 4}}, "tpe", 3, "for workers is a whole number"),
         ({"rate": {"low": 1, "high": 4}}, "tpe", 3, "'rate' must be an option of the program"),
         ({"--rate": ["a\0b"]}, "grid", 0, "must not hold a NUL character"),
+        ({"entrypoint": [1]}, "grid", 0, "entrypoint 1 must be the name of a program"),
+        ({"entrypoint": {"low": 1, "high": 2}}, "tpe", 3, "must be a list of programs"),
         ({"--rate": 3}, "tpe", 3, "must be a list of one value or more, or a range such as"),
     ],
 )
