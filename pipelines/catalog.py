@@ -1,5 +1,6 @@
 """Finding a pipeline: one of Trireme's own, of an installed package, in a file, or compiled."""
 
+import ast
 import difflib
 import importlib
 import importlib.util
@@ -82,7 +83,8 @@ def _parts(reference: str) -> tuple[str, str]:
 
 def _unknown(reference: str) -> str:
     names = [*PIPELINES, *installed()]
-    close = difflib.get_close_matches(reference, names, n=1)
+    is_path = "/" in reference or "." in reference
+    close = [] if is_path else difflib.get_close_matches(reference, names, n=1)
     hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)};"
     files = "a file is FILE.py, or YAML that kfp compiled"
     return f"there is no pipeline {reference!r}; {hint} {files}"
@@ -95,9 +97,21 @@ def _of_file(
         raise InputError(f"{reference}: there is no file {given}")
     if (file := given.resolve()) not in modules:
         with _explained(reference, file):
+            _refuse_other_programs(file, reference)
             modules[file] = _imported(file)
     graph = _chosen(modules[file], function, reference)
     return _pipeline(graph, modules[file], file.parent)
+
+
+def _refuse_other_programs(file: Path, reference: str) -> None:
+    """Refuses a program without a pipeline, which would do its work when it is imported."""
+    for node in ast.walk(ast.parse(file.read_bytes(), str(file))):
+        if "pipeline" in (getattr(node, each, "") for each in ("id", "attr", "name", "asname")):
+            return
+    raise InputError(
+        f"{reference}: it has no function with @dsl.pipeline; to train with it: trireme run "
+        f"pytorch-training -p code_url=FOLDER -p entrypoint={file.name}"
+    )
 
 
 def _of_function(graph: Any) -> Pipeline:

@@ -387,7 +387,7 @@ def _of_a_model(
     model: Any, code: Any, data: Any, entrypoint: Any, model_factory: Any, model_name: Any
 ) -> dict[str, Any]:
     return {
-        "model": model.outputs["model"] if isinstance(model, _TASK) else model,
+        "model": _path(model, "model"),
         "data": _path(data),
         "code": _path(code),
         "entrypoint": entrypoint,
@@ -402,12 +402,12 @@ def _use_secret(step: Task, purpose: str, name: Any) -> None:
     kubernetes.use_secret_as_volume(step, secret_name=name, mount_path=mount, optional=True)
 
 
-def _path(where: Any) -> Any:
-    """Returns a path: that which a task has as its output ``path`` or, if it is alone, any."""
+def _path(where: Any, name: str = "path") -> Any:
+    """Returns a path: that which a task has as its output of a name or, if it is alone, any."""
     if not isinstance(where, _TASK):
         return where
     outputs = where.outputs
-    return outputs["path"] if "path" in outputs else where.output  # noqa: SIM401 - it may have none
+    return outputs[name] if name in outputs else where.output  # noqa: SIM401 - it may have none
 
 
 def _object(value: Any) -> Any:

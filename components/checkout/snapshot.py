@@ -21,6 +21,9 @@ from trireme.components.home import in_a_pod
 
 LIMIT = 100 << 20  # bytes of files that are not committed
 
+GENERATED = b'<meta name="generator" content="Trireme">'
+PAGE_HEAD = 1 << 10  # bytes of a page that tell what it is
+
 SUBJECT = "Uncommitted changes"
 """What the commit says that holds them."""
 
@@ -168,8 +171,16 @@ def _changes(directory: Path, environment: dict[str, str]) -> _Changes:
     nested = [name for name in others if name.endswith("/")]
     untracked = [name for name in others if not name.endswith("/")]
     secret = [name for name in untracked if _SECRET.fullmatch(name)]
-    meant = [name for name in untracked if name not in secret]
+    meant = [name for name in untracked if name not in secret and not _is_page(directory / name)]
     return _Changes(listed("--modified"), meant, secret, nested)
+
+
+def _is_page(file: Path) -> bool:
+    """Whether this is a page that ``trireme report`` has left there, which is no change of code."""
+    if file.suffix != ".html" or not file.is_file():
+        return False
+    with file.open("rb") as page:
+        return GENERATED in page.read(PAGE_HEAD)
 
 
 def _shown(names: list[str]) -> list[str]:

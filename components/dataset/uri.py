@@ -109,6 +109,12 @@ def at_commit(uri: str, commit: str) -> str:
     return f"hf://{repository.host}@{commit}/{repository.path}".rstrip("/")
 
 
+def absolute(uri: str) -> str:
+    """Returns a URI that means the same in any folder: a relative path with its folder."""
+    is_relative = uri and not _SCHEME.fullmatch(uri) and not uri.startswith(("/", "~"))
+    return str(Path(uri).absolute()) if is_relative else uri
+
+
 def local(uri: str) -> Path:
     """Returns the file or directory here that a URI of the kind ``file`` names."""
     try:

@@ -30,6 +30,7 @@ from trireme.components.evaluation.source import Source
 from trireme.components.evaluation.trials import results
 from trireme.components.tracking import journal, registry
 from trireme.components.tracking.registry import CHAMPION, Champion
+from trireme.components.training.result.load import framework_of
 from trireme.components.training.result.trained import NotLoadable
 
 
@@ -55,6 +56,7 @@ def evaluate(
 
     def evaluated() -> _Evaluated:
         source.check()
+        framework_of(source.model)  # what is wrong with the model is told before what data lack
         samples, names = held_out(data), class_names(data)
         trained = source.load()
         found = measure(trained.predict, samples, names)

@@ -8,7 +8,7 @@ import numpy as np
 from trireme.components.evaluation.bootstrap import interval, resampled
 from trireme.components.evaluation.figure_names import words
 from trireme.components.evaluation.figures import Evaluation, Score
-from trireme.components.evaluation.options import Gate
+from trireme.components.evaluation.options import MIN_ACCURACY, Gate
 
 KNOWN = 12  # figures that are named when another is asked for
 
@@ -73,8 +73,10 @@ def check_thresholds(
     figures: Mapping[str, float], gate: Gate, min_accuracy: float
 ) -> tuple[bool, str]:
     """Tells whether a model is good enough to be exported, and why in one sentence."""
+    # The default is for who has no figure of that name, too; another one was asked for.
+    is_meant = "accuracy" in figures or min_accuracy not in (0, MIN_ACCURACY)
     bounds = [("accuracy", min_accuracy, f"min_accuracy {min_accuracy:g}", False)]
-    bounds = bounds if "accuracy" in figures else []
+    bounds = bounds if is_meant else []
     bounds += [(name, bound, f"gate.least {bound:g}", False) for name, bound in gate.least.items()]
     bounds += [(name, bound, f"gate.most {bound:g}", True) for name, bound in gate.most.items()]
     said = []

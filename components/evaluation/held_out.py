@@ -7,11 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trireme.components.plain import plain
 from trireme.components.trainers.pytorch import splits
 from trireme.components.training.result.trained import NotLoadable, Predict
 
 TEST, VALIDATION = "test", "validation"
 """Splits of a dataset: what models are measured on, and what one of many is chosen by."""
+
+END = 200  # characters of each end of what a framework says
 
 BATCH = 256  # samples that go through a model at a time, where they are small
 BATCH_BYTES = 1 << 26  # of inputs or outputs that a batch may have, where they are not
@@ -51,14 +54,20 @@ def outputs_of(predict: Predict, inputs: np.ndarray) -> np.ndarray:
     except NotLoadable:
         raise
     except Exception as error:
-        reason = " ".join(str(error).split())[:300]
-        raise NotLoadable(f"the model does not take these samples: {reason}") from None
+        samples = f"these samples, {inputs.dtype} of the shape {inputs.shape}"
+        raise NotLoadable(f"the model does not take {samples}: {_shortened(str(error))}") from None
     if outputs.dtype.kind not in "iuf" or not outputs.shape or len(outputs) != len(inputs):
         raise NotLoadable(
             f"for {len(inputs)} samples the model's outputs have the shape {outputs.shape}, not "
             "with numbers for each of them"
         )
     return outputs
+
+
+def _shortened(text: str) -> str:
+    """Returns both ends of a text: PyTorch says first what is wrong, TensorFlow says it last."""
+    line = " ".join(plain(text).split())
+    return line if len(line) <= 2 * END else f"{line[:END]} … {line[-END:]}"
 
 
 def batches(inputs: np.ndarray, outputs: np.ndarray) -> Iterator[slice]:

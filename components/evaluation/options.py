@@ -17,6 +17,9 @@ FIGURES = (
 )
 """All that is found out about classifiers, regressions and language models."""
 
+MIN_ACCURACY = 0.9
+"""The lowest accuracy at which a classifier passes, where nothing else is given."""
+
 BY_CLASS = ("precision_", "recall_")
 """What the names of figures of one class begin with."""
 

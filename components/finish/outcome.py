@@ -98,7 +98,8 @@ def facts(workspace: Path) -> dict[str, str]:
             digits = ".4f" if figure == "accuracy" else ".4g"
             found[figure[0].upper() + figure[1:]] = f"{value:{digits}} on held-out samples"
     folders = (workspace / "exported", workspace / "model")
-    if not in_a_pod() and (model := next(filter(Path.exists, folders), None)):
+    there = (folder for folder in folders if folder.exists() and any(folder.iterdir()))
+    if not in_a_pod() and (model := next(there, None)):
         found["Model"] = str(model)
     # Of a pipeline without an export a good model is not exported either.
     if journal.summary_of(workspace, "evaluate").startswith(NOT_EXPORTED):

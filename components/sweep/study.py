@@ -61,7 +61,7 @@ def ask(trial: Trial, workspace: Path, seed: int) -> Asked:
     if trial.is_searched:
         values = {name: _value(own, name, choice) for name, choice in kept.space.items()}
         trial = trial._replace(values=values)
-    # One that is resumed may begin anew or go on, so nobody knows which values its own compare with.
+    # One that is resumed may begin anew or go on, so nobody knows what its values compare with.
     # On a cluster the lines of before come again.
     is_resumed = bool(asked and asked.intermediate_values) and not in_a_pod()
     return Asked(trial, Watch(stopping, own) if stopping and not is_resumed else None)

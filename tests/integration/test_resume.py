@@ -1,6 +1,7 @@
 """trireme resume: a run goes on at the first step that is not done, in its own MLflow run."""
 
 import time
+from pathlib import Path
 
 import pytest
 
@@ -112,6 +113,22 @@ def test_a_run_that_was_killed_comes_to_the_same_model(trireme, undisturbed, kil
         assert nested[run.info.run_name].info.run_id == run.info.run_id
     assert trireme.call("status", name).stdout.startswith(f"{name}: FINISHED")
     assert trireme.wait_for_no_processes() == []
+
+
+def test_a_resumed_run_says_that_the_code_has_changed(trireme, repository):
+    code = repository(train="raise SystemExit(3)")
+    Path(code, "train.py").write_text("raise SystemExit(4)")  # not committed
+    given = (f"code_url={code}", "entrypoint=train.py", "model_name=broken")
+    failed = trireme.run(
+        "run", "pytorch-training", *(word for one in given for word in ("-p", one))
+    )
+    assert "exited with status 4" in failed.stderr
+    name = trireme.run_directory().name
+    assert "has changed since" not in trireme.run("resume", name).stdout
+    Path(code, "train.py").write_text("print('mended')")
+    resumed = trireme.run("resume", name)
+    assert f"{code} has changed since; this goes on with the code of then, " in resumed.stdout
+    assert "exited with status 4" in resumed.stderr
 
 
 def test_steps_that_are_done_are_not_run_again(trireme, tmp_path):

@@ -161,6 +161,11 @@ def test_min_accuracy_is_for_models_that_have_one():
         True,
         "held-out RMSE 2, and no threshold is set",
     )
+    assert check_thresholds({"rmse": 2.0}, BETTER, 0)[0]
+    assert check_thresholds({"Accuracy": 1.0}, BETTER, 0.99) == (
+        False,
+        "the gate asks for a figure 'accuracy', and there are Accuracy",
+    )
 
 
 def test_a_figure_that_nothing_has_is_refused_before_a_run():

@@ -116,7 +116,7 @@ def test_a_file_of_many_is_run_once(folder, trireme):
 
 
 def test_a_pipeline_that_a_file_imports_is_not_its_own(folder):
-    (folder / "other.py").write_text("from churn import churn\n")
+    (folder / "other.py").write_text("from churn import churn as pipeline\n")
     with pytest.raises(InputError, match=r"other\.py: it has no function with @dsl\.pipeline"):
         catalog.load("other.py")
     del sys.modules["churn"], sys.modules["features"]
@@ -126,9 +126,15 @@ def test_a_pipeline_that_a_file_imports_is_not_its_own(folder):
     ("content", "said"),
     [
         ("x = 1 +\n", r"^broken\.py, line 1: invalid syntax$"),
-        ("import sys\n\nnothing\n", r"broken\.py, line 3: NameError: name 'nothing' is not"),
-        ("import nowhere\n", r"broken\.py, line 1: ModuleNotFoundError: No module named 'nowhere'"),
-        ("raise SystemExit(3)\n", r"broken\.py, line 1: SystemExit: 3$"),
+        (
+            "from kfp.dsl import pipeline\n\nnothing\n",
+            r"broken\.py, line 3: NameError: name 'nothing' is not",
+        ),
+        (
+            "from nowhere import pipeline\n",
+            r"broken\.py, line 1: ModuleNotFoundError: No module named 'nowhere'",
+        ),
+        ("pipeline = exit(3)\n", r"broken\.py, line 1: SystemExit: 3$"),
         (CHURN.replace("pipeline_config=SIZE", ""), r"broken\.py, line 27: ValueError: Workspace"),
     ],
 )
@@ -140,6 +146,13 @@ def test_a_broken_file_is_one_sentence_with_the_line(folder, content, said):
     assert sys.path == before
 
 
+def test_a_training_program_is_not_run_to_see_what_it_is(folder):
+    (folder / "train.py").write_text("open('trained', 'w')  # no pipeline\n")
+    with pytest.raises(InputError, match=r"train\.py: it has no .* -p entrypoint=train\.py$"):
+        catalog.load("train.py")
+    assert not (folder / "trained").exists()
+
+
 @pytest.mark.parametrize(
     ("reference", "said"),
     [
@@ -148,6 +161,7 @@ def test_a_broken_file_is_one_sentence_with_the_line(folder, content, said):
         ("list.yaml", "list.yaml is not a pipeline that kfp compiled"),
         ("churn", "there is no pipeline 'churn'; there are pytorch-training"),
         ("retrainin", "there is no pipeline 'retrainin'; did you mean retraining?"),
+        ("./train.ipynb", "there is no pipeline './train.ipynb'; there are pytorch-training"),
     ],
 )
 def test_what_is_none_is_one_sentence(folder, trireme, untracked, reference, said):

@@ -145,6 +145,15 @@ def test_the_search_path_is_as_before(model, code, state):
     assert sys.path == before
 
 
+def test_torchscript_is_refused_by_its_name(model, code, linear):
+    torch.jit.trace(linear, X[:1]).save(model / "model.pt")
+    told = refusal(model, code, "small_network:Small")
+    assert told == (
+        "model.pt is not a file of weights: it is TorchScript, which is not loaded; let the "
+        "program save the state_dict, or with torch.export.save to model.pt2"
+    )
+
+
 def test_an_empty_directory_is_refused(model, code):
     assert "left nothing in MODEL_DIR" in refusal(model, code)
 

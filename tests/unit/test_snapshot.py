@@ -11,6 +11,8 @@ import pytest
 from trireme.components.checkout import bundle, snapshot
 from trireme.components.checkout.git import check_file, check_here, checkout
 from trireme.components.errors import InputError
+from trireme.components.report import page
+from trireme.components.report.picture import Picture
 from trireme.components.tracking import journal
 from trireme.pipelines import catalog, loading
 from trireme.pipelines.targets.argo.target import Argo
@@ -98,6 +100,15 @@ def test_names_that_are_no_text_are_told_as_one(dirty, destination, capsys):
     Path(os.fsdecode(os.fsencode(dirty.directory) + b"/caf\xe9.key")).touch()
     checkout(str(dirty.directory), "", destination)
     assert r"without .env, caf\xe9.key, deploy.key" in capsys.readouterr().err
+
+
+def test_a_page_of_a_report_is_no_change_of_the_code(repository, destination):
+    picture = Picture("flowers", 1.0, "FINISHED", began=0.0)
+    picture.close()
+    (repository.directory / "flowers.html").write_text(page.render(picture))
+    (repository.directory / "index.html").write_text("<html>")
+    checkout(str(repository.directory), "", destination)
+    assert [*destination.glob("*.html")] == [destination / "index.html"]
 
 
 def test_the_same_content_is_the_same_commit(dirty, destination, tmp_path):

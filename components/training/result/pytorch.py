@@ -154,6 +154,13 @@ def _load_tensors(file: Path) -> Any:
         raise ValueError(
             "pickled objects are never loaded, let the program save the state_dict"
         ) from None
+    except RuntimeError as error:
+        if "TorchScript" not in str(error):
+            raise
+        raise ValueError(
+            "it is TorchScript, which is not loaded; let the program save the state_dict, or with "
+            "torch.export.save to model.pt2"
+        ) from None
 
 
 def _unwrapped(state: Mapping[str, Any], network: "torch.nn.Module") -> dict[str, Any]:

@@ -16,12 +16,13 @@ from filelock import Timeout
 from kfp import compiler, local
 from rich.text import Text
 
+from trireme.components.checkout import snapshot
 from trireme.components.errors import InputError, TrackingUnavailable, TriremeError
 from trireme.components.finish import outcome, webhook
 from trireme.components.home import home, unwritable
 from trireme.components.secrets import given
 from trireme.components.signals import Interrupted, from_a_terminal, handled
-from trireme.components.tracking import client, store
+from trireme.components.tracking import client, journal, store
 from trireme.components.tracking.pipeline_run import PipelineRun
 from trireme.pipelines import catalog
 from trireme.pipelines.compiling.steps import after_failures, step_names
@@ -87,7 +88,28 @@ def _resume(run: local_runs.LocalRun, console: Console) -> Result:
     local_runs.wait_for_processes(run)
     local_runs.set_logs_aside(run, after_failures(pipeline.spec))
     with contextlib.chdir(run.started_in if run.started_in.is_dir() else "."):
+        if commit := _changed_since(run.workspace, arguments):
+            console.print(
+                f"note: {arguments['code_url']} has changed since; this goes on with the code of "
+                f"then, {commit[:12]}; a new run takes the change"
+            )
         return go(pipeline, arguments, kept, console)
+
+
+def _changed_since(workspace: Path, arguments: dict[str, Any]) -> str:
+    """Returns the commit that a run has of a folder which is another one now; empty otherwise."""
+    given = [arguments.get(f"code_{name}") or "" for name in ("url", "revision")]
+    records = journal.read(workspace, "checkout")
+    commits = [
+        each["tags"]["git.commit"] for each in records if "git.commit" in each.get("tags", {})
+    ]
+    if not (commits and snapshot.is_meant(*given)):
+        return ""
+    try:
+        with snapshot.taken(given[0]) as now:
+            return "" if now.commit == commits[-1] else commits[-1]
+    except TriremeError:
+        return ""  # what is there now cannot be taken, which is no fault of this run
 
 
 def go(

@@ -40,7 +40,7 @@ class Local(Target[LocalRun]):
         from trireme.pipelines.targets.local import running
 
         _check_steps(pipeline)
-        return _ended(running.run(pipeline, arguments, name, console), console)
+        return _ended(running.run(pipeline, _absolute(arguments), name, console), console)
 
     def start(
         self, pipeline: "Pipeline", arguments: dict[str, Any], name: str, console: "Console"
@@ -49,7 +49,7 @@ class Local(Target[LocalRun]):
         from trireme.pipelines.targets.local import running
 
         _check_steps(pipeline)
-        runs.start(running.prepare(pipeline, arguments, name))
+        runs.start(running.prepare(pipeline, _absolute(arguments), name))
         return runs.find(name), ""
 
     def latest(self) -> list[LocalRun]:
@@ -127,6 +127,17 @@ class Local(Target[LocalRun]):
         """Returns a plan with what this machine does at once."""
         _check_steps(pipeline)
         return replace(plan, at_once=min(plan.at_once, AT_ONCE))
+
+
+def _absolute(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Returns arguments by which data are found from any folder, as ``reproduce`` has to."""
+    from trireme.components.dataset import uri
+
+    return arguments | {
+        name: uri.absolute(arguments[name])
+        for name in ("dataset_uri", "base_model")
+        if isinstance(arguments.get(name), str)
+    }
 
 
 def _ended(result: "Result", console: "Console") -> int:

@@ -1,12 +1,14 @@
 """components/dataset/uri.py and description.py."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from trireme.components.dataset.description import Dataset, check
-from trireme.components.dataset.uri import Place, place
+from trireme.components.dataset.uri import Place, absolute, place
 from trireme.components.errors import InputError
 
 SEGMENT = st.text(
@@ -167,3 +169,16 @@ def test_the_way_follows_from_the_kind(fields, way):
 def test_a_bare_oss_uri_says_what_it_needs():
     with pytest.raises(InputError, match="dataset_uri 'oss://bucket': oss:// needs endpoint"):
         Dataset.from_text("oss://bucket")
+
+
+@pytest.mark.parametrize(
+    "uri", ["", "/data/a", "~/a", "s3://bucket/a", "builtin://digits", "pvc://claim", "file:///a"]
+)
+def test_what_means_the_same_in_any_folder_stays(uri):
+    assert absolute(uri) == uri
+
+
+def test_a_relative_path_gets_its_folder(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert absolute("a/b") == f"{tmp_path}/a/b"
+    assert Path(absolute("../c")).resolve() == tmp_path.parent / "c"
