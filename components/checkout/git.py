@@ -72,7 +72,9 @@ def check_file(name: str, file: str, url: str, revision: str, directory: str) ->
     if snapshot.is_meant(url, revision) and snapshot.is_left_out(url, path):
         raise InputError(f"{name} {file!r} is left out of the code: .gitignore names it")
     if not _has_file(path, url, revision):
-        raise InputError(f"{name} {file!r} does not exist in the repository")
+        is_ours = file.startswith(f"{builtin.PLACE}/")  # the default
+        advice = f"; give -p {name}=FILE.py, your program in it" if is_ours else ""
+        raise InputError(f"{name} {file!r} does not exist in the repository{advice}")
 
 
 def _has_file(path: str, url: str, revision: str) -> bool:

@@ -72,6 +72,15 @@ def test_a_program_that_the_repository_lacks_is_told_before_too(
     assert not (trireme.home / "runs").exists()
 
 
+def test_without_an_entrypoint_the_repository_is_not_asked_for_ours_alone(trireme, repository):
+    code = repository(train=programs.FOREVER)
+    result = trireme.call("run", "pytorch-training", "-p", f"code_url={code}")
+    assert result.returncode == 2
+    assert result.stderr.endswith(
+        "the repository; give -p entrypoint=FILE.py, your program in it\n"
+    )
+
+
 def test_a_revision_that_is_not_in_a_directory_is_told_before(trireme, repository):
     code = f"code_url={repository(train=programs.FOREVER)}"
     for revision in ("no-such-branch", "1234567"):
