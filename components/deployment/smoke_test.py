@@ -176,8 +176,8 @@ def samples_of(downloaded: DownloadedModel) -> list[np.ndarray]:
     if not isinstance(kept, np.ndarray):
         return []
     others = _held_out(model)
-    # The model may take something else than what is in the dataset.
-    if others is None or (others.dtype, others.ndim) != (kept.dtype, kept.ndim):
+    # The model may take something else than what is in the dataset, such as channels last.
+    if others is None or (others.dtype, others.shape[1:]) != (kept.dtype, kept.shape[1:]):
         return [kept]
     return [kept, others]
 

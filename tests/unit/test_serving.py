@@ -219,6 +219,10 @@ def test_held_out_samples_are_taken_from_the_cache(client, tmp_path, untracked):
     assert np.array_equal(kept, INPUTS)
     assert np.array_equal(more, held_out[: smoke_test.SAMPLES])
 
+    np.savez(tree / "test.npz", x=held_out.reshape(40, 5), y=np.zeros(40, dtype=int))
+    (kept,) = smoke_test.samples_of(downloaded)
+    assert np.array_equal(kept, INPUTS)
+
 
 @pytest.mark.slow
 def test_a_model_that_the_server_cannot_serve_is_refused(client, tmp_path):
