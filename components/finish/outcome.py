@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from trireme.components.cost.table import in_words
+from trireme.components.errors import TriremeError
 from trireme.components.evaluation.figure_names import words
 from trireme.components.home import in_a_pod
 from trireme.components.tracking import environment, journal, store, sync
@@ -13,6 +14,8 @@ from trireme.components.training.advice import TAG as ADVICE
 
 NOT_EXPORTED = "not exported"
 """What the result of evaluate begins with where its gate has refused the model."""
+
+HELD_OUT = "on held-out samples"
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ def facts(workspace: Path) -> dict[str, str]:
         if name.startswith("held_out_"):
             figure = words(name.removeprefix("held_out_"))
             digits = ".4f" if figure == "accuracy" else ".4g"
-            found[figure[0].upper() + figure[1:]] = f"{value:{digits}} on held-out samples"
+            found[figure[0].upper() + figure[1:]] = f"{value:{digits}} {HELD_OUT}"
     folders = (workspace / "exported", workspace / "model")
     there = (folder for folder in folders if folder.exists() and any(folder.iterdir()))
     if not in_a_pod() and (model := next(there, None)):
@@ -120,6 +123,18 @@ def facts(workspace: Path) -> dict[str, str]:
     if report.exists() and not in_a_pod():
         found["Report"] = str(report)
     return found | (_on_a_server(report.exists(), workspace) if in_a_pod() else {})
+
+
+def in_a_line(workspace: Path) -> str:
+    """Returns what came of a run in a few words, for a list of many; empty where nothing did."""
+    try:
+        found = facts(workspace)
+    except TriremeError:  # a journal that a power cut has damaged
+        return ""
+    if "Registered" not in found:
+        return found.get("Not exported") or found.get("Verdict", "")
+    figures = [f"{name} {said}" for name, said in found.items() if said.endswith(HELD_OUT)]
+    return "; ".join([found["Registered"], *figures[:1]])
 
 
 def _on_a_server(has_report: bool, workspace: Path) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import sys
 from contextlib import suppress
+from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +12,8 @@ from trireme.pipelines.tables import age, table
 
 if TYPE_CHECKING:
     from trireme.pipelines.targets.base import Target
+
+WIDTH = 80  # characters of a run's result in the list
 
 RunName = Annotated[
     str, typer.Argument(metavar="RUN", help="Name of the run; with kfp, or its id.")
@@ -24,12 +27,16 @@ def list_runs(target: "Target") -> None:
     if not found:
         typer.echo(target.no_runs(), err=True)
         return
-    ids = ["ID"] if any(run.id for run in found) else []
-    rows = [
-        [run.name, run.state, age(run.created), f"{run.seconds:.0f}", *([run.id] if ids else [])]
-        for run in found
-    ]
-    table(["NAME", "STATE", "AGE", "SECONDS", *ids], rows)
+    columns = {
+        "NAME": [run.name for run in found],
+        "STATE": [run.state for run in found],
+        "AGE": [age(run.created) for run in found],
+        "SECONDS": [f"{run.seconds:.0f}" for run in found],
+        "ID": [run.id for run in found],
+        "RESULT": [shorten(run.result, WIDTH, placeholder=" …") for run in found],
+    }
+    shown = {name: cells for name, cells in columns.items() if any(cells)}
+    table(list(shown), map(list, zip(*shown.values(), strict=True)))
     target.catch_up(found)
 
 

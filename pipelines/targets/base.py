@@ -87,6 +87,11 @@ class Run:
         return ""
 
     @property
+    def result(self) -> str:
+        """What came of it in a few words; empty where nothing is known without asking more."""
+        return self.message
+
+    @property
     def facts(self) -> dict[str, str]:
         """Where its things are, in a person's words."""
         return {}

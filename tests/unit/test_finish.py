@@ -191,6 +191,8 @@ def test_on_a_cluster_the_last_words_say_what_a_run_here_says_at_its_end(
     monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", "0")
     here = outcome.facts(tmp_path)
     assert here["Accuracy"] == "0.9726 on held-out samples"
+    short = "digits, version 3, champion; Accuracy 0.9726 on held-out samples"
+    assert outcome.in_a_line(tmp_path) == short
     monkeypatch.setattr(outcome, "in_a_pod", lambda: True)
     log = tmp_path / "termination-log"
     log.touch()

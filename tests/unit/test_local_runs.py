@@ -36,8 +36,8 @@ def change(untracked, name, **fields):
 
 
 def test_list_shows_the_latest_first(trireme, kept, untracked):
-    kept("first").end("FAILED")
-    kept("second").end("KILLED")
+    kept("first").end("FAILED", TriremeError(f"the {'very ' * 20}same"))
+    kept("second").end("KILLED", result="flowers, version 2")
     kept("third")
     kept("fourth")
     for started, name in enumerate(("first", "second", "third", "fourth")):
@@ -45,12 +45,12 @@ def test_list_shows_the_latest_first(trireme, kept, untracked):
     change(untracked, "fourth", born="0")
     status, output, _ = trireme("list")
     head, *rows = [line.split() for line in output.splitlines()]
-    assert (status, head) == (0, ["NAME", "STATE", "AGE", "SECONDS"])
-    assert [row[:2] for row in rows] == [
+    assert (status, head) == (0, ["NAME", "STATE", "AGE", "SECONDS", "RESULT"])
+    assert [row[:2] + row[4:] for row in rows] == [
         ["fourth", "lost"],
         ["third", "running"],
-        ["second", "KILLED"],
-        ["first", "FAILED"],
+        ["second", "KILLED", "flowers,", "version", "2"],
+        ["first", "FAILED", "the", *["very"] * 15, "…"],
     ]
 
 

@@ -141,7 +141,7 @@ def go(
                 is_whole = _close(record, result, time.monotonic() - started)
                 if result.status == "KILLED":
                     _tell(pipeline, arguments, result, record.page, console)
-            kept.end(result.status, result.error)
+            kept.end(result.status, result.error, outcome.in_a_line(result.workspace))
             shutil.rmtree(result.temporary, ignore_errors=True)
     # The server may be back by now, and older runs may have waited for it.
     if result.status != "KILLED":

@@ -76,9 +76,11 @@ class Record:
         ended = {"state": state, "seconds": seconds, "result": result, "resources": resources}
         self._append({"step": name} | ended)
 
-    def end(self, state: str, error: TriremeError | None = None) -> None:
-        """Keeps how the run has ended, and why if it failed."""
+    def end(self, state: str, error: TriremeError | None = None, result: str = "") -> None:
+        """Keeps how the run has ended, what came of it, and why if it failed."""
         self._content |= {"state": state, "seconds": time.time() - self._content["started"]}
+        if result:
+            self._content["result"] = result
         if error:
             self._content["error"] = [str(error), error.detail, error.exit_status]
         self._write()
@@ -150,6 +152,11 @@ class LocalRun(Run):
     def ended(self) -> dict[str, dict[str, Any]]:
         """State, seconds and result of the steps that have ended, by name."""
         return _kept(self.directory, self.record).ended
+
+    @property
+    def result(self) -> str:
+        """What came of it; of version 0.1.0 only why it failed."""
+        return str(self.error) if self.error else self.record.get("result", "")
 
     @property
     def facts(self) -> dict[str, str]:
