@@ -15,6 +15,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 from trireme.components import images
 from trireme.components.deployment import objects
 from trireme.components.deployment.kinds import KINDS
+from trireme.components.kubernetes.amounts import quantity
 from trireme.components.report import page
 from trireme.pipelines.catalog import PIPELINES
 
@@ -106,6 +107,19 @@ def test_containers_have_limits_and_images_a_version(overlay):
         assert re.search(r"\d", tag) and "/" not in tag
         if image.startswith("ghcr.io/trireme/"):
             assert tag == images.BASE.rpartition(":")[2]
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_its_own_claims_leave_runs_most_of_their_quota(overlay):
+    quotas = [thing for thing in everything(overlay) if thing["kind"] == "ResourceQuota"]
+    for quota in quotas:
+        taken = sum(
+            quantity(thing["spec"]["resources"]["requests"]["storage"])
+            for thing in everything(overlay)
+            if thing["kind"] == "PersistentVolumeClaim"
+            and thing["metadata"]["namespace"] == quota["metadata"]["namespace"]
+        )
+        assert taken <= quantity(quota["spec"]["hard"]["requests.storage"]) / 2
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
