@@ -18,6 +18,9 @@ FILES = PurePosixPath("/model")
 MODEL = "trireme/model"
 """The annotation that names the version that an object serves."""
 
+SERVER = {"app.kubernetes.io/component": "model-server"}
+"""The label of pods that answer requests, by which manifests/parts/deploying lets these in."""
+
 LEAST_MEMORY = 1  # GiB
 FILES_IN_MEMORY = 3  # times: as they are read, as they are loaded, and what answering takes
 
@@ -109,7 +112,8 @@ def _metadata(model: ModelVersion) -> dict[str, Any]:
     name = object_name(model.name)
     return {
         "name": name,
-        "labels": {"app.kubernetes.io/name": name, "app.kubernetes.io/version": model.version},
+        "labels": {"app.kubernetes.io/name": name, "app.kubernetes.io/version": model.version}
+        | SERVER,
         "annotations": {MODEL: model.uri},
     }
 

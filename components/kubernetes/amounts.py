@@ -67,12 +67,19 @@ def shown(resource: str, amount: Decimal) -> str:
 
 
 def _together(pod: Mapping[str, Any], which: str) -> dict[str, Decimal]:
-    before = pod.get("initContainers") or []
-    beside = [each for each in before if each.get("restartPolicy") == "Always"]
-    total: dict[str, Decimal] = {}
-    for container in [*beside, *pod["containers"]]:
+    # https://github.com/kubernetes/component-helpers/blob/v0.36.0/resource/helpers.go
+    beside: dict[str, Decimal] = {}  # containers that came before and go on
+    starting: list[Amounts] = []
+    for container in pod.get("initContainers") or []:
+        with_it = added(beside, amounts(container, which))
+        starting.append(with_it)
+        if container.get("restartPolicy") == "Always":
+            beside = with_it
+    total = beside
+    for container in pod["containers"]:
         total = added(total, amounts(container, which))
-    return _most([total, *(amounts(each, which) for each in before)])
+    # What a pod has as a whole counts, whatever its containers ask for.
+    return _most([total, *starting]) | quantities((pod.get("resources") or {}).get(which) or {})
 
 
 def _most(several: Iterable[Amounts]) -> dict[str, Decimal]:

@@ -65,21 +65,39 @@ def free(cluster: Cluster) -> list[Node]:
 
 def problem(nodes: list[Node], pods: Iterable[tuple[str, int, Mapping[str, Any]]]) -> str:
     """Says which pod finds no room, and what lacks, or nothing; takes the room from ``nodes``."""
-    # Those with devices first: the others find room on more nodes.
-    for role, count, pod in sorted(pods, key=lambda each: len(_wanted(each[2])), reverse=True):
+    most = {
+        name: max(node.free.get(name, Decimal(0)) for node in nodes)
+        for name in {name for node in nodes for name in node.free}
+    }
+
+    def order(each: tuple[str, int, Mapping[str, Any]]) -> tuple[int, float]:
+        wanted = _wanted(each[2])
+        return len(wanted), _size(wanted, most)
+
+    # Those with devices first, and the largest: the others find room on more nodes.
+    for role, count, pod in sorted(pods, key=order, reverse=True):
         wanted = _wanted(pod)
         fitting = [node for node in nodes if node.may_run(pod)]
         if not fitting:
             return f"no node takes a pod of role {role}: {_why(nodes, pod)}"
+        # A node that has little left, and no devices, is of little use to the others.
+        tightest = sorted(fitting, key=lambda node: _size(node.free, most))
         for number in range(1, count + 1):
-            best = min(fitting, key=lambda node: len(node.lacks(wanted)))
-            if lacking := best.lacks(wanted):
+            best = next((node for node in tightest if not node.lacks(wanted)), None)
+            if not best:
+                nearest = min(fitting, key=lambda node: len(node.lacks(wanted)))
                 return (
                     f"no node has room for pod {number} of {count} of role {role}: "
-                    f"{_compared(best, wanted, lacking)}; ask for less, or make room"
+                    f"{_compared(nearest, wanted, nearest.lacks(wanted))}; ask for less, or make "
+                    "room"
                 )
             best.take(wanted)
     return ""
+
+
+def _size(some: Amounts, most: Amounts) -> float:
+    """Returns amounts as one number: each as a share of the most that a node has."""
+    return sum(float(some[name] / most[name]) for name in some if most.get(name, 0) > 0)
 
 
 def _wanted(pod: Mapping[str, Any]) -> dict[str, Decimal]:

@@ -34,6 +34,7 @@ def problems(
     """Returns why a job, and a run's volume of that size, would not fit into the namespace."""
     quotas = cluster.items(QUOTAS, cluster.namespace)
     ranges = cluster.items(LIMIT_RANGES, cluster.namespace)
+    pods = [(role, count, _with_defaults(pod, ranges)) for role, count, pod in pods]
     found = [
         problem
         for quota in quotas
@@ -53,6 +54,34 @@ def problems(
         for limit in each["spec"]["limits"]
         for problem in _out_of(each["metadata"]["name"], limit, pods, workspace)
     ]
+
+
+def _with_defaults(pod: dict[str, Any], ranges: list[dict[str, Any]]) -> dict[str, Any]:
+    """Returns a pod as LimitRanges complete it, before anything is compared."""
+    return pod | {
+        field: [_completed(container, ranges) for container in pod.get(field, [])]
+        for field in ("containers", "initContainers")
+    }
+
+
+def _completed(container: dict[str, Any], ranges: list[dict[str, Any]]) -> dict[str, Any]:
+    resources = container.get("resources") or {}
+    capped = resources.get("limits") or {}
+    asked = capped | (resources.get("requests") or {})
+    for each in ranges:
+        defaults = [
+            _defaults(limit) for limit in each["spec"]["limits"] if limit["type"] == "Container"
+        ]
+        for least, most in reversed(defaults):  # the last of a LimitRange wins
+            asked, capped = least | asked, most | capped
+    return container | {"resources": {"requests": asked, "limits": capped}}
+
+
+def _defaults(limit: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the requests and the limits that containers get which have none."""
+    # https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/core/v1/defaults.go
+    capped = (limit.get("max") or {}) | (limit.get("default") or {})
+    return (limit.get("min") or {}) | capped | (limit.get("defaultRequest") or {}), capped
 
 
 def _counted_as(pods: Pods) -> tuple[set[str], set[str]]:

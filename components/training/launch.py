@@ -230,7 +230,7 @@ def train(
         journal.log_tags({"image": _image(job), TAG: inputs_of(job)})
     bill = Bill(budget, prices.read())
     model = workspace / "model"
-    lines = _Lines(job.deciding_role, logs if in_a_pod() else None, watch)
+    lines = _Lines(job.leader, logs if in_a_pod() else None, watch)
     try:
         with contextlib.closing(lines):
             if in_a_pod():
@@ -259,10 +259,10 @@ def train(
 class _Lines(LivePrinter):
     """Prints what replicas say and writes it to ``logs``; keeps the leading one's last line."""
 
-    def __init__(self, role: str, logs: Path | None = None, watch: Watch | None = None) -> None:
+    def __init__(self, leader: str, logs: Path | None = None, watch: Watch | None = None) -> None:
         super().__init__()
         self._watch = watch
-        self.speaker, self.last, self.logs = f"{role}-0", "", logs
+        self.speaker, self.last, self.logs = leader, "", logs
         self.meter = Meter(self.speaker, journal.log_progress)
         self._files: dict[str, TextIO] = {}
 
@@ -488,6 +488,6 @@ def _record(job: TrainingJob, logs: Path) -> None:
     journal.log_artifact(logs / report.NAME)
     if job.packages:
         journal.log_artifact(Path(job.packages) / journal.PACKAGES)
-    for role, replica in job.roles.items():
-        for index in range(replica.count):
+    for role, count in job.replica_counts.items():
+        for index in range(count):
             journal.log_artifact(logs / f"{role}-{index}.log", "logs")

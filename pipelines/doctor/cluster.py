@@ -117,11 +117,15 @@ def facts(cluster: Cluster) -> Iterator[Fact]:
     served = _served(cluster)
     yield from _seen("nodes and their pods", lambda: [_nodes(cluster)])
     running = _controllers(cluster)
-    yield from _kinds(cluster, served, running)
+    makes = _made(cluster, served)
+    yield from _kinds(cluster, makes, running)
     for part in PARTS:
-        yield _part(cluster, part, served, running)
+        # Argo CD has the same group.
+        has_it = part.group in served and (part.group != WORKFLOWS.group or WORKFLOWS in makes)
+        yield _part(cluster, part, has_it, running)
     yield from _seen("storageclasses", lambda: list(_storage(cluster)))
-    yield _rights(cluster, [kind for kind in (*KINDS.values(), WORKFLOWS) if kind.group in served])
+    if makes:
+        yield _rights(cluster, makes)
     yield from _objects(cluster)
     yield from _seen("nodes and their images", lambda: list(_images(cluster)))
 
@@ -201,14 +205,23 @@ CONTROLLERS = {
 """The images of the operators, by the version of the API that they serve."""
 
 
-def _kinds(cluster: Cluster, served: set[str], running: dict[str, str] | None) -> Iterator[Fact]:
+def _made(cluster: Cluster, served: set[str]) -> list[Resource]:
+    """Returns what Trireme makes, as far as the cluster has it."""
+    kinds: tuple[Resource, ...] = (*KINDS.values(), WORKFLOWS)
+    versions = {f"{kind.group}/{kind.version}" for kind in kinds} & served
+    found = {version: _resources(cluster, version) for version in versions}
+    return [kind for kind in kinds if kind.plural in found.get(f"{kind.group}/{kind.version}", ())]
+
+
+def _kinds(
+    cluster: Cluster, makes: list[Resource], running: dict[str, str] | None
+) -> Iterator[Fact]:
     for version, image in CONTROLLERS.items():
         kinds = [kind for kind in KINDS.values() if kind.api_version == version]
         if not kinds:
             continue
         names = " and ".join(kind.name for kind in kinds) if len(kinds) < 3 else "jobs"
-        found = _resources(cluster, version) if version in served else set()
-        has = [kind for kind in kinds if kind.plural in found]
+        has = [kind for kind in kinds if kind in makes]
         if not has:
             yield Fact(Verdict.MISSING, f"{image} for {names}: install {kinds[0].provider}")
             continue
@@ -222,8 +235,8 @@ def _resources(cluster: Cluster, version: str) -> set[str]:
     return {resource["name"] for resource in answer.get("resources") or []}
 
 
-def _part(cluster: Cluster, part: Part, served: set[str], running: dict[str, str] | None) -> Fact:
-    if part.group not in served:
+def _part(cluster: Cluster, part: Part, has_it: bool, running: dict[str, str] | None) -> Fact:
+    if not has_it:
         return Fact(Verdict.MISSING, f"{part.title} for {part.allows}: {part.mend}")
     verdict, words = _controller(part.image, running)
     allowed = part.group != WORKFLOWS.group or _may_create(cluster, WORKFLOWS)

@@ -334,6 +334,41 @@ def test_sizes_that_are_not_allowed_are_named(cluster, there):
     ]
 
 
+@pytest.mark.parametrize(
+    ("limit", "asked"),
+    [
+        ({"min": {"ephemeral-storage": "1Gi"}}, "1Gi"),
+        ({"max": {"ephemeral-storage": "3Gi"}}, "3Gi"),
+        ({"max": {"ephemeral-storage": "3Gi"}, "default": {"ephemeral-storage": "2Gi"}}, "2Gi"),
+        (
+            {
+                "min": {"ephemeral-storage": "1Gi"},
+                "defaultRequest": {"ephemeral-storage": "2Gi"},
+                "default": {"ephemeral-storage": "4Gi"},
+            },
+            "2Gi",
+        ),
+    ],
+)
+def test_what_a_job_does_not_request_is_what_a_limit_range_says(standing_in, limit, asked):
+    make(standing_in, "LimitRange", "sizes", spec={"limits": [{"type": "Container"} | limit]})
+    job = TrainingJob.create(entrypoint="train.py")
+    assert problems(standing_in, job) == []
+    hard = {"requests.ephemeral-storage": "0"}
+    make(standing_in, "ResourceQuota", "team", spec={"hard": hard})
+    (problem,) = problems(standing_in, job)
+    assert problem.startswith(
+        f"ResourceQuota team: requests.ephemeral-storage {asked} is needed, but 0Gi of 0 is left"
+    )
+
+
+def test_a_request_that_a_limit_range_lets_nobody_make_is_named(standing_in):
+    limit = {"type": "Container", "min": {"cpu": "2"}, "defaultRequest": {"cpu": "3"}}
+    make(standing_in, "LimitRange", "sizes", spec={"limits": [limit]})
+    (problem,) = problems(standing_in, TrainingJob.create(entrypoint="train.py", cpu=1))
+    assert problem == "LimitRange sizes: container pytorch of role Master has less than 2 of cpu"
+
+
 def test_a_job_that_the_api_server_would_refuse_fails_the_check(server, standing_in, trireme):
     server.fail("POST", "dryRun", code=422, message="spec.runPolicy: too bad")
     done = trireme(*PIPELINE)

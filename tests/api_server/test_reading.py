@@ -7,8 +7,10 @@ from player import manifests
 
 from trireme.components.kubernetes import pods
 from trireme.components.training import failed_replica
-from trireme.components.training.cluster import identity, submission
+from trireme.components.training.cluster import identity, reasons, submission
 from trireme.components.training.cluster.status import expected_replicas, status_of
+from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.manifests import render
 
 
 def job(*conditions, **metadata):
@@ -161,6 +163,30 @@ def test_a_pod_of_another_job_of_the_name_is_known(owner, made, own):
     metadata = {"creationTimestamp": f"2026-01-01T{made}Z", "ownerReferences": [owner]}
     ours = job(uid="1", creationTimestamp="2026-01-01T10:00:00Z")
     assert identity.is_of({"metadata": metadata}, ours) is own
+
+
+@pytest.mark.parametrize(
+    ("framework", "runtime", "own"),
+    [
+        ("pytorch", None, {"train-master-0", "train-worker-0", "train-worker-1"}),
+        ("mpi", None, {"train-launcher-0", "train-node-0", "train-node-1"}),
+        ("pytorch", "torch-distributed", {"train-node-0"}),
+    ],
+)
+def test_the_jobs_of_a_train_job_are_known_by_their_names(framework, runtime, own):
+    described = TrainingJob.create(
+        name="train", framework=framework, entrypoint="train.py", workers=2, runtime=runtime
+    )
+    ours, at = render(described, "trainer"), {"creationTimestamp": "2026-01-01T10:00:00Z"}
+    ours["metadata"] |= at
+    others = {"train-other-0", "train-2-worker-0", "train-node", "train-master-0-x"}
+    events = {name: {"involvedObject": {"kind": "Job", "name": name}} for name in own | others}
+    known = {
+        name
+        for name, event in events.items()
+        if reasons._is_of_its_jobs(ours, event | {"metadata": at})
+    }
+    assert known == own
 
 
 def test_what_could_not_be_started_has_not_run():

@@ -31,10 +31,23 @@ def snake(key):
     return re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", key)
 
 
+def of_train_job(name, job, index, **labels):
+    """Returns a pod of a TrainJob, by the index of its Job and its own in that."""
+    jobset = "pod_label_jobset_sigs_k8s_io_job_index"
+    in_it = "pod_label_batch_kubernetes_io_job_completion_index"
+    return pod(name, **labels | {jobset: job, in_it: index})
+
+
+def relabelings():
+    first, _ = yaml.safe_load_all((MONITORING / "pod-monitors.yaml").read_text())
+    (endpoint,) = first["spec"]["podMetricsEndpoints"]
+    return endpoint["relabelings"]
+
+
 class Prometheus:
     """The server, with one kind of pods to ask."""
 
-    def __init__(self, folder, relabelings, pods):
+    def __init__(self, folder, pods):
         self.url = f"http://127.0.0.1:{free_port()}"
         scraped = {
             "job_name": "training",
@@ -42,7 +55,7 @@ class Prometheus:
             "scrape_timeout": "200ms",
             "static_configs": pods,
             "relabel_configs": [
-                {snake(key): value for key, value in each.items()} for each in relabelings
+                {snake(key): value for key, value in each.items()} for each in relabelings()
             ],
         }
         (folder / "prometheus.yml").write_text(yaml.safe_dump({"scrape_configs": [scraped]}))
@@ -81,8 +94,6 @@ def prometheus(tmp_path, monkeypatch, eventually):
     monkeypatch.setenv("METRICS_PORT", str(port))
     monkeypatch.delenv("MLFLOW_RUN_ID", raising=False)
     (tmp_path / "step-00000001").mkdir()
-    first, _ = yaml.safe_load_all((MONITORING / "pod-monitors.yaml").read_text())
-    (endpoint,) = first["spec"]["podMetricsEndpoints"]
     asked = {"pod_annotation_trireme_metrics_port": str(port)}
     index = "pod_label_training_kubeflow_org_replica_index"
     pods = [
@@ -91,12 +102,33 @@ def prometheus(tmp_path, monkeypatch, eventually):
         pod("train-worker-0", **{index: "0"}),
         pod("elastic-worker-1", **asked, **{index: "1"}),
     ]
-    server = Prometheus(tmp_path, endpoint["relabelings"], pods)
+    server = Prometheus(tmp_path, pods)
     try:
         assert eventually(server.is_ready)
         yield server
     finally:
         server.close()
+
+
+@pytest.mark.skipif(not shutil.which("prometheus"), reason="needs prometheus")
+def test_of_a_train_job_s_role_the_first_pod_is_asked(tmp_path, eventually):
+    asked = {"pod_annotation_trireme_metrics_port": str(free_port())}
+    pods = [
+        # Of our own runtime, where each replica is a Job, and of one of the cluster's.
+        *(of_train_job(f"own-worker-{job}-0", str(job), "0", **asked) for job in range(11)),
+        *(of_train_job(f"other-node-0-{index}", "0", str(index), **asked) for index in range(11)),
+    ]
+    server = Prometheus(tmp_path, pods)
+    try:
+        assert eventually(server.is_ready)
+        assert eventually(lambda: server.ask("targets")["activeTargets"])
+        targets = server.ask("targets")["activeTargets"]
+    finally:
+        server.close()
+    assert {each["discoveredLabels"]["pod"] for each in targets} == {
+        "own-worker-0-0",
+        "other-node-0-0",
+    }
 
 
 @pytest.mark.skipif(not shutil.which("prometheus"), reason="needs prometheus")

@@ -34,7 +34,8 @@ class Cluster:
             names = {name.partition("/")[0]: name for name in self.groups}
             versions = {group: [{"groupVersion": name}] for group, name in names.items()}
             return {"groups": [{"name": group, "versions": of} for group, of in versions.items()]}
-        return {"resources": [{"name": name} for name in GROUPS[path.removeprefix("/apis/")]]}
+        found = self.groups[path.removeprefix("/apis/")]
+        return {"resources": [{"name": name} for name in found]}
 
     def create(self, resource, body, namespace="", **query):
         return self.request("POST", resource, "", body=body)
@@ -142,6 +143,17 @@ def test_an_empty_cluster_tells_what_is_missing_and_how_it_gets_there():
     assert any("no node takes pods" in each for each in failed)
     assert any("no StorageClass" in each for each in failed)
     assert allowed(empty) == []
+
+
+def test_what_others_have_in_a_group_of_the_same_name_is_not_taken_for_what_runs_need():
+    groups = {"argoproj.io/v1alpha1": ["applications"], "kubeflow.org/v1": ["notebooks", "tfjobs"]}
+    cluster = Cluster(groups, {"deployments": [deployment("quay.io/argoproj/argocd:v3.0")]})
+    assert "Argo Workflows for pipelines" in " ".join(sentences(cluster, "missing"))
+    rights = "you may create tfjobs in namespace team, and see their pods"
+    assert rights in sentences(cluster, "ok")
+    assert allowed(cluster) == ["TFJob"]
+    none = Cluster({"argoproj.io/v1alpha1": ["applications"]})
+    assert not [words for _, words in said(none) if words.startswith("you may")]
 
 
 def test_who_may_do_nothing_is_told_so_and_nothing_is_allowed(full):

@@ -71,7 +71,7 @@ def test_what_a_run_pulls_for_its_images_is_told_the_job():
 
 
 def test_what_libraries_add_in_the_end_is_not_the_program_s_last_word(capsys):
-    with contextlib.closing(launch._Lines("worker")) as lines:
+    with contextlib.closing(launch._Lines("worker-0")) as lines:
         for line in (
             "I am at step 4000",
             "metrics that MLflow has not taken are in /w/checkpoints/metrics-unsent.jsonl",
@@ -86,6 +86,31 @@ def test_what_libraries_add_in_the_end_is_not_the_program_s_last_word(capsys):
         lines("worker-1", "I am another")
     assert lines.last == "I am at step 4000"
     assert "The tasks have crashed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("changes", "leader", "others"),
+    [
+        ({}, "master-0", {"worker-0"}),
+        ({"framework": "mpi", "workers": 2}, "launcher-0", {"worker-0", "worker-1"}),
+        ({"more": {"runtime": "torch-distributed"}}, "node-0", {"node-1"}),
+        (
+            {"framework": "mpi", "workers": 2, "more": {"runtime": "deepspeed-distributed"}},
+            "launcher-0",
+            {"node-0", "node-1"},
+        ),
+    ],
+)
+def test_whom_a_run_listens_to_and_whose_logs_it_keeps(
+    changes, leader, others, monkeypatch, tmp_path
+):
+    job, kept = prepare(**changes), []
+    assert job.leader == leader
+    monkeypatch.setattr(
+        journal, "log_artifact", lambda path, folder="": kept.append((path, folder))
+    )
+    launch._record(job, tmp_path)
+    assert {path.stem for path, folder in kept if folder == "logs"} == {leader} | others
 
 
 @pytest.mark.parametrize("run", ["7", "0b9e1b0c-7c0d-4e0a-9f5e-3d6f2a1b4c5d", 90 * "x"])

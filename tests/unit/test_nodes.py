@@ -116,6 +116,26 @@ def test_what_needs_devices_is_placed_first():
     assert said(Cluster(*both), **fields) == ""
 
 
+@pytest.mark.parametrize("names", ["ab", "ba"])
+def test_a_small_pod_leaves_a_large_node_to_a_large_pod(names):
+    there = {"a": node("a", cpu="8", memory="32Gi"), "b": node("b", cpu="1", memory="32Gi")}
+    both = Cluster(*(there[name] for name in names))
+    replicas = {"launcher": {"cpu": "500m"}, "worker": {"count": 1, "cpu": "8"}}
+    fields = {"framework": "mpi", "replicas": replicas, "workers": None}
+    assert said(both, **fields) == ""
+    assert "pod 2 of 2 of role Worker: it requests 8 of cpu, and node" in said(both, 2, **fields)
+
+
+def test_large_pods_come_before_small_ones_and_those_with_most_devices_first():
+    one, four = node("one", **{GPU: "1"}), node("four", **{GPU: "4"})
+    replicas = {"chief": {"gpu": 1}, "worker": {"count": 1, "gpu": 4}}
+    fields = {"framework": "tensorflow", "replicas": replicas, "workers": None}
+    assert said(Cluster(four, one), **fields) == ""
+    cores = {"chief": {"cpu": "4"}, "worker": {"count": 1, "cpu": "8"}}
+    large, small = node("large", cpu="8"), node("small", cpu="4")
+    assert said(Cluster(large, small), **fields | {"replicas": cores}) == ""
+
+
 SPOT = {"key": "spot", "value": "yes", "effect": "NoSchedule"}
 
 

@@ -13,9 +13,12 @@ import yaml
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from trireme.components import images
-from trireme.components.deployment import objects
+from trireme.components.deployment import manifests, objects
 from trireme.components.deployment.kinds import KINDS
+from trireme.components.deployment.model_version import ModelVersion
+from trireme.components.kubernetes.amounts import quantity
 from trireme.components.report import page
+from trireme.components.training.description.rules import MANAGED_BY
 from trireme.pipelines.catalog import PIPELINES
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
@@ -106,6 +109,19 @@ def test_containers_have_limits_and_images_a_version(overlay):
         assert re.search(r"\d", tag) and "/" not in tag
         if image.startswith("ghcr.io/trireme/"):
             assert tag == images.BASE.rpartition(":")[2]
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_its_own_claims_leave_runs_most_of_their_quota(overlay):
+    quotas = [thing for thing in everything(overlay) if thing["kind"] == "ResourceQuota"]
+    for quota in quotas:
+        taken = sum(
+            quantity(thing["spec"]["resources"]["requests"]["storage"])
+            for thing in everything(overlay)
+            if thing["kind"] == "PersistentVolumeClaim"
+            and thing["metadata"]["namespace"] == quota["metadata"]["namespace"]
+        )
+        assert taken <= quantity(quota["spec"]["hard"]["requests.storage"]) / 2
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -273,6 +289,35 @@ def test_pipelines_that_deploy_get_a_role_of_their_own(overlay, account, tmp_pat
         for verb in rule["verbs"]
     ]
     assert set(allowed) == needed and len(allowed) == len(needed)
+
+
+@pytest.mark.parametrize("overlay", ["argo/runs", "kubeflow/profile", "kubeflow-single-user/runs"])
+def test_servers_of_models_are_reached(overlay, tmp_path):
+    shutil.copytree(MANIFESTS, tmp_path / "manifests")
+    file = tmp_path / "manifests/overlays" / overlay / "kustomization.yaml"
+    file.write_text(
+        re.sub(r"# (components:\n)# (- \S+/parts/deploying\n)", r"\1\2", file.read_text())
+    )
+    done = subprocess.run(
+        ["kubectl", "kustomize", str(file.parent)], check=True, capture_output=True
+    )
+    (policy,) = [
+        thing
+        for thing in yaml.load_all(done.stdout, yaml.CSafeLoader)
+        if thing["kind"] == "NetworkPolicy" and thing["metadata"]["name"] == "servers"
+    ]
+    kubernetes_validate.validate(policy, VERSIONS[0], strict=True)
+    assert policy["spec"]["ingress"] == [{}]
+    selected = policy["spec"]["podSelector"]["matchLabels"].items()
+    model = ModelVersion("digits", "1", "0" * 32, {})
+    server, _ = manifests.deployment(
+        model, "example.json", "https://mlflow.example.org", "image", 1
+    )
+    of_kserve = manifests.inference_service(model, "s3://models/digits/1", 1)
+    assert selected <= server["spec"]["template"]["metadata"]["labels"].items()
+    assert selected <= of_kserve["spec"]["predictor"]["labels"].items()
+    # Training pods stay closed.
+    assert not selected <= MANAGED_BY.items()
 
 
 def test_the_alerts_are_right(tmp_path):

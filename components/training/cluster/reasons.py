@@ -132,14 +132,16 @@ def events(cluster: Cluster, job: dict[str, Any], *its_pods: dict[str, Any]) -> 
 
 
 def _is_of_its_jobs(job: dict[str, Any], event: dict[str, Any]) -> bool:
-    """Tells whether an Event is about the Job that JobSet has made for a role of a TrainJob."""
+    """Tells whether an Event is about a Job that JobSet has made for a role of a TrainJob."""
     about, metadata = event["involvedObject"], job["metadata"]
     if about.get("kind") != "Job" or not is_train_job(job):
         return False
-    names = {f"{metadata['name']}-{role}-0" for role in roles_of(job)}
+    # Where the runtime is ours a role has a Job for each of its replicas.
+    name, _, index = str(about.get("name")).rpartition("-")
+    is_its = index.isdecimal() and name in {f"{metadata['name']}-{role}" for role in roles_of(job)}
     # A TrainJob of the same name may have been there before.
     is_new = event["metadata"]["creationTimestamp"] >= metadata["creationTimestamp"]
-    return about.get("name") in names and is_new
+    return is_its and is_new
 
 
 def _about(thing: dict[str, Any], job_events: list[Event]) -> list[Event]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from trireme.components.training.frameworks import kind_of
+from trireme.components.training.frameworks import FRAMEWORKS, kind_of
 from trireme.components.training.kinds import REPLICAS
 
 CANCELLED = "trireme.dev/cancelled"
@@ -98,8 +98,12 @@ def replica_names(job: dict[str, Any]) -> set[str]:
 
 
 def roles_of(job: dict[str, Any]) -> list[str]:
-    """Returns the names of a TrainJob's roles, as far as it tells."""
-    return list(_replica_counts(job))
+    """Returns what the JobSet of a TrainJob calls the job's roles, as far as it tells."""
+    names = list(_replica_counts(job))
+    for framework in FRAMEWORKS.values():
+        if set(names) == {role.name for role in framework.roles}:
+            return [framework.role(name).in_jobset or name for name in names]
+    return names
 
 
 def _replica_counts(job: dict[str, Any]) -> dict[str, int]:

@@ -298,6 +298,27 @@ class TrainingJob(Resources):
         return next(role for role in self.roles if not self.plugin.role(role).is_optional)
 
     @property
+    def leader(self) -> str:
+        """The replica that leads, and whose success is the job's, as in ``master-0``."""
+        counts = self.replica_counts
+        return f"{self.deciding_role if self.deciding_role in counts else 'node'}-0"
+
+    @property
+    def replica_counts(self) -> dict[str, int]:
+        """How many replicas there are of each role, by the name that its replicas have."""
+        counts = {role: replica.count for role, replica in self.roles.items()}
+        if not self.runtime:
+            return counts
+        # A runtime of the cluster calls all of them nodes, but for the launcher of MPI.
+        others = {role: count for role, count in counts.items() if role in self.plugin.runtime_jobs}
+        return others | {"node": self.nodes}
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes a runtime of the cluster makes of its replicas."""
+        return self.world_size // self.processes_per_worker
+
+    @property
     def first_role(self) -> str:
         """The role in which rank 0 is."""
         return self._training[0]

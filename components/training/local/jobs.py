@@ -125,7 +125,7 @@ def run(
                 manifest = render(provision.provision(job, directory))
             (directory / "job.yaml").write_text(to_yaml(manifest))
             started = True
-            meter = Meter(f"{job.deciding_role}-0", partial(progress.write, directory / PROGRESS))
+            meter = Meter(job.leader, partial(progress.write, directory / PROGRESS))
 
             def read_lines(replica: str, lines: str) -> None:
                 meter(replica, lines)

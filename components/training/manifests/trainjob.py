@@ -67,7 +67,7 @@ def _patched(job: TrainingJob, runtime: str) -> dict[str, Any]:
     start, arguments = job.plugin.node_command(job, [entry["name"] for entry in environment])
     trainer = {
         "image": node.image,
-        "numNodes": job.world_size // job.processes_per_worker,
+        "numNodes": job.nodes,
         "numProcPerNode": job.processes_per_worker,
         # A TrainJob has no working directory.
         "command": [

@@ -124,7 +124,7 @@ def code() -> str:
 def _counts(job: TrainingJob) -> dict[str, int]:
     """Returns how many replicas of each role meet, in the order of their ranks."""
     if job.runtime:
-        return {"node": job.world_size // job.processes_per_worker}
+        return {"node": job.nodes}
     counts = {role: replica.count for role, replica in job.roles.items()}
     if "hostfile" in job.plugin.meeting:
         return {role: counts[role] for role in counts if not job.plugin.role(role).is_leader}

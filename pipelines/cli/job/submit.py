@@ -172,7 +172,7 @@ def _follow(
     from trireme.components.training.progress import Meter
     from trireme.components.training.timeline import NAME, Timeline
 
-    show_line, meter = printer(), Meter(f"{job.deciding_role}-0")
+    show_line, meter = printer(), Meter(job.leader)
     status = TrainerStatus(cluster, manifest)
 
     def show(replica: str, line: str) -> None:

@@ -59,6 +59,23 @@ def test_a_container_that_runs_beside_counts_with_the_others():
     assert requests(pod) == {"cpu": 2}
 
 
+def test_a_container_that_comes_before_counts_with_those_that_run_beside_it_by_then():
+    def one(cpu, **fields):
+        return {"name": "a", "resources": {"requests": {"cpu": cpu}}} | fields
+
+    beside = one("2", restartPolicy="Always")
+    assert requests({"containers": [one("1")], "initContainers": [beside, one("4")]}) == {"cpu": 6}
+    assert requests({"containers": [one("1")], "initContainers": [one("4"), beside]}) == {"cpu": 4}
+
+
+def test_what_a_pod_has_as_a_whole_counts_in_place_of_its_containers():
+    asked = {"requests": {"cpu": "1", "nvidia.com/gpu": "1"}, "limits": {"memory": "1Gi"}}
+    whole = {"requests": {"cpu": "8"}, "limits": {"cpu": "16", "memory": "4Gi"}}
+    pod = {"containers": [{"name": "a", "resources": asked}], "resources": whole}
+    assert requests(pod) == {"cpu": 8, "memory": 2**30, "nvidia.com/gpu": 1}
+    assert limits(pod) == {"cpu": 16, "memory": 4 * 2**30}
+
+
 def test_there_need_not_be_a_table(no_prices):
     assert prices.read() is None
 
