@@ -1,6 +1,7 @@
 """Train and measure one of the many models of a sweep."""
 
 import contextlib
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -102,6 +103,7 @@ def _train_and_evaluate(
     if not program:
         return _measured(source, settings.data)
     found = folder / custom.FOUND
+    shutil.rmtree(found, ignore_errors=True)  # of an earlier attempt
     custom.run(program, source, settings.data, found)
     evaluation = custom.read(found)
     if not evaluation.scores.size:
