@@ -90,6 +90,15 @@ def of_networks(records: list[Record]) -> list[dict[str, Any]]:
 
 def of_clocks(records: list[Record]) -> list[dict[str, Any]]:
     """Returns which clocks differ."""
+    advice = "by NTP on its node; tokens and logs go by it"
+    if len(records) == 2:  # of which nobody knows whose is right
+        one, other = records
+        apart = abs(one["clock"] - other["clock"])
+        sentence = (
+            f"the clocks of replicas {one['replica']} and {other['replica']} differ by "
+            f"{apart:.1f} s: set each {advice}"
+        )
+        return [problem("slow", one["replica"], sentence)] if apart > SKEW else []
     usual = median(record["clock"] for record in records)
     found = []
     for record in records:
@@ -101,7 +110,7 @@ def of_clocks(records: list[Record]) -> list[dict[str, Any]]:
                     "slow",
                     record["replica"],
                     f"the clock of replica {record['replica']} is {abs(ahead):.1f} s {which} the "
-                    "others': set it by NTP on its node; tokens and logs go by it",
+                    f"others': set it {advice}",
                 )
             )
     return found
