@@ -25,7 +25,7 @@ HALF = Recipe(weights=2, gradients=2, optimizer=12, compute=2)  # as ZeRO and Me
 
 def gpt(layers, width, heads, vocabulary=51200, fused=False):
     """Returns a network of Megatron-LM's papers, with 2048 positions."""
-    sizes = (layers, width, heads, vocabulary, 4 * width, width, width)
+    sizes = (layers, width, heads, vocabulary, 4 * width, width, width, heads)
     return Transformer(*sizes, gated=False, positions=2048, fused=fused)
 
 
@@ -228,6 +228,13 @@ def test_the_simplest_that_fits_and_is_fast_is_the_best(parameters, machines, be
         mesh, work = each.mesh, each.work
         assert mesh.pp * mesh.dp * mesh.tp == machines.world
         assert mesh.dp * work.samples * work.parts == 256
+
+
+def test_tensor_parallelism_divides_whole_heads_of_keys_and_values(tmp_path):
+    shared = LLAMA_3 | {"num_key_value_heads": 2}
+    (tmp_path / "config.json").write_text(json.dumps(shared))
+    found = {mesh.tp for _, mesh in choose.meshes(reading.model(str(tmp_path)), h100())}
+    assert found == {1, 2}
 
 
 H100 = ("--device", "h100", "--devices", "8")
