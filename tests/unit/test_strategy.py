@@ -1,6 +1,8 @@
 """trireme strategy: published figures, and what the command says."""
 
 import json
+import math
+from dataclasses import replace
 
 import pytest
 
@@ -83,8 +85,24 @@ def test_a_ring_takes_as_long_as_nccl_tests_say():
     assert ring.all_reduce(1e9) == pytest.approx(1e9 / 100e9 * 2 * 7 / 8)
     assert ring.gather(1e9) == pytest.approx(1e9 / 100e9 * 7 / 8)
     assert Group(8, 100e9, 1e-5).all_reduce(0) == pytest.approx(14e-5)
+    assert Group(8, 100e9, 1e-5).gather(1e9, 3) == pytest.approx(ring.gather(1e9) + 3 * 7e-5)
     assert Group(1, 1.0, 1.0).all_reduce(1e9) == 0
     assert bubble(8, 64) == pytest.approx(7 / 64)
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+def test_each_block_or_bucket_waits_for_its_own_messages(sharded):
+    model, kept, machines = llama(32, 4096, 32, 32000), HALF, h100(nodes=128)
+    mesh, work = Mesh(dp=1024, sharded=sharded), Work(2048, samples=1)
+    held = of_most(model, kept, mesh, work)
+    found = step(model, kept, mesh, work, replace(machines, network=1e18, link=1e18), held)
+    around = 1023 * 20e-6  # seconds of latency for a message that goes around the ring
+    if sharded:
+        expected = 3 * 32 * around - found.compute
+    else:
+        buckets = math.ceil(2 * model.parameters / 25 / 2**20)
+        expected = 2 * buckets * around - 2 / 3 * found.compute
+    assert found.waiting == pytest.approx(expected, rel=0.01)
 
 
 @pytest.mark.parametrize(
