@@ -214,6 +214,12 @@ def test_two_replicas_have_only_each_other():
     ]
 
 
+@pytest.mark.parametrize(("size", "who"), [(2, "each replica"), (3, "replica worker-1")])
+def test_where_nothing_large_comes_through_neither_of_two_is_blamed(size, who):
+    found = sentences(ring(size, lambda *ends: {"rate": 0.0} if "worker-1" in ends else {}))
+    assert [sentence.partition(",")[0] for sentence in found] == [f"{who} answers"]
+
+
 @pytest.mark.parametrize(("apart", "differ"), [(0.9, []), (1.5, ["1.5"]), (3.0, ["3.0"])])
 def test_the_clocks_of_two_differ_and_neither_is_blamed(apart, differ):
     records = ring(2)

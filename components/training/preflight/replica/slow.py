@@ -57,10 +57,11 @@ def of_networks(records: list[Record]) -> list[dict[str, Any]]:
     answer = {name: each.answer for name, each in figures.items()}
     stalled = [name for name in names if not rate[name]]
     if stalled:
-        name = stalled[0]
+        name, is_pair = stalled[0], len(names) == 2
+        who, whose = ("each replica", "an") if is_pair else (f"replica {name}", "its network")
         sentence = (
-            f"replica {name} answers, but nothing large comes through: its network interface has a "
-            "larger MTU than what is on the way; give all the same, and the overlay's room"
+            f"{who} answers, but nothing large comes through: {whose} interface has a larger MTU "
+            "than what is on the way; give all the same, and the overlay's room"
         )
         return [problem("size", name, sentence, is_fatal=True)]
     slow = {name: (value, usual) for name, value, usual in below(rate, SLOW)}
