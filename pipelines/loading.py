@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from trireme.components.checkout import bundle
 from trireme.components.checkout import url as urls
+from trireme.components.dataset import volumes
 from trireme.components.errors import InputError
 from trireme.components.packages.use import AGAIN
 from trireme.pipelines import catalog, packages
@@ -62,7 +63,7 @@ def loaded(
     _refuse_twice(references, found)
     shape = shapes.read(shape_file)
     shapes.check_steps(shape, found)
-    claims, wanted = ir.mounts(dataset_claims or (), cache_claim), pins.read(images, found)
+    claims, wanted = volumes.mounts(dataset_claims or (), cache_claim), pins.read(images, found)
     changed = [limited(pins.pinned(pipeline, wanted), parallelism) for pipeline in found]
     stored = [ir.stored(ir.mounted(pipeline, claims), storage_class) for pipeline in changed]
     return [shapes.shaped(pipeline, shape) for pipeline in stored]

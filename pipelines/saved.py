@@ -14,10 +14,11 @@ from pydantic import Field, ValidationError
 
 from trireme.components import yaml_text
 from trireme.components.checkout import git
-from trireme.components.dataset import description
+from trireme.components.dataset import description, volumes
 from trireme.components.errors import InputError
 from trireme.components.strict_model import StrictModel, dotted
 from trireme.components.training.description import reading
+from trireme.components.training.description.values import AbsolutePath
 from trireme.components.whole_file import write_whole
 
 FILE = "trireme.yaml"
@@ -56,7 +57,7 @@ class DatasetConfiguration(StrictModel):
     secret: str = ""
     """The Secret with the credentials; empty: trireme-dataset, if there is one."""
 
-    mount: str = ""
+    mount: AbsolutePath = ""
     """Where a job without a pipeline has it: its data_dir. Pipelines have a place of their own."""
 
 
@@ -169,7 +170,7 @@ def files_in_words() -> str:
 
 def read(file: Path) -> Saved:
     """Returns what a file holds."""
-    return _checked(yaml_text.read(file, str(file)), file)
+    return _checked(_parsed(yaml_text.text_of(file, str(file)), file), file)
 
 
 def save(
@@ -179,7 +180,7 @@ def save(
     text = yaml_text.text_of(file, str(file)) if file.exists() else ""
     if any(line.lstrip().startswith("#") or " #" in line for line in text.splitlines()):
         raise InputError(f"{file} has comments, which would be lost; edit it yourself")
-    content = _checked(yaml_text.parse(text, str(file)), file).model_dump(exclude_unset=True)
+    content = _checked(_parsed(text, file), file).model_dump(exclude_unset=True)
     entry = content.setdefault(kind, {}).get(name, {}) | fields
     content[kind][name] = {field: value for field, value in entry.items() if value != ""}
     checked = _checked(content, file)
@@ -189,6 +190,10 @@ def save(
         write_whole(file.resolve(), yaml.safe_dump(content, sort_keys=False))
     except OSError as error:
         raise InputError(f"{file}: cannot be written: {error.strerror}") from None
+
+
+def _parsed(text: str, file: Path) -> Any:
+    return yaml_text.parse(text, str(file), reading.Loader)  # a revision 1.10 is a text, as in jobs
 
 
 def _checked(content: Any, file: Path) -> Saved:
@@ -234,7 +239,11 @@ def _of_workspace(entry: Entry) -> dict[str, Any]:
 
 def of_all_jobs(name: str) -> dict[str, Any]:
     """Returns the fields of a job that a workspace gives all of them."""
-    fields, given = workspace(name), {}
+    return _of_all_jobs(workspace(name))
+
+
+def _of_all_jobs(fields: dict[str, Any]) -> dict[str, Any]:
+    given = {}
     if "images" in fields:
         given["images"] = yaml_text.read(Path(fields["images"]), f"images {fields['images']}")
     if "mlflow" in fields:
@@ -298,6 +307,18 @@ def _check_workspace(fields: dict[str, Any], targets: Collection[str]) -> None:
         raise InputError(f"target {fields['target']!r}: must be one of {', '.join(targets)}")
     for name in sorted(_FILES & fields.keys()):
         yaml_text.text_of(Path(fields[name]), f"{name} {fields[name]}")
+    if "namespace" in fields:
+        from trireme.components.kubernetes.connection import check_namespace
+
+        check_namespace(fields["namespace"])
+    volumes.mounts(fields.get("dataset_claims", ()), fields.get("cache_claim", ""))
+    if of_jobs := _of_all_jobs(fields):
+        from trireme.components.training.description.job import TrainingJob
+
+        try:
+            TrainingJob.create(image="any", entrypoint="any.py", **of_jobs)
+        except InputError as error:
+            raise InputError(str(error).replace("tracking.uri", "mlflow", 1)) from None
 
 
 def _configuration(kind: str, given: Any) -> dict[str, Any]:

@@ -1,10 +1,12 @@
 """Volumes that datasets are in: where pods have them, and what a cluster needs to have for them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from trireme.components.dataset.description import Dataset
-from trireme.components.dataset.uri import Place
+from trireme.components.dataset.uri import CLAIM, Place
+from trireme.components.errors import InputError
 
 SHARED = Path("/var/lib/trireme")
 """Below this a pipeline's pods have what other runs see, too; training only reads it."""
@@ -20,6 +22,24 @@ NAME = "dataset"
 
 SIZE = "1Pi"
 """Kubernetes wants a size; the drivers ignore it."""
+
+
+def mounts(dataset_claims: Sequence[str], cache_claim: str) -> dict[str, Path]:
+    """Returns where the pods of a pipeline have claims mounted, by the claims' names."""
+    places = {}
+    given = [("--dataset-claim", claim, DATASETS / claim) for claim in dataset_claims]
+    given += [("--cache-claim", cache_claim, CACHE)] if cache_claim else []
+    for option, claim, place in given:
+        # The pod's volume is called like the claim, and volumes have no dots.
+        if not CLAIM.fullmatch(claim) or "." in claim or len(claim) > 63:
+            raise InputError(
+                f"{option} {claim!r}: must be the name of a PersistentVolumeClaim, of small "
+                "letters, digits and -"
+            )
+        if claim in places:
+            raise InputError(f"{option} {claim!r}: this claim is given twice")
+        places[claim] = place
+    return places
 
 
 def volume(dataset: Dataset, path: str) -> tuple[dict[str, Any], dict[str, Any]]:

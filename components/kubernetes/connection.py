@@ -43,6 +43,15 @@ Query = list[tuple[str, str]]
 Answer = TypeVar("Answer")
 
 
+def check_namespace(name: str) -> None:
+    """Refuses a name that no namespace can have."""
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f"namespace {name!r}: must be at most 63 lower-case letters, digits and '-', with a "
+            "letter or digit at either end"
+        )
+
+
 class Cluster:
     """A Kubernetes cluster, as this user sees it.
 
@@ -74,11 +83,7 @@ class Cluster:
         self.patience = patience
         self._api, default = credentials.load(context)
         self.namespace = namespace or default
-        if not _NAME.fullmatch(self.namespace):
-            raise InputError(
-                f"namespace {self.namespace!r}: must be at most 63 lower-case letters, digits "
-                "and '-', with a letter or digit at either end"
-            )
+        check_namespace(self.namespace)
 
     @property
     def warning(self) -> str:

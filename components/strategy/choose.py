@@ -70,7 +70,7 @@ def meshes(model: Transformer, machines: Machines) -> Iterator[tuple[str, Mesh]]
     """
     world = machines.world
     for tp in _divisors(machines.devices):
-        if model.heads % tp or model.kv_width % tp or model.vocabulary % tp:
+        if model.heads % tp or model.kv_heads % tp or model.vocabulary % tp:
             continue
         for pp in _divisors(world // tp):
             dp = world // tp // pp

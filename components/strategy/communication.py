@@ -8,6 +8,7 @@ exchanges: https://arxiv.org/abs/2205.05198, section 4.2. The bubble is ``(p - 1
 time: https://arxiv.org/abs/2104.04473, section 2.2.
 """
 
+import math
 from dataclasses import dataclass
 
 from trireme.components.strategy.memory import Memory, Mesh, Recipe, Work
@@ -15,6 +16,9 @@ from trireme.components.strategy.model import Transformer
 
 INSIDE, BETWEEN = 5e-6, 20e-6
 """Latency of a message inside of a node and between nodes, in seconds: an assumption."""
+
+BUCKET = 25 * 2**20
+"""Bytes of gradients that DistributedDataParallel sends at once."""
 
 
 @dataclass(frozen=True)
@@ -71,14 +75,14 @@ class Group:
     bandwidth: float
     latency: float
 
-    def all_reduce(self, size: float) -> float:
-        """Returns the seconds in which each gets the sum of so many bytes of all."""
-        return 2 * self.gather(size)
+    def all_reduce(self, size: float, pieces: int = 1) -> float:
+        """Returns the seconds in which each gets the sum of so many bytes of all, in pieces."""
+        return 2 * self.gather(size, pieces)
 
-    def gather(self, size: float) -> float:
+    def gather(self, size: float, pieces: int = 1) -> float:
         """Returns the seconds in which each gets all of so many bytes; also of a reduce-scatter."""
         rounds = self.size - 1
-        return rounds * (self.latency + size / self.size / self.bandwidth)
+        return rounds * (pieces * self.latency + size / self.size / self.bandwidth)
 
     def send(self, size: float) -> float:
         """Returns the seconds in which one gets so many bytes from another."""
@@ -119,11 +123,12 @@ def step(
     data, parameters = group(machines, mesh.dp, mesh.tp), held.weights / kept.weights
     if mesh.sharded:  # on their way while other blocks are computed
         parameters *= mesh.dp
-        each = 2 * data.gather(parameters * kept.compute)
-        each += data.gather(parameters * kept.gradients)
+        each = 2 * data.gather(parameters * kept.compute, layers)
+        each += data.gather(parameters * kept.gradients, layers)
         shared, behind = each * (1 if mesh.pp > 1 else work.parts), compute
     else:  # while the backward pass of the last micro-batch is computed
-        shared = data.all_reduce(parameters * kept.gradients)
+        size = parameters * kept.gradients
+        shared = data.all_reduce(size, math.ceil(size / BUCKET))
         behind = compute / work.parts * (3 / 4 if work.recompute else 2 / 3)
     waiting = inside + between + max(0.0, shared - behind)
     return Step(compute, waiting, (compute + inside) * bubble(mesh.pp, work.parts))

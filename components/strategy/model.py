@@ -15,6 +15,7 @@ class Transformer:
         hidden: Width of a feed-forward layer.
         query_width: Width of queries, of all heads.
         kv_width: Width of keys, and of values; less where heads share them.
+        kv_heads: Heads of keys, and of values.
         gated: LLaMA's block: SwiGLU, root-mean-square norms, no biases, no dropout. Otherwise
             GPT's, which has layer norms, biases and dropout.
         tied: One matrix serves tokens coming in and going out.
@@ -29,6 +30,7 @@ class Transformer:
     hidden: int
     query_width: int
     kv_width: int
+    kv_heads: int
     gated: bool = True
     tied: bool = True
     positions: int = 0
@@ -79,7 +81,7 @@ class Transformer:
 def llama(layers: int, width: int, heads: int, vocabulary: int) -> Transformer:
     """Returns the network that language_model.py trains."""
     hidden = -(-8 * width // (3 * 256)) * 256
-    return Transformer(layers, width, heads, vocabulary, hidden, width, width)
+    return Transformer(layers, width, heads, vocabulary, hidden, width, width, heads)
 
 
 def of_size(parameters: int) -> Transformer:

@@ -85,6 +85,7 @@ def of_config(path: Path) -> Transformer:
         hidden,
         heads * features,
         kv_heads * features,
+        kv_heads,
         gated=gated,
         tied=found.get("tie_word_embeddings", True) is not False,
         positions=0

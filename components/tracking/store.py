@@ -2,7 +2,9 @@
 
 import logging
 import os
+import re
 import ssl
+import threading
 import urllib.error
 import urllib.request
 from importlib.metadata import entry_points
@@ -20,6 +22,17 @@ CA_VARIABLES = ("MLFLOW_TRACKING_SERVER_CERT_PATH", "REQUESTS_CA_BUNDLE")
 """Variables by which MLflow's client finds the CAs that it trusts, the first before the second."""
 
 ANSWER_LIMIT = 10.0  # seconds within which a tracking server has to answer before we start
+
+_DRIVERS = {
+    "MySQLdb": "mysqlclient",
+    "mysql": "mysql-connector-python",
+    "psycopg": "'psycopg[binary]'",
+    "psycopg2": "psycopg2-binary",
+}
+"""Packages by drivers that come with them and are called otherwise."""
+
+_REFUSAL = re.compile("FATAL|Access denied|Login failed")
+"""What PostgreSQL, MySQL and SQL Server say where they are there and do not take us."""
 
 
 def use() -> str:
@@ -116,6 +129,8 @@ def check_reachable(uri: str) -> None:
         _check_kind(uri)
         if find_spec("sqlalchemy") is None:
             raise ModuleNotFoundError(name="sqlalchemy")
+        if uri.partition(":")[0].partition("+")[0] in DATABASES[1:]:
+            _check_database(uri)
         return
     try:
         address = f"{public(uri).rstrip('/')}/health"
@@ -127,11 +142,64 @@ def check_reachable(uri: str) -> None:
             str(error), f"MLFLOW_TRACKING_URI {public(uri)}", CA_VARIABLES[-1]
         ):
             raise refused from None
-        reason = getattr(error, "reason", error)
+        raise _away(uri, getattr(error, "reason", error)) from None
+
+
+def _away(uri: str, reason: object) -> InputError:
+    return InputError(
+        f"MLFLOW_TRACKING_URI {public(uri)} does not answer: {reason}; start that server, "
+        "or unset the variable to record into a local file"
+    )
+
+
+def _check_database(uri: str) -> None:
+    """Refuses a database whose driver is missing, and one that takes no connection."""
+    from sqlalchemy import create_engine
+    from sqlalchemy.exc import ArgumentError
+    from sqlalchemy.pool import NullPool
+
+    named = f"MLFLOW_TRACKING_URI {public(uri)}"
+    try:
+        engine = create_engine(uri, poolclass=NullPool, connect_args=_certificates(uri))
+    except ModuleNotFoundError as error:
+        package = _DRIVERS.get(error.name or "", error.name)
         raise InputError(
-            f"MLFLOW_TRACKING_URI {public(uri)} does not answer: {reason}; start that server, "
-            "or unset the variable to record into a local file"
+            f"{named}: its driver {error.name} is not installed: pip install {package}, or name "
+            "the one that you have, as in postgresql+psycopg2://"
         ) from None
+    except (ArgumentError, ImportError) as error:
+        raise InputError(f"{named}: {first_line(error)}") from None
+    except ValueError:  # of the port, which may be a part of the password
+        engine = None
+    if engine is None or "@" in (engine.url.host or ""):
+        raise InputError(
+            f"{named}: must be as in postgresql+psycopg2://user:password@host:5432/mlflow, with "
+            "%40 for an @ in the password"
+        )
+    problem: list[Exception] = []
+
+    def connect() -> None:
+        try:
+            engine.connect().close()
+        except Exception as error:
+            problem.append(error)
+
+    # Each driver calls its limit otherwise, and some have none.
+    connecting = threading.Thread(target=connect, daemon=True)
+    connecting.start()
+    connecting.join(ANSWER_LIMIT)
+    if connecting.is_alive():
+        raise _away(uri, "timed out")
+    for wrong in problem:
+        said = first_line(getattr(wrong, "orig", None) or wrong).replace(uri, public(uri))
+        raise InputError(f"{named}: {said}") if _REFUSAL.search(said) else _away(uri, said)
+
+
+def _certificates(uri: str) -> dict[str, str]:
+    """Returns those with which MLflow connects to MySQL."""
+    names = ("ssl_ca", "ssl_cert", "ssl_key") if uri.startswith("mysql") else ()
+    given = {name: os.environ.get(f"MLFLOW_MYSQL_{name.upper()}", "") for name in names}
+    return {name: value for name, value in given.items() if value}
 
 
 def _trusted() -> ssl.SSLContext | None:

@@ -2,8 +2,9 @@
 
 What is read: the bars of tqdm (Hugging Face, Lightning), rich (Lightning) and Keras, and lines such
 as ``epoch 3/10``, ``Epoch [3/10], Step [450/1000]``, ``Train Epoch: 1 [640/60000 (1%)]``,
-``| epoch   1 |   200/ 2983 batches |`` and
-``{'loss': 0.5, 'epoch': 1.2}``. Speed and time left come from our own clock.
+``| epoch   1 |   200/ 2983 batches |``, ``Epoch(train) [1][ 50/100]`` (MMEngine),
+``iteration      100/  500000`` (Megatron) and ``{'loss': 0.5, 'epoch': 1.2}``.
+Speed and time left come from our own clock.
 """
 
 import re
@@ -24,7 +25,7 @@ READ = 5  # of these, the last that tell progress
 SAMPLES = 30  # seconds over which speed is measured
 
 # What a line without has no progress to tell: most have none, and are looked at once.
-_TELLS = re.compile(r"\d[kMGTP]?\s{0,3}/\s{0,3}\d|poch|POCH|\d\s{1,3}(?:of|OF)\s{1,3}\d")
+_TELLS = re.compile(r"\d[kMGTP]?\s{0,3}/\s{0,8}\d|poch|POCH|\d\s{1,3}(?:of|OF)\s{1,3}\d")
 
 _HINTS = ("/", "poch", "POCH", "of", "OF")  # which ``_TELLS`` cannot do without
 
@@ -34,7 +35,7 @@ _RICH = re.compile(rf"[━╸╺]{{3,}}\s+{_NUMBER}/{_NUMBER}\s")
 _KERAS = re.compile(rf"^\s*{_NUMBER}/{_NUMBER} (?:\[[=>.]+\]|[━╸╺]+|-) .*\d")
 _BRACKETS = re.compile(rf"\[\s*{_NUMBER}\s*/\s*{_NUMBER}\s*(\(\s*\d+(?:\.\d+)?%\s*\))?\s*\]")
 _STEPS = re.compile(
-    rf"\b(?:global[ _])?(?:step|iter|iteration|batch|update|round)s?\b\W{{0,3}}"
+    rf"\b(?:global[ _])?(?:step|iter|iteration|batch|update|round)s?\b(?:\s{{1,12}}|\W{{0,3}})"
     rf"{_NUMBER}\s*(?:/|\bof\b)\s*{_NUMBER}",
     re.IGNORECASE,
 )
@@ -42,10 +43,10 @@ _COUNTED = re.compile(
     rf"{_NUMBER}\s*/\s*{_NUMBER}\s+(?:steps|iterations|iters|batches|updates)\b", re.IGNORECASE
 )
 _EPOCH = re.compile(
-    r"\bepochs?\b\W{0,4}(\d{1,9}(?:\.\d{1,6})?)(?![\d.]*%)(?:\s*(?:/|\bof\b)\s*(\d{1,9})\b)?",
+    r"\bepochs?\b(?:\(train\)\s{0,8})?\W{0,4}(\d{1,9}(?:\.\d{1,6})?)(?![\d.]*%)(?:\s*(?:/|\bof\b)\s*(\d{1,9})\b)?",
     re.IGNORECASE,
 )
-_TRAINS = re.compile(r"\b(?:train|fit|epoch)", re.IGNORECASE)
+_TRAINS = re.compile(r"\b(?:train|fit|epoch(?!\((?:val|test)\)))", re.IGNORECASE)
 _OTHER = re.compile(
     r"\b(?:val|valid|eval|test|predict|sanity|infer|generat|sampl|scor|comput|"
     r"load|download|upload|sav|read|writ|fetch|extract|index|cach|compil|build|"

@@ -1,6 +1,5 @@
 """Compile pipelines to kfp's intermediate representation, the YAML of Kubeflow Pipelines."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,32 +8,12 @@ from typing import Any
 from google.protobuf import json_format
 from kfp import compiler, kubernetes
 
-from trireme.components.dataset import volumes
-from trireme.components.dataset.uri import CLAIM
 from trireme.components.errors import InputError
 from trireme.pipelines.pipeline import Pipeline
 
 
-def mounts(dataset_claims: Sequence[str], cache_claim: str) -> dict[str, Path]:
-    """Returns where the pods of a pipeline have claims mounted, by the claims' names."""
-    places = {}
-    given = [("--dataset-claim", claim, volumes.DATASETS / claim) for claim in dataset_claims]
-    given += [("--cache-claim", cache_claim, volumes.CACHE)] if cache_claim else []
-    for option, claim, place in given:
-        # The pod's volume is called like the claim, and volumes have no dots.
-        if not CLAIM.fullmatch(claim) or "." in claim or len(claim) > 63:
-            raise InputError(
-                f"{option} {claim!r}: must be the name of a PersistentVolumeClaim, of small "
-                "letters, digits and -"
-            )
-        if claim in places:
-            raise InputError(f"{option} {claim!r}: this claim is given twice")
-        places[claim] = place
-    return places
-
-
 def mounted(pipeline: Pipeline, claims: dict[str, Path]) -> Pipeline:
-    """Returns a pipeline all of whose pods have claims mounted, as ``mounts`` returns them."""
+    """Returns a pipeline all of whose pods have claims mounted; see ``volumes.mounts``."""
     if not claims:
         return pipeline
 

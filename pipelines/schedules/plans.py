@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from trireme.components.checkout import url as urls
+from trireme.components.dataset import volumes
 from trireme.components.errors import InputError
 from trireme.pipelines import catalog
 from trireme.pipelines.compiling import images, ir
@@ -151,7 +152,7 @@ def check(schedule: Schedule, pins: dict[str, str]) -> CheckedSchedule:
                 f"schedule {schedule.name}: {option} goes with version {PINNED}; "
                 f"{schedule.version!r} runs as it was uploaded, which 'trireme upload' can be told"
             )
-    claims = ir.mounts(schedule.dataset_claims, schedule.cache_claim)
+    claims = volumes.mounts(schedule.dataset_claims, schedule.cache_claim)
     pipeline = ir.mounted(images.pinned(catalog.load(schedule.pipeline), pins), claims)
     pipeline = ir.stored(pipeline, schedule.storage_class)
     wanted = shapes.read(Path(schedule.shape) if schedule.shape else None)

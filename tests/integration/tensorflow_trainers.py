@@ -121,12 +121,12 @@ class Training:
 
     def start_one(self, role, index, *arguments, **variables):
         """Starts one replica, at its address."""
-        environment = variables | {
+        environment = {
             "DATA_DIR": str(self.data),
             "CHECKPOINT_DIR": str(self.directory / "checkpoints"),
             "MODEL_DIR": str(self.directory / "model"),
             "TMPDIR": str(self.directory / "tmp"),
-        }
+        } | variables
         if self.cluster:
             task = {"type": role, "index": index}
             config = {"cluster": self.cluster, "task": task, "environment": "cloud"}

@@ -49,16 +49,17 @@ def start(digits, tmp_path):
     """Starts processes that train together; returns those of each rank."""
     processes = []
 
-    def begin(port):
+    def begin(port, rounds=600, **last):
         places = {"DATA_DIR": digits.folder / "data"} | {
             f"{name}_DIR": tmp_path / name.lower() for name in ("CHECKPOINT", "MODEL")
         }
         for rank in range(3):
             place = {"RANK": rank, "WORLD_SIZE": 3, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+            place |= last if rank == 2 else {}
             variables = {name: str(value) for name, value in (places | place).items()}
             processes.append(
                 subprocess.Popen(
-                    [sys.executable, FRAMEWORKS["xgboost"].trainer, "--rounds", "600"],
+                    [sys.executable, FRAMEWORKS["xgboost"].trainer, "--rounds", str(rounds)],
                     cwd=ROOT,
                     env=os.environ | variables | {"OMP_NUM_THREADS": "1"},
                     stdout=subprocess.PIPE,
@@ -98,6 +99,16 @@ def test_when_one_is_gone_the_others_end_and_all_can_go_on(start):
     first, *_ = processes = start(free_port())
     assert until(first, "resuming").split()[2:] == stopped.split()[2:]
     assert int(stopped.split()[-1]) >= done + 3
+
+
+def test_a_process_that_sees_no_checkpoint_starts_from_that_of_the_first(start, tmp_path):
+    assert [process.wait(LIMIT) for process in start(free_port(), rounds=11)] == [0] * 3
+    first, *_ = processes = start(free_port(), rounds=12, CHECKPOINT_DIR=tmp_path / "empty")
+    assert [process.wait(LIMIT) for process in processes] == [0] * 3
+    lines = first.stdout.read().splitlines()
+    assert "resuming after round 10" in lines
+    rounds = [line.split()[1] for line in lines if line.startswith("round ")]
+    assert rounds == ["11/12", "12/12"]
 
 
 def test_training_waits_for_the_port_of_a_tracker_that_has_just_ended(start):

@@ -131,6 +131,7 @@ def test_it_goes_on_after_sigterm_and_learns_as_without_it(places, tmp_path):
     assert resumed[1:] == lines[step:]
 
 
+@pytest.mark.parametrize("program", [TRAINER, EVALUATION], ids=["trains", "measures"])
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
@@ -139,11 +140,12 @@ def test_it_goes_on_after_sigterm_and_learns_as_without_it(places, tmp_path):
         ("a.bin", "?", "holds no texts that can be read"),
     ],
 )
-def test_data_that_holds_no_texts_is_one_sentence(places, tmp_path, name, text, said):
+def test_data_that_holds_no_texts_is_one_sentence(places, tmp_path, program, name, text, said):
     (tmp_path / name).write_text(text)
-    variables = {"BASE_MODEL_DIR": str(places / "base"), "DATA_DIR": str(tmp_path)}
-    variables |= {f"{name}_DIR": str(tmp_path / name) for name in ("CHECKPOINT", "MODEL")}
-    command = [sys.executable, TRAINER]
+    base = str(places / "base")
+    variables = {"BASE_MODEL_DIR": base, "MODEL_DIR": base, "DATA_DIR": str(tmp_path)}
+    variables |= {f"{name}_DIR": str(tmp_path / name) for name in ("CHECKPOINT", "EVALUATION")}
+    command = [sys.executable, program]
     done = subprocess.run(
         command, cwd=ROOT, env=os.environ | variables, capture_output=True, text=True
     )

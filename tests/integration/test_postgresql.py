@@ -15,9 +15,9 @@ import yaml
 from onnx import save
 from tracking_server import TrackingServer
 
-from trireme.components.errors import StepFailed, TriremeError
+from trireme.components.errors import InputError, StepFailed, TriremeError
 from trireme.components.home import TRACKER
-from trireme.components.tracking import batch, journal, lineage, registry
+from trireme.components.tracking import batch, journal, lineage, registry, store
 from trireme.components.tracking.pipeline_run import PipelineRun
 from trireme.components.variables import expand
 
@@ -249,6 +249,14 @@ def test_the_server_of_a_cluster_may_be_killed_in_the_middle_of_a_run(
     (training,) = client.search_runs([parent.info.experiment_id], nested)
     assert training.data.metrics == {f"loss_{number}": number / 7 for number in range(RECORDS)}
     assert (training.info.status, parent.info.status) == 2 * ("FINISHED",)
+
+
+def test_a_database_is_looked_for_before_a_run(database):
+    store.check_reachable(database.uri)
+    wrong = database.uri.replace(database.password, "hunter2")
+    with pytest.raises(InputError, match=f"{database.place.split('@')[1]}: .* failed") as caught:
+        store.check_reachable(wrong)
+    assert "start that server" not in str(caught.value) and "hunter2" not in str(caught.value)
 
 
 def test_a_database_that_stays_away_is_named_without_its_password(tracking, database, monkeypatch):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tensorflow_trainers import Server, Training
+from tensorflow_trainers import Server, Training, free_addresses
 
 SAMPLES = 37  # in one batch of 64: of two replicas one has 32 and the other 5
 STEPS = 20  # each an epoch, so that the loss of every one of them is printed
@@ -146,6 +146,22 @@ def test_workers_that_were_killed_or_reclaimed_go_on_as_if_they_had_not_been(mak
     assert training.start(*HALF).end() == [0, 0], training.output()
     assert training.output().count("resuming after epoch") == 2
     assert_same_bits(training, two_workers)
+
+
+def test_a_worker_that_sees_an_older_checkpoint_takes_that_of_the_first(make):
+    training = make("stale", worker=2).start("--epochs", "3")
+    assert training.end() == [0, 0], training.output()
+    older = Path(shutil.copytree(training.directory / "checkpoints", training.directory / "older"))
+    (older / "checkpoint").write_text('model_checkpoint_path: "ckpt-2"\n')
+
+    training.cluster = free_addresses(training.roles)
+    places = ({}, {"CHECKPOINT_DIR": str(older)})
+    training.replicas = [
+        training.start_one("worker", index, "--epochs", "4", **place)
+        for index, place in enumerate(places)
+    ]
+    assert training.end() == [0, 0], training.output(1)
+    assert "resuming after epoch 3 " in training.output()
 
 
 def test_a_checkpoint_that_was_cut_off_is_not_loaded(make, single):

@@ -8,12 +8,14 @@ import pytest
 from trireme.components.cost.prices import Prices
 from trireme.components.errors import InputError
 from trireme.components.kubernetes.amounts import quantities
-from trireme.components.training.advice import frames
+from trireme.components.training.advice import at_end, frames
 from trireme.components.training.advice.at_end import advising
 from trireme.components.training.advice.frames import Frame, Thread
 from trireme.components.training.advice.measured import Asked, Gpu, Measured, Use
 from trireme.components.training.advice.suggestions import suggestions
+from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.local import runner, stacks
+from trireme.components.training.manifests import render
 from trireme.pipelines.cli.job.advise import advise
 
 PRICES = Prices(currency="EUR", cpu_hour=0.05, gib_hour=0.01, gpu_hour=1.0)
@@ -64,6 +66,17 @@ def test_processors_that_are_not_used_are_given_back_and_what_that_saves_is_told
     ]
     different = replace(both, asked=both.asked | {"master": asked(cpu="2")}, place="")
     assert advice(different) == ["each worker uses 0.9 of 4 CPUs: replicas.worker.cpu: 1.5"]
+
+
+def test_what_a_role_sets_itself_is_changed_there():
+    workers = {"worker": {"count": 2, "cpu": "4"}}
+    job = TrainingJob.create(image="i", entrypoint="t.py", cpu="4", replicas=workers)
+    about = at_end.about(job, render(job), place="job.")
+    used = {"master-0": Use(600, 0.9), "worker-0": Use(600, 0.9)}
+    assert advice(replace(about, replicas=used)) == [
+        "master uses 0.9 of 4 CPUs: job.replicas.master.cpu: 1.5",
+        "each worker uses 0.9 of 4 CPUs: job.replicas.worker.cpu: 1.5",
+    ]
 
 
 @pytest.mark.parametrize("why", [{"idle": 0.02}, {"least": 601.0}])

@@ -35,6 +35,8 @@ NOT_THERE = {
         "trireme.components.tracking.sync:_signature",
         # Only 'trireme run' makes the store of a machine.
         "trireme.components.tracking.store:make",
+        # Without SQLAlchemy a database is refused before.
+        "trireme.components.tracking.store:_check_database",
     },
     # A model is loaded by the framework that it was made with.
     "pytorch": {

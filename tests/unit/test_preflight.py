@@ -214,6 +214,23 @@ def test_two_replicas_have_only_each_other():
     ]
 
 
+@pytest.mark.parametrize(("size", "who"), [(2, "each replica"), (3, "replica worker-1")])
+def test_where_nothing_large_comes_through_neither_of_two_is_blamed(size, who):
+    found = sentences(ring(size, lambda *ends: {"rate": 0.0} if "worker-1" in ends else {}))
+    assert [sentence.partition(",")[0] for sentence in found] == [f"{who} answers"]
+
+
+@pytest.mark.parametrize(("apart", "differ"), [(0.9, []), (1.5, ["1.5"]), (3.0, ["3.0"])])
+def test_the_clocks_of_two_differ_and_neither_is_blamed(apart, differ):
+    records = ring(2)
+    records[1]["clock"] = -apart
+    assert sentences(records) == [
+        f"the clocks of replicas worker-0 and worker-1 differ by {seconds} s: set each by NTP on "
+        "its node; tokens and logs go by it"
+        for seconds in differ
+    ]
+
+
 def test_a_clock_a_node_and_a_disk_that_differ_are_named():
     records = ring(4)
     records[1] |= {"clock": -30.0, "disk": {"write": 2e6, "read": 6e8, "folder": "/ckpt"}}

@@ -108,6 +108,9 @@ def test_bars_of_tqdm_with_epochs_and_validation():
         ("| epoch   1 |   200/ 2983 batches | lr 20.00 | ms/batch  5.23 | loss  7.61", None),
         ("450/1000 steps, loss 0.3", 0.45),
         ("Epoch: [1][  10/1252]\tTime  0.5 ( 0.6)\tLoss 6.9", None),
+        (" [2026-01-01 10:00:00] iteration      100/  500000 | consumed samples: 25600 |", 0.0),
+        (" iteration        5/      10 | consumed samples: 40 | loss: 1.0E+00 |", 0.5),
+        ("01/01 10:00:00 - mmengine - INFO - Iter(train) [ 450/1000]  lr: 1e-02", 0.45),
     ],
 )
 def test_a_line_tells_how_far_it_is(line, share):
@@ -126,6 +129,7 @@ def test_a_line_tells_how_far_it_is(line, share):
         "Map:  45%|████▌     | 450/1000 [00:00<00:00, 9000.00 examples/s]",
         "Validation DataLoader 0:  20%|██        | 1/5 [00:00<00:00, 449.69it/s]",
         "Test: [ 10/50]\tTime 0.5",
+        "01/01 10:00:00 - mmengine - INFO - Epoch(val) [1][10/79]    eta: 0:00:05  time: 0.1",
         "resuming after epoch 3 and 640 samples",
         "step 5/0",
         "step 12/10",
@@ -151,6 +155,22 @@ def test_speed_and_time_left_come_from_our_clock():
     lines.insert(2, "| end of epoch   1 | time: 18.42s | valid loss  5.63 | valid ppl   278.36")
     assert [state.words.partition(",")[0] for state in read(*lines)] == [
         *("6% of epoch 1", "93% of epoch 1", "6% of epoch 2", "93% of epoch 2")
+    ]
+
+
+def test_mmengine_counts_within_an_epoch_also_in_the_first():
+    line = (
+        "01/01 10:00:00 - mmengine - INFO - Epoch(train) {:>5}[{:>3}/100]  lr: 1e-02  eta: 0:05:00"
+    )
+    lines = [line.format(f"[{epoch}]", done) for epoch in (1, 2, 10) for done in (50, 100)]
+    lines.insert(
+        2, "01/01 10:00:00 - mmengine - INFO - Epoch(val) [1][79/79]    accuracy/top1: 50.0"
+    )
+    found = read(*lines)
+    assert {state.share for state in found} == {None}
+    assert [state.words.partition(",")[0] for state in found] == [
+        *("50% of epoch 1", "100% of epoch 1", "50% of epoch 2", "100% of epoch 2"),
+        *("50% of epoch 10", "100% of epoch 10"),
     ]
 
 

@@ -178,6 +178,7 @@ def test_a_pipeline_gets_the_claims_and_the_storage_class(repository, tmp_path):
         ("code: {a: {urll: x}}", "code.a.urll: there is no such field; did you mean url"),
         ("codes: {}", "codes: there is no such field; did you mean code"),
         ("datasets: {a: {}}", "datasets.a.uri: is missing"),
+        ("datasets: {a: {uri: ./d, mount: data}}", "a.mount 'data': must be an absolute path"),
         ("workspaces: {a: {dataset_claims: nas}}", "workspaces.a.dataset_claims 'nas': must be"),
         ("[]: ]", "is not YAML"),
         ("- 1", "must map code, datasets and workspaces"),
@@ -205,6 +206,35 @@ def test_set_show_list_and_check(repository):
     assert checked.exit_code == 1
     assert "team-a: images" in checked.output  # which the test has not written
     assert f"ok      {repository / 'trireme.yaml'}: code.new" in checked.output
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ("mlflow: http://u:hunter2@h", "mlflow: must not hold a user, password or token"),
+        ("namespace: Bad_NS", "namespace 'Bad_NS': must be at most 63"),
+        ('dataset_claims: ["A b"]', "'A b': must be the name of a PersistentVolumeClaim"),
+        ("cache_claim: A", "--cache-claim 'A': must be the name"),
+        ("images: list.yaml", "images ['a']: must be an object"),
+    ],
+)
+def test_what_every_command_would_refuse_is_found_before(repository, fields, told):
+    (repository / "list.yaml").write_text("[a]")
+    (repository / "trireme.yaml").write_text(f"workspaces:\n  w:\n    {fields}\n")
+    checked = command("config", "check")
+    assert checked.exit_code == 1
+    assert f"workspaces.w: {told}" in checked.output.replace("--dataset-claim ", "")
+    assert "hunter2" not in checked.output
+
+
+@pytest.mark.parametrize("revision", ["1.10", "0123456", "2026-01-05", "on"])
+def test_a_revision_is_the_text_that_is_written_as_in_jobs(repository, revision):
+    file = repository / "trireme.yaml"
+    file.write_text(f"code: {{c: {{url: https://example.org/c.git, revision: {revision}}}}}")
+    assert saved.code("c")["revision"] == revision
+    command("config", "set", "code.d", "url=https://example.org/d.git", f"revision={revision}")
+    assert {saved.code(name)["revision"] for name in "cd"} == {revision}
+    assert command("config", "check").exit_code == 0
 
 
 def test_where_there_is_no_room_what_was_saved_stays(repository, monkeypatch):

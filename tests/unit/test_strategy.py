@@ -1,6 +1,8 @@
 """trireme strategy: published figures, and what the command says."""
 
 import json
+import math
+from dataclasses import replace
 
 import pytest
 
@@ -25,7 +27,7 @@ HALF = Recipe(weights=2, gradients=2, optimizer=12, compute=2)  # as ZeRO and Me
 
 def gpt(layers, width, heads, vocabulary=51200, fused=False):
     """Returns a network of Megatron-LM's papers, with 2048 positions."""
-    sizes = (layers, width, heads, vocabulary, 4 * width, width, width)
+    sizes = (layers, width, heads, vocabulary, 4 * width, width, width, heads)
     return Transformer(*sizes, gated=False, positions=2048, fused=fused)
 
 
@@ -83,8 +85,24 @@ def test_a_ring_takes_as_long_as_nccl_tests_say():
     assert ring.all_reduce(1e9) == pytest.approx(1e9 / 100e9 * 2 * 7 / 8)
     assert ring.gather(1e9) == pytest.approx(1e9 / 100e9 * 7 / 8)
     assert Group(8, 100e9, 1e-5).all_reduce(0) == pytest.approx(14e-5)
+    assert Group(8, 100e9, 1e-5).gather(1e9, 3) == pytest.approx(ring.gather(1e9) + 3 * 7e-5)
     assert Group(1, 1.0, 1.0).all_reduce(1e9) == 0
     assert bubble(8, 64) == pytest.approx(7 / 64)
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+def test_each_block_or_bucket_waits_for_its_own_messages(sharded):
+    model, kept, machines = llama(32, 4096, 32, 32000), HALF, h100(nodes=128)
+    mesh, work = Mesh(dp=1024, sharded=sharded), Work(2048, samples=1)
+    held = of_most(model, kept, mesh, work)
+    found = step(model, kept, mesh, work, replace(machines, network=1e18, link=1e18), held)
+    around = 1023 * 20e-6  # seconds of latency for a message that goes around the ring
+    if sharded:
+        expected = 3 * 32 * around - found.compute
+    else:
+        buckets = math.ceil(2 * model.parameters / 25 / 2**20)
+        expected = 2 * buckets * around - 2 / 3 * found.compute
+    assert found.waiting == pytest.approx(expected, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -228,6 +246,13 @@ def test_the_simplest_that_fits_and_is_fast_is_the_best(parameters, machines, be
         mesh, work = each.mesh, each.work
         assert mesh.pp * mesh.dp * mesh.tp == machines.world
         assert mesh.dp * work.samples * work.parts == 256
+
+
+def test_tensor_parallelism_divides_whole_heads_of_keys_and_values(tmp_path):
+    shared = LLAMA_3 | {"num_key_value_heads": 2}
+    (tmp_path / "config.json").write_text(json.dumps(shared))
+    found = {mesh.tp for _, mesh in choose.meshes(reading.model(str(tmp_path)), h100())}
+    assert found == {1, 2}
 
 
 H100 = ("--device", "h100", "--devices", "8")

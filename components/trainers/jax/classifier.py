@@ -30,6 +30,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import splits
+from jax.experimental.multihost_utils import broadcast_one_to_all
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from metrics import Metrics, until_sigterm
 
@@ -134,11 +135,14 @@ def train(arguments: argparse.Namespace) -> None:
     zeros = jax.tree.map(np.zeros_like, weights)
     state = {"weights": weights, "first": zeros, "second": zeros, "count": np.zeros((), np.int32)}
     done = 0
-    if checkpoint.exists():
+    if rank == 0 and checkpoint.exists():
         with np.load(checkpoint) as saved:
             paths, form = jax.tree_util.tree_flatten_with_path(state)
             found = [saved[jax.tree_util.keystr(path)] for path, _ in paths]
             state, done = jax.tree_util.tree_unflatten(form, found), int(saved["done"])
+    # What others see of the folder may be older, and all have to start from the same epoch.
+    state, done = broadcast_one_to_all((state, done))
+    done = int(done)
     metrics = Metrics(checkpoint.parent, checkpoint.name) if rank == 0 else None
     terminated = until_sigterm()
     if metrics and done:

@@ -23,7 +23,7 @@ from trl import SFTConfig, SFTTrainer
 IGNORED = -100  # in place of a word that is not to be foretold
 
 
-def main() -> None:
+def measure() -> None:
     """Measures the model, text by text."""
     texts.quiet()
     model, left = texts.directory("MODEL_DIR"), texts.directory("EVALUATION_DIR")
@@ -59,6 +59,15 @@ def main() -> None:
     (left / "metrics.json").write_text(json.dumps(figures))
     np.save(left / "scores.npy", np.array(scores))
     print(" ".join(f"{name} {value:.4g}" for name, value in figures.items()))
+
+
+def main() -> None:
+    """Measures the model; what cannot be used is one sentence and exit status 2."""
+    try:
+        measure()
+    except texts.Unusable as error:
+        print(error, flush=True)
+        raise SystemExit(2) from None
 
 
 if __name__ == "__main__":

@@ -134,9 +134,12 @@ def train(
     scratch, checkpoints = tempfile.TemporaryDirectory(), str(directory("CHECKPOINT_DIR"))
     manager = tf.train.CheckpointManager(state, checkpoints if metrics else scratch.name, 2)
     last = tf.train.latest_checkpoint(checkpoints)
-    if last:
-        state.restore(last).assert_consumed()
-    if metrics and last:
+    # What others see of the folder may be older, and all have to start from the same checkpoint.
+    with strategy.scope():  # where a variable begins with the value of the first worker
+        chosen = tf.Variable(int(last.rpartition("-")[2]) if last else 0, dtype=tf.int64)
+    if number := int(chosen.numpy()):
+        state.restore(f"{checkpoints}/ckpt-{number}").assert_consumed()
+    if metrics and number:
         print(f"resuming after epoch {done.numpy()} and {sums.numpy()[2]:.0f} samples", flush=True)
 
     stop = False

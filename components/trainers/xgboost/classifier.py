@@ -170,8 +170,11 @@ def train(arguments: argparse.Namespace, rank: int, world_size: int) -> None:
         "nthread": int(os.environ.get("OMP_NUM_THREADS", 0)),
     }
     checkpoints = directory("CHECKPOINT_DIR")
-    last = max(checkpoints.glob("rounds-*.ubj"), default=None)
+    last = max(checkpoints.glob("rounds-*.ubj"), default=None) if rank == 0 else None
     done = int(last.stem.rpartition("-")[2]) if last else 0
+    # What others see of the folder may be older, and all have to start from the same round.
+    saved = bytearray(last.read_bytes()) if last else None
+    done, saved = xgboost.collective.broadcast((done, saved), 0)
     rounds = SaveRounds(arguments.rounds, arguments.save_every, checkpoints, is_leader=rank == 0)
     if rounds.metrics and done:
         print(f"resuming after round {done}", flush=True)
@@ -181,7 +184,7 @@ def train(arguments: argparse.Namespace, rank: int, world_size: int) -> None:
         arguments.rounds - done,
         evals=[(samples, "train")],
         verbose_eval=False,
-        xgb_model=last,
+        xgb_model=saved,
         callbacks=[rounds],
     )
     done = model.num_boosted_rounds()

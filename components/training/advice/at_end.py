@@ -15,7 +15,6 @@ from trireme.components.training import timeline
 from trireme.components.training.advice.measured import Asked, Measured, Use
 from trireme.components.training.advice.suggestions import Suggestion, suggestions
 from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.frameworks.base import Framework
 from trireme.components.training.manifests.roles import roles
 from trireme.components.training.timeline import Life
 
@@ -67,7 +66,7 @@ def about(
         has_gpu: Whether this machine has a GPU, where it runs here.
         cores: The processors of this machine, likewise.
     """
-    asked = _asked_by(manifest, job.plugin)
+    asked = _asked_by(manifest, job)
     asks = any(is_gpu(name) for each in asked.values() for name in each.requests)
     return Measured(
         {},
@@ -80,8 +79,10 @@ def about(
     )
 
 
-def _asked_by(manifest: Mapping[str, Any], framework: Framework) -> dict[str, Asked]:
+def _asked_by(manifest: Mapping[str, Any], job: TrainingJob) -> dict[str, Asked]:
     """Returns what each replica of a job asks for, by role."""
+    framework = job.plugin
+    own = {name.lower(): replica.model_fields_set for name, replica in job.replicas.items()}
     trains = {
         name: role.trains
         for role in (*framework.roles, *framework.manifest_roles)
@@ -94,6 +95,7 @@ def _asked_by(manifest: Mapping[str, Any], framework: Framework) -> dict[str, As
             role.selector,
             role.count,
             trains.get(role.name, True),  # as all nodes of a TrainJob do
+            own.get(role.name.lower(), ()),
         )
         for role in roles(manifest)
     }

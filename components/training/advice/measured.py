@@ -1,7 +1,7 @@
 """What has been measured of a training."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trireme.components.kubernetes.amounts import Amounts
@@ -62,6 +62,7 @@ class Asked:
         selector: The labels that its nodes have to have, by which prices may differ.
         count: How many replicas the role has.
         trains: Whether they train, rather than start or serve others, as far as that is known.
+        own: The fields that the job gives this role itself, which win over those of all roles.
     """
 
     requests: Amounts
@@ -69,6 +70,7 @@ class Asked:
     selector: Mapping[str, str]
     count: int
     trains: bool = True
+    own: Collection[str] = ()
 
 
 @dataclass(frozen=True)

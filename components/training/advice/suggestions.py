@@ -267,6 +267,8 @@ def _of_roles(
         if uses and (said := rule(measured, asked, _most(uses))):
             found[role] = said
     same = len(found) == len(measured.asked) and len({said.amount for said in found.values()}) == 1
+    # Which the job's own field would not change.
+    same = same and not any(said.name in measured.asked[role].own for role, said in found.items())
     most = max(found, key=lambda role: found[role].why, default="")
     for role in [most] if same else found:
         roles = list(found) if same else [role]

@@ -24,7 +24,7 @@ def from_yaml(text: str) -> dict[str, Any]:
     Only true, false, null and plain whole numbers are anything but text: a version 1.10, a time
     12:30, a date or the word no stay as they are written (YAML 1.2 rather than 1.1).
     """
-    fields = yaml_text.parse(text, "the job", _Loader)
+    fields = yaml_text.parse(text, "the job", Loader)
     if fields is None:
         return {}
     if not isinstance(fields, dict) or not all(isinstance(name, str) for name in fields):
@@ -92,8 +92,8 @@ _CONSTRUCTORS = yaml.SafeLoader.yaml_constructors
 _TAG = "tag:yaml.org,2002:"
 
 
-class _Loader(yaml_text.Loader):
-    """Makes text, lists and mappings, and what is added below."""
+class Loader(yaml_text.Loader):
+    """Makes text, lists and mappings, and what is added below; see ``from_yaml``."""
 
     yaml_constructors: ClassVar[dict[str | None, Any]] = {
         tag: _CONSTRUCTORS[tag] for tag in (f"{_TAG}str", f"{_TAG}seq", f"{_TAG}map", None)
@@ -104,14 +104,14 @@ def _from_json(loader: yaml.SafeLoader, node: yaml.Node) -> Any:
     return json.loads(str(node.value))
 
 
-_Loader.yaml_implicit_resolvers = {}
+Loader.yaml_implicit_resolvers = {}
 for _kind, _pattern, _first in (
     ("bool", "true|false", "tf"),
     ("int", "0|-?[1-9][0-9]*", "-0123456789"),
     ("null", "null|~|", ["n", "~", ""]),
     ("merge", "<<", "<"),
 ):
-    _Loader.add_implicit_resolver(f"{_TAG}{_kind}", re.compile(rf"(?:{_pattern})\Z"), list(_first))
+    Loader.add_implicit_resolver(f"{_TAG}{_kind}", re.compile(rf"(?:{_pattern})\Z"), list(_first))
     if _kind in ("bool", "int"):
-        _Loader.add_constructor(f"{_TAG}{_kind}", _from_json)
-_Loader.add_constructor(f"{_TAG}null", lambda loader, node: None)
+        Loader.add_constructor(f"{_TAG}{_kind}", _from_json)
+Loader.add_constructor(f"{_TAG}null", lambda loader, node: None)

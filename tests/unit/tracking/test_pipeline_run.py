@@ -9,7 +9,7 @@ import pytest
 
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.home import TRACKER
-from trireme.components.tracking import journal
+from trireme.components.tracking import journal, store
 from trireme.components.tracking.batch import PARAMETER_LIMIT
 from trireme.components.tracking.pipeline_run import PipelineRun
 from trireme.components.tracking.store import default_uri, use
@@ -81,18 +81,46 @@ def test_a_store_of_a_kind_that_there_is_none_of_is_refused(home, workspace, mon
 
 
 @pytest.mark.parametrize("password", ["", "me:hunter2@"])
+@pytest.mark.parametrize("scheme", ["http", "postgresql+psycopg2"])
 def test_a_server_that_is_not_there_is_refused_before_anything_starts(
-    home, workspace, monkeypatch, password
+    home, workspace, monkeypatch, scheme, password
 ):
+    if scheme != "http":
+        pytest.importorskip("psycopg2")
     with socket.socket() as bound_but_not_listening:
         bound_but_not_listening.bind(("127.0.0.1", 0))
         port = bound_but_not_listening.getsockname()[1]
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://{password}127.0.0.1:{port}")
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"{scheme}://{password}127.0.0.1:{port}")
         with pytest.raises(InputError, match="does not answer") as caught:
             PipelineRun("a run", "", "a pipeline", {}, home, workspace)
-    assert f"http://127.0.0.1:{port}" in str(caught.value)
+    assert f"{scheme}://127.0.0.1:{port}" in str(caught.value)
     assert "hunter2" not in str(caught.value)
     assert list(home.iterdir()) == []
+
+
+def test_a_database_that_never_answers_is_given_up_soon(monkeypatch):
+    pytest.importorskip("psycopg2")
+    monkeypatch.setattr(store, "ANSWER_LIMIT", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with pytest.raises(InputError, match=f"127.0.0.1:{port}/db does not answer: timed out"):
+            store.check_reachable(f"postgresql+psycopg2://me:hunter2@127.0.0.1:{port}/db")
+
+
+@pytest.mark.parametrize(
+    "uri, said",
+    [
+        ("postgresql+pg8000://me:hunter2@h/db", "its driver pg8000 is not installed: pip install"),
+        ("postgresql+none://me:hunter2@h/db", "Can't load plugin"),
+        ("postgresql+psycopg2://me:hunter2@h:port/db", "must be as in postgresql+psycopg2://"),
+        ("postgresql+psycopg2://me:1@hunter2@h/db", "with %40 for an @ in the password"),
+    ],
+)
+def test_a_database_that_cannot_be_connected_to_is_refused(monkeypatch, uri, said):
+    pytest.importorskip("psycopg2")
+    with pytest.raises(InputError) as caught:
+        store.check_reachable(uri)
+    assert said in str(caught.value) and "hunter2" not in str(caught.value)
 
 
 @pytest.mark.slow

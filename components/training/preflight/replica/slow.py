@@ -57,10 +57,11 @@ def of_networks(records: list[Record]) -> list[dict[str, Any]]:
     answer = {name: each.answer for name, each in figures.items()}
     stalled = [name for name in names if not rate[name]]
     if stalled:
-        name = stalled[0]
+        name, is_pair = stalled[0], len(names) == 2
+        who, whose = ("each replica", "an") if is_pair else (f"replica {name}", "its network")
         sentence = (
-            f"replica {name} answers, but nothing large comes through: its network interface has a "
-            "larger MTU than what is on the way; give all the same, and the overlay's room"
+            f"{who} answers, but nothing large comes through: {whose} interface has a larger MTU "
+            "than what is on the way; give all the same, and the overlay's room"
         )
         return [problem("size", name, sentence, is_fatal=True)]
     slow = {name: (value, usual) for name, value, usual in below(rate, SLOW)}
@@ -90,6 +91,15 @@ def of_networks(records: list[Record]) -> list[dict[str, Any]]:
 
 def of_clocks(records: list[Record]) -> list[dict[str, Any]]:
     """Returns which clocks differ."""
+    advice = "by NTP on its node; tokens and logs go by it"
+    if len(records) == 2:  # of which nobody knows whose is right
+        one, other = records
+        apart = abs(one["clock"] - other["clock"])
+        sentence = (
+            f"the clocks of replicas {one['replica']} and {other['replica']} differ by "
+            f"{apart:.1f} s: set each {advice}"
+        )
+        return [problem("slow", one["replica"], sentence)] if apart > SKEW else []
     usual = median(record["clock"] for record in records)
     found = []
     for record in records:
@@ -101,7 +111,7 @@ def of_clocks(records: list[Record]) -> list[dict[str, Any]]:
                     "slow",
                     record["replica"],
                     f"the clock of replica {record['replica']} is {abs(ahead):.1f} s {which} the "
-                    "others': set it by NTP on its node; tokens and logs go by it",
+                    f"others': set it {advice}",
                 )
             )
     return found
