@@ -281,7 +281,7 @@ def _make_movable(script: Path) -> None:
 
 def _shown(option: str) -> str:
     """Returns an option without the credentials in its URL, which are never recorded."""
-    return re.sub(r"://[^/\s]*@", "://", option)
+    return requirements.without_queries(re.sub(r"://[^/\s]*@", "://", option))
 
 
 def _lock_of(run_id: str) -> tuple[str, list[str]]:
