@@ -201,7 +201,8 @@ def _try(directory: Path, inputs: np.ndarray) -> None:
 
     with isolated("mlflow.pyfunc") as reloaded:
         (outputs,) = reloaded(directory / DESCRIPTION, [inputs])
-    np.savez(directory / SAMPLE, inputs=inputs, outputs=outputs)
+    if not (directory / SAMPLE).exists():  # the user's own, which the model may need
+        np.savez(directory / SAMPLE, inputs=inputs, outputs=outputs)
     description = Model.load(str(directory))
     description.signature = description.signature or infer_signature(inputs, outputs)
     example = {"inputs": inputs[:2].tolist()}

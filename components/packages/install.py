@@ -29,6 +29,7 @@ TAG = "packages"
 """The tag of a run with the hash of its lock."""
 
 _PLATFORM = f"Python {requirements.PYTHON} on {sysconfig.get_platform()}"
+_LOCK = re.compile(r"(?:--.*\n)*# Python [\d.]+ on .")
 _SITE = f'''"""Has Python read the .pth files of this folder, and says for which Python it is."""
 
 import pathlib
@@ -97,7 +98,8 @@ def install(
 def of_model(files: Path) -> str:
     """Installs what the run of a packaged model required; returns the folder, empty for nothing."""
     file, code = files / journal.PACKAGES, files / "code"  # where a model with a loader has it
-    if not file.is_file():
+    # Another file of that name is the user's own.
+    if not file.is_file() or not _LOCK.match(file.read_text(errors="replace")):
         return ""
     lock, options = _read(str(file))
     if not code.is_dir():

@@ -215,6 +215,15 @@ def test_a_lock_of_another_python_is_not_installed_again(tmp_path):
         install._read(str(lock))
 
 
+@pytest.mark.parametrize("content", ["", "absl-py==2.1.0\n", "# Python packages\n", "\xff\0"])
+def test_a_models_own_file_of_the_same_name_is_no_lock(tmp_path, content):
+    (tmp_path / "packages.txt").write_text(content, "latin-1")
+    assert install.of_model(tmp_path) == ""
+    (tmp_path / "packages.txt").write_text("--no-index\n# Python 2.7 on linux-vax\n")
+    with pytest.raises(InputError, match=r"were chosen for Python 2\.7"):
+        install.of_model(tmp_path)
+
+
 def test_of_a_pins_hashes_those_count_that_the_repository_wants(tmp_path):
     file = tmp_path / "requirements.txt"
     file.write_text("A_b==1 \\\n    --hash=sha256:2 --hash=sha256:9\n-r more.txt\nc\n")

@@ -78,3 +78,12 @@ def test_why_a_network_is_not_converted_is_told(model, code, tmp_path):
     (model / "model.pt2").write_bytes(b"no program")
     made = packaged(model, code, tmp_path)
     assert made.words.endswith("a pytorch model that is not converted: the reason")
+
+
+def test_a_models_own_file_called_as_the_kept_answers_stays(model, code, tmp_path):
+    np.savez(model / "sample.npz", mine=X)
+    (code / "loader.py").write_text(LOADER)
+    made = packaged(model, code, tmp_path, "train.py", "loader:_load_pyfunc")
+    assert made.words == "MLflow's python_function, answers inputs.npy through MLflow"
+    with np.load(tmp_path / "exported" / "sample.npz") as own:
+        assert own.files == ["mine"]

@@ -179,6 +179,30 @@ def test_a_table_as_the_example_is_sent_as_it_was_logged(tmp_path):
     assert smoke_test.compare(Server(), [pair]).samples == 0
 
 
+def test_the_answers_that_were_kept_are_expected(tmp_path):
+    np.savez(tmp_path / "sample.npz", inputs=INPUTS, outputs=-INPUTS)
+    pairs = smoke_test.expected_answers(DownloadedModel(None, tmp_path, mlflow.models.Model()))
+    assert np.array_equal(np.concatenate([pair.inputs for pair in pairs]), INPUTS)
+    assert np.array_equal(np.concatenate([pair.outputs for pair in pairs]), -INPUTS)
+
+
+@pytest.mark.parametrize("content", ["others", "objects", "an array", "text", "nothing"])
+def test_a_models_own_file_called_as_the_kept_answers_is_none_of_them(tmp_path, content):
+    with (tmp_path / "sample.npz").open("wb") as file:
+        if content == "others":
+            np.savez(file, x=INPUTS, y=INPUTS)
+        elif content == "objects":
+            np.savez(file, inputs=np.array([{}]), outputs=np.array([{}]))
+        elif content == "an array":
+            np.save(file, INPUTS)
+        elif content == "text":
+            file.write(b"PK\x03\x04 no archive")
+    model = model_version.ModelVersion("my", "1", "", {})
+    described = mlflow.models.Model()
+    with pytest.raises(InputError, match="version 1 was logged without an input_example"):
+        smoke_test.expected_answers(DownloadedModel(model, tmp_path, described))
+
+
 @pytest.mark.parametrize(
     ("predictions", "expected"),
     [
