@@ -14,7 +14,7 @@ from trireme.components.deployment.serving import ServingFailed
 from trireme.components.errors import InputError
 from trireme.components.evaluation.held_out import held_out, predict_in_batches
 from trireme.components.evaluation.onnx_file import load_onnx
-from trireme.components.export.agreement import TOLERANCE
+from trireme.components.export.agreement import allowed, largest
 from trireme.components.export.packaging import SAMPLE
 from trireme.components.home import home
 from trireme.components.training.result.trained import NotLoadable
@@ -98,21 +98,21 @@ def _kept_answers(files: Path) -> tuple[np.ndarray, np.ndarray] | None:
 
 def compare(server: Predicting, pairs: list[Expected]) -> Agreement:
     """Sends every sample to a server, and compares its answers."""
-    differences, largest, samples = [0.0], 0.0, 0
+    differences, size, samples = [0.0], 0.0, 0
     for inputs, outputs, logged in pairs:
         answer = _first_output(server.answer(logged or body(inputs)))
         if outputs is not None:
             differences.append(_difference(answer, outputs))
             if outputs.dtype.kind != WORDS:
-                largest = max(largest, float(np.abs(outputs).max()))
+                size = max(size, largest(outputs))
             samples += len(inputs)
-    difference, allowed = float(np.max(differences)), TOLERANCE * max(1.0, largest)
-    if not difference <= allowed:  # also when it is not a number
+    difference, most = float(np.max(differences)), allowed(size)
+    if not difference <= most:  # also when it is not a number
         raise ServingFailed(
             "the server's outputs differ from the exported file's: largest difference "
-            f"{difference:.3g}, allowed {allowed:.3g}"
+            f"{difference:.3g}, allowed {most:.3g}"
         )
-    return Agreement(difference, allowed, samples)
+    return Agreement(difference, most, samples)
 
 
 def _batches(samples: list[np.ndarray]) -> Iterator[np.ndarray]:

@@ -217,6 +217,32 @@ def test_the_first_output_is_compared(predictions, expected):
     assert smoke_test._first_output(json.dumps({"predictions": predictions})) == expected
 
 
+@pytest.mark.parametrize(
+    ("right", "said", "accepted"),
+    [
+        (5e-5, 0.0, False),  # as of a classifier of 20,000 classes
+        (5e-5, 5.1e-5, True),
+        (0.2, 0.20001, True),
+        (0.2, 0.2001, False),
+        (0.0, 0.0, True),
+        (-np.inf, -np.inf, True),
+        (-np.inf, 3.0, False),
+        (3.0, -np.inf, False),
+    ],
+)
+def test_a_server_has_to_be_right_where_answers_are_small_or_infinite(right, said, accepted):
+    class Server:
+        def answer(self, request):
+            return json.dumps({"predictions": [[0.0, said]]})
+
+    pairs = [Expected(np.ones((1, 1)), np.array([[0.0, right]]))]
+    if accepted:
+        assert smoke_test.compare(Server(), pairs).samples == 1
+    else:
+        with pytest.raises(ServingFailed, match="differ from the exported file's"):
+            smoke_test.compare(Server(), pairs)
+
+
 def test_words_are_compared_as_words():
     right = [Expected(np.ones((2, 1)), np.array(["a", "b"]))]
 
