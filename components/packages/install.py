@@ -97,19 +97,24 @@ def install(
 
 def of_model(files: Path) -> str:
     """Installs what the run of a packaged model required; returns the folder, empty for nothing."""
-    file, code = files / journal.PACKAGES, files / "code"  # where a model with a loader has it
+    from mlflow.models import Model
+
+    file = files / journal.PACKAGES
     # Another file of that name is the user's own.
     if not file.is_file() or not _LOCK.match(file.read_text(errors="replace")):
         return ""
     lock, options = _read(str(file))
-    if not code.is_dir():
+    loaded = Model.load(str(files)).flavors.get("python_function", {})
+    place = loaded.get("code") or ""  # a folder in the code, of a model with a loader
+    code = files / Path(place).parts[0] if place else None
+    if not code:
         entries = _entries(lock)
         for entry in filter(_is_of_the_code, entries):
             say(f"{entry.split()[0]} is in the training code, which the model does not carry")
         lock = lock.partition("\n")[0] + "\n"
         lock += "".join(f"{entry}\n" for entry in entries if not _is_of_the_code(entry))
     secret = secrets.given(secrets.DEFAULTS[PURPOSE], PURPOSE)
-    uv = Uv(code if code.is_dir() else files, secret, Present())
+    uv = Uv(code or files, secret, Present())
     return str(_built(lock, options, _cache(), uv))
 
 
