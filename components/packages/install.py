@@ -217,11 +217,11 @@ def _pin(entry: str) -> str:
 def _hashes(file: Path) -> dict[str, list[str]]:
     """Returns the hashes that a requirements file, and those that it names, want of packages."""
     found: dict[str, list[str]] = {}
-    files = [file]
+    files = [file.resolve()]
     for each in files:
         for line in re.sub(r"\\\n", " ", each.read_text()).splitlines():
             if named := _NAMED.match(line):
-                further = each.parent / named[1]
+                further = (each.parent / named[1]).resolve()  # which may name itself
                 files += [further] if further not in files and further.is_file() else []
             elif hashes := _HASH.findall(line):
                 found.setdefault(_wanted(line.partition("--hash")[0]), []).extend(hashes)

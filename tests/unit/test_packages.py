@@ -233,6 +233,8 @@ def test_of_a_pins_hashes_those_count_that_the_repository_wants(tmp_path):
         "c[x] == 1.0.0; python_version > '3' \\\n--hash=sha256:4\n-r requirements.txt\n"
     )
     assert install._hashes(file)["c==1"] == ["sha256:4"]
+    (tmp_path / "requirements.txt").write_text(f"-r ../{tmp_path.name}/requirements.txt\na==1\n")
+    assert install._hashes(file) == {}
     entry = "a-b==1 \\\n    --hash=sha256:1 \\\n    --hash=sha256:2"
     kept = install._with_hashes(entry, hashes["a-b==1"])
     assert kept == "a-b==1 \\\n    --hash=sha256:2"
